@@ -1,0 +1,2 @@
+//! xdrgen.
+fn main() {}
