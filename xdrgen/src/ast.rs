@@ -1,0 +1,255 @@
+//! What was written: the definitions of a document as they stand, with spans that lead back to it.
+//!
+//! One type for each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, named as the
+//! grammar names it. Nothing is resolved here: a name is a name, a bound may be a constant that
+//! another document defines. Semantic analysis ([`crate::sema`]) turns this into [`crate::ir`].
+
+use crate::source::Span;
+
+/// A document's definitions, in the order in which they stand.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Specification {
+    /// The definitions, `%` lines included.
+    pub definitions: Vec<Definition>,
+}
+
+/// One definition with what the document says around it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// The definition itself.
+    pub kind: DefinitionKind,
+    /// From its first token to its closing `;`.
+    pub span: Span,
+    /// The comments directly before it and behind it, without their marks, one string a comment.
+    pub docs: Vec<String>,
+    /// The number and title of the document's section it stands in, where the document has sections:
+    /// `4.3.1. Read List`.
+    pub section: Option<String>,
+    /// The declaration as it was written, page breaks and marks removed.
+    pub text: String,
+}
+
+/// The kinds of definition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DefinitionKind {
+    /// `const NAME = value;`, or `#define NAME value`.
+    Const(ConstDef),
+    /// `typedef declaration;`
+    Typedef(Declaration),
+    /// `enum NAME { ... };`
+    Enum(Identifier, EnumBody),
+    /// `struct NAME { ... };`
+    Struct(Identifier, StructBody),
+    /// `union NAME switch (...) { ... };`
+    Union(Identifier, UnionBody),
+    /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
+    Program(ProgramDef),
+    /// A `%` line: passed through by rpcgen, without meaning to XDR.
+    PassThrough(String),
+}
+
+/// A name and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identifier {
+    /// The name as written.
+    pub name: String,
+    /// Where.
+    pub span: Span,
+}
+
+/// `const NAME = value;`
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConstDef {
+    /// The constant's name.
+    pub name: Identifier,
+    /// Its value.
+    pub value: Value,
+}
+
+/// A constant or the name of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A decimal, hexadecimal or octal literal. It may reach from -2^63 to 2^64-1; a wider one is
+    /// reported when it is read.
+    Literal {
+        /// Its value.
+        value: i128,
+        /// Where.
+        span: Span,
+    },
+    /// The name of a constant or of an enum member.
+    Name(Identifier),
+}
+
+/// A declaration: a struct's field, a union's arm, a typedef.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declaration {
+    /// What is declared.
+    pub kind: DeclarationKind,
+    /// From its first token to its last, without the `;`.
+    pub span: Span,
+    /// The comments directly before it, and behind it on its line.
+    pub docs: Vec<String>,
+}
+
+/// The shapes of a declaration (RFC 4506 section 6.3).
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeclarationKind {
+    /// `void`
+    Void,
+    /// `type name`
+    Plain(TypeSpecifier, Identifier),
+    /// `type name[n]`
+    FixedArray(TypeSpecifier, Identifier, Value),
+    /// `type name<max>`
+    VariableArray(TypeSpecifier, Identifier, Option<Value>),
+    /// `type *name`
+    Optional(TypeSpecifier, Identifier),
+    /// `opaque name[n]`
+    FixedOpaque(Identifier, Value),
+    /// `opaque name<max>`
+    VariableOpaque(Identifier, Option<Value>),
+    /// `string name<max>`; a bare `string name` (rpcgen) has no maximum.
+    String(Identifier, Option<Value>),
+}
+
+/// A type specifier and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeSpecifier {
+    /// Which.
+    pub kind: TypeSpecifierKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// The type specifiers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TypeSpecifierKind {
+    /// `int`, also `long` (rpcgen: 32 bits on the wire)
+    Int,
+    /// `unsigned int`, `unsigned`, `unsigned long`
+    UnsignedInt,
+    /// `hyper`
+    Hyper,
+    /// `unsigned hyper`
+    UnsignedHyper,
+    /// `float`
+    Float,
+    /// `double`
+    Double,
+    /// `quadruple`
+    Quadruple,
+    /// `bool`
+    Bool,
+    /// `char` (rpcgen: four bytes on the wire)
+    Char,
+    /// `unsigned char` (rpcgen)
+    UnsignedChar,
+    /// `short` (rpcgen: four bytes on the wire)
+    Short,
+    /// `unsigned short` (rpcgen)
+    UnsignedShort,
+    /// `string` as the argument or result of a procedure (rpcgen)
+    String,
+    /// A name, with or without `struct`, `union` or `enum` before it.
+    Named(Identifier),
+    /// `enum { ... }` in place
+    Enum(EnumBody),
+    /// `struct { ... }` in place
+    Struct(StructBody),
+    /// `union switch (...) { ... }` in place
+    Union(Box<UnionBody>),
+}
+
+/// `{ NAME = value, ... }`
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnumBody {
+    /// The members in order.
+    pub members: Vec<EnumMember>,
+}
+
+/// One member of an enum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnumMember {
+    /// Its name.
+    pub name: Identifier,
+    /// Its value; without one it is the previous member's plus one, from 0 (rpcgen).
+    pub value: Option<Value>,
+    /// The comments directly before it, and behind it on its line.
+    pub docs: Vec<String>,
+}
+
+/// `{ declaration; ... }`. Empty bodies parse.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StructBody {
+    /// The fields in order.
+    pub fields: Vec<Declaration>,
+}
+
+/// `switch (discriminant) { case ...: ... }`
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnionBody {
+    /// The discriminant.
+    pub discriminant: Declaration,
+    /// The arms in order.
+    pub arms: Vec<CaseSpec>,
+    /// `default: declaration;`
+    pub default: Option<Declaration>,
+}
+
+/// One arm: its labels and its declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseSpec {
+    /// At least one label.
+    pub labels: Vec<Value>,
+    /// What the arm carries.
+    pub declaration: Declaration,
+}
+
+/// `program NAME { version ... } = number;`
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramDef {
+    /// Its name.
+    pub name: Identifier,
+    /// Its versions in order.
+    pub versions: Vec<VersionDef>,
+    /// Its number.
+    pub number: Value,
+}
+
+/// `version NAME { procedure ... } = number;`
+#[derive(Clone, Debug, PartialEq)]
+pub struct VersionDef {
+    /// Its name.
+    pub name: Identifier,
+    /// Its procedures in order.
+    pub procedures: Vec<ProcedureDef>,
+    /// Its number.
+    pub number: Value,
+    /// The comments directly before it.
+    pub docs: Vec<String>,
+}
+
+/// `result NAME(argument, ...) = number;`
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcedureDef {
+    /// Its name.
+    pub name: Identifier,
+    /// What it returns; none is `void`.
+    pub result: Option<ProcedureType>,
+    /// What it takes; empty is `void`.
+    pub arguments: Vec<ProcedureType>,
+    /// Its number.
+    pub number: Value,
+    /// The comments directly before it, and behind it on its line.
+    pub docs: Vec<String>,
+}
+
+/// The type of an argument or a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcedureType {
+    /// The type.
+    pub specifier: TypeSpecifier,
+    /// `type *`: optional data (rpcgen).
+    pub optional: bool,
+}

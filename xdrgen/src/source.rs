@@ -1,0 +1,103 @@
+//! Documents, and places in them.
+
+use std::path::{Path, PathBuf};
+
+/// Which document of a run: its index in [`Sources`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u32);
+
+/// A run of bytes of a document, as the document stands (before anything was extracted from it).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The document.
+    pub source: SourceId,
+    /// The offset of its first byte.
+    pub start: u32,
+    /// The offset behind its last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// From the start of `self` to the end of `other`, which stands behind it in the same document.
+    #[must_use]
+    pub fn to(self, other: Span) -> Span {
+        Span { source: self.source, start: self.start, end: other.end.max(self.start) }
+    }
+}
+
+/// A line and a column, both from 1; the column counts characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineColumn {
+    /// Line.
+    pub line: u32,
+    /// Column.
+    pub column: u32,
+}
+
+/// One document: its name as the user gave it, and its text.
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: PathBuf,
+    text: String,
+    line_starts: Vec<u32>,
+}
+
+impl Source {
+    /// Takes a document's text. Its name is used in messages only.
+    #[must_use]
+    pub fn new(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let line_starts = std::iter::once(0)
+            .chain(text.bytes().zip(1..).filter(|(byte, _)| *byte == b'\n').map(|(_, next)| next))
+            .collect();
+        Source { name: name.into(), text, line_starts }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// The whole text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The line and column of a byte offset; one behind the end is the end.
+    #[must_use]
+    pub fn line_column(&self, offset: u32) -> LineColumn {
+        let line = self.line_starts.partition_point(|start| *start <= offset).max(1);
+        let start = self.line_starts.get(line - 1).copied().unwrap_or(0) as usize;
+        let end = (offset as usize).min(self.text.len());
+        let column = self.text.get(start..end).map_or(0, |before| before.chars().count()) + 1;
+        LineColumn {
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            column: u32::try_from(column).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// The documents of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Sources(Vec<Source>);
+
+impl Sources {
+    /// Adds a document.
+    pub fn add(&mut self, source: Source) -> SourceId {
+        self.0.push(source);
+        SourceId(u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// A document, if the id is of this run.
+    #[must_use]
+    pub fn get(&self, id: SourceId) -> Option<&Source> {
+        self.0.get(id.0 as usize)
+    }
+
+    /// All of them, with their ids, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
+        self.0.iter().zip(0..).map(|(source, id)| (SourceId(id), source))
+    }
+}
