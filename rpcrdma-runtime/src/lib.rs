@@ -1,3 +1,9 @@
-//! Runtime.
+//! ONC RPC over RPC-over-RDMA version 1 (RFC 8166).
 #![cfg_attr(not(feature = "std"), no_std)]
+
 extern crate alloc;
+
+pub mod proto;
+#[cfg(feature = "std")]
+pub mod provider;
+pub mod wire;

@@ -1,0 +1,3 @@
+//! The protocol's decisions as state machines, without I/O and without a clock.
+
+pub mod work;

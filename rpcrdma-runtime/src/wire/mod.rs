@@ -1,0 +1,3 @@
+//! The formats as values, without state.
+
+pub mod rdma;
