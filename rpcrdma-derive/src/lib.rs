@@ -1,1 +1,39 @@
-//! Derive.
+//! `#[derive(Xdr)]` and `#[ddp_eligible]`.
+//!
+//! The derive gives a type its XDR encoding (RFC 4506) and its sizes. A field marked `#[ddp_eligible]` is
+//! handed to the sink as one item, so that an encoder which reduces moves it into a chunk by itself
+//! (RFC 8166 section 3.4.4). What the protocol forbids does not compile.
+//!
+//! | where | attribute | meaning |
+//! |---|---|---|
+//! | type | `#[xdr(crate = "path")]` | where `rpcrdma_runtime` is, if not there |
+//! | enum | `#[xdr(union = "Type")]` | a discriminated union; without it the enum is an XDR enum |
+//! | variant | `#[xdr(case = "Path")]`, `case = 3`, `case = true` | a label of the arm; several are allowed |
+//! | variant | `#[xdr(default)]` | the default arm |
+//! | field | `#[xdr(max = N)]` | the bound of a counted array (`Vec`) |
+//! | field | `#[xdr(max = N, recursive)]` | the same, where the element may contain this type again |
+//! | field | `#[xdr(list)]` | a chain of optional data held in a `Vec` |
+//! | field, payload | `#[ddp_eligible]` | may be moved by direct data placement |
+//!
+//! An arm with one label is a variant with one payload or none. An arm with several labels, and the default
+//! arm, hold the discriminant before the payload, so that what was read is written again byte for byte.
+
+mod ast;
+mod attr;
+mod check;
+mod expand;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+/// Derives `Layout`, `Encode` and `Decode` of `rpcrdma_runtime::xdr`; for a C-like enum also the conversions
+/// from and to its number.
+#[proc_macro_derive(Xdr, attributes(xdr, ddp_eligible))]
+pub fn derive_xdr(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    let container = match ast::Container::from_input(&input).and_then(|c| check::check(&c).map(|()| c)) {
+        Ok(container) => container,
+        Err(errors) => return errors.into_compile_error().into(),
+    };
+    expand::expand(&container).into()
+}

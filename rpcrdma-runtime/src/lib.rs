@@ -7,3 +7,4 @@ pub mod proto;
 #[cfg(feature = "std")]
 pub mod provider;
 pub mod wire;
+pub mod xdr;

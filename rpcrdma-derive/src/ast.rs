@@ -1,0 +1,225 @@
+//! The input as the derive sees it.
+
+use proc_macro2::Span;
+use quote::format_ident;
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Expr, Fields, Generics, Ident, Path, Result, Type, parse_quote};
+
+use crate::attr::{ContainerAttrs, Errors, FieldAttrs, VariantAttrs};
+
+pub(crate) struct Container<'a> {
+    pub(crate) ident: &'a Ident,
+    pub(crate) generics: &'a Generics,
+    pub(crate) krate: Path,
+    pub(crate) body: Body<'a>,
+}
+
+pub(crate) enum Body<'a> {
+    Struct { style: Style, fields: Vec<Field<'a>> },
+    Enum { variants: Vec<&'a Ident> },
+    Union { discriminant: Box<Type>, arms: Vec<Arm<'a>> },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Style {
+    Named,
+    Tuple,
+    Unit,
+}
+
+pub(crate) struct Field<'a> {
+    pub(crate) member: syn::Member,
+    /// What a binding of the field is called in generated code.
+    pub(crate) binding: Ident,
+    /// What errors call it.
+    pub(crate) name: String,
+    pub(crate) ty: &'a Type,
+    pub(crate) attrs: FieldAttrs,
+}
+
+pub(crate) struct Arm<'a> {
+    pub(crate) ident: &'a Ident,
+    pub(crate) cases: Vec<Expr>,
+    pub(crate) default: Option<Span>,
+    /// The first field is the discriminant.
+    pub(crate) keeps_discriminant: bool,
+    pub(crate) payload: Option<Field<'a>>,
+}
+
+impl<'a> Container<'a> {
+    pub(crate) fn from_input(input: &'a DeriveInput) -> Result<Self> {
+        let mut errors = Errors::default();
+        let attrs = ContainerAttrs::parse(&input.attrs, &mut errors);
+        let body = match &input.data {
+            Data::Struct(data) => {
+                if let Some(union) = &attrs.union {
+                    errors.at(union, "a union is written as a Rust enum, one variant an arm");
+                }
+                Some(Body::Struct { style: style(&data.fields), fields: fields(&data.fields, &mut errors) })
+            }
+            Data::Enum(data) => match attrs.union {
+                Some(discriminant) => {
+                    Some(Body::Union { discriminant: Box::new(discriminant), arms: arms(data, &mut errors) })
+                }
+                None => Some(Body::Enum { variants: variants(data, &mut errors) }),
+            },
+            Data::Union(data) => {
+                errors.at(
+                    &data.union_token,
+                    "a Rust union has no discriminant; write an enum with `#[xdr(union = \"Type\")]`",
+                );
+                None
+            }
+        };
+        errors.finish()?;
+        let body = body.ok_or_else(|| Error::new(Span::call_site(), "not a struct or an enum"))?;
+        let krate = attrs.krate.unwrap_or_else(|| parse_quote!(::rpcrdma_runtime));
+        Ok(Container { ident: &input.ident, generics: &input.generics, krate, body })
+    }
+}
+
+fn style(fields: &Fields) -> Style {
+    match fields {
+        Fields::Named(_) => Style::Named,
+        Fields::Unnamed(_) => Style::Tuple,
+        Fields::Unit => Style::Unit,
+    }
+}
+
+fn fields<'a>(fields: &'a Fields, errors: &mut Errors) -> Vec<Field<'a>> {
+    fields.iter().enumerate().map(|(index, field)| one_field(index, field, errors)).collect()
+}
+
+fn one_field<'a>(index: usize, field: &'a syn::Field, errors: &mut Errors) -> Field<'a> {
+    let name = field.ident.as_ref().map_or_else(
+        || index.to_string(),
+        |ident| {
+            let name = ident.to_string();
+            name.strip_prefix("r#").map(str::to_owned).unwrap_or(name)
+        },
+    );
+    let member = match &field.ident {
+        Some(ident) => syn::Member::Named(ident.clone()),
+        None => syn::Member::Unnamed(syn::Index::from(index)),
+    };
+    let attrs = FieldAttrs::parse(&field.attrs, errors);
+    Field { member, binding: format_ident!("field_{index}"), name, ty: &field.ty, attrs }
+}
+
+fn variants<'a>(data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<&'a Ident> {
+    for variant in &data.variants {
+        if !matches!(variant.fields, Fields::Unit) {
+            errors.at(variant, "a variant that holds data makes this a union: name its discriminant with `#[xdr(union = \"Type\")]` on the enum");
+        }
+        let attrs = VariantAttrs::parse(&variant.attrs, errors);
+        if let Some(span) = attrs.eligible {
+            errors.push(Error::new(span, "an enum's value is four bytes and cannot be DDP-eligible"));
+        }
+        if let Some(case) = attrs.cases.first() {
+            errors.at(case, "`case` belongs to a union; an enum's value is written `Name = 3`");
+        }
+        if let Some(span) = attrs.default {
+            errors.push(Error::new(
+                span,
+                "`default` belongs to a union: put `#[xdr(union = \"Type\")]` on the enum",
+            ));
+        }
+        if let Some((_, value)) = &variant.discriminant
+            && out_of_range(value)
+        {
+            errors.at(value, "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3)");
+        }
+    }
+    data.variants.iter().map(|variant| &variant.ident).collect()
+}
+
+fn out_of_range(value: &Expr) -> bool {
+    let (literal, sign) = match value {
+        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => (&*unary.expr, -1),
+        other => (other, 1),
+    };
+    match literal {
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(int), .. }) => int
+            .base10_parse::<i128>()
+            .map_or(true, |magnitude| i32::try_from(magnitude.saturating_mul(sign)).is_err()),
+        _ => false,
+    }
+}
+
+fn arms<'a>(data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<Arm<'a>> {
+    data.variants.iter().filter_map(|variant| arm(variant, errors)).collect()
+}
+
+fn arm<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Option<Arm<'a>> {
+    let attrs = VariantAttrs::parse(&variant.attrs, errors);
+    if let Fields::Named(_) = &variant.fields {
+        errors.at(
+            &variant.fields,
+            "a union's arm is one declaration: write a tuple variant with one payload, or none for `void`",
+        );
+        return None;
+    }
+    if let Some((_, value)) = &variant.discriminant {
+        errors.at(value, "a union's arm is chosen by `#[xdr(case = ...)]`, not by `= value`");
+    }
+    if attrs.cases.is_empty() && attrs.default.is_none() {
+        errors.at(&variant.ident, "this arm has no label: add `#[xdr(case = ...)]` or `#[xdr(default)]`");
+        return None;
+    }
+    let keeps_discriminant = attrs.default.is_some() || attrs.cases.len() > 1;
+    let mut fields = fields(&variant.fields, errors);
+    let leading = usize::from(keeps_discriminant);
+    if fields.len() < leading || fields.len() > leading + 1 {
+        errors.at(variant, if keeps_discriminant {
+            "an arm that several discriminants choose keeps the discriminant: write `Name(Discriminant)` or `Name(Discriminant, Payload)`"
+        } else {
+            "a union's arm is one declaration: write one payload, or none for `void`"
+        });
+        return None;
+    }
+    if keeps_discriminant && let Some(span) = fields.first().and_then(|field| field.attrs.eligible) {
+        errors.push(Error::new(
+            span,
+            "a discriminant is never DDP-eligible (RFC 8166 section 3.4.4); mark the payload",
+        ));
+    }
+    if keeps_discriminant
+        && fields.first().is_some_and(|field| field.attrs.eligible.is_none() && !field.attrs.is_empty())
+    {
+        errors.at(variant, "the discriminant takes no attribute");
+    }
+    let mut payload = fields.drain(leading..).next();
+    match (&mut payload, attrs.eligible) {
+        (Some(field), Some(span)) if field.attrs.eligible.is_some() => {
+            errors.push(Error::new(span, "`#[ddp_eligible]` stands here twice; remove one"));
+        }
+        (Some(field), span @ Some(_)) => field.attrs.eligible = span,
+        (None, Some(span)) => {
+            errors.push(Error::new(span, "a `void` arm holds nothing that could be DDP-eligible"))
+        }
+        (_, None) => {}
+    }
+    if let Some(field) = &mut payload {
+        field.name = variant.ident.to_string();
+    }
+    Some(Arm {
+        ident: &variant.ident,
+        cases: attrs.cases,
+        default: attrs.default,
+        keeps_discriminant,
+        payload,
+    })
+}
+
+/// The type's name without path and arguments, if it is a path.
+pub(crate) fn type_name(ty: &Type) -> Option<&Ident> {
+    match ty {
+        Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|segment| &segment.ident),
+        _ => None,
+    }
+}
+
+/// The span of a type, for errors at it.
+pub(crate) fn type_span(ty: &Type) -> Span {
+    ty.span()
+}

@@ -1,0 +1,72 @@
+use alloc::vec::Vec;
+
+use super::{Decode, Encode, Error, Reader, Sink};
+
+/// Writes a counted array of at most `max` elements (RFC 4506 section 4.13).
+///
+/// # Errors
+/// [`super::ErrorKind::TooLong`] if there are more.
+#[inline]
+pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &mut S) -> Result<(), Error> {
+    sink.put_count(values.len(), max)?;
+    values.iter().try_for_each(|value| value.encode(sink))
+}
+
+/// Reads a counted array of at most `max` elements. Reserves no more than the rest of the stream can hold.
+///
+/// # Errors
+/// [`super::ErrorKind::TooLong`], and what an element refuses.
+pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> Result<Vec<T>, Error> {
+    let count = reader.count(max)? as usize;
+    // Elements of no bytes at all cost nothing to claim: let the vector grow as they come, and end the
+    // loop at what the stream could pay for if each took one word.
+    let room = reader.remaining().checked_div(usize::try_from(T::MIN).unwrap_or(usize::MAX));
+    if let Some(room) = room
+        && count > room
+    {
+        return Err(reader.error(super::ErrorKind::Truncated {
+            needed: (count as u64).saturating_mul(T::MIN),
+            left: reader.remaining() as u64,
+        }));
+    }
+    if room.is_none() && count > reader.remaining() {
+        return Err(
+            reader.error(super::ErrorKind::TooLong { len: count as u64, max: reader.remaining() as u64 })
+        );
+    }
+    reader.enter()?;
+    let mut values = Vec::with_capacity(count.min(reader.remaining() / size_of::<T>().max(1) + 1));
+    for index in 0..count {
+        values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
+    }
+    reader.leave();
+    Ok(values)
+}
+
+/// Writes a chain of optional data, each element followed by a pointer to the next (RFC 4506 section 4.19).
+///
+/// # Errors
+/// What an element refuses.
+#[inline]
+pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> Result<(), Error> {
+    for value in values {
+        sink.put_u32(1)?;
+        value.encode(sink)?;
+    }
+    sink.put_u32(0)
+}
+
+/// Reads a chain of optional data in a loop: its length costs no stack.
+///
+/// # Errors
+/// What an element refuses; a chain that does not end is [`super::ErrorKind::Truncated`].
+pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<T>, Error> {
+    reader.enter()?;
+    let mut values = Vec::new();
+    while reader.bool()? {
+        let index = values.len();
+        values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
+    }
+    reader.leave();
+    Ok(values)
+}

@@ -1,0 +1,172 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why bytes are not an encoding, or a value cannot be encoded.
+///
+/// One pointer wide, so that the good path pays nothing for it. It knows the kind, the byte (counted in the
+/// unreduced stream from where the reader began) and the path of fields that led there.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    offset: u64,
+    path: Vec<Step>,
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Field(&'static str),
+    Index(usize),
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The bytes end early.
+    Truncated {
+        /// How many were needed.
+        needed: u64,
+        /// How many were left.
+        left: u64,
+    },
+    /// Padding that is not zero (RFC 4506 section 4.9 ff.).
+    Padding,
+    /// A bool, or the word before optional data, that is neither 0 nor 1.
+    BadBool(u32),
+    /// A value that the enum does not have.
+    UnknownEnum {
+        /// The enum.
+        type_name: &'static str,
+        /// The value.
+        value: i32,
+    },
+    /// A discriminant for which the union has no arm.
+    UnknownDiscriminant {
+        /// The union.
+        type_name: &'static str,
+        /// The discriminant.
+        value: i64,
+    },
+    /// Longer than its bound, read or to be written.
+    TooLong {
+        /// Its length.
+        len: u64,
+        /// Its bound.
+        max: u64,
+    },
+    /// Nested deeper than the reader's limit.
+    TooDeep {
+        /// The limit.
+        limit: u32,
+    },
+    /// Bytes behind the value.
+    Trailing(u64),
+    /// A chunk's length does not agree with the count in the stream (RFC 8166 section 3.4.5.2, 3.4.6.2).
+    ItemLength {
+        /// The count in the stream.
+        count: u32,
+        /// The chunk's length.
+        chunk: u64,
+    },
+    /// A chunk stands at a position where no eligible item begins (RFC 8166 section 3.4.5).
+    ItemUnused {
+        /// Its position in the unreduced stream; for a Write chunk, its place in the list.
+        position: u64,
+    },
+    /// The message is larger than 4 GiB, more than a position can say.
+    TooLarge,
+}
+
+impl Error {
+    /// An error at a byte of the stream.
+    #[cold]
+    #[must_use]
+    pub fn new(kind: ErrorKind, offset: u64) -> Self {
+        Error(Box::new(Inner { kind, offset, path: Vec::new() }))
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The byte, counted in the unreduced stream from where the reader or the sink began.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.0.offset
+    }
+
+    /// Names the field in which it happened; called from the inside outward.
+    #[cold]
+    #[must_use]
+    pub fn within(mut self, field: &'static str) -> Self {
+        self.0.path.push(Step::Field(field));
+        self
+    }
+
+    /// Names the element in which it happened; called from the inside outward.
+    #[cold]
+    #[must_use]
+    pub fn at_index(mut self, index: usize) -> Self {
+        self.0.path.push(Step::Index(index));
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, step) in self.0.path.iter().rev().enumerate() {
+            match step {
+                Step::Field(name) if place == 0 => write!(f, "at {name}")?,
+                Step::Field(name) => write!(f, ".{name}")?,
+                Step::Index(index) if place == 0 => write!(f, "at [{index}]")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        if !self.0.path.is_empty() {
+            f.write_str(", ")?;
+        }
+        write!(f, "byte {}: {}", self.0.offset, self.0.kind)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::Truncated { needed, left } => write!(f, "{needed} bytes are needed, {left} are left"),
+            ErrorKind::Padding => f.write_str("padding is not zero"),
+            ErrorKind::BadBool(value) => write!(f, "{value} is neither FALSE (0) nor TRUE (1)"),
+            ErrorKind::UnknownEnum { type_name, value } => write!(f, "{type_name} has no value {value}"),
+            ErrorKind::UnknownDiscriminant { type_name, value } => {
+                write!(f, "{type_name} has no arm for {value}")
+            }
+            ErrorKind::TooLong { len, max } => write!(f, "a length of {len} exceeds the bound of {max}"),
+            ErrorKind::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
+            ErrorKind::Trailing(left) => write!(f, "{left} bytes are left over"),
+            ErrorKind::ItemLength { count, chunk } => {
+                write!(f, "the stream counts {count} bytes, the chunk holds {chunk}")
+            }
+            ErrorKind::ItemUnused { position } => {
+                write!(f, "no eligible item begins at the chunk's position {position}")
+            }
+            ErrorKind::TooLarge => f.write_str("the message is larger than 4 GiB"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "xdr::Error({self})")
+    }
+}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.kind == other.0.kind && self.0.offset == other.0.offset
+    }
+}
+
+impl core::error::Error for Error {}

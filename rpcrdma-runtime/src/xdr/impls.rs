@@ -1,0 +1,306 @@
+//! The types of the language that Rust has already.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{Decode, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len};
+
+/// Implements [`Layout`] for types of one size that hold no eligible item.
+macro_rules! fixed_layout {
+    ($($type:ty => $size:expr),* $(,)?) => { $(
+        impl Layout for $type {
+            const MIN: u64 = $size;
+            const MAX: Size = Size::Bounded($size);
+            const MAX_REDUCED: Size = Size::Bounded($size);
+            const ITEM: Size = Size::ZERO;
+            const ITEMS: Size = Size::ZERO;
+        }
+    )* };
+}
+
+/// Implements both directions for numbers whose encoding is their bytes in big-endian order.
+macro_rules! numbers {
+    ($($type:ty),* $(,)?) => { $(
+        fixed_layout!($type => size_of::<$type>() as u64);
+
+        impl Encode for $type {
+            #[inline]
+            fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+                sink.put(&self.to_be_bytes())
+            }
+        }
+
+        impl<'de> Decode<'de> for $type {
+            #[inline]
+            fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+                Ok(<$type>::from_be_bytes(*reader.array()?))
+            }
+        }
+    )* };
+}
+
+numbers!(i32, u32, i64, u64, f32, f64);
+
+/// Implements rpcgen's narrow integers: four bytes on the wire, refused if they do not fit.
+macro_rules! narrow {
+    ($($type:ty as $wide:ty, $max:expr);* $(;)?) => { $(
+        fixed_layout!($type => 4);
+
+        impl Encode for $type {
+            #[inline]
+            fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+                <$wide>::from(*self).encode(sink)
+            }
+        }
+
+        impl<'de> Decode<'de> for $type {
+            #[inline]
+            fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+                let at = reader.position();
+                let wide = <$wide>::decode(reader)?;
+                <$type>::try_from(wide).map_err(|_| {
+                    Error::new(super::ErrorKind::TooLong { len: u64::from(wide.unsigned_abs_value()), max: $max }, at)
+                })
+            }
+        }
+    )* };
+}
+
+trait UnsignedAbs {
+    fn unsigned_abs_value(self) -> u32;
+}
+
+impl UnsignedAbs for i32 {
+    fn unsigned_abs_value(self) -> u32 {
+        self.unsigned_abs()
+    }
+}
+
+impl UnsignedAbs for u32 {
+    fn unsigned_abs_value(self) -> u32 {
+        self
+    }
+}
+
+narrow!(i16 as i32, 0x7fff; u16 as u32, 0xffff);
+
+/// rpcgen's `char`: a signed byte in four bytes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Char(pub i8);
+
+/// rpcgen's `unsigned char`: a byte in four bytes on the wire. (`u8` itself is no XDR type: `[u8; N]` is opaque.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnsignedChar(pub u8);
+
+impl From<Char> for i32 {
+    fn from(value: Char) -> Self {
+        i32::from(value.0)
+    }
+}
+
+impl TryFrom<i32> for Char {
+    type Error = core::num::TryFromIntError;
+    fn try_from(value: i32) -> Result<Self, Self::Error> {
+        i8::try_from(value).map(Char)
+    }
+}
+
+impl From<UnsignedChar> for u32 {
+    fn from(value: UnsignedChar) -> Self {
+        u32::from(value.0)
+    }
+}
+
+impl TryFrom<u32> for UnsignedChar {
+    type Error = core::num::TryFromIntError;
+    fn try_from(value: u32) -> Result<Self, Self::Error> {
+        u8::try_from(value).map(UnsignedChar)
+    }
+}
+
+narrow!(Char as i32, 0x7f; UnsignedChar as u32, 0xff);
+
+/// A quadruple-precision floating-point number (RFC 4506 section 4.8), kept as its sixteen bytes: Rust has no such type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Quadruple(pub [u8; 16]);
+
+fixed_layout!(Quadruple => 16, bool => 4, () => 0);
+
+impl Encode for Quadruple {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        sink.put(&self.0)
+    }
+}
+
+impl<'de> Decode<'de> for Quadruple {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        Ok(Quadruple(*reader.array()?))
+    }
+}
+
+impl Encode for bool {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        sink.put_u32(u32::from(*self))
+    }
+}
+
+impl<'de> Decode<'de> for bool {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        reader.bool()
+    }
+}
+
+impl Encode for () {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, _sink: &mut S) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl<'de> Decode<'de> for () {
+    #[inline]
+    fn decode(_reader: &mut Reader<'de>) -> Result<Self, Error> {
+        Ok(())
+    }
+}
+
+/// Fixed-length opaque data (RFC 4506 section 4.9).
+impl<const N: usize> Layout for [u8; N] {
+    const MIN: u64 = (N + pad_len(N)) as u64;
+    const MAX: Size = Size::padded(N as u64);
+    const MAX_REDUCED: Size = Size::padded(N as u64);
+    const ITEM: Size = Size::ZERO;
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<const N: usize> Encode for [u8; N] {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        sink.put_padded(self)
+    }
+}
+
+impl<'de, const N: usize> Decode<'de> for [u8; N] {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        let data = *reader.array::<N>()?;
+        let at = reader.position();
+        if reader.take(const { pad_len(N) })?.iter().any(|byte| *byte != 0) {
+            return Err(Error::new(super::ErrorKind::Padding, at));
+        }
+        Ok(data)
+    }
+}
+
+/// Fixed-length arrays (RFC 4506 section 4.12).
+impl<T: Layout, const N: usize> Layout for [T; N] {
+    const MIN: u64 = T::MIN.saturating_mul(N as u64);
+    const MAX: Size = T::MAX.times(N as u64);
+    const MAX_REDUCED: Size = T::MAX_REDUCED.times(N as u64);
+    const ITEM: Size = T::ITEM;
+    const ITEMS: Size = T::ITEMS.times(N as u64);
+}
+
+impl<T: Encode, const N: usize> Encode for [T; N] {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        self.iter().try_for_each(|value| value.encode(sink))
+    }
+}
+
+impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        // The smallest encoding is known to be there before anything is collected.
+        reader.require(<Self as Layout>::MIN)?;
+        let mut values = Vec::with_capacity(N);
+        for index in 0..N {
+            values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
+        }
+        let left = reader.remaining() as u64;
+        <[T; N]>::try_from(values)
+            .map_err(|_| reader.error(super::ErrorKind::Truncated { needed: <Self as Layout>::MIN, left }))
+    }
+}
+
+/// Optional data (RFC 4506 section 4.19).
+impl<T: Layout> Layout for Option<T> {
+    const MIN: u64 = 4;
+    const MAX: Size = Size::Bounded(4).plus(T::MAX);
+    const MAX_REDUCED: Size = Size::Bounded(4).plus(T::MAX_REDUCED);
+    const ITEM: Size = T::ITEM;
+    const ITEMS: Size = T::ITEMS;
+}
+
+impl<T: Encode> Encode for Option<T> {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        match self {
+            Some(value) => {
+                sink.put_u32(1)?;
+                value.encode(sink)
+            }
+            None => sink.put_u32(0),
+        }
+    }
+}
+
+impl<'de, T: Decode<'de>> Decode<'de> for Option<T> {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        if reader.bool()? { T::decode(reader).map(Some) } else { Ok(None) }
+    }
+}
+
+/// A level of recursion. Its sizes have no bound of their own, or the type's would need themselves.
+impl<T> Layout for Box<T> {
+    const MIN: u64 = 0;
+    const MAX: Size = Size::Unbounded;
+    const MAX_REDUCED: Size = Size::Unbounded;
+    const ITEM: Size = Size::ZERO;
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<T: Encode> Encode for Box<T> {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        T::encode(self, sink)
+    }
+}
+
+impl<'de, T: Decode<'de>> Decode<'de> for Box<T> {
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        reader.enter()?;
+        let value = Box::new(T::decode(reader)?);
+        reader.leave();
+        Ok(value)
+    }
+}
+
+/// A counted array without a bound (RFC 4506 section 4.13). A bound is given at the field, `#[xdr(max = N)]`.
+///
+/// Its sizes do not ask for the element's, so a type may hold an array of itself.
+impl<T> Layout for Vec<T> {
+    const MIN: u64 = 4;
+    const MAX: Size = Size::Unbounded;
+    const MAX_REDUCED: Size = Size::Unbounded;
+    const ITEM: Size = Size::ZERO;
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<T: Encode> Encode for Vec<T> {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        encode_array(self, u32::MAX, sink)
+    }
+}
+
+impl<'de, T: Decode<'de>> Decode<'de> for Vec<T> {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        decode_array(reader, u32::MAX)
+    }
+}

@@ -1,0 +1,183 @@
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{Error, ErrorKind, Sink, pad_len};
+
+/// A DDP-eligible item and where it stood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Offset of its first byte in the unreduced stream, a multiple of four (RFC 8166 section 3.4.5).
+    pub position: u32,
+    /// Its bytes, without padding.
+    pub data: Bytes,
+}
+
+/// A message to be sent: the Payload stream, and the items that were taken out of it.
+///
+/// Items are in ascending order of position and do not overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The Payload stream without the items; their counts are in it.
+    pub stream: Bytes,
+    /// The items.
+    pub items: Vec<Item>,
+}
+
+impl Message {
+    /// A message from which nothing was taken.
+    #[must_use]
+    pub fn whole(stream: Bytes) -> Self {
+        Message { stream, items: Vec::new() }
+    }
+
+    /// The length with every item back in its place.
+    #[must_use]
+    pub fn unreduced_len(&self) -> u64 {
+        self.items.iter().fold(self.stream.len() as u64, |sum, item| sum.saturating_add(padded(&item.data)))
+    }
+
+    /// The stream with every item back in its place, padded. Copies unless nothing was taken out.
+    #[must_use]
+    pub fn flatten(&self) -> Bytes {
+        if self.items.is_empty() { self.stream.clone() } else { self.clone().split(|_, _| false).stream }
+    }
+
+    /// Puts the items for which `keep_out` is false back into the stream.
+    #[must_use]
+    pub fn split(self, mut keep_out: impl FnMut(usize, &Item) -> bool) -> Message {
+        let mut kept = Vec::new();
+        let mut stream = Vec::new();
+        let mut rest = &self.stream[..];
+        // Offset of `rest` in the unreduced stream.
+        let mut offset = 0u64;
+        let mut returned = false;
+        for (index, item) in self.items.into_iter().enumerate() {
+            let before =
+                usize::try_from(u64::from(item.position).saturating_sub(offset)).unwrap_or(usize::MAX);
+            let (head, tail) = rest.split_at_checked(before).unwrap_or((rest, &[]));
+            stream.extend_from_slice(head);
+            rest = tail;
+            offset = u64::from(item.position).saturating_add(padded(&item.data));
+            if keep_out(index, &item) {
+                kept.push(item);
+            } else {
+                returned = true;
+                stream.extend_from_slice(&item.data);
+                stream.extend_from_slice([0u8; 3].split_at(pad_len(item.data.len())).0);
+            }
+        }
+        if !returned {
+            return Message { stream: self.stream, items: kept };
+        }
+        stream.extend_from_slice(rest);
+        Message { stream: stream.into(), items: kept }
+    }
+}
+
+fn padded(data: &Bytes) -> u64 {
+    (data.len() as u64).saturating_add(pad_len(data.len()) as u64)
+}
+
+/// A message that arrived: the stream, and what came by RDMA beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// The Payload stream as it came.
+    pub stream: Bytes,
+    /// The items.
+    pub items: Placed,
+}
+
+impl Received {
+    /// A message that came whole in its stream.
+    #[must_use]
+    pub fn whole(stream: Bytes) -> Self {
+        Received { stream, items: Placed::None }
+    }
+}
+
+/// How the items of a message that arrived find their places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Placed {
+    /// There are none.
+    #[default]
+    None,
+    /// Read chunks, at a responder: by position, ascending.
+    Positioned(Vec<Item>),
+    /// Write chunks, at a requester: one entry a chunk, in the list's order.
+    InOrder(Vec<PlacedItem>),
+}
+
+/// What one Write chunk brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedItem {
+    /// As many bytes as the responder says it wrote.
+    pub data: Bytes,
+    /// How many segments were offered; 0 asks for the item inline (RFC 8166 section 4.3.2.3).
+    pub segments: u32,
+}
+
+/// A sink that takes DDP-eligible items out of the stream.
+///
+/// An item keeps its memory: it is counted, not copied. Its position is that of the unreduced stream, so the
+/// reducer must see the message from its first byte, the RPC header included.
+#[derive(Clone, Debug, Default)]
+pub struct Reducer {
+    stream: Vec<u8>,
+    items: Vec<Item>,
+    /// Bytes that were taken out, padding included.
+    taken: u64,
+    min_item: usize,
+}
+
+impl Reducer {
+    /// Takes out items of at least `min_item` bytes, never empty ones.
+    #[must_use]
+    pub fn new(min_item: usize) -> Self {
+        Reducer { min_item: min_item.max(1), ..Reducer::default() }
+    }
+
+    /// Takes nothing out.
+    #[must_use]
+    pub fn disabled() -> Self {
+        Reducer::new(usize::MAX)
+    }
+
+    /// Forgets what was put behind the first `len` bytes of the unreduced stream, to put something else there.
+    /// An item that begins at or behind `len` goes with it.
+    pub fn truncate(&mut self, len: u64) {
+        self.items.retain(|item| u64::from(item.position) < len);
+        self.taken = self.items.iter().fold(0, |sum, item| sum.saturating_add(padded(&item.data)));
+        self.stream.truncate(usize::try_from(len.saturating_sub(self.taken)).unwrap_or(usize::MAX));
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn into_message(self) -> Message {
+        Message { stream: self.stream.into(), items: self.items }
+    }
+}
+
+impl Sink for Reducer {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.stream.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn position(&self) -> u64 {
+        self.taken.saturating_add(self.stream.len() as u64)
+    }
+
+    fn put_item(&mut self, item: &Bytes) -> Result<(), Error> {
+        if item.len() < self.min_item {
+            return self.put_padded(item);
+        }
+        let at = self.position();
+        let position = u32::try_from(at).map_err(|_| Error::new(ErrorKind::TooLarge, at))?;
+        self.items.push(Item { position, data: item.clone() });
+        self.taken = self.taken.saturating_add(padded(item));
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! The External Data Representation (RFC 4506): values to bytes and back.
+//!
+//! Uses `core` and `alloc` only. Decoding shares the memory of what arrived: an [`Opaque`] or an
+//! [`XdrString`] is a view of it, not a copy. Nothing that a peer claims is believed before it is there: a
+//! count reserves no more than what the remaining bytes can hold, every bound is checked in both directions,
+//! padding must be zero, and nesting has a limit.
+//!
+//! Types get their encoding from `#[derive(Xdr)]`, written by hand or by xdrgen.
+
+mod array;
+#[doc(hidden)]
+pub mod derive_support;
+mod error;
+mod impls;
+mod message;
+mod opaque;
+mod reader;
+mod sink;
+mod size;
+mod string;
+
+pub use array::{decode_array, decode_list, encode_array, encode_list};
+pub use bytes::{Bytes, BytesMut};
+pub use error::{Error, ErrorKind};
+pub use impls::{Char, Quadruple, UnsignedChar};
+pub use message::{Item, Message, Placed, PlacedItem, Received, Reducer};
+pub use opaque::{DdpItem, Opaque, SmallOpaque};
+pub use reader::{Limits, Reader};
+pub use rpcrdma_derive::Xdr;
+pub use sink::{Length, Sink, Writer, encoded_len, to_bytes};
+pub use size::Size;
+pub use string::XdrString;
+
+/// How long the encodings of a type can be, known at compile time.
+pub trait Layout {
+    /// The smallest encoding in bytes.
+    const MIN: u64;
+    /// The largest encoding in bytes.
+    const MAX: Size;
+    /// The largest encoding with every DDP-eligible item out of the stream; the item's count stays
+    /// (RFC 8166 section 3.4.4.1).
+    const MAX_REDUCED: Size;
+    /// The largest single DDP-eligible item in bytes, without padding; [`Size::ZERO`] if there is none.
+    const ITEM: Size;
+    /// How many DDP-eligible items one value can hold.
+    const ITEMS: Size;
+}
+
+/// A type that can be written as XDR.
+pub trait Encode: Layout {
+    /// Writes the value.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLong`] if the value breaks a bound of its type. Nothing is cut to fit.
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
+}
+
+/// A type that can be read from XDR. Values may borrow from what is read.
+pub trait Decode<'de>: Layout + Sized {
+    /// Reads one value.
+    ///
+    /// # Errors
+    /// Everything that is not exactly an encoding of this type, with the byte and the field.
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error>;
+}
+
+/// A type that owns what it holds and can be written and read. Implemented for every such type.
+pub trait Xdr: Encode + for<'de> Decode<'de> {}
+
+impl<T: Encode + for<'de> Decode<'de>> Xdr for T {}
+
+/// Reads one value that fills `bytes` to the end. Opaque data shares the memory of `bytes`.
+///
+/// # Errors
+/// What [`Decode::decode`] refuses, and [`ErrorKind::Trailing`] if bytes are left over.
+pub fn from_bytes<T: Xdr>(bytes: &Bytes) -> Result<T, Error> {
+    let mut reader = Reader::from_bytes(bytes);
+    let value = T::decode(&mut reader)?;
+    reader.finish()?;
+    Ok(value)
+}
+
+/// Reads one value that fills `bytes` to the end.
+///
+/// # Errors
+/// What [`Decode::decode`] refuses, and [`ErrorKind::Trailing`] if bytes are left over.
+pub fn from_slice<'de, T: Decode<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
+    let mut reader = Reader::from_slice(bytes);
+    let value = T::decode(&mut reader)?;
+    reader.finish()?;
+    Ok(value)
+}
+
+/// How many bytes of zero follow `len` bytes of opaque data: up to the next multiple of four.
+#[inline]
+#[must_use]
+pub const fn pad_len(len: usize) -> usize {
+    len.wrapping_neg() & 3
+}

@@ -1,0 +1,248 @@
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
+
+use bytes::Bytes;
+
+use super::{Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size};
+
+/// What may carry `#[ddp_eligible]`: variable-length opaque data and strings (RFC 8166 section 3.4.4).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be DDP-eligible",
+    label = "not variable-length opaque data or a string",
+    note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`: mark the field inside the struct, or the payload of the union's arm, that holds the data"
+)]
+pub trait DdpItem: Encode + Sized {
+    /// The largest item in bytes, without padding.
+    const LARGEST: Size;
+
+    /// Writes the count and hands the data to the sink as one item.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLong`] if the bound is broken.
+    fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
+
+    /// Reads the count, and the data from its chunk or the stream.
+    ///
+    /// # Errors
+    /// As [`Reader::item`].
+    fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error>;
+}
+
+/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), sharing the memory it came in.
+///
+/// The bound is checked when it is encoded and when it is decoded.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Opaque<const MAX: u32 = { u32::MAX }>(Bytes);
+
+impl<const MAX: u32> Opaque<MAX> {
+    /// Takes bytes.
+    #[must_use]
+    pub const fn new(bytes: Bytes) -> Self {
+        Opaque(bytes)
+    }
+
+    /// The bytes, still shared.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// The bytes, by value.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+}
+
+impl<const MAX: u32> Layout for Opaque<MAX> {
+    const MIN: u64 = 4;
+    const MAX: Size = Size::Bounded(4).plus(Size::of_opaque(MAX).with_padding());
+    const MAX_REDUCED: Size = <Self as Layout>::MAX;
+    const ITEM: Size = Size::ZERO;
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<const MAX: u32> Encode for Opaque<MAX> {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        sink.put_count(self.0.len(), MAX)?;
+        sink.put_padded(&self.0)
+    }
+}
+
+impl<'de, const MAX: u32> Decode<'de> for Opaque<MAX> {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        let len = reader.count(MAX)?;
+        Ok(Opaque(reader.opaque_bytes(len as usize)?))
+    }
+}
+
+impl<const MAX: u32> DdpItem for Opaque<MAX> {
+    const LARGEST: Size = Size::of_opaque(MAX);
+
+    fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        sink.put_count(self.0.len(), MAX)?;
+        sink.put_item(&self.0)
+    }
+
+    fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Opaque(reader.item(MAX)?))
+    }
+}
+
+impl<const MAX: u32> Deref for Opaque<MAX> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<const MAX: u32> AsRef<[u8]> for Opaque<MAX> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
+    fn from(bytes: Bytes) -> Self {
+        Opaque(bytes)
+    }
+}
+
+impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Opaque(bytes.into())
+    }
+}
+
+impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
+    fn from(bytes: &'static [u8]) -> Self {
+        Opaque(Bytes::from_static(bytes))
+    }
+}
+
+impl<const MAX: u32> fmt::Debug for Opaque<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hex(&self.0, f)
+    }
+}
+
+/// The first bytes in hexadecimal, and how many there are when that is not all.
+fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const SHOWN: usize = 32;
+    f.write_str("0x")?;
+    for byte in bytes.iter().take(SHOWN) {
+        write!(f, "{byte:02x}")?;
+    }
+    if bytes.len() > SHOWN {
+        write!(f, "... ({} bytes)", bytes.len())?;
+    }
+    Ok(())
+}
+
+/// Variable-length opaque data of at most `MAX` bytes, held in place: file handles, verifiers.
+///
+/// `MAX` is at most 255.
+#[derive(Clone, Copy)]
+pub struct SmallOpaque<const MAX: usize> {
+    len: u8,
+    data: [u8; MAX],
+}
+
+impl<const MAX: usize> SmallOpaque<MAX> {
+    const FITS: () = assert!(MAX <= 255, "SmallOpaque holds at most 255 bytes; use Opaque");
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLong`] if there are more than `MAX`.
+    pub fn new(bytes: &[u8]) -> Result<Self, Error> {
+        const { Self::FITS };
+        let too_long = || Error::new(ErrorKind::TooLong { len: bytes.len() as u64, max: MAX as u64 }, 0);
+        let len = u8::try_from(bytes.len()).map_err(|_| too_long())?;
+        let mut data = [0; MAX];
+        data.get_mut(..bytes.len()).ok_or_else(too_long)?.copy_from_slice(bytes);
+        Ok(SmallOpaque { len, data })
+    }
+
+    /// The bytes.
+    #[inline]
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        self.data.get(..usize::from(self.len)).unwrap_or(&self.data)
+    }
+}
+
+impl<const MAX: usize> Layout for SmallOpaque<MAX> {
+    const MIN: u64 = 4;
+    const MAX: Size = Size::Bounded(4).plus(Size::padded(MAX as u64));
+    const MAX_REDUCED: Size = <Self as Layout>::MAX;
+    const ITEM: Size = Size::ZERO;
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<const MAX: usize> Encode for SmallOpaque<MAX> {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        sink.put_u32(u32::from(self.len))?;
+        sink.put_padded(self.as_slice())
+    }
+}
+
+impl<'de, const MAX: usize> Decode<'de> for SmallOpaque<MAX> {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        const { Self::FITS };
+        let count = reader.count(u32::try_from(MAX).unwrap_or(u32::MAX))?;
+        let bytes = reader.opaque(count as usize)?;
+        SmallOpaque::new(bytes)
+    }
+}
+
+impl<const MAX: usize> Default for SmallOpaque<MAX> {
+    fn default() -> Self {
+        SmallOpaque { len: 0, data: [0; MAX] }
+    }
+}
+
+impl<const MAX: usize> Deref for SmallOpaque<MAX> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl<const MAX: usize> AsRef<[u8]> for SmallOpaque<MAX> {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl<const MAX: usize> TryFrom<&[u8]> for SmallOpaque<MAX> {
+    type Error = Error;
+    fn try_from(bytes: &[u8]) -> Result<Self, Error> {
+        SmallOpaque::new(bytes)
+    }
+}
+
+impl<const MAX: usize> PartialEq for SmallOpaque<MAX> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl<const MAX: usize> Eq for SmallOpaque<MAX> {}
+
+impl<const MAX: usize> core::hash::Hash for SmallOpaque<MAX> {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.as_slice().hash(state);
+    }
+}
+
+impl<const MAX: usize> fmt::Debug for SmallOpaque<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hex(self.as_slice(), f)
+    }
+}

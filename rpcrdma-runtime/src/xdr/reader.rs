@@ -1,0 +1,322 @@
+use bytes::Bytes;
+
+use super::message::{Item, Placed, PlacedItem, Received};
+use super::{Error, ErrorKind, pad_len};
+
+/// Bounds that hold for a whole message, whatever its types allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How deep values may nest through `Box` and `Vec` (default 64).
+    pub depth: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { depth: 64 }
+    }
+}
+
+/// Reads XDR from the front of a stream, and the items that were taken out of the stream from beside it.
+///
+/// Offsets count in the *unreduced* stream (RFC 8166 section 3.4.5): an item that came in a chunk advances
+/// them by its padded length, as if it stood in the stream.
+#[derive(Clone, Debug)]
+pub struct Reader<'de> {
+    rest: &'de [u8],
+    /// What `rest` is the end of, when its memory can be shared.
+    owner: Option<&'de Bytes>,
+    /// Offset of `rest` in the unreduced stream.
+    offset: u64,
+    items: Items<'de>,
+    depth: u32,
+    limits: Limits,
+}
+
+#[derive(Clone, Debug)]
+enum Items<'de> {
+    None,
+    Positioned(&'de [Item]),
+    InOrder { next: u64, rest: &'de [PlacedItem] },
+}
+
+impl<'de> Reader<'de> {
+    /// Reads a message that arrived, items included.
+    #[must_use]
+    pub fn new(message: &'de Received) -> Self {
+        let mut reader = Reader::from_bytes(&message.stream);
+        reader.items = match &message.items {
+            Placed::None => Items::None,
+            Placed::Positioned(items) => Items::Positioned(items),
+            Placed::InOrder(items) => Items::InOrder { next: 0, rest: items },
+        };
+        reader
+    }
+
+    /// Reads bytes whose memory opaque data may share.
+    #[must_use]
+    pub fn from_bytes(bytes: &'de Bytes) -> Self {
+        let mut reader = Reader::from_slice(bytes);
+        reader.owner = Some(bytes);
+        reader
+    }
+
+    /// Reads bytes; owned opaque data is copied out of them.
+    #[must_use]
+    pub fn from_slice(bytes: &'de [u8]) -> Self {
+        Reader {
+            rest: bytes,
+            owner: None,
+            offset: 0,
+            items: Items::None,
+            depth: 0,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Offset of the next byte in the unreduced stream.
+    #[inline]
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.offset
+    }
+
+    /// How many bytes of the stream are left.
+    #[inline]
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// An error of this kind at the next byte.
+    #[cold]
+    #[must_use]
+    pub fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(kind, self.offset)
+    }
+
+    #[cold]
+    fn truncated(&self, needed: usize) -> Error {
+        self.error(ErrorKind::Truncated { needed: needed as u64, left: self.rest.len() as u64 })
+    }
+
+    /// Fails unless this many bytes are left; after it, that many are read without another failing check.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`].
+    #[inline]
+    pub fn require(&self, len: u64) -> Result<(), Error> {
+        if (self.rest.len() as u64) < len {
+            return Err(self.error(ErrorKind::Truncated { needed: len, left: self.rest.len() as u64 }));
+        }
+        Ok(())
+    }
+
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`].
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<&'de [u8; N], Error> {
+        match self.rest.split_first_chunk::<N>() {
+            Some((head, rest)) => {
+                self.rest = rest;
+                self.offset = self.offset.wrapping_add(N as u64);
+                Ok(head)
+            }
+            None => Err(self.truncated(N)),
+        }
+    }
+
+    /// The next `len` bytes, without padding.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`].
+    #[inline]
+    pub fn take(&mut self, len: usize) -> Result<&'de [u8], Error> {
+        match self.rest.split_at_checked(len) {
+            Some((head, rest)) => {
+                self.rest = rest;
+                self.offset = self.offset.wrapping_add(len as u64);
+                Ok(head)
+            }
+            None => Err(self.truncated(len)),
+        }
+    }
+
+    /// An unsigned integer (RFC 4506 section 4.2).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`].
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_be_bytes(*self.array()?))
+    }
+
+    /// An unsigned hyper (RFC 4506 section 4.5).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`].
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64, Error> {
+        Ok(u64::from_be_bytes(*self.array()?))
+    }
+
+    /// A bool (RFC 4506 section 4.4), or the word before optional data (section 4.19).
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadBool`] unless it is 0 or 1.
+    #[inline]
+    pub fn bool(&mut self) -> Result<bool, Error> {
+        let at = self.offset;
+        match self.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(Error::new(ErrorKind::BadBool(other), at)),
+        }
+    }
+
+    /// A length, refused if it is over `max`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLong`].
+    #[inline]
+    pub fn count(&mut self, max: u32) -> Result<u32, Error> {
+        let at = self.offset;
+        let len = self.u32()?;
+        if len > max {
+            return Err(Error::new(ErrorKind::TooLong { len: u64::from(len), max: u64::from(max) }, at));
+        }
+        Ok(len)
+    }
+
+    /// `len` bytes of opaque data and their padding, which must be zero.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
+    #[inline]
+    pub fn opaque(&mut self, len: usize) -> Result<&'de [u8], Error> {
+        let data = self.take(len)?;
+        let at = self.offset;
+        if self.take(pad_len(len))?.iter().any(|byte| *byte != 0) {
+            return Err(Error::new(ErrorKind::Padding, at));
+        }
+        Ok(data)
+    }
+
+    /// The same as shared memory, or a copy where the reader has nothing to share.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
+    #[inline]
+    pub fn opaque_bytes(&mut self, len: usize) -> Result<Bytes, Error> {
+        let data = self.opaque(len)?;
+        Ok(match self.owner {
+            Some(owner) => owner.slice_ref(data),
+            None => Bytes::copy_from_slice(data),
+        })
+    }
+
+    /// A DDP-eligible item of at most `max` bytes: its count, then its data from the chunk that carries it,
+    /// or else from the stream.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLong`]; [`ErrorKind::ItemLength`] if the chunk and the count disagree;
+    /// [`ErrorKind::ItemUnused`] if a chunk's position was passed.
+    pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
+        let count = self.count(max)?;
+        match self.take_item(count)? {
+            Some(data) => Ok(data),
+            None => self.opaque_bytes(count as usize),
+        }
+    }
+
+    fn take_item(&mut self, count: u32) -> Result<Option<Bytes>, Error> {
+        let len = count as usize;
+        match &mut self.items {
+            Items::None => Ok(None),
+            Items::Positioned(items) => {
+                let Some((first, rest)) = items.split_first() else { return Ok(None) };
+                if u64::from(first.position) != self.offset || len == 0 {
+                    return Ok(None);
+                }
+                let chunk = first.data.len();
+                // With or without the padding: RFC 8166 section 3.4.5.2.
+                if chunk != len && Some(chunk) != len.checked_add(pad_len(len)) {
+                    return Err(self.error(ErrorKind::ItemLength { count, chunk: chunk as u64 }));
+                }
+                *items = rest;
+                self.advance_over_item(len);
+                Ok(Some(first.data.slice(..len)))
+            }
+            Items::InOrder { next, rest } => {
+                let Some((first, behind)) = rest.split_first() else { return Ok(None) };
+                // An unused chunk waits for the next item (RFC 8166 section 4.3.2); an empty one is
+                // the requester's word that this item comes inline (section 4.3.2.3).
+                let empty = first.segments == 0;
+                if len == 0 || (first.data.is_empty() && !empty) {
+                    return Ok(None);
+                }
+                let chunk = first.data.len();
+                if !empty && chunk != len {
+                    return Err(self.error(ErrorKind::ItemLength { count, chunk: chunk as u64 }));
+                }
+                (*next, *rest) = (next.saturating_add(1), behind);
+                if empty {
+                    return Ok(None);
+                }
+                self.advance_over_item(len);
+                Ok(Some(first.data.clone()))
+            }
+        }
+    }
+
+    fn advance_over_item(&mut self, len: usize) {
+        self.offset = self.offset.wrapping_add(len as u64).wrapping_add(pad_len(len) as u64);
+    }
+
+    /// Enters a nested value; [`Reader::leave`] it afterwards.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooDeep`].
+    #[inline]
+    pub fn enter(&mut self) -> Result<(), Error> {
+        if self.depth >= self.limits.depth {
+            return Err(self.error(ErrorKind::TooDeep { limit: self.limits.depth }));
+        }
+        self.depth = self.depth.saturating_add(1);
+        Ok(())
+    }
+
+    /// Leaves a nested value.
+    #[inline]
+    pub fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Ends reading.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Trailing`] if bytes are left; [`ErrorKind::ItemUnused`] if a chunk with data was not
+    /// where an eligible item begins.
+    pub fn finish(&self) -> Result<(), Error> {
+        if !self.rest.is_empty() {
+            return Err(self.error(ErrorKind::Trailing(self.rest.len() as u64)));
+        }
+        let unused = match &self.items {
+            Items::None => None,
+            Items::Positioned(items) => items.first().map(|item| u64::from(item.position)),
+            Items::InOrder { next, rest } => rest.iter().any(|item| !item.data.is_empty()).then_some(*next),
+        };
+        match unused {
+            Some(position) => Err(self.error(ErrorKind::ItemUnused { position })),
+            None => Ok(()),
+        }
+    }
+}

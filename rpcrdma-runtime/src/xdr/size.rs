@@ -1,0 +1,149 @@
+use core::fmt;
+
+/// A size in bytes, or none: `Unbounded` is a value of its own, not a number.
+///
+/// Arithmetic is `const` and never wraps: what does not fit a `u64` is unbounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// At most this many.
+    Bounded(u64),
+    /// No bound.
+    Unbounded,
+}
+
+impl Size {
+    /// Nothing.
+    pub const ZERO: Size = Size::Bounded(0);
+
+    /// `self` and `other` one behind the other.
+    #[must_use]
+    pub const fn plus(self, other: Size) -> Size {
+        match (self, other) {
+            (Size::Bounded(a), Size::Bounded(b)) => match a.checked_add(b) {
+                Some(sum) => Size::Bounded(sum),
+                None => Size::Unbounded,
+            },
+            _ => Size::Unbounded,
+        }
+    }
+
+    /// `count` times `self`; zero times anything is zero.
+    #[must_use]
+    pub const fn times(self, count: u64) -> Size {
+        match self {
+            _ if count == 0 => Size::ZERO,
+            Size::Bounded(size) => match size.checked_mul(count) {
+                Some(product) => Size::Bounded(product),
+                None => Size::Unbounded,
+            },
+            Size::Unbounded => Size::Unbounded,
+        }
+    }
+
+    /// `count` times `self` where the count itself may have no bound; anything times zero is zero.
+    #[must_use]
+    pub const fn repeated(self, count: Size) -> Size {
+        match (self, count) {
+            (Size::Bounded(0), _) => Size::ZERO,
+            (_, Size::Bounded(count)) => self.times(count),
+            (_, Size::Unbounded) => Size::Unbounded,
+        }
+    }
+
+    /// Variable-length opaque data of at most `max` bytes, without count and padding. XDR's largest count
+    /// is no bound that anybody chose: it is unbounded.
+    #[must_use]
+    pub const fn of_opaque(max: u32) -> Size {
+        if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }
+    }
+
+    /// `self` rounded up to a multiple of four.
+    #[must_use]
+    pub const fn with_padding(self) -> Size {
+        match self {
+            Size::Bounded(len) => Size::padded(len),
+            Size::Unbounded => Size::Unbounded,
+        }
+    }
+
+    /// The larger.
+    #[must_use]
+    pub const fn max(self, other: Size) -> Size {
+        match (self, other) {
+            (Size::Bounded(a), Size::Bounded(b)) => Size::Bounded(if a > b { a } else { b }),
+            _ => Size::Unbounded,
+        }
+    }
+
+    /// The smaller.
+    #[must_use]
+    pub const fn min(self, other: Size) -> Size {
+        match (self, other) {
+            (Size::Bounded(a), Size::Bounded(b)) => Size::Bounded(if a < b { a } else { b }),
+            (Size::Unbounded, size) | (size, Size::Unbounded) => size,
+        }
+    }
+
+    /// `len` bytes of opaque data with their padding.
+    #[must_use]
+    pub const fn padded(len: u64) -> Size {
+        Size::Bounded(len).plus(Size::Bounded(len.wrapping_neg() & 3))
+    }
+
+    /// The bound, if there is one.
+    #[must_use]
+    pub const fn bound(self) -> Option<u64> {
+        match self {
+            Size::Bounded(bound) => Some(bound),
+            Size::Unbounded => None,
+        }
+    }
+
+    /// Whether nothing larger than `limit` is possible.
+    #[must_use]
+    pub const fn fits(self, limit: u64) -> bool {
+        match self {
+            Size::Bounded(bound) => bound <= limit,
+            Size::Unbounded => false,
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Size::Bounded(bound) => write!(f, "{bound}"),
+            Size::Unbounded => f.write_str("unbounded"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Size::{Bounded, Unbounded};
+    use super::*;
+
+    #[test]
+    fn overflow_is_unbounded_and_never_wraps() {
+        assert_eq!(Bounded(u64::MAX).plus(Bounded(1)), Unbounded);
+        assert_eq!(Bounded(u64::MAX / 2).times(3), Unbounded);
+        assert_eq!(Size::padded(u64::MAX), Unbounded);
+        assert_eq!(Size::padded(5), Bounded(8));
+        assert_eq!(Size::padded(8), Bounded(8));
+    }
+
+    #[test]
+    fn zero_times_unbounded_is_zero() {
+        assert_eq!(Unbounded.times(0), Size::ZERO);
+        assert_eq!(Size::ZERO.repeated(Unbounded), Size::ZERO);
+        assert_eq!(Bounded(4).repeated(Unbounded), Unbounded);
+        assert_eq!(Bounded(4).repeated(Bounded(3)), Bounded(12));
+    }
+
+    #[test]
+    fn the_smaller_of_unbounded_and_a_bound_is_the_bound() {
+        assert_eq!(Unbounded.min(Bounded(9)), Bounded(9));
+        assert_eq!(Unbounded.max(Bounded(9)), Unbounded);
+        assert!(Bounded(9).fits(9) && !Bounded(9).fits(8) && !Unbounded.fits(u64::MAX));
+    }
+}

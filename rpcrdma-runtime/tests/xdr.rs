@@ -1,0 +1,405 @@
+//! The codec: worked examples, every truncation, every bound, and what is taken out of a message and put back.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use rpcrdma_runtime::xdr::{
+    Error, ErrorKind, Item, Layout, Message, Opaque, Placed, PlacedItem, Reader, Received, Reducer, Sink, Size,
+    SmallOpaque, Xdr, XdrString, encoded_len, from_bytes, from_slice, to_bytes,
+};
+
+/// The example of RFC 4506 section 7: a file with its name, kind, owner and contents.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct File {
+    filename: XdrString<255>,
+    kind: FileType,
+    owner: XdrString<32>,
+    data: Opaque<65535>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Xdr)]
+enum FileKind {
+    Text = 0,
+    Data = 1,
+    Exec = 2,
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "FileKind")]
+enum FileType {
+    #[xdr(case = "FileKind::Text")]
+    Text,
+    #[xdr(case = "FileKind::Data")]
+    Data(XdrString<255>),
+    #[xdr(case = "FileKind::Exec")]
+    Exec(XdrString<255>),
+}
+
+fn sillyprog() -> File {
+    File {
+        filename: "sillyprog".into(),
+        kind: FileType::Exec("lisp".into()),
+        owner: "john".into(),
+        data: Opaque::from(&b"(quit)"[..]),
+    }
+}
+
+const SILLYPROG: [u8; 48] = [
+    0, 0, 0, 9, b's', b'i', b'l', b'l', b'y', b'p', b'r', b'o', b'g', 0, 0, 0, // filename and padding
+    0, 0, 0, 2, // EXEC
+    0, 0, 0, 4, b'l', b'i', b's', b'p', // interpreter
+    0, 0, 0, 4, b'j', b'o', b'h', b'n', // owner
+    0, 0, 0, 6, b'(', b'q', b'u', b'i', b't', b')', 0, 0, // data and padding
+];
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Everything {
+    number: i32,
+    wide: u64,
+    ratio: f64,
+    flag: bool,
+    short: i16,
+    fixed: [u8; 5],
+    pair: [u32; 2],
+    handle: SmallOpaque<64>,
+    maybe: Option<Box<Everything>>,
+    #[xdr(max = 3)]
+    few: Vec<u32>,
+    many: Vec<XdrString<8>>,
+    #[xdr(list)]
+    chain: Vec<FileType>,
+    status: Status,
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "i32")]
+enum Status {
+    #[xdr(case = 0)]
+    Fine,
+    #[xdr(case = -1, case = 7)]
+    Odd(i32, u32),
+    #[xdr(default)]
+    Other(i32, Opaque<16>),
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Write {
+    handle: SmallOpaque<64>,
+    #[ddp_eligible]
+    data: Opaque,
+    stable: u32,
+    #[ddp_eligible]
+    more: XdrString<100>,
+    last: u32,
+}
+
+fn file_type() -> impl Strategy<Value = FileType> {
+    prop_oneof![
+        Just(FileType::Text),
+        "[ -~]{0,255}".prop_map(|name| FileType::Data(name.into())),
+        "[ -~]{0,255}".prop_map(|name| FileType::Exec(name.into())),
+    ]
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    prop_oneof![
+        Just(Status::Fine),
+        (prop_oneof![Just(-1), Just(7)], any::<u32>()).prop_map(|(which, value)| Status::Odd(which, value)),
+        (8i32.., prop::collection::vec(any::<u8>(), 0..=16)).prop_map(|(which, data)| Status::Other(which, data.into())),
+    ]
+}
+
+fn everything() -> impl Strategy<Value = Everything> {
+    let leaf = (
+        (any::<i32>(), any::<u64>(), -1e300f64..1e300, any::<bool>(), any::<i16>(), any::<[u8; 5]>(), any::<[u32; 2]>()),
+        prop::collection::vec(any::<u8>(), 0..=64),
+        prop::collection::vec(any::<u32>(), 0..=3),
+        prop::collection::vec("[a-z]{0,8}", 0..5),
+        prop::collection::vec(file_type(), 0..4),
+        status(),
+    )
+        .prop_map(|(numbers, handle, few, many, chain, status)| {
+            let (number, wide, ratio, flag, short, fixed, pair) = numbers;
+            let handle = SmallOpaque::new(&handle).expect("at most 64 bytes");
+            let many = many.into_iter().map(XdrString::from).collect();
+            Everything { number, wide, ratio, flag, short, fixed, pair, handle, maybe: None, few, many, chain, status }
+        });
+    leaf.prop_recursive(4, 5, 1, |inner| {
+        (inner.clone(), inner).prop_map(|(outer, inner)| Everything { maybe: Some(Box::new(inner)), ..outer })
+    })
+}
+
+fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
+    result.expect_err("refused").kind()
+}
+
+#[test]
+fn the_worked_example_of_rfc_4506_section_7() {
+    assert_eq!(to_bytes(&sillyprog()).unwrap()[..], SILLYPROG);
+    assert_eq!(from_slice::<File>(&SILLYPROG).unwrap(), sillyprog());
+}
+
+#[test]
+fn opaque_data_shares_the_memory_it_came_in() {
+    let message = Bytes::copy_from_slice(&SILLYPROG);
+    let file: File = from_bytes(&message).unwrap();
+    assert_eq!(file.data.as_ptr(), message[40..].as_ptr());
+}
+
+#[test]
+fn an_error_names_the_byte_and_the_field() {
+    let mut bytes = SILLYPROG;
+    bytes[19] = 9;
+    let error = from_slice::<File>(&bytes).unwrap_err();
+    assert_eq!(error.to_string(), "at kind, byte 16: FileKind has no value 9");
+}
+
+#[test]
+fn padding_must_be_zero() {
+    for at in [13, 14, 15, 46, 47] {
+        let mut bytes = SILLYPROG;
+        bytes[at] = 1;
+        assert_eq!(kind(from_slice::<File>(&bytes)), ErrorKind::Padding, "byte {at}");
+    }
+}
+
+#[test]
+fn booleans_and_presence_are_zero_or_one() {
+    assert_eq!(kind(from_slice::<bool>(&[0, 0, 0, 2])), ErrorKind::BadBool(2));
+    assert_eq!(kind(from_slice::<Option<u32>>(&[0x80, 0, 0, 0])), ErrorKind::BadBool(0x8000_0000));
+}
+
+#[test]
+fn bounds_hold_in_both_directions() {
+    for (len, good) in [(0, true), (31, true), (32, true), (33, false)] {
+        let file = File { owner: XdrString::from("x".repeat(len)), ..sillyprog() };
+        assert_eq!(to_bytes(&file).is_ok(), good, "encode {len}");
+        let mut wire = to_bytes(&XdrString::<1000>::from("x".repeat(len))).unwrap().to_vec();
+        assert_eq!(from_slice::<XdrString<32>>(&wire).is_ok(), good, "decode {len}");
+        wire.push(0);
+        assert!(from_slice::<XdrString<32>>(&wire).is_err(), "a byte too many");
+    }
+    for count in 0..6u32 {
+        let wire: Vec<u8> = [count].into_iter().chain(0..count).flat_map(u32::to_be_bytes).collect();
+        let mut whole = to_bytes(&(0i32, 0u64).0).unwrap().to_vec();
+        whole.extend_from_slice(&wire);
+        assert_eq!(from_slice::<Bounded>(&wire).is_ok(), count <= 3, "{count} elements");
+    }
+    assert!(SmallOpaque::<8>::new(&[0; 8]).is_ok() && SmallOpaque::<8>::new(&[0; 9]).is_err());
+}
+
+#[derive(Debug, PartialEq, Xdr)]
+struct Bounded {
+    #[xdr(max = 3)]
+    values: Vec<u32>,
+}
+
+#[test]
+fn a_claimed_count_allocates_nothing() {
+    let huge = [0xff; 4];
+    assert!(matches!(kind(from_slice::<Vec<u64>>(&huge)), ErrorKind::Truncated { .. }));
+    assert!(matches!(kind(from_slice::<Opaque>(&huge)), ErrorKind::Truncated { .. }));
+    assert!(matches!(kind(from_slice::<Vec<()>>(&huge)), ErrorKind::TooLong { .. }));
+    // The padded length would overflow 32 bits.
+    assert!(matches!(kind(from_slice::<Opaque>(&[0xff, 0xff, 0xff, 0xfd, 0])), ErrorKind::Truncated { .. }));
+}
+
+#[derive(Debug, PartialEq, Xdr)]
+struct Chain {
+    #[xdr(list)]
+    nodes: Vec<u32>,
+}
+
+#[test]
+fn a_list_of_100_000_nodes_is_a_loop() {
+    let chain = Chain { nodes: (0..100_000).collect() };
+    let wire = to_bytes(&chain).unwrap();
+    assert_eq!(wire.len(), 100_000 * 8 + 4);
+    assert_eq!(from_bytes::<Chain>(&wire).unwrap(), chain);
+    assert!(matches!(kind(from_slice::<Chain>(&wire[..wire.len() - 4])), ErrorKind::Truncated { .. }));
+}
+
+#[derive(Debug, PartialEq, Xdr)]
+struct Tree {
+    children: Vec<Tree>,
+}
+
+#[test]
+fn nesting_has_a_limit() {
+    let nested = |depth: usize| [0, 0, 0, 1].repeat(depth).into_iter().chain([0; 4]).collect::<Vec<u8>>();
+    assert!(from_slice::<Tree>(&nested(63)).is_ok());
+    assert_eq!(kind(from_slice::<Tree>(&nested(64))), ErrorKind::TooDeep { limit: 64 });
+    assert_eq!(kind(from_slice::<Tree>(&nested(100_000))), ErrorKind::TooDeep { limit: 64 });
+}
+
+#[test]
+fn a_default_arm_keeps_its_discriminant() {
+    for status in [Status::Fine, Status::Odd(-1, 5), Status::Odd(7, 5), Status::Other(99, vec![1, 2, 3].into())] {
+        let wire = to_bytes(&status).unwrap();
+        assert_eq!(from_bytes::<Status>(&wire).unwrap(), status);
+    }
+    // What would be read as another arm is not written.
+    assert_eq!(
+        kind(to_bytes(&Status::Other(0, Opaque::default()))),
+        ErrorKind::UnknownDiscriminant { type_name: "Status", value: 0 }
+    );
+    assert!(to_bytes(&Status::Odd(3, 0)).is_err());
+}
+
+#[test]
+fn an_enum_is_its_number() {
+    assert_eq!(i32::from(FileKind::Exec), 2);
+    assert_eq!(FileKind::try_from(1), Ok(FileKind::Data));
+    assert_eq!(FileKind::try_from(3), Err(ErrorKind::UnknownEnum { type_name: "FileKind", value: 3 }));
+}
+
+#[test]
+fn sizes_are_known_at_compile_time() {
+    const { assert!(<Bounded as Layout>::MIN == 4 && <SmallOpaque<64> as Layout>::MIN == 4) };
+    assert_eq!(<Bounded as Layout>::MAX, Size::Bounded(4 + 12));
+    assert_eq!(<FileType as Layout>::MIN, 4);
+    assert_eq!(<FileType as Layout>::MAX, Size::Bounded(4 + 4 + 256));
+    assert_eq!(<File as Layout>::MAX, Size::Bounded((4 + 256) + (8 + 256) + (4 + 32) + (4 + 65536)));
+    assert_eq!(<Write as Layout>::MAX, Size::Unbounded);
+    assert_eq!(<Write as Layout>::MAX_REDUCED, Size::Bounded(68 + 4 + 4 + 4 + 4));
+    assert_eq!((<Write as Layout>::ITEM, <Write as Layout>::ITEMS), (Size::Unbounded, Size::Bounded(2)));
+    assert_eq!(<Tree as Layout>::MAX, Size::Unbounded);
+}
+
+fn reduced(value: &Write, header: &[u8], min_item: usize) -> Message {
+    let mut reducer = Reducer::new(min_item);
+    reducer.put(header).unwrap();
+    rpcrdma_runtime::xdr::Encode::encode(value, &mut reducer).unwrap();
+    reducer.into_message()
+}
+
+#[test]
+fn positions_count_in_the_unreduced_stream() {
+    let value = Write {
+        handle: SmallOpaque::new(&[7; 8]).unwrap(),
+        data: vec![1; 5].into(),
+        stable: 2,
+        more: "abcdefg".into(),
+        last: 9,
+    };
+    let message = reduced(&value, &[0; 40], 1);
+    let positions: Vec<u32> = message.items.iter().map(|item| item.position).collect();
+    // 40 of header, 12 of handle, 4 of count; then 8 of data with its padding, 4 of stable, 4 of count.
+    assert_eq!(positions, [56, 72]);
+    assert_eq!(message.stream.len(), 40 + 12 + 4 + 4 + 4 + 4);
+    assert_eq!(message.items[0].data.as_ptr(), value.data.as_ptr(), "counted, not copied");
+}
+
+#[test]
+fn a_chunk_may_hold_the_padding_or_not_and_nothing_else() {
+    let value = Write { handle: SmallOpaque::default(), data: vec![1; 5].into(), stable: 0, more: "".into(), last: 0 };
+    for (chunk, good) in [(4, false), (5, true), (6, false), (7, false), (8, true), (9, false)] {
+        let mut message = reduced(&value, &[], 1);
+        message.items[0].data = vec![1; chunk].into();
+        let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
+        let mut reader = Reader::new(&received);
+        let decoded = <Write as rpcrdma_runtime::xdr::Decode>::decode(&mut reader);
+        match decoded {
+            Ok(decoded) => assert!(good && decoded == value && reader.finish().is_ok(), "{chunk}"),
+            Err(error) => {
+                assert!(!good, "{chunk}");
+                assert_eq!(error.kind(), ErrorKind::ItemLength { count: 5, chunk: chunk as u64 });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chunk_where_no_item_begins_is_refused() {
+    let value = Write { handle: SmallOpaque::default(), data: vec![1; 8].into(), stable: 0, more: "".into(), last: 0 };
+    let mut message = reduced(&value, &[], usize::MAX);
+    message.items.push(Item { position: 4, data: vec![0; 4].into() });
+    let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
+    let mut reader = Reader::new(&received);
+    let refused = <Write as rpcrdma_runtime::xdr::Decode>::decode(&mut reader).and_then(|_| reader.finish());
+    assert_eq!(kind(refused), ErrorKind::ItemUnused { position: 4 });
+}
+
+fn in_order(value: &Write, chunks: Vec<PlacedItem>, inline: &[bool]) -> Result<Write, Error> {
+    let message = reduced(value, &[], 1).split(|index, _| !inline[index]);
+    let received = Received { stream: message.stream, items: Placed::InOrder(chunks) };
+    let mut reader = Reader::new(&received);
+    let decoded = <Write as rpcrdma_runtime::xdr::Decode>::decode(&mut reader)?;
+    reader.finish().map(|()| decoded)
+}
+
+#[test]
+fn write_chunks_are_taken_in_order() {
+    let value = Write { handle: SmallOpaque::default(), data: vec![1; 5].into(), stable: 0, more: "xyz".into(), last: 0 };
+    let chunk = |data: &[u8], segments| PlacedItem { data: Bytes::copy_from_slice(data), segments };
+    let both = vec![chunk(&[1; 5], 1), chunk(b"xyz", 2)];
+    assert_eq!(in_order(&value, both, &[false, false]).unwrap(), value);
+    // An empty chunk asks for its item inline; the next chunk is for the next item.
+    assert_eq!(in_order(&value, vec![chunk(&[], 0), chunk(b"xyz", 1)], &[true, false]).unwrap(), value);
+    // A responder that used no chunk sent the items inline.
+    assert_eq!(in_order(&value, vec![chunk(&[], 1)], &[true, true]).unwrap(), value);
+    // A result without data leaves the chunk to the next.
+    let empty = Write { data: Opaque::default(), ..value.clone() };
+    assert_eq!(in_order(&empty, vec![chunk(b"xyz", 1)], &[false]).unwrap(), empty);
+    // The returned length is the item's.
+    assert_eq!(
+        kind(in_order(&value, vec![chunk(&[1; 4], 1), chunk(b"xyz", 1)], &[false, false])),
+        ErrorKind::ItemLength { count: 5, chunk: 4 }
+    );
+    // Data in a chunk that no item takes.
+    let extra = vec![chunk(&[1; 5], 1), chunk(b"xyz", 1), chunk(b"more", 1)];
+    assert_eq!(kind(in_order(&value, extra, &[false, false])), ErrorKind::ItemUnused { position: 2 });
+}
+
+proptest! {
+    #[test]
+    fn decode_after_encode_is_the_identity(value in everything()) {
+        let wire = to_bytes(&value).unwrap();
+        prop_assert_eq!(wire.len() as u64, encoded_len(&value).unwrap());
+        prop_assert_eq!(wire.len() % 4, 0);
+        let decoded: Everything = from_bytes(&wire).unwrap();
+        prop_assert_eq!(&decoded, &value);
+        prop_assert_eq!(to_bytes(&decoded).unwrap(), wire);
+    }
+
+    #[test]
+    fn every_truncation_is_an_error(value in everything()) {
+        let wire = to_bytes(&value).unwrap();
+        for len in 0..wire.len() {
+            prop_assert!(from_slice::<Everything>(&wire[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn what_decodes_encodes_to_the_same_bytes(wire in prop::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..200)) {
+        if let Ok(value) = from_slice::<Everything>(&wire) {
+            prop_assert_eq!(&to_bytes(&value).unwrap()[..], &wire[..]);
+        }
+        if let Ok(value) = from_slice::<Status>(&wire) {
+            prop_assert_eq!(&to_bytes(&value).unwrap()[..], &wire[..]);
+        }
+    }
+
+    #[test]
+    fn reduce_then_rebuild_is_the_identity(
+        data in prop::collection::vec(any::<u8>(), 0..40),
+        more in "[a-z]{0,40}",
+        header in 0usize..10,
+        min_item in 0usize..50,
+        keep in any::<[bool; 2]>(),
+    ) {
+        let value = Write { handle: SmallOpaque::new(&[3; 6]).unwrap(), data: data.into(), stable: 1, more: more.into(), last: 2 };
+        let header = vec![0; header * 4];
+        let message = reduced(&value, &header, min_item);
+        let whole = reduced(&value, &header, usize::MAX).stream;
+        prop_assert_eq!(message.flatten(), &whole[..]);
+        prop_assert_eq!(message.unreduced_len(), whole.len() as u64);
+        let message = message.split(|index, _| keep[index]);
+        prop_assert_eq!(message.flatten(), &whole[..]);
+        let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
+        let mut reader = Reader::new(&received);
+        reader.take(header.len()).unwrap();
+        let decoded = <Write as rpcrdma_runtime::xdr::Decode>::decode(&mut reader).unwrap();
+        reader.finish().unwrap();
+        prop_assert_eq!(decoded, value);
+    }
+}
