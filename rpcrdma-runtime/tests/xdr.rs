@@ -1,10 +1,12 @@
 //! The codec: worked examples, every truncation, every bound, and what is taken out of a message and put back.
 
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use rpcrdma_runtime::xdr::{
-    Error, ErrorKind, Item, Layout, Message, Opaque, Placed, PlacedItem, Reader, Received, Reducer, Sink, Size,
-    SmallOpaque, Xdr, XdrString, encoded_len, from_bytes, from_slice, to_bytes,
+    Error, ErrorKind, Item, Layout, Message, Opaque, Placed, PlacedItem, Reader, Received, Reducer, Sink,
+    Size, SmallOpaque, Xdr, XdrString, encoded_len, from_bytes, from_slice, to_bytes,
 };
 
 /// The example of RFC 4506 section 7: a file with its name, kind, owner and contents.
@@ -104,13 +106,22 @@ fn status() -> impl Strategy<Value = Status> {
     prop_oneof![
         Just(Status::Fine),
         (prop_oneof![Just(-1), Just(7)], any::<u32>()).prop_map(|(which, value)| Status::Odd(which, value)),
-        (8i32.., prop::collection::vec(any::<u8>(), 0..=16)).prop_map(|(which, data)| Status::Other(which, data.into())),
+        (8i32.., prop::collection::vec(any::<u8>(), 0..=16))
+            .prop_map(|(which, data)| Status::Other(which, data.into())),
     ]
 }
 
 fn everything() -> impl Strategy<Value = Everything> {
     let leaf = (
-        (any::<i32>(), any::<u64>(), -1e300f64..1e300, any::<bool>(), any::<i16>(), any::<[u8; 5]>(), any::<[u32; 2]>()),
+        (
+            any::<i32>(),
+            any::<u64>(),
+            -1e300f64..1e300,
+            any::<bool>(),
+            any::<i16>(),
+            any::<[u8; 5]>(),
+            any::<[u32; 2]>(),
+        ),
         prop::collection::vec(any::<u8>(), 0..=64),
         prop::collection::vec(any::<u32>(), 0..=3),
         prop::collection::vec("[a-z]{0,8}", 0..5),
@@ -121,7 +132,21 @@ fn everything() -> impl Strategy<Value = Everything> {
             let (number, wide, ratio, flag, short, fixed, pair) = numbers;
             let handle = SmallOpaque::new(&handle).expect("at most 64 bytes");
             let many = many.into_iter().map(XdrString::from).collect();
-            Everything { number, wide, ratio, flag, short, fixed, pair, handle, maybe: None, few, many, chain, status }
+            Everything {
+                number,
+                wide,
+                ratio,
+                flag,
+                short,
+                fixed,
+                pair,
+                handle,
+                maybe: None,
+                few,
+                many,
+                chain,
+                status,
+            }
         });
     leaf.prop_recursive(4, 5, 1, |inner| {
         (inner.clone(), inner).prop_map(|(outer, inner)| Everything { maybe: Some(Box::new(inner)), ..outer })
@@ -233,7 +258,9 @@ fn nesting_has_a_limit() {
 
 #[test]
 fn a_default_arm_keeps_its_discriminant() {
-    for status in [Status::Fine, Status::Odd(-1, 5), Status::Odd(7, 5), Status::Other(99, vec![1, 2, 3].into())] {
+    for status in
+        [Status::Fine, Status::Odd(-1, 5), Status::Odd(7, 5), Status::Other(99, vec![1, 2, 3].into())]
+    {
         let wire = to_bytes(&status).unwrap();
         assert_eq!(from_bytes::<Status>(&wire).unwrap(), status);
     }
@@ -291,7 +318,13 @@ fn positions_count_in_the_unreduced_stream() {
 
 #[test]
 fn a_chunk_may_hold_the_padding_or_not_and_nothing_else() {
-    let value = Write { handle: SmallOpaque::default(), data: vec![1; 5].into(), stable: 0, more: "".into(), last: 0 };
+    let value = Write {
+        handle: SmallOpaque::default(),
+        data: vec![1; 5].into(),
+        stable: 0,
+        more: "".into(),
+        last: 0,
+    };
     for (chunk, good) in [(4, false), (5, true), (6, false), (7, false), (8, true), (9, false)] {
         let mut message = reduced(&value, &[], 1);
         message.items[0].data = vec![1; chunk].into();
@@ -310,7 +343,13 @@ fn a_chunk_may_hold_the_padding_or_not_and_nothing_else() {
 
 #[test]
 fn a_chunk_where_no_item_begins_is_refused() {
-    let value = Write { handle: SmallOpaque::default(), data: vec![1; 8].into(), stable: 0, more: "".into(), last: 0 };
+    let value = Write {
+        handle: SmallOpaque::default(),
+        data: vec![1; 8].into(),
+        stable: 0,
+        more: "".into(),
+        last: 0,
+    };
     let mut message = reduced(&value, &[], usize::MAX);
     message.items.push(Item { position: 4, data: vec![0; 4].into() });
     let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
@@ -329,7 +368,13 @@ fn in_order(value: &Write, chunks: Vec<PlacedItem>, inline: &[bool]) -> Result<W
 
 #[test]
 fn write_chunks_are_taken_in_order() {
-    let value = Write { handle: SmallOpaque::default(), data: vec![1; 5].into(), stable: 0, more: "xyz".into(), last: 0 };
+    let value = Write {
+        handle: SmallOpaque::default(),
+        data: vec![1; 5].into(),
+        stable: 0,
+        more: "xyz".into(),
+        last: 0,
+    };
     let chunk = |data: &[u8], segments| PlacedItem { data: Bytes::copy_from_slice(data), segments };
     let both = vec![chunk(&[1; 5], 1), chunk(b"xyz", 2)];
     assert_eq!(in_order(&value, both, &[false, false]).unwrap(), value);

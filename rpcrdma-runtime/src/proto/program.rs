@@ -1,0 +1,260 @@
+//! Programs: what generated clients and servers stand on (RFC 5531 section 8).
+//!
+//! xdrgen emits, for each version of a program, a marker that is a [`Program`], one [`Procedure`] a procedure, a
+//! client over any [`Caller`] and a server that is a [`Service`]. A version with an Upper-Layer Binding
+//! (RFC 8166 section 6) is also [`Binding`], and only such a version can be called over RPC-over-RDMA.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::net::SocketAddr;
+use core::pin::Pin;
+
+use bytes::Bytes;
+
+use crate::xdr::{Layout, Reader, Reducer, Size, Xdr};
+
+/// One version of a remote program.
+pub trait Program: 'static {
+    /// The program's number.
+    const NUMBER: u32;
+    /// The version's number.
+    const VERSION: u32;
+    /// The version's name in its document.
+    const NAME: &'static str;
+    /// Its procedures: number and name in the document, in the document's order.
+    const PROCEDURES: &'static [(u32, &'static str)];
+}
+
+/// A program version with an Upper-Layer Binding (RFC 8166 section 6), be it one that makes nothing eligible.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no Upper-Layer Binding, so it cannot be called over RPC-over-RDMA",
+    label = "no binding",
+    note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and give it to xdrgen with the document (RFC 8166 section 6)"
+)]
+pub trait Binding: Program {
+    /// The port of its RPC-over-RDMA service, if one is assigned.
+    const PORT: Option<u16>;
+    /// The netids under which it is registered (RFC 8166 section 5).
+    const NETIDS: &'static [&'static str];
+}
+
+/// One procedure of a program version.
+pub trait Procedure: 'static {
+    /// The program version it belongs to.
+    type Program: Program;
+    /// What it takes.
+    type Args: Xdr + Send + Sync;
+    /// What it returns.
+    type Res: Xdr + Send;
+    /// Its number.
+    const NUMBER: u32;
+    /// Its name in the document.
+    const NAME: &'static str;
+
+    /// How large the reply to these arguments can be. The default is what the result's type allows; a binding
+    /// narrows it where the XDR gives no bound (RFC 8166 section 6.2).
+    fn reply_bounds(args: &Self::Args) -> ReplyBounds {
+        let _ = args;
+        ReplyBounds::of::<Self::Res>()
+    }
+}
+
+/// How large a reply can be, behind its RPC header. In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyBounds {
+    /// The result with its eligible items in the stream.
+    pub whole: Size,
+    /// The result with its eligible items out of the stream.
+    pub reduced: Size,
+    /// The largest eligible item, without padding.
+    pub item: Size,
+    /// How many eligible items there can be: so many Write chunks are offered.
+    pub items: Size,
+}
+
+impl ReplyBounds {
+    /// What a type allows.
+    #[must_use]
+    pub const fn of<T: Layout>() -> Self {
+        ReplyBounds { whole: T::MAX, reduced: T::MAX_REDUCED, item: T::ITEM, items: T::ITEMS }
+    }
+
+    /// The same with a bound on each eligible item, and so on the whole.
+    #[must_use]
+    pub const fn with_item(self, item: u64) -> Self {
+        let item = self.item.min(Size::Bounded(item));
+        let whole = self.whole.min(self.reduced.plus(item.with_padding().repeated(self.items)));
+        ReplyBounds { item, whole, ..self }
+    }
+
+    /// The same with a bound on the whole result, and so on the result without its items.
+    #[must_use]
+    pub const fn with_whole(self, whole: u64) -> Self {
+        let whole = self.whole.min(Size::Bounded(whole));
+        ReplyBounds { whole, reduced: self.reduced.min(whole), item: self.item.min(whole), ..self }
+    }
+}
+
+/// What carries calls of a program version. A transport that needs a binding implements it for
+/// `P: `[`Binding`] only.
+pub trait Caller<P: Program> {
+    /// Why a call has no result.
+    type Error;
+
+    /// Makes one call. Dropping the future abandons the call; memory that the peer may still reach stays with
+    /// the transport until it is fenced.
+    fn call<Q: Procedure<Program = P>>(
+        &self,
+        args: &Q::Args,
+    ) -> impl Future<Output = Result<Q::Res, Self::Error>> + Send;
+}
+
+/// Who calls what.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    /// The call's transaction id.
+    pub xid: u32,
+    /// Program number.
+    pub program: u32,
+    /// Version number.
+    pub version: u32,
+    /// Procedure number.
+    pub procedure: u32,
+    /// What the caller says of itself. AUTH_SYS is a claim, not a proof.
+    pub credential: Credential,
+    /// The caller's address, where the transport has one.
+    pub peer: Option<SocketAddr>,
+}
+
+/// A credential (RFC 5531 section 8.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Credential {
+    /// AUTH_NONE.
+    #[default]
+    None,
+    /// AUTH_SYS.
+    Sys(AuthSys),
+    /// Any other flavor, as it came.
+    Other {
+        /// The flavor's number.
+        flavor: u32,
+        /// Its body, at most 400 bytes.
+        body: Bytes,
+    },
+}
+
+/// The body of an AUTH_SYS credential (RFC 5531 appendix A).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthSys {
+    /// Any number the caller likes.
+    pub stamp: u32,
+    /// The caller's machine, at most 255 bytes.
+    pub machine_name: String,
+    /// Effective user id.
+    pub uid: u32,
+    /// Effective group id.
+    pub gid: u32,
+    /// Further groups, at most 16.
+    pub gids: Vec<u32>,
+}
+
+/// Why a server does not take a caller (RFC 5531 section 9, `auth_stat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthStat {
+    /// AUTH_BADCRED: the credential cannot be read.
+    BadCredential,
+    /// AUTH_REJECTEDCRED: the client must begin anew.
+    RejectedCredential,
+    /// AUTH_BADVERF: the verifier cannot be read.
+    BadVerifier,
+    /// AUTH_REJECTEDVERF: the verifier has expired or was seen before.
+    RejectedVerifier,
+    /// AUTH_TOOWEAK: refused for security's sake.
+    TooWeak,
+    /// Any other value.
+    Other(i32),
+}
+
+impl From<AuthStat> for i32 {
+    fn from(stat: AuthStat) -> i32 {
+        match stat {
+            AuthStat::BadCredential => 1,
+            AuthStat::RejectedCredential => 2,
+            AuthStat::BadVerifier => 3,
+            AuthStat::RejectedVerifier => 4,
+            AuthStat::TooWeak => 5,
+            AuthStat::Other(value) => value,
+        }
+    }
+}
+
+impl From<i32> for AuthStat {
+    fn from(value: i32) -> AuthStat {
+        match value {
+            1 => AuthStat::BadCredential,
+            2 => AuthStat::RejectedCredential,
+            3 => AuthStat::BadVerifier,
+            4 => AuthStat::RejectedVerifier,
+            5 => AuthStat::TooWeak,
+            other => AuthStat::Other(other),
+        }
+    }
+}
+
+/// Why a server does not answer with a result (RFC 5531 section 9, `accept_stat` and `reject_stat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reject {
+    /// PROC_UNAVAIL: the version has no such procedure.
+    ProcedureUnavailable,
+    /// GARBAGE_ARGS: the arguments cannot be decoded.
+    GarbageArguments,
+    /// SYSTEM_ERR: the server failed, at this call or at encoding its result.
+    SystemError,
+    /// AUTH_ERROR: the caller is not taken.
+    AuthError(AuthStat),
+}
+
+/// The server of one program version. xdrgen's `Server<H>` is one for every handler.
+pub trait Service: Send + Sync + 'static {
+    /// The program's number.
+    fn program(&self) -> u32;
+
+    /// The version's number.
+    fn version(&self) -> u32;
+
+    /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which holds the RPC reply
+    /// header already.
+    ///
+    /// # Errors
+    /// [`Reject`]: whatever was put in `reply` is dropped, and this goes to the caller.
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_only_narrows() {
+        let of_type = ReplyBounds {
+            whole: Size::Unbounded,
+            reduced: Size::Bounded(100),
+            item: Size::Unbounded,
+            items: Size::Bounded(1),
+        };
+        let narrowed = of_type.with_item(10);
+        assert_eq!(narrowed.item, Size::Bounded(10));
+        assert_eq!(narrowed.whole, Size::Bounded(112));
+        assert_eq!(narrowed.with_item(1000), narrowed);
+        let listing =
+            ReplyBounds { reduced: Size::Unbounded, item: Size::ZERO, items: Size::ZERO, ..of_type };
+        assert_eq!(listing.with_whole(500).reduced, Size::Bounded(500));
+    }
+}
