@@ -1,2 +1,34 @@
-//! xtask.
-fn main() {}
+//! The project's own chores: `cargo xtask help`.
+
+mod ci;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check everything that needs no test run: formatting, layers, lints, no_std, docs, freshness
+    Ci(ci::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Ci(options) => ci::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `cargo xtask ci`: the rules of the house that a command can check, cheap ones first.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// What `cargo xtask ci` can be told.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The checks to run; all of them if none is named
+    #[arg(value_name = "CHECK", value_parser = names())]
+    only: Vec<String>,
+    /// Run the remaining checks after one has failed
+    #[arg(long)]
+    keep_going: bool,
+}
+
+/// A check: what it is called, and what it does in the workspace at the given path.
+struct Check {
+    name: &'static str,
+    run: fn(&Path) -> Result<(), String>,
+}
+
+/// Every check, in the order in which they run.
+const CHECKS: &[Check] = &[
+    Check { name: "fmt", run: |root| cargo(root, &["fmt", "--all", "--check"]) },
+    Check { name: "memory", run: memory },
+    Check { name: "layers", run: layers },
+    Check { name: "dependencies", run: dependencies },
+    Check {
+        name: "clippy",
+        run: |root| cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    },
+    Check { name: "no_std", run: no_std },
+    Check { name: "generated", run: |root| cargo(root, &["xtask", "generate", "--check"]) },
+    Check { name: "docs", run: docs },
+];
+
+fn names() -> Vec<&'static str> {
+    CHECKS.iter().map(|check| check.name).collect()
+}
+
+/// Runs the checks and says which of them failed.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let root = root()?;
+    let mut failed = Vec::new();
+    for check in CHECKS {
+        if !options.only.is_empty() && !options.only.iter().any(|name| name == check.name) {
+            continue;
+        }
+        eprintln!("==> ci: {}", check.name);
+        if let Err(message) = (check.run)(&root) {
+            eprintln!("{}: {message}", check.name);
+            failed.push(check.name);
+            if !options.keep_going {
+                break;
+            }
+        }
+    }
+    if failed.is_empty() {
+        eprintln!("==> ci: all checks passed");
+        Ok(())
+    } else {
+        Err(format!("{} failed; `cargo xtask ci {}` runs that alone", failed.join(", "), failed.join(" ")))
+    }
+}
+
+/// The workspace's own directory.
+fn root() -> Result<PathBuf, String> {
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").ok_or("run this as `cargo xtask`")?;
+    let root = Path::new(&manifest).parent().ok_or("the package has no parent directory")?;
+    Ok(root.to_path_buf())
+}
+
+/// The `cargo` that runs us.
+fn cargo_command(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root);
+    command
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
+    succeed(cargo_command(root, arguments), arguments)
+}
+
+fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), String> {
+    let shown = format!("cargo {}", arguments.join(" "));
+    let status = command.status().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
+}
+
+/// The layers without I/O, and a generated crate on top of them, without the standard library.
+fn no_std(root: &Path) -> Result<(), String> {
+    cargo(root, &["build", "--package", "rpcrdma-runtime", "--no-default-features"])?;
+    cargo(root, &["build", "--package", "rpcrdma-nfs3"])
+}
+
+/// Documentation, with a broken link being an error.
+fn docs(root: &Path) -> Result<(), String> {
+    let arguments = ["doc", "--workspace", "--no-deps", "--document-private-items"];
+    let mut command = cargo_command(root, &arguments);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    succeed(command, &arguments)
+}
+
+/// The keyword that marks memory-unchecked code, put together so that it stands in no file of ours.
+const KEYWORD: &str = concat!("un", "safe");
+/// The one place where it may stand.
+const ALLOWED: &str = "rpcrdma-runtime/src/provider/verbs/";
+
+/// No file outside the verbs provider has the keyword, be it in code, comments or text.
+fn memory(root: &Path) -> Result<(), String> {
+    let mut found = Vec::new();
+    for path in files(root)? {
+        let name = relative(root, &path);
+        if name.starts_with(ALLOWED) {
+            continue;
+        }
+        let bytes = fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
+        for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+            if line.contains(KEYWORD) {
+                found.push(format!("{name}:{}: `{KEYWORD}` outside {ALLOWED}", number + 1));
+            }
+        }
+    }
+    report(&found)
+}
+
+/// Modules of the runtime, each with those that it must not name.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("xdr", &["wire", "proto", "provider", "shell"]),
+    ("wire", &["proto", "provider", "shell"]),
+    ("proto", &["provider", "shell"]),
+    ("provider", &["shell"]),
+];
+
+/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left.
+fn layers(root: &Path) -> Result<(), String> {
+    let source = root.join("rpcrdma-runtime/src");
+    let mut found = Vec::new();
+    for (layer, above) in LAYERS {
+        for path in files(&source.join(layer))? {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            for (number, line) in text.lines().enumerate().filter(|(_, line)| !is_comment(line)) {
+                for name in above.iter().filter(|name| names_module(line, name)) {
+                    let file = relative(root, &path);
+                    found.push(format!("{file}:{}: `{layer}` must not name `{name}`", number + 1));
+                }
+            }
+        }
+    }
+    report(&found)
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+/// Whether a line has `crate::name` as a whole path segment, also as one of several in braces.
+fn names_module(line: &str, name: &str) -> bool {
+    let Some((_, path)) = line.split_once("crate::") else { return false };
+    let words = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+    match path.strip_prefix('{') {
+        Some(group) => words(group),
+        None => path.split("::").next().is_some_and(words) || names_module(path, name),
+    }
+}
+
+/// Packages, each with those of ours that it may stand on.
+const OURS: &[(&str, &[&str])] = &[
+    ("rpcrdma-xdrgen", &[]),
+    ("rpcrdma-derive", &[]),
+    ("rpcrdma-runtime", &["rpcrdma-derive"]),
+    ("rpcrdma-nfs3", &["rpcrdma-runtime", "rpcrdma-derive"]),
+    ("rpcrdma-mount3", &["rpcrdma-runtime", "rpcrdma-derive"]),
+    ("rpcrdma-rpcbind", &["rpcrdma-runtime", "rpcrdma-derive"]),
+    ("rpcrdma-conf", &["rpcrdma-runtime", "rpcrdma-derive"]),
+];
+
+/// A compiler needs none of our other crates, generated crates need only the runtime, and there is one syn.
+fn dependencies(root: &Path) -> Result<(), String> {
+    let mut found = Vec::new();
+    for (package, allowed) in OURS {
+        for line in tree(root, &["--package", package])? {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            if name.starts_with("rpcrdma-") && name != *package && !allowed.contains(&name) {
+                found.push(format!("{package} must not depend on {name}"));
+            }
+        }
+    }
+    let majors: BTreeSet<String> = tree(root, &["--workspace", "--target", "all"])?
+        .iter()
+        .filter_map(|line| line.strip_prefix("syn v")?.split('.').next().map(str::to_owned))
+        .collect();
+    if majors.len() > 1 {
+        let majors = majors.into_iter().collect::<Vec<_>>().join(" and ");
+        found.push(format!("syn {majors} are in use: `cargo tree --invert syn@2` shows by whom"));
+    }
+    report(&found)
+}
+
+/// The packages that `cargo tree` prints, each once: `name vVERSION ...`.
+fn tree(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>, String> {
+    let mut command = cargo_command(root, &["tree", "--prefix", "none", "--edges", "all"]);
+    let output =
+        command.args(selection).output().map_err(|error| format!("cannot run `cargo tree`: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
+/// All files below a directory, without those of cargo and git. A directory that is not there has none.
+fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    let mut pending = vec![directory.to_path_buf()];
+    while let Some(directory) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries {
+            let entry = entry.map_err(|error| format!("{}: {error}", directory.display()))?;
+            let kind = entry.file_type().map_err(|error| format!("{}: {error}", entry.path().display()))?;
+            if kind.is_file() {
+                files.push(entry.path());
+            } else if kind.is_dir() && !is_foreign(&entry.path()) {
+                pending.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Whether a directory holds no source of ours: version control, or something that cargo built.
+fn is_foreign(directory: &Path) -> bool {
+    directory.file_name().is_some_and(|name| name == ".git" || name == "target")
+        || directory.join("CACHEDIR.TAG").exists()
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
+}
+
+fn report(found: &[String]) -> Result<(), String> {
+    if found.is_empty() { Ok(()) } else { Err(format!("\n  {}", found.join("\n  "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_is_named_by_a_whole_path_segment() {
+        assert!(names_module("use crate::proto::work::Action;", "proto"));
+        assert!(names_module("    crate::shell;", "shell"));
+        assert!(!names_module("use crate::protocol::Action;", "proto"));
+        assert!(!names_module("use super::proto;", "proto"));
+        assert!(names_module("use crate::{wire, proto::work};", "proto"));
+        assert!(names_module("fn f(a: crate::xdr::Size, b: crate::proto::Token)", "proto"));
+    }
+
+    #[test]
+    fn comments_may_name_any_layer() {
+        assert!(is_comment("    /// See [`crate::shell`]."));
+        assert!(!is_comment("use crate::shell; // why not"));
+    }
+
+    #[test]
+    fn the_keyword_is_put_together_in_this_file() {
+        let own = include_str!("ci.rs");
+        assert!(!own.contains(KEYWORD));
+    }
+}
