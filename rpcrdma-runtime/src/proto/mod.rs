@@ -1,4 +1,9 @@
 //! The protocol's decisions as state machines, without I/O and without a clock.
+//!
+//! An engine is a value: work comes out of it ([`work::Action`]), completions go into it ([`work::Completion`]).
+//! Which provider does the work, and when, is no concern of it.
 
 pub mod program;
+pub mod rdma;
+pub mod rpc;
 pub mod work;

@@ -6,8 +6,10 @@ use core::fmt;
 ///
 /// One pointer wide, so that the good path pays nothing for it. It knows the kind, the byte (counted in the
 /// unreduced stream from where the reader began) and the path of fields that led there.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     offset: u64,

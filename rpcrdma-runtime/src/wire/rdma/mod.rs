@@ -1,5 +1,13 @@
 //! RPC-over-RDMA version 1 messages (RFC 8166 section 4).
+//!
+//! The layouts are xdrgen's ([`crate::wire::generated::rpcrdma1`]); a [`Header`] is one that has been checked.
 
+mod chunk;
+mod header;
 mod segment;
 
+pub use chunk::{ChunkLists, ReadSegment, WriteChunk};
+pub use header::{
+    Body, ErrorBody, Header, Refusal, ReplyRefusal, VERSION, decode_call, decode_reply, encode_version_error,
+};
 pub use segment::Segment;

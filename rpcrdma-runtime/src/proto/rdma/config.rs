@@ -1,0 +1,65 @@
+use crate::wire::private_data::PrivateData;
+
+/// Bounds on what a peer can make this side do. Each default is meant to be more than any known peer needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Segments in all chunks of one message (default 1,024).
+    pub segments: usize,
+    /// Write chunks in one message (default 64).
+    pub write_chunks: usize,
+    /// Bytes that the Read chunks of one call hold together (default 8 MiB).
+    pub transfer: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { segments: 1024, write_chunks: 64, transfer: 8 << 20 }
+    }
+}
+
+/// How a call travels that does not fit inline even when its items are in Read chunks (RFC 8166 section 3.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LongCall {
+    /// Whole, in a Position-Zero Read chunk. Every known responder takes it.
+    #[default]
+    Whole,
+    /// The reduced stream in a Position-Zero Read chunk, the items in Read chunks of their own beside it.
+    /// Linux's server (6.1 to 6.12) answers it with GARBAGE_ARGS.
+    Reduced,
+}
+
+/// What one end of a connection is set to.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Credits to ask for (requester), or to grant (responder); at least 1 (default 64).
+    pub credits: u32,
+    /// What to say of this end when connecting. Its sizes are those of this end's Sends and Receives.
+    pub private_data: PrivateData,
+    /// The largest segment of a chunk, in bytes; a longer chunk gets several (default: as large as a provider takes).
+    pub max_segment: u32,
+    /// How calls travel that are too long.
+    pub long_call: LongCall,
+    /// Bounds on the peer.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// The inline size that is asked for by default: Linux's (RFC 8797 has no recommendation).
+    pub const INLINE: u32 = 4096;
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            credits: 64,
+            private_data: PrivateData {
+                remote_invalidation: true,
+                send_size: Config::INLINE,
+                receive_size: Config::INLINE,
+            },
+            max_segment: u32::MAX,
+            long_call: LongCall::default(),
+            limits: Limits::default(),
+        }
+    }
+}

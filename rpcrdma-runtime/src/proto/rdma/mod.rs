@@ -1,0 +1,19 @@
+//! RPC-over-RDMA version 1 (RFC 8166): the requester's and the responder's side of one connection.
+
+mod config;
+mod credits;
+mod plan;
+mod reads;
+mod reply;
+mod requester;
+mod resources;
+mod responder;
+mod returned;
+mod traffic;
+
+pub use config::{Config, Limits, LongCall};
+pub use credits::Credits;
+pub use requester::{Call, CallId, Event, FailReason, Reply, Requester};
+pub use resources::{ReplyResources, Unbounded};
+pub use responder::{CallKey, IncomingCall, Responder, ResponderEvent};
+pub use traffic::Traffic;

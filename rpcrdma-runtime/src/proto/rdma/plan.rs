@@ -1,0 +1,111 @@
+//! How a call travels: inline, with Read chunks, or as a Long call (RFC 8166 section 3.5).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::{Bytes, BytesMut};
+
+use super::{Call, LongCall};
+use crate::proto::work::Memory;
+use crate::wire::rdma::ChunkLists;
+
+/// What a region is advertised for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A segment of the Read chunk at this position.
+    Read(u32),
+    /// A segment of this Write chunk.
+    Write(usize),
+    /// A segment of the Reply chunk.
+    Reply,
+}
+
+/// A call, ready to be registered and sent.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The Payload stream behind the header; nothing for a Long call.
+    pub(super) inline: Option<Bytes>,
+    /// The memory to advertise, in the order of the chunk lists.
+    pub(super) regions: Vec<(Role, Memory)>,
+    /// How many Write chunks.
+    pub(super) write_chunks: usize,
+}
+
+/// The call cannot be sent: its header alone, or a chunk, is too large.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLarge;
+
+pub(super) struct Policy {
+    /// The largest Send.
+    pub(super) threshold: u32,
+    /// The largest segment.
+    pub(super) max_segment: u32,
+    pub(super) long_call: LongCall,
+}
+
+impl Policy {
+    /// # Errors
+    /// [`TooLarge`] if no form of the call fits.
+    pub(super) fn plan(&self, call: Call) -> Result<Plan, TooLarge> {
+        let Call { message, reply } = call;
+        let writes: Vec<u64> = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len))).collect();
+        let reply_segments = reply.reply_chunk.map(|len| self.segments(u64::from(len)));
+        let fits = |reads: u64, payload: u64| {
+            let header = ChunkLists::header_len_for(reads, &writes, reply_segments);
+            header.saturating_add(payload) <= u64::from(self.threshold)
+        };
+        let item_segments = |items: &[crate::xdr::Item]| {
+            items.iter().fold(0u64, |sum, item| sum.saturating_add(self.segments(item.data.len() as u64)))
+        };
+        let (inline, position_zero, items) = if fits(0, message.unreduced_len()) {
+            (Some(message.flatten()), None, Vec::new())
+        } else if fits(item_segments(&message.items), message.stream.len() as u64) {
+            (Some(message.stream), None, message.items)
+        } else if self.long_call == LongCall::Reduced {
+            (None, Some(message.stream), message.items)
+        } else {
+            (None, Some(message.flatten()), Vec::new())
+        };
+        let zero_segments = position_zero.as_ref().map_or(0, |stream| self.segments(stream.len() as u64));
+        if inline.is_none() && !fits(zero_segments.saturating_add(item_segments(&items)), 0) {
+            return Err(TooLarge);
+        }
+        let mut regions = Vec::new();
+        if let Some(stream) = position_zero {
+            self.cut(&stream, Role::Read(0), &mut regions);
+        }
+        for item in &items {
+            self.cut(&item.data, Role::Read(item.position), &mut regions);
+        }
+        for (index, len) in reply.write_chunks.iter().enumerate() {
+            self.sinks(*len, Role::Write(index), &mut regions);
+        }
+        if let Some(len) = reply.reply_chunk {
+            self.sinks(len, Role::Reply, &mut regions);
+        }
+        Ok(Plan { inline, regions, write_chunks: reply.write_chunks.len() })
+    }
+
+    fn segments(&self, len: u64) -> u64 {
+        len.div_ceil(u64::from(self.max_segment.max(1)))
+    }
+
+    fn cut(&self, data: &Bytes, role: Role, regions: &mut Vec<(Role, Memory)>) {
+        let size = usize::try_from(self.max_segment.max(1)).unwrap_or(usize::MAX);
+        let mut rest = data.clone();
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(size));
+            regions.push((role, Memory::Source(piece)));
+        }
+    }
+
+    fn sinks(&self, len: u32, role: Role, regions: &mut Vec<(Role, Memory)>) {
+        let mut left = len;
+        while left > 0 {
+            let here = left.min(self.max_segment.max(1));
+            let memory: Vec<u8> = vec![0; usize::try_from(here).unwrap_or(usize::MAX)];
+            regions.push((role, Memory::Sink(BytesMut::from(Bytes::from(memory)))));
+            left = left.saturating_sub(here);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A call's Read chunks: checked before anything is fetched, put together afterwards (RFC 8166 section 3.4.5, 3.5.3).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::proto::work::Segment;
+use crate::wire::rdma::ReadSegment;
+use crate::xdr::{Item, Placed, Received, pad_len};
+
+/// What a call needs fetched.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    /// The stream, if it came inline.
+    inline: Option<Bytes>,
+    chunks: Vec<Chunk>,
+    missing: usize,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    position: u32,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    segment: Segment,
+    data: Option<Bytes>,
+}
+
+impl Chunk {
+    fn len(&self) -> u64 {
+        self.parts.iter().fold(0, |sum, part| sum.saturating_add(u64::from(part.segment.length)))
+    }
+
+    fn into_data(self) -> Bytes {
+        let mut pieces: Vec<Bytes> = self.parts.into_iter().filter_map(|part| part.data).collect();
+        match pieces.len() {
+            1 => pieces.pop().unwrap_or_default(),
+            _ => pieces.concat().into(),
+        }
+    }
+}
+
+impl Fetch {
+    /// Sorts the Read list into chunks and checks their positions. `payload` is what came inline; none for
+    /// RDMA_NOMSG.
+    ///
+    /// # Errors
+    /// What is wrong, in words; the call is answered with ERR_CHUNK.
+    pub(super) fn new(reads: &[ReadSegment], payload: Option<Bytes>) -> Result<Self, &'static str> {
+        let mut by_position: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+        let mut last = None;
+        for read in reads {
+            if last != Some(read.position) && by_position.contains_key(&read.position) {
+                return Err("the segments of a Read chunk do not stand together");
+            }
+            last = Some(read.position);
+            by_position.entry(read.position).or_default().push(Part { segment: read.segment, data: None });
+        }
+        let chunks: Vec<Chunk> =
+            by_position.into_iter().map(|(position, parts)| Chunk { position, parts }).collect();
+        let long = chunks.first().filter(|chunk| chunk.position == 0).map(Chunk::len);
+        let stream = match (&payload, long) {
+            (Some(payload), None) => payload.len() as u64,
+            (Some(_), Some(_)) => return Err("a Position-Zero Read chunk beside an inline stream"),
+            (None, Some(len)) => len,
+            (None, None) => return Err("RDMA_NOMSG without a Position-Zero Read chunk"),
+        };
+        check_positions(&chunks, stream)?;
+        let missing = chunks.iter().map(|chunk| chunk.parts.len()).sum();
+        Ok(Fetch { inline: payload, chunks, missing })
+    }
+
+    /// Every segment to read, with what [`Fetch::arrived`] calls it.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = ((usize, usize), Segment)> {
+        self.chunks.iter().enumerate().flat_map(|(chunk, parts)| {
+            parts.parts.iter().enumerate().map(move |(part, wanted)| ((chunk, part), wanted.segment))
+        })
+    }
+
+    /// One segment is here.
+    pub(super) fn arrived(&mut self, (chunk, part): (usize, usize), data: Bytes) {
+        if let Some(part) = self.chunks.get_mut(chunk).and_then(|chunk| chunk.parts.get_mut(part))
+            && part.data.replace(data).is_none()
+        {
+            self.missing = self.missing.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.missing == 0
+    }
+
+    /// The message.
+    pub(super) fn into_message(self) -> Received {
+        let mut stream = self.inline;
+        let mut items = Vec::new();
+        for chunk in self.chunks {
+            let position = chunk.position;
+            let data = chunk.into_data();
+            match &stream {
+                None => stream = Some(data),
+                Some(_) => items.push(Item { position, data }),
+            }
+        }
+        let items = if items.is_empty() { Placed::None } else { Placed::Positioned(items) };
+        Received { stream: stream.unwrap_or_default(), items }
+    }
+}
+
+/// Every chunk begins where the stream, with the chunks before it back in place, has got to; it lies neither
+/// beyond the stream's end nor in another chunk.
+fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
+    let mut end_of_last = 0u64;
+    let mut taken = 0u64;
+    for chunk in chunks.iter().filter(|chunk| chunk.position != 0) {
+        let position = u64::from(chunk.position);
+        if position < end_of_last {
+            return Err("Read chunks overlap");
+        }
+        if position.saturating_sub(taken) > stream {
+            return Err("a Read chunk's position lies beyond the stream");
+        }
+        let len = chunk.len();
+        let pad = usize::try_from(len).map_or(0, |len| pad_len(len) as u64);
+        let padded = len.saturating_add(pad);
+        // A chunk may hold its padding or not (RFC 8166 section 3.4.5.2): only its data is sure to be there.
+        end_of_last = position.saturating_add(padded);
+        taken = taken.saturating_add(padded);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(position: u32, length: u32) -> ReadSegment {
+        ReadSegment { position, segment: Segment { handle: position, length, offset: 0 } }
+    }
+
+    fn inline(len: usize) -> Option<Bytes> {
+        Some(Bytes::from(vec![0; len]))
+    }
+
+    fn fetched(reads: &[ReadSegment], payload: Option<Bytes>) -> Received {
+        let mut fetch = Fetch::new(reads, payload).expect("good positions");
+        let wanted: Vec<_> = fetch.wanted().collect();
+        for (which, segment) in wanted {
+            let fill = u8::try_from(segment.handle).expect("small");
+            fetch.arrived(which, vec![fill; segment.length as usize].into());
+        }
+        assert!(fetch.is_complete());
+        fetch.into_message()
+    }
+
+    #[test]
+    fn r070_segments_of_one_position_are_one_chunk_in_list_order() {
+        let message = fetched(&[read(48, 5), read(48, 3), read(60, 4)], inline(60));
+        let Placed::Positioned(items) = message.items else { panic!("positioned") };
+        assert_eq!(
+            items.iter().map(|item| (item.position, item.data.len())).collect::<Vec<_>>(),
+            [(48, 8), (60, 4)]
+        );
+    }
+
+    #[test]
+    fn h23_positions_in_any_order_are_sorted_and_overlaps_refused() {
+        let message = fetched(&[read(60, 4), read(48, 8)], inline(60));
+        let Placed::Positioned(items) = message.items else { panic!("positioned") };
+        assert_eq!(items.iter().map(|item| item.position).collect::<Vec<_>>(), [48, 60]);
+        assert!(Fetch::new(&[read(48, 13), read(60, 4)], inline(60)).is_err(), "overlap");
+        assert!(Fetch::new(&[read(48, 4), read(60, 4), read(48, 4)], inline(60)).is_err(), "apart");
+    }
+
+    #[test]
+    fn h22_a_position_beyond_the_stream_is_refused() {
+        assert!(Fetch::new(&[read(60, 4)], inline(60)).is_ok());
+        assert!(Fetch::new(&[read(64, 4)], inline(60)).is_err());
+        assert!(
+            Fetch::new(&[read(60, 5), read(68, 4)], inline(60)).is_ok(),
+            "behind the first chunk and its padding"
+        );
+        assert!(Fetch::new(&[read(60, 5), read(72, 4)], inline(60)).is_err());
+        assert!(Fetch::new(&[read(0xffff_fffc, 4)], inline(60)).is_err());
+    }
+
+    #[test]
+    fn r121_position_zero_is_the_stream() {
+        let message = fetched(&[read(0, 8), read(0, 4)], None);
+        assert_eq!((message.stream.len(), message.items), (12, Placed::None));
+        let both = fetched(&[read(8, 4), read(0, 8)], None);
+        assert_eq!(both.stream.len(), 8);
+        assert!(matches!(both.items, Placed::Positioned(items) if items.len() == 1));
+        assert!(Fetch::new(&[read(0, 8)], inline(8)).is_err());
+        assert!(Fetch::new(&[], None).is_err());
+        assert!(Fetch::new(&[read(8, 8)], None).is_err());
+    }
+}

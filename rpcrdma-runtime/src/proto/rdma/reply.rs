@@ -1,0 +1,156 @@
+//! How a reply travels, in the memory that its call offered (RFC 8166 section 4.3.2, 4.3.3).
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::proto::work::Segment;
+use crate::wire::rdma::{Body, ChunkLists, WriteChunk};
+use crate::xdr::Message;
+
+/// A reply, ready to be written and sent.
+#[derive(Debug)]
+pub(super) struct ReplyPlan {
+    /// What to write where, in order.
+    pub(super) writes: Vec<(Segment, Bytes)>,
+    /// The header's body.
+    pub(super) body: Body,
+    /// The Payload stream behind it, if it is not in the Reply chunk.
+    pub(super) inline: Option<Bytes>,
+}
+
+/// The reply does not fit into what was offered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoRoom;
+
+/// Places a reply: eligible items into the Write chunks, in order; then the stream inline if it fits, or else into
+/// the Reply chunk.
+///
+/// # Errors
+/// [`NoRoom`]: the call is answered with ERR_CHUNK.
+pub(super) fn place(message: Message, offered: &ChunkLists, threshold: u32) -> Result<ReplyPlan, NoRoom> {
+    let mut writes = Vec::new();
+    let mut returned = ChunkLists {
+        reads: Vec::new(),
+        writes: offered.writes.iter().map(|chunk| chunk.filled(0)).collect(),
+        reply: offered.reply.as_ref().map(|chunk| chunk.filled(0)),
+    };
+    let mut next = 0usize;
+    let mut room = Ok(());
+    let message = message.split(|_, item| {
+        let Some(chunk) = offered.writes.get(next) else { return false };
+        next = next.saturating_add(1);
+        if chunk.0.is_empty() {
+            // The requester wants this item inline (RFC 8166 section 4.3.2.3).
+            return false;
+        }
+        if item.data.len() as u64 > chunk.len() {
+            room = Err(NoRoom);
+            return true;
+        }
+        if let Some(slot) = returned.writes.get_mut(next.saturating_sub(1)) {
+            *slot = scatter(&item.data, chunk, &mut writes);
+        }
+        true
+    });
+    room?;
+    let stream = message.stream;
+    if returned.header_len().saturating_add(stream.len() as u64) <= u64::from(threshold) {
+        return Ok(ReplyPlan { writes, body: Body::Msg(returned), inline: Some(stream) });
+    }
+    match &offered.reply {
+        Some(chunk)
+            if stream.len() as u64 <= chunk.len() && returned.header_len() <= u64::from(threshold) =>
+        {
+            returned.reply = Some(scatter(&stream, chunk, &mut writes));
+            Ok(ReplyPlan { writes, body: Body::NoMsg(returned), inline: None })
+        }
+        _ => Err(NoRoom),
+    }
+}
+
+/// Cuts data along a chunk's segments; gives the chunk with what was put where. The data fits.
+fn scatter(data: &Bytes, chunk: &WriteChunk, writes: &mut Vec<(Segment, Bytes)>) -> WriteChunk {
+    let filled = chunk.filled(data.len() as u64);
+    let mut rest = data.clone();
+    for segment in filled.0.iter().filter(|segment| segment.length > 0) {
+        let len = usize::try_from(segment.length).unwrap_or(usize::MAX).min(rest.len());
+        writes.push((*segment, rest.split_to(len)));
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::Item;
+
+    fn chunk(lengths: &[u32]) -> WriteChunk {
+        let segment = |(handle, length): (u32, &u32)| Segment { handle, length: *length, offset: 0 };
+        WriteChunk((1..).zip(lengths).map(segment).collect())
+    }
+
+    fn message(stream: usize, items: &[(u32, usize)]) -> Message {
+        let item = |(position, len): &(u32, usize)| Item { position: *position, data: vec![7; *len].into() };
+        Message { stream: vec![0; stream].into(), items: items.iter().map(item).collect() }
+    }
+
+    fn lengths(chunk: &WriteChunk) -> Vec<u32> {
+        chunk.0.iter().map(|segment| segment.length).collect()
+    }
+
+    #[test]
+    fn r094_segments_are_filled_in_order_and_the_rest_is_zero() {
+        let offered = ChunkLists { writes: vec![chunk(&[3, 5, 4])], ..ChunkLists::default() };
+        let plan = place(message(40, &[(20, 6)]), &offered, 1024).expect("fits");
+        let Body::Msg(lists) = plan.body else { panic!("inline") };
+        assert_eq!(lengths(&lists.writes[0]), [3, 3, 0]);
+        assert_eq!(
+            plan.writes.iter().map(|(segment, data)| (segment.handle, data.len())).collect::<Vec<_>>(),
+            [(1, 3), (2, 3)]
+        );
+    }
+
+    #[test]
+    fn r103_items_fill_chunks_in_order_and_the_others_stay_inline() {
+        let offered = ChunkLists { writes: vec![chunk(&[8]), chunk(&[8])], ..ChunkLists::default() };
+        let plan = place(message(40, &[(8, 4), (20, 8), (32, 4)]), &offered, 1024).expect("fits");
+        let Body::Msg(lists) = plan.body else { panic!("inline") };
+        assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![4], vec![8]));
+        assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
+    }
+
+    #[test]
+    fn r112_an_empty_chunk_asks_for_the_item_inline() {
+        let offered = ChunkLists { writes: vec![chunk(&[]), chunk(&[8])], ..ChunkLists::default() };
+        let plan = place(message(40, &[(8, 4), (20, 8)]), &offered, 1024).expect("fits");
+        let Body::Msg(lists) = plan.body else { panic!("inline") };
+        assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![], vec![8]));
+        assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
+    }
+
+    #[test]
+    fn r123_a_reply_that_does_not_fit_inline_goes_to_the_reply_chunk() {
+        let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
+        // Header: 28, and a Reply chunk of two segments: 36. The threshold leaves 960.
+        let short = place(message(960, &[]), &offered, 1024).expect("fits");
+        assert!(
+            matches!(&short.body, Body::Msg(lists) if lists.reply.as_ref().is_some_and(WriteChunk::is_empty))
+        );
+        let long = place(message(964, &[]), &offered, 1024).expect("fits");
+        assert!(long.inline.is_none());
+        let Body::NoMsg(lists) = long.body else { panic!("long") };
+        assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600, 364]));
+    }
+
+    #[test]
+    fn h33_h71_what_has_no_room_is_refused() {
+        let none = ChunkLists::default();
+        assert_eq!(place(message(997, &[]), &none, 1024).err(), Some(NoRoom));
+        assert!(place(message(996, &[]), &none, 1024).is_ok());
+        let small = ChunkLists { reply: Some(chunk(&[1])), ..ChunkLists::default() };
+        assert_eq!(place(message(1024, &[]), &small, 1024).err(), Some(NoRoom));
+        let write = ChunkLists { writes: vec![chunk(&[3])], ..ChunkLists::default() };
+        assert_eq!(place(message(40, &[(8, 4)]), &write, 1024).err(), Some(NoRoom));
+    }
+}

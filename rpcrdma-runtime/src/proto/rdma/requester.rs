@@ -1,0 +1,574 @@
+//! The requester: it makes calls, and owns the memory that it advertises for them until it is fenced.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::plan::{Plan, Policy, Role};
+use super::returned::{self, Lengths};
+use super::{Config, Credits, ReplyResources, Traffic};
+use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use crate::wire::private_data::Negotiated;
+use crate::wire::rdma::{
+    Body, ChunkLists, ErrorBody, Header, ReadSegment, ReplyRefusal, WriteChunk, decode_reply,
+};
+use crate::xdr::{Message, Placed, Received};
+
+/// Names a call of one requester.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(u64);
+
+/// A call to be made.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The RPC message. Its first word is the XID, which no other unanswered call has.
+    pub message: Message,
+    /// What to offer for the reply.
+    pub reply: ReplyResources,
+}
+
+/// What a requester says.
+#[derive(Debug)]
+pub enum Event {
+    /// A call has ended. All memory that it advertised is fenced.
+    Done {
+        /// Which.
+        call: CallId,
+        /// How.
+        outcome: Result<Reply, FailReason>,
+    },
+    /// The connection is gone. Every call has ended before.
+    Closed(CloseReason),
+}
+
+/// A reply.
+#[derive(Debug)]
+pub struct Reply {
+    /// The RPC message.
+    pub message: Received,
+    /// How the call and the reply travelled.
+    pub traffic: Traffic,
+}
+
+/// Why a call has no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FailReason {
+    /// The call's chunk lists alone exceed the inline threshold, or its message has no XID of its own.
+    #[error("the call cannot be sent: {0}")]
+    Unsendable(&'static str),
+    /// The provider could not advertise memory.
+    #[error("memory could not be registered")]
+    Registration,
+    /// The responder speaks other versions of RPC-over-RDMA (ERR_VERS).
+    #[error("the responder speaks RPC-over-RDMA versions {low} to {high} only")]
+    Version {
+        /// The lowest.
+        low: u32,
+        /// The highest.
+        high: u32,
+    },
+    /// The responder could not use the call's chunks, or could not return the reply (ERR_CHUNK).
+    #[error("the responder could not use the chunks of the call or return its reply (ERR_CHUNK)")]
+    Chunk,
+    /// The reply breaks the protocol.
+    #[error("the reply breaks the protocol: {0}")]
+    BadReply(String),
+    /// The connection ended before the reply.
+    #[error("the connection ended: {0}")]
+    Closed(CloseReason),
+}
+
+/// The requester's side of one connection.
+#[derive(Debug)]
+pub struct Requester {
+    config: Config,
+    negotiated: Negotiated,
+    max_segment: u32,
+    credits: Credits,
+    next: u64,
+    calls: BTreeMap<CallId, CallState>,
+    by_xid: BTreeMap<u32, CallId>,
+    queue: VecDeque<(CallId, Call)>,
+    /// What each piece of work that is under way belongs to: a call and a region of it.
+    work: BTreeMap<Token, (CallId, usize)>,
+    actions: VecDeque<Action>,
+    events: VecDeque<Event>,
+    closed: Option<CloseReason>,
+    discarded: u64,
+}
+
+/// A call that has a credit.
+#[derive(Debug)]
+struct CallState {
+    xid: u32,
+    phase: Phase,
+    regions: Vec<Region>,
+    write_chunks: usize,
+    traffic: Traffic,
+    /// Nobody waits for it any more.
+    abandoned: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Memory is being advertised; then the stream goes out.
+    Registering { inline: Option<Bytes>, failed: bool },
+    /// The call is sent.
+    Waiting,
+    /// The reply is here; the memory is being fenced.
+    Fencing(Outcome),
+}
+
+/// How a call will end once its memory is fenced.
+#[derive(Debug)]
+enum Outcome {
+    /// The stream came inline; lengths of the Write chunks.
+    Inline {
+        stream: Bytes,
+        writes: Vec<Lengths>,
+    },
+    /// The stream came in the Reply chunk; its lengths, and those of the Write chunks.
+    Long {
+        reply: Lengths,
+        writes: Vec<Lengths>,
+    },
+    Failed(FailReason),
+}
+
+#[derive(Debug)]
+struct Region {
+    role: Role,
+    state: RegionState,
+}
+
+#[derive(Debug)]
+enum RegionState {
+    Registering,
+    Exposed(Segment),
+    Fencing,
+    Back(Option<Memory>),
+}
+
+impl Requester {
+    /// A requester on a new connection, and its first Receives: one for each reply that can be on its way, and
+    /// one for what a peer sends out of turn.
+    #[must_use]
+    pub fn new(config: Config, negotiated: Negotiated, max_region: u32) -> Self {
+        let credits = Credits::new(config.credits);
+        let receives = Action::PostReceives { count: credits.asked().saturating_add(1) };
+        Requester {
+            config,
+            negotiated,
+            max_segment: config.max_segment.min(max_region).max(1),
+            credits,
+            next: 0,
+            calls: BTreeMap::new(),
+            by_xid: BTreeMap::new(),
+            queue: VecDeque::new(),
+            work: BTreeMap::new(),
+            actions: VecDeque::from([receives]),
+            events: VecDeque::new(),
+            closed: None,
+            discarded: 0,
+        }
+    }
+
+    /// What was agreed on when the connection was made.
+    #[must_use]
+    pub fn negotiated(&self) -> Negotiated {
+        self.negotiated
+    }
+
+    /// Flow control as it stands.
+    #[must_use]
+    pub fn credits(&self) -> Credits {
+        self.credits
+    }
+
+    /// Calls that wait for a credit.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Messages of the peer that belonged to no call and were dropped.
+    #[must_use]
+    pub fn discarded(&self) -> u64 {
+        self.discarded
+    }
+
+    /// The next piece of work for the provider.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The next thing to know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Makes a call, now or when there is a credit. Calls start in the order in which they are submitted.
+    pub fn submit(&mut self, call: Call) -> CallId {
+        let id = CallId(self.next_number());
+        if let Some(reason) = &self.closed {
+            self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Closed(reason.clone())) });
+        } else {
+            self.queue.push_back((id, call));
+            self.start_queued();
+        }
+        id
+    }
+
+    /// Nobody waits for the call any more. There will be no event for it; its memory stays with the provider
+    /// until it is fenced, and its credit until it has ended (RFC 8166 section 4.4.1).
+    pub fn cancel(&mut self, call: CallId) {
+        self.queue.retain(|(id, _)| *id != call);
+        if let Some(state) = self.calls.get_mut(&call) {
+            state.abandoned = true;
+        }
+    }
+
+    /// Closes the connection.
+    pub fn close(&mut self) {
+        if self.closed.is_none() {
+            self.actions.push_back(Action::Close { reason: CloseReason::Local });
+        }
+    }
+
+    /// Takes a completion of the provider.
+    pub fn handle_completion(&mut self, completion: Completion) {
+        match completion {
+            Completion::Registered { token, segment } => {
+                self.region_became(token, RegionState::Exposed(segment));
+            }
+            Completion::RegisterFailed { token, memory } => {
+                if let Some((call, _)) = self.work.get(&token)
+                    && let Some(CallState { phase: Phase::Registering { failed, .. }, .. }) =
+                        self.calls.get_mut(call)
+                {
+                    *failed = true;
+                }
+                self.region_became(token, RegionState::Back(Some(memory)));
+            }
+            Completion::Invalidated { token, memory, .. } => {
+                self.region_became(token, RegionState::Back(Some(memory)));
+            }
+            Completion::Received { message, invalidated } => self.received(&message, invalidated),
+            Completion::Closed { reason, .. } => self.connection_closed(&reason),
+            // A requester neither reads nor writes; a Send's buffers need no care.
+            Completion::Sent { .. } | Completion::ReadDone { .. } | Completion::Written { .. } => {}
+        }
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.next = self.next.wrapping_add(1);
+        self.next
+    }
+
+    fn start_queued(&mut self) {
+        while !self.queue.is_empty() && self.credits.take() {
+            if let Some((id, call)) = self.queue.pop_front() {
+                self.start(id, call);
+            }
+        }
+    }
+
+    fn start(&mut self, id: CallId, call: Call) {
+        let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
+        let policy = Policy {
+            threshold: self.negotiated.call_threshold,
+            max_segment: self.max_segment,
+            long_call: self.config.long_call,
+        };
+        let planned = match xid {
+            Some(xid) if !self.by_xid.contains_key(&xid) => policy
+                .plan(call)
+                .map(|plan| (xid, plan))
+                .map_err(|_| "its chunk lists exceed the inline threshold"),
+            Some(_) => Err("another call has its XID"),
+            None => Err("it has no XID"),
+        };
+        match planned {
+            Ok((xid, plan)) => self.register(id, xid, plan),
+            Err(why) => {
+                self.credits.give_back();
+                self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsendable(why)) });
+            }
+        }
+    }
+
+    fn register(&mut self, id: CallId, xid: u32, plan: Plan) {
+        let mut regions = Vec::with_capacity(plan.regions.len());
+        for (index, (role, memory)) in plan.regions.into_iter().enumerate() {
+            let token = Token(self.next_number());
+            self.work.insert(token, (id, index));
+            self.actions.push_back(Action::Register { token, memory });
+            regions.push(Region { role, state: RegionState::Registering });
+        }
+        let state = CallState {
+            xid,
+            phase: Phase::Registering { inline: plan.inline, failed: false },
+            regions,
+            write_chunks: plan.write_chunks,
+            traffic: Traffic::default(),
+            abandoned: false,
+        };
+        self.by_xid.insert(xid, id);
+        self.calls.insert(id, state);
+        self.advance(id);
+    }
+
+    fn region_became(&mut self, token: Token, state: RegionState) {
+        let Some((call, index)) = self.work.remove(&token) else { return };
+        if let Some(region) = self.calls.get_mut(&call).and_then(|call| call.regions.get_mut(index)) {
+            region.state = state;
+        }
+        self.advance(call);
+    }
+
+    /// Takes a call one step on, if it can go.
+    fn advance(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        match &mut call.phase {
+            Phase::Registering { inline, failed } => {
+                if call.regions.iter().any(|region| matches!(region.state, RegionState::Registering)) {
+                    return;
+                }
+                if *failed {
+                    self.fence(id, Outcome::Failed(FailReason::Registration));
+                } else {
+                    let inline = inline.take();
+                    call.phase = Phase::Waiting;
+                    self.send(id, inline);
+                }
+            }
+            Phase::Waiting => {}
+            Phase::Fencing(_) => {
+                if call.regions.iter().all(|region| matches!(region.state, RegionState::Back(_))) {
+                    self.finish(id);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, id: CallId, inline: Option<Bytes>) {
+        let asked = self.credits.asked();
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let lists = call.lists();
+        call.count_offered(&lists, inline.is_none());
+        let body = if inline.is_some() { Body::Msg(lists) } else { Body::NoMsg(lists) };
+        let header = Header { xid: call.xid, credits: asked, body }.encode();
+        let message: Vec<Bytes> = [header].into_iter().chain(inline).collect();
+        call.traffic.call_inline = message.iter().map(|piece| piece.len() as u64).sum();
+        let token = Token(self.next_number());
+        self.actions.push_back(Action::Send { token, message, invalidate: None });
+    }
+
+    fn received(&mut self, message: &Bytes, invalidated: Option<u32>) {
+        self.actions.push_back(Action::PostReceives { count: 1 });
+        let len = message.len() as u64;
+        let (xid, outcome) = match decode_reply(message, &self.config.limits) {
+            Ok((header, payload)) => {
+                let xid = header.xid;
+                let Some(call) = self.by_xid.get(&xid).and_then(|id| self.calls.get(id)) else {
+                    return self.discard(invalidated);
+                };
+                self.credits.grant(header.credits);
+                (xid, call.outcome(header.body, payload))
+            }
+            Err(ReplyRefusal::Fail { xid, why }) => (xid, Outcome::Failed(FailReason::BadReply(why))),
+            Err(ReplyRefusal::Discard(_)) => return self.discard(invalidated),
+        };
+        let Some(id) = self.by_xid.get(&xid).copied() else { return self.discard(invalidated) };
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        if !matches!(call.phase, Phase::Waiting) {
+            return self.discard(invalidated);
+        }
+        if let Some(handle) = invalidated
+            && !call.exposes(handle)
+        {
+            return self
+                .violation("a reply invalidated a handle that is not its call's (RFC 8797 section 4.1)");
+        }
+        call.traffic.reply_inline = len;
+        call.traffic.remote_invalidation = invalidated.is_some();
+        self.fence(id, outcome);
+    }
+
+    /// Drops a message that is nobody's reply: unknown, late, or a second one (RFC 8166 section 4.5). Memory
+    /// cannot be invalidated by it.
+    fn discard(&mut self, invalidated: Option<u32>) {
+        self.discarded = self.discarded.saturating_add(1);
+        if invalidated.is_some() {
+            self.violation("a message that answers no call invalidated a handle");
+        }
+    }
+
+    fn violation(&mut self, what: &str) {
+        self.actions.push_back(Action::Close { reason: CloseReason::Violation(what.to_string()) });
+    }
+
+    /// Takes back every region of the call, a remotely invalidated one too: then its memory comes home.
+    fn fence(&mut self, id: CallId, outcome: Outcome) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        call.phase = Phase::Fencing(outcome);
+        for (index, region) in call.regions.iter_mut().enumerate() {
+            if let RegionState::Exposed(segment) = &region.state {
+                self.next = self.next.wrapping_add(1);
+                let token = Token(self.next);
+                self.work.insert(token, (id, index));
+                self.actions.push_back(Action::Invalidate { token, handle: segment.handle });
+                region.state = RegionState::Fencing;
+            }
+        }
+        self.advance(id);
+    }
+
+    fn finish(&mut self, id: CallId) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        self.by_xid.remove(&call.xid);
+        self.credits.give_back();
+        if !call.abandoned {
+            self.events.push_back(Event::Done { call: id, outcome: call.into_outcome() });
+        }
+        self.start_queued();
+    }
+
+    fn connection_closed(&mut self, reason: &CloseReason) {
+        self.closed = Some(reason.clone());
+        self.actions.clear();
+        self.work.clear();
+        self.by_xid.clear();
+        let calls = core::mem::take(&mut self.calls).into_iter().filter(|(_, call)| !call.abandoned);
+        let queued = core::mem::take(&mut self.queue).into_iter().map(|(id, _)| id);
+        for call in calls.map(|(id, _)| id).chain(queued) {
+            let outcome = Err(FailReason::Closed(reason.clone()));
+            self.events.push_back(Event::Done { call, outcome });
+        }
+        self.events.push_back(Event::Closed(reason.clone()));
+    }
+}
+
+impl CallState {
+    fn lists(&self) -> ChunkLists {
+        let mut lists =
+            ChunkLists { writes: vec![WriteChunk::default(); self.write_chunks], ..ChunkLists::default() };
+        for region in &self.regions {
+            let RegionState::Exposed(segment) = region.state else { continue };
+            match region.role {
+                Role::Read(position) => lists.reads.push(ReadSegment { position, segment }),
+                Role::Write(index) => {
+                    if let Some(chunk) = lists.writes.get_mut(index) {
+                        chunk.0.push(segment);
+                    }
+                }
+                Role::Reply => lists.reply.get_or_insert_default().0.push(segment),
+            }
+        }
+        lists
+    }
+
+    fn count_offered(&mut self, lists: &ChunkLists, long: bool) {
+        let traffic = &mut self.traffic;
+        let mut last = None;
+        for read in &lists.reads {
+            if long && read.position == 0 {
+                traffic.position_zero = traffic.position_zero.saturating_add(u64::from(read.segment.length));
+                continue;
+            }
+            traffic.read_bytes = traffic.read_bytes.saturating_add(u64::from(read.segment.length));
+            if last != Some(read.position) {
+                traffic.read_chunks = traffic.read_chunks.saturating_add(1);
+            }
+            last = Some(read.position);
+        }
+        traffic.write_chunks = u32::try_from(lists.writes.len()).unwrap_or(u32::MAX);
+        traffic.reply_chunk = lists.reply.is_some();
+        traffic.segments = u32::try_from(lists.segments().count()).unwrap_or(u32::MAX);
+    }
+
+    fn exposes(&self, handle: u32) -> bool {
+        self.regions
+            .iter()
+            .any(|region| matches!(region.state, RegionState::Exposed(segment) if segment.handle == handle))
+    }
+
+    /// What a reply's header means for this call (RFC 8166 section 4.2.4, 4.3).
+    fn outcome(&self, body: Body, payload: Bytes) -> Outcome {
+        match body {
+            Body::Error(ErrorBody::Version { low, high }) => {
+                Ok(Outcome::Failed(FailReason::Version { low, high }))
+            }
+            Body::Error(ErrorBody::Chunk) => Ok(Outcome::Failed(FailReason::Chunk)),
+            Body::Msg(lists) => self.placed(&lists, Some(payload)),
+            Body::NoMsg(lists) => self.placed(&lists, None),
+        }
+        .unwrap_or_else(|why| Outcome::Failed(FailReason::BadReply(why.to_string())))
+    }
+
+    fn placed(&self, lists: &ChunkLists, payload: Option<Bytes>) -> Result<Outcome, &'static str> {
+        let offered = self.lists();
+        if lists.writes.len() > offered.writes.len() {
+            return Err("a Write list with more chunks than were offered");
+        }
+        let mut writes = Vec::with_capacity(offered.writes.len());
+        let none = WriteChunk::default();
+        for (index, out) in offered.writes.iter().enumerate() {
+            writes.push(returned::check(lists.writes.get(index).unwrap_or(&none), out)?);
+        }
+        let reply = match (&lists.reply, &offered.reply) {
+            (Some(back), Some(out)) => returned::check(back, out)?,
+            (Some(back), None) if !back.0.is_empty() => return Err("a Reply chunk that was not offered"),
+            _ => Vec::new(),
+        };
+        let used = reply.iter().any(|length| *length > 0);
+        match payload {
+            None if used => Ok(Outcome::Long { reply, writes }),
+            None => Err("RDMA_NOMSG without a Reply chunk"),
+            Some(_) if used => Err("RDMA_MSG with a Reply chunk in use"),
+            Some(stream) if stream.first_chunk() != Some(&self.xid.to_be_bytes()) => {
+                Err("the XIDs of the header and of the RPC message differ")
+            }
+            Some(stream) => Ok(Outcome::Inline { stream, writes }),
+        }
+    }
+
+    /// The end of a call whose memory is back.
+    fn into_outcome(self) -> Result<Reply, FailReason> {
+        let mut traffic = self.traffic;
+        let mut regions = self.regions;
+        let mut take = |role: Role, lengths: Lengths| -> Vec<(u32, Option<Memory>)> {
+            let memories = regions.iter_mut().filter(|region| region.role == role).map(|region| {
+                match &mut region.state {
+                    RegionState::Back(memory) => memory.take(),
+                    _ => None,
+                }
+            });
+            lengths.into_iter().zip(memories).collect()
+        };
+        let Phase::Fencing(outcome) = self.phase else { return Err(FailReason::Registration) };
+        let (stream, writes) = match outcome {
+            Outcome::Failed(reason) => return Err(reason),
+            Outcome::Inline { stream, writes } => (stream, writes),
+            Outcome::Long { reply, writes } => {
+                let stream = returned::collect(take(Role::Reply, reply));
+                traffic.reply_chunk_bytes = stream.len() as u64;
+                if stream.first_chunk() != Some(&self.xid.to_be_bytes()) {
+                    let why = "the XIDs of the header and of the RPC message differ";
+                    return Err(FailReason::BadReply(why.to_string()));
+                }
+                (stream, writes)
+            }
+        };
+        let items: Vec<_> = (0..)
+            .zip(writes)
+            .map(|(index, lengths)| returned::item(take(Role::Write(index), lengths)))
+            .collect();
+        traffic.write_bytes = items.iter().map(|item| item.data.len() as u64).sum();
+        let items = if items.is_empty() { Placed::None } else { Placed::InOrder(items) };
+        Ok(Reply { message: Received { stream, items }, traffic })
+    }
+}

@@ -1,0 +1,100 @@
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::proto::program::ReplyBounds;
+use crate::wire::rdma::ChunkLists;
+use crate::wire::rpc::MAX_AUTH_BYTES;
+use crate::xdr::Size;
+
+/// Memory that a call offers for its reply (RFC 8166 section 3.4.6, 3.5.3). Lengths in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplyResources {
+    /// One Write chunk for each eligible item that may come back, each as large as the largest of them.
+    pub write_chunks: Vec<u32>,
+    /// The Reply chunk: as large as the largest reply without its items.
+    pub reply_chunk: Option<u32>,
+}
+
+/// A reply without a bound: nobody can offer memory for it. The binding has to say how large it can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unbounded;
+
+/// The words of an RPC reply header besides the verifier's body: XID, REPLY, MSG_ACCEPTED, flavor and length
+/// of the verifier, SUCCESS (RFC 5531 section 9).
+const REPLY_WORDS: u64 = 24;
+/// A sender may use any verifier, so room is made for the largest.
+const VERIFIER: u64 = MAX_AUTH_BYTES as u64;
+/// A denied reply and a mismatch are shorter than a success with the largest verifier.
+const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
+/// More Write chunks than this are not offered for one call.
+const MAX_WRITE_CHUNKS: u64 = 16;
+
+impl ReplyResources {
+    /// What a call must offer so that the largest possible reply can be returned over a connection with this reply
+    /// threshold: nothing if it always fits inline; Write chunks for its eligible items; a Reply chunk if even
+    /// then it may not fit (RFC 8166 section 4.3.2, 4.3.3).
+    ///
+    /// # Errors
+    /// [`Unbounded`] if there is no such memory.
+    pub fn for_reply(bounds: &ReplyBounds, reply_threshold: u32) -> Result<Self, Unbounded> {
+        let threshold = u64::from(reply_threshold);
+        let header =
+            |writes: &[u64]| ChunkLists::header_len_for(0, writes, None).saturating_add(REPLY_HEADER);
+        if bounds.whole.fits(threshold.saturating_sub(header(&[]))) {
+            return Ok(ReplyResources::default());
+        }
+        let mut resources = ReplyResources::default();
+        if bounds.item != Size::ZERO {
+            let item = length(bounds.item)?;
+            let items = bounds.items.min(Size::Bounded(MAX_WRITE_CHUNKS)).bound().unwrap_or(MAX_WRITE_CHUNKS);
+            resources.write_chunks = vec![item; usize::try_from(items).unwrap_or(1)];
+        }
+        let segments = vec![1; resources.write_chunks.len()];
+        if !bounds.reduced.fits(threshold.saturating_sub(header(&segments))) {
+            resources.reply_chunk = Some(length(bounds.reduced.plus(Size::Bounded(REPLY_HEADER)))?);
+        }
+        Ok(resources)
+    }
+}
+
+fn length(size: Size) -> Result<u32, Unbounded> {
+    size.bound().and_then(|bound| u32::try_from(bound).ok()).ok_or(Unbounded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(whole: u64, reduced: u64, item: u64) -> ReplyBounds {
+        let items = Size::Bounded(u64::from(item > 0));
+        ReplyBounds {
+            whole: Size::Bounded(whole),
+            reduced: Size::Bounded(reduced),
+            item: Size::Bounded(item),
+            items,
+        }
+    }
+
+    #[test]
+    fn r126_a_reply_chunk_whenever_the_largest_reply_may_not_fit() {
+        // 28 of transport header, 24 of RPC header and 400 of verifier leave 572 of 1,024.
+        let fits = ReplyResources::for_reply(&bounds(572, 572, 0), 1024).expect("bounded");
+        assert_eq!(fits, ReplyResources::default());
+        let over = ReplyResources::for_reply(&bounds(573, 573, 0), 1024).expect("bounded");
+        assert_eq!(over, ReplyResources { write_chunks: vec![], reply_chunk: Some(573 + 424) });
+    }
+
+    #[test]
+    fn r090_a_write_chunk_as_large_as_the_largest_item() {
+        let read = ReplyResources::for_reply(&bounds(1_048_700, 120, 1_048_579), 4096).expect("bounded");
+        assert_eq!(read, ReplyResources { write_chunks: vec![1_048_579], reply_chunk: None });
+        let both = ReplyResources::for_reply(&bounds(1_048_700, 10_000, 1_048_579), 4096).expect("bounded");
+        assert_eq!(both.reply_chunk, Some(10_424));
+    }
+
+    #[test]
+    fn r236_no_bound_no_call() {
+        let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..bounds(0, 0, 0) };
+        assert_eq!(ReplyResources::for_reply(&unbounded, 1 << 18), Err(Unbounded));
+    }
+}

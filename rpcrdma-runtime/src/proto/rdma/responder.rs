@@ -1,0 +1,296 @@
+//! The responder: it fetches what calls left in the requester's memory, and puts replies where they were asked for.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::Config;
+use super::reads::Fetch;
+use super::reply;
+use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
+use crate::wire::private_data::Negotiated;
+use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, Refusal, decode_call, encode_version_error};
+use crate::xdr::{Message, Received};
+
+/// Names a call of one responder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallKey(u64);
+
+/// A call that has arrived whole.
+#[derive(Debug)]
+pub struct IncomingCall {
+    /// Names it in [`Responder::reply`] and [`Responder::drop_call`].
+    pub key: CallKey,
+    /// The XID of the header, and of the RPC message.
+    pub xid: u32,
+    /// The RPC message, with the items of its Read chunks.
+    pub message: Received,
+}
+
+/// What a responder says.
+#[derive(Debug)]
+pub enum ResponderEvent {
+    /// Run this call and [`Responder::reply`].
+    Call(IncomingCall),
+    /// The connection is gone. Replies to its calls go nowhere.
+    Closed(CloseReason),
+}
+
+/// Receives beyond the grant: for a message that the requester may send out of turn.
+const SLACK: u32 = 1;
+
+/// The responder's side of one connection.
+#[derive(Debug)]
+pub struct Responder {
+    config: Config,
+    negotiated: Negotiated,
+    reads_out: usize,
+    next: u64,
+    calls: BTreeMap<CallKey, CallState>,
+    /// RDMA Reads that wait for their turn (no more are outstanding than the peer's IRD).
+    read_queue: VecDeque<(CallKey, (usize, usize), Segment)>,
+    reading: BTreeMap<Token, (CallKey, (usize, usize))>,
+    actions: VecDeque<Action>,
+    events: VecDeque<ResponderEvent>,
+    closed: bool,
+    refused: u64,
+}
+
+#[derive(Debug)]
+struct CallState {
+    xid: u32,
+    lists: ChunkLists,
+    /// What is still being read; nothing once the call runs.
+    fetch: Option<Fetch>,
+}
+
+impl Responder {
+    /// A responder on a new connection, and its Receives: as many as it will grant.
+    #[must_use]
+    pub fn new(config: Config, negotiated: Negotiated, reads_out: u32) -> Self {
+        let receives = Action::PostReceives { count: config.credits.max(1).saturating_add(SLACK) };
+        Responder {
+            config,
+            negotiated,
+            reads_out: usize::try_from(reads_out).unwrap_or(usize::MAX),
+            next: 0,
+            calls: BTreeMap::new(),
+            read_queue: VecDeque::new(),
+            reading: BTreeMap::new(),
+            actions: VecDeque::from([receives]),
+            events: VecDeque::new(),
+            closed: false,
+            refused: 0,
+        }
+    }
+
+    /// Calls that are here and not answered.
+    #[must_use]
+    pub fn in_progress(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Messages that were dropped or answered with RDMA_ERROR.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The next piece of work for the provider.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The next thing to know.
+    pub fn poll_event(&mut self) -> Option<ResponderEvent> {
+        self.events.pop_front()
+    }
+
+    /// Closes the connection.
+    pub fn close(&mut self, reason: CloseReason) {
+        if !self.closed {
+            self.actions.push_back(Action::Close { reason });
+        }
+    }
+
+    /// Takes a completion of the provider.
+    pub fn handle_completion(&mut self, completion: Completion) {
+        match completion {
+            Completion::Received { message, invalidated } => self.received(&message, invalidated),
+            Completion::ReadDone { token, data } => self.read_done(token, data),
+            Completion::Closed { reason, .. } => {
+                self.closed = true;
+                self.calls.clear();
+                self.actions.clear();
+                self.read_queue.clear();
+                self.reading.clear();
+                self.events.push_back(ResponderEvent::Closed(reason));
+            }
+            // A responder advertises nothing; sources of Writes and Sends are held by count.
+            Completion::Registered { .. }
+            | Completion::RegisterFailed { .. }
+            | Completion::Invalidated { .. }
+            | Completion::Sent { .. }
+            | Completion::Written { .. } => {}
+        }
+    }
+
+    fn received(&mut self, message: &Bytes, invalidated: Option<u32>) {
+        if invalidated.is_some() {
+            let why = "a call invalidated a handle, and this side advertises none";
+            return self.close(CloseReason::Violation(why.into()));
+        }
+        match decode_call(message, &self.config.limits) {
+            Ok((header, payload)) => self.accept(header, payload),
+            Err(Refusal::Discard(_)) => self.refuse(None),
+            Err(Refusal::Version { xid, version }) => {
+                let error = encode_version_error(xid, version, self.grant());
+                self.refuse(Some(error));
+            }
+            Err(Refusal::Chunk { xid, .. }) => {
+                let error = self.chunk_error(xid);
+                self.refuse(Some(error));
+            }
+        }
+    }
+
+    /// What is granted with every reply; never 0, whatever is in progress (RFC 8166 section 3.3.1).
+    fn grant(&self) -> u32 {
+        self.config.credits.max(1)
+    }
+
+    fn chunk_error(&self, xid: u32) -> Bytes {
+        Header { xid, credits: self.grant(), body: Body::Error(ErrorBody::Chunk) }.encode()
+    }
+
+    /// Answers a message that begins no call, or not even that; its Receive is posted again first.
+    fn refuse(&mut self, answer: Option<Bytes>) {
+        self.refused = self.refused.saturating_add(1);
+        self.actions.push_back(Action::PostReceives { count: 1 });
+        if let Some(answer) = answer {
+            self.send(vec![answer], None);
+        }
+    }
+
+    fn send(&mut self, message: Vec<Bytes>, invalidate: Option<u32>) {
+        let token = self.token();
+        self.actions.push_back(Action::Send { token, message, invalidate });
+    }
+
+    fn token(&mut self) -> Token {
+        self.next = self.next.wrapping_add(1);
+        Token(self.next)
+    }
+
+    fn accept(&mut self, header: Header, payload: Bytes) {
+        let xid = header.xid;
+        let (lists, payload) = match header.body {
+            Body::Msg(lists) => (lists, Some(payload)),
+            Body::NoMsg(lists) => (lists, None),
+            Body::Error(_) => return self.refuse(None),
+        };
+        // A reply in the backward direction answers nothing of ours (RFC 8167 section 5).
+        if payload.as_deref().is_some_and(is_rpc_reply) && lists.is_empty() {
+            return self.refuse(None);
+        }
+        let Ok(fetch) = Fetch::new(&lists.reads, payload) else {
+            let error = self.chunk_error(xid);
+            return self.refuse(Some(error));
+        };
+        if !fetch.is_complete() && self.reads_out == 0 {
+            // The peer takes no RDMA Reads, so its Read chunks cannot be fetched.
+            let error = self.chunk_error(xid);
+            return self.refuse(Some(error));
+        }
+        let key = CallKey(self.token().0);
+        self.read_queue.extend(fetch.wanted().map(|(part, segment)| (key, part, segment)));
+        self.calls.insert(key, CallState { xid, lists, fetch: Some(fetch) });
+        self.start_reads();
+        self.run_if_complete(key);
+    }
+
+    fn start_reads(&mut self) {
+        while self.reading.len() < self.reads_out
+            && let Some((key, part, source)) = self.read_queue.pop_front()
+        {
+            let token = self.token();
+            self.reading.insert(token, (key, part));
+            self.actions.push_back(Action::Read { token, source });
+        }
+    }
+
+    fn read_done(&mut self, token: Token, data: Bytes) {
+        let Some((key, part)) = self.reading.remove(&token) else { return };
+        if let Some(fetch) = self.calls.get_mut(&key).and_then(|call| call.fetch.as_mut()) {
+            fetch.arrived(part, data);
+        }
+        self.start_reads();
+        self.run_if_complete(key);
+    }
+
+    fn run_if_complete(&mut self, key: CallKey) {
+        let Some(call) = self.calls.get_mut(&key) else { return };
+        if !call.fetch.as_ref().is_some_and(Fetch::is_complete) {
+            return;
+        }
+        let Some(fetch) = call.fetch.take() else { return };
+        let (xid, message) = (call.xid, fetch.into_message());
+        if message.stream.first_chunk() != Some(&xid.to_be_bytes()) {
+            // RFC 8166 section 4.2.1: both XIDs are the same.
+            return self.fail(key);
+        }
+        self.events.push_back(ResponderEvent::Call(IncomingCall { key, xid, message }));
+    }
+
+    /// Answers ERR_CHUNK.
+    fn fail(&mut self, key: CallKey) {
+        if let Some(call) = self.calls.remove(&key) {
+            let error = self.chunk_error(call.xid);
+            self.refuse(Some(error));
+        }
+    }
+
+    /// Returns a call's reply. If it does not fit into what the call offered the requester gets ERR_CHUNK.
+    /// A reply to a call that is gone goes nowhere.
+    pub fn reply(&mut self, key: CallKey, message: Message) {
+        let Some(call) = self.calls.get(&key) else { return };
+        let (xid, invalidate) = (call.xid, self.invalidates(&call.lists));
+        let Ok(plan) = reply::place(message, &call.lists, self.negotiated.reply_threshold) else {
+            return self.fail(key);
+        };
+        self.calls.remove(&key);
+        for (sink, data) in plan.writes {
+            let token = self.token();
+            self.actions.push_back(Action::Write { token, sink, data });
+        }
+        // The Receive is there before the reply that lets the requester use it (RFC 8166 section 3.3.1).
+        self.actions.push_back(Action::PostReceives { count: 1 });
+        let header = Header { xid, credits: self.grant(), body: plan.body }.encode();
+        self.send([header].into_iter().chain(plan.inline).collect(), invalidate);
+    }
+
+    /// A call that gets no reply.
+    pub fn drop_call(&mut self, key: CallKey) {
+        if self.calls.remove(&key).is_some() {
+            self.refuse(None);
+        }
+    }
+
+    /// The one handle of the call's chunks, if both ends agreed on remote invalidation (RFC 8797 section 4.1).
+    /// Among several handles none is chosen: a peer may have registered one of them for longer.
+    fn invalidates(&self, lists: &ChunkLists) -> Option<u32> {
+        if !self.negotiated.remote_invalidation {
+            return None;
+        }
+        let mut handles = lists.segments().map(|segment| segment.handle);
+        let first = handles.next()?;
+        handles.all(|handle| handle == first).then_some(first)
+    }
+}
+
+/// Whether a Payload stream is an RPC reply.
+fn is_rpc_reply(stream: &[u8]) -> bool {
+    stream.get(4..8) == Some(&[0, 0, 0, 1])
+}

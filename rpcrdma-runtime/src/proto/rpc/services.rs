@@ -1,0 +1,87 @@
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+
+use crate::proto::program::{CallContext, Reject, Service};
+use crate::wire::rpc::{CallHeader, CallRefusal, ReplyHeader};
+use crate::xdr::{Message, Reader, Received, Reducer};
+
+/// The services of a server, found by program and version.
+#[derive(Clone, Default)]
+pub struct Services(Vec<Arc<dyn Service>>);
+
+impl Services {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Services::default()
+    }
+
+    /// Adds one. Of two with the same program and version the first is asked.
+    pub fn add(&mut self, service: impl Service) {
+        self.0.push(Arc::new(service));
+    }
+
+    /// Which programs and versions there are.
+    pub fn programs(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.0.iter().map(|service| (service.program(), service.version()))
+    }
+
+    /// Runs a call and gives its reply, every item of it out of the stream; or nothing, if the message is no call.
+    pub async fn answer(&self, message: &Received, peer: Option<SocketAddr>) -> Option<Message> {
+        let mut args = Reader::new(message);
+        let header = match CallHeader::decode(&mut args) {
+            Ok(header) => header,
+            Err(CallRefusal::NotACall) => return None,
+            Err(CallRefusal::RpcMismatch { xid }) => return error(xid, ReplyHeader::RpcMismatch),
+            Err(CallRefusal::Auth { xid, stat }) => {
+                return error(xid, ReplyHeader::Rejected(Reject::AuthError(stat)));
+            }
+        };
+        let service = match self.find(&header) {
+            Ok(service) => service,
+            Err(refused) => return error(header.xid, refused),
+        };
+        let xid = header.xid;
+        let context = CallContext {
+            xid,
+            program: header.program,
+            version: header.version,
+            procedure: header.procedure,
+            credential: header.credential,
+            peer,
+        };
+        let mut reply = Reducer::new(1);
+        ReplyHeader::Success.encode(xid, &mut reply).ok()?;
+        match service.dispatch(&context, args, &mut reply).await {
+            Ok(()) => Some(reply.into_message()),
+            Err(reject) => error(xid, ReplyHeader::Rejected(reject)),
+        }
+    }
+
+    fn find(&self, header: &CallHeader) -> Result<&Arc<dyn Service>, ReplyHeader> {
+        let of_program = || self.0.iter().filter(|service| service.program() == header.program);
+        if let Some(service) = of_program().find(|service| service.version() == header.version) {
+            return Ok(service);
+        }
+        let versions = || of_program().map(|service| service.version());
+        match (versions().min(), versions().max()) {
+            (Some(low), Some(high)) => Err(ReplyHeader::ProgramMismatch { low, high }),
+            _ => Err(ReplyHeader::ProgramUnavailable),
+        }
+    }
+}
+
+/// A reply without results.
+fn error(xid: u32, header: ReplyHeader) -> Option<Message> {
+    let mut reply = Reducer::disabled();
+    header.encode(xid, &mut reply).ok()?;
+    Some(reply.into_message())
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.programs()).finish()
+    }
+}

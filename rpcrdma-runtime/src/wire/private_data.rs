@@ -1,0 +1,155 @@
+//! The private data that both ends exchange when they connect (RFC 8797).
+
+use core::cmp::min;
+
+/// What one end says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrivateData {
+    /// The sender takes Send with Invalidate (the R flag, RFC 8797 section 4.1).
+    pub remote_invalidation: bool,
+    /// The largest Send it makes, in bytes: a multiple of 1,024 from 1,024 to 262,144.
+    pub send_size: u32,
+    /// The largest Send it receives, in bytes, of the same form.
+    pub receive_size: u32,
+}
+
+/// What holds on a connection, for one end of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// The largest message from the client to the server, in bytes.
+    pub call_threshold: u32,
+    /// The largest message from the server to the client, in bytes.
+    pub reply_threshold: u32,
+    /// Both ends set the R flag: the server may send with invalidation.
+    pub remote_invalidation: bool,
+}
+
+/// Its length in octets.
+pub const LEN: usize = 8;
+/// The least inline threshold, which holds when nothing was exchanged (RFC 8166 section 3.3.3).
+pub const DEFAULT_INLINE: u32 = 1024;
+/// The largest that can be said.
+pub const MAX_INLINE: u32 = 256 * 1024;
+
+const MAGIC: [u8; 4] = 0xf6ab_0e18u32.to_be_bytes();
+const VERSION: u8 = 1;
+const FLAG_R: u8 = 0x01;
+
+impl PrivateData {
+    /// What is taken to be said by an end that says nothing (RFC 8797 section 5.1).
+    pub const ABSENT: PrivateData =
+        PrivateData { remote_invalidation: false, send_size: DEFAULT_INLINE, receive_size: DEFAULT_INLINE };
+
+    /// The octets. Sizes are rounded down to what can be said.
+    #[must_use]
+    pub fn encode(&self) -> [u8; LEN] {
+        let [m0, m1, m2, m3] = MAGIC;
+        let flags = if self.remote_invalidation { FLAG_R } else { 0 };
+        [m0, m1, m2, m3, VERSION, flags, size_octet(self.send_size), size_octet(self.receive_size)]
+    }
+
+    /// Finds it in what the connection manager handed up, at any offset (RFC 8797 section 5.2). What is cut
+    /// short or of another version counts as absent.
+    #[must_use]
+    pub fn find(octets: &[u8]) -> Option<PrivateData> {
+        octets.windows(LEN).find_map(|window| match window {
+            [m0, m1, m2, m3, VERSION, flags, send, receive] if [*m0, *m1, *m2, *m3] == MAGIC => {
+                Some(PrivateData {
+                    remote_invalidation: flags & FLAG_R != 0,
+                    send_size: size_of_octet(*send),
+                    receive_size: size_of_octet(*receive),
+                })
+            }
+            _ => None,
+        })
+    }
+
+    /// What holds between a client and a server that said these (RFC 8797 section 4.2).
+    #[must_use]
+    pub fn negotiate(client: &PrivateData, server: &PrivateData) -> Negotiated {
+        Negotiated {
+            call_threshold: min(client.send_size, server.receive_size),
+            reply_threshold: min(server.send_size, client.receive_size),
+            remote_invalidation: client.remote_invalidation && server.remote_invalidation,
+        }
+    }
+}
+
+/// `size / 1024 - 1`, kept within what an octet says.
+fn size_octet(size: u32) -> u8 {
+    u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
+}
+
+fn size_of_octet(octet: u8) -> u32 {
+    (u32::from(octet)).saturating_add(1).saturating_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINUX_CLIENT: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
+    const LINUX_SERVER: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3];
+
+    fn said(remote_invalidation: bool, send_size: u32, receive_size: u32) -> PrivateData {
+        PrivateData { remote_invalidation, send_size, receive_size }
+    }
+
+    #[test]
+    fn r281_linux_says_4096_both_ways() {
+        assert_eq!(PrivateData::find(&LINUX_CLIENT), Some(said(true, 4096, 4096)));
+        assert_eq!(PrivateData::find(&LINUX_SERVER), Some(said(false, 4096, 4096)));
+        assert_eq!(said(true, 4096, 4096).encode(), LINUX_CLIENT);
+        assert_eq!(said(false, 4096, 4096).encode(), LINUX_SERVER);
+    }
+
+    #[test]
+    fn r282_reserved_flags_are_ignored_and_never_sent() {
+        let mut octets = LINUX_CLIENT;
+        octets[5] = 0xfe;
+        assert_eq!(PrivateData::find(&octets), Some(said(false, 4096, 4096)));
+        assert_eq!(said(true, 1024, 1024).encode()[5], 1);
+    }
+
+    #[test]
+    fn r284_every_size_octet() {
+        for octet in 0..=255u8 {
+            let size = (u32::from(octet) + 1) * 1024;
+            let octets = said(false, size, MAX_INLINE).encode();
+            assert_eq!(octets[6..], [octet, 255]);
+            assert_eq!(PrivateData::find(&octets), Some(said(false, size, MAX_INLINE)));
+        }
+        assert_eq!(said(false, 0, u32::MAX).encode()[6..], [0, 255]);
+    }
+
+    #[test]
+    fn r285_the_smaller_holds_in_each_direction() {
+        let negotiated = PrivateData::negotiate(&said(true, 8192, 2048), &said(true, 4096, 65536));
+        assert_eq!(
+            negotiated,
+            Negotiated { call_threshold: 8192, reply_threshold: 2048, remote_invalidation: true }
+        );
+        assert!(!PrivateData::negotiate(&said(true, 1024, 1024), &PrivateData::ABSENT).remote_invalidation);
+    }
+
+    #[test]
+    fn r290_it_is_found_at_any_offset_and_only_whole() {
+        for offset in 0..60 {
+            let mut octets = vec![0u8; offset];
+            octets.extend_from_slice(&LINUX_CLIENT);
+            assert!(PrivateData::find(&octets).is_some(), "offset {offset}");
+            for cut in offset..octets.len() {
+                assert_eq!(PrivateData::find(&octets[..cut]), None, "cut at {cut}");
+            }
+            octets.extend_from_slice(&[0; 40]);
+            assert!(PrivateData::find(&octets).is_some(), "offset {offset}, padded");
+        }
+    }
+
+    #[test]
+    fn r296_another_version_is_absent() {
+        let mut octets = LINUX_CLIENT;
+        octets[4] = 2;
+        assert_eq!(PrivateData::find(&octets), None);
+    }
+}

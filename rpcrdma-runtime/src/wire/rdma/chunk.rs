@@ -1,0 +1,151 @@
+use alloc::vec::Vec;
+
+use super::Segment;
+use crate::wire::generated::rpcrdma1 as xdr;
+
+/// One segment of a Read chunk (RFC 8166 section 3.4.5). Segments with the same position are one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadSegment {
+    /// Where the chunk's item stands in the unreduced stream; 0 is the stream itself.
+    pub position: u32,
+    /// The memory.
+    pub segment: Segment,
+}
+
+/// The segments of a Write chunk or of a Reply chunk (RFC 8166 section 3.4.6), filled in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteChunk(pub Vec<Segment>);
+
+/// The chunk lists of one message (RFC 8166 section 4.3).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChunkLists {
+    /// The Read list.
+    pub reads: Vec<ReadSegment>,
+    /// The Write list.
+    pub writes: Vec<WriteChunk>,
+    /// The Reply chunk.
+    pub reply: Option<WriteChunk>,
+}
+
+impl WriteChunk {
+    /// How many bytes its segments hold.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.0.iter().fold(0, |sum, segment| sum.saturating_add(u64::from(segment.length)))
+    }
+
+    /// Whether they hold none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same segments with lengths that say how `len` bytes were put into them: in order, without gaps,
+    /// zero where nothing came (RFC 8166 section 3.4.6). Bytes that do not fit are not counted.
+    #[must_use]
+    pub fn filled(&self, len: u64) -> WriteChunk {
+        let mut left = len;
+        WriteChunk(
+            self.0
+                .iter()
+                .map(|segment| {
+                    let here = u32::try_from(left).map_or(segment.length, |left| left.min(segment.length));
+                    left = left.saturating_sub(u64::from(here));
+                    Segment { length: here, ..*segment }
+                })
+                .collect(),
+        )
+    }
+}
+
+impl ChunkLists {
+    /// Whether all three are empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty() && self.reply.is_none()
+    }
+
+    /// All segments, in the order of the lists.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        let chunks = self.writes.iter().chain(&self.reply).flat_map(|chunk| &chunk.0);
+        self.reads.iter().map(|read| &read.segment).chain(chunks)
+    }
+
+    /// The length of an RDMA_MSG or RDMA_NOMSG header with these lists, in bytes (RFC 8166 section 4.2, 4.3).
+    #[must_use]
+    pub fn header_len(&self) -> u64 {
+        let chunk = |chunk: &WriteChunk| (chunk.0.len() as u64).saturating_mul(16).saturating_add(4);
+        let writes =
+            self.writes.iter().fold(0u64, |sum, write| sum.saturating_add(chunk(write)).saturating_add(4));
+        28u64
+            .saturating_add((self.reads.len() as u64).saturating_mul(24))
+            .saturating_add(writes)
+            .saturating_add(self.reply.as_ref().map_or(0, chunk))
+    }
+
+    /// How long [`ChunkLists::header_len`] is for chunks of these numbers of segments.
+    #[must_use]
+    pub fn header_len_for(reads: u64, writes: &[u64], reply: Option<u64>) -> u64 {
+        let chunk = |segments: u64| segments.saturating_mul(16).saturating_add(4);
+        let writes = writes.iter().fold(0u64, |sum, n| sum.saturating_add(chunk(*n)).saturating_add(4));
+        28u64
+            .saturating_add(reads.saturating_mul(24))
+            .saturating_add(writes)
+            .saturating_add(reply.map_or(0, chunk))
+    }
+}
+
+impl From<xdr::XdrRdmaSegment> for Segment {
+    fn from(segment: xdr::XdrRdmaSegment) -> Self {
+        Segment { handle: segment.handle, length: segment.length, offset: segment.offset }
+    }
+}
+
+impl From<Segment> for xdr::XdrRdmaSegment {
+    fn from(segment: Segment) -> Self {
+        xdr::XdrRdmaSegment { handle: segment.handle, length: segment.length, offset: segment.offset }
+    }
+}
+
+impl From<xdr::XdrWriteChunk> for WriteChunk {
+    fn from(chunk: xdr::XdrWriteChunk) -> Self {
+        WriteChunk(chunk.target.into_iter().map(Segment::from).collect())
+    }
+}
+
+impl From<WriteChunk> for xdr::XdrWriteChunk {
+    fn from(chunk: WriteChunk) -> Self {
+        xdr::XdrWriteChunk { target: chunk.0.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<xdr::RpcRdmaHeader> for ChunkLists {
+    fn from(header: xdr::RpcRdmaHeader) -> Self {
+        let read = |node: xdr::XdrReadList| ReadSegment {
+            position: node.entry.position,
+            segment: node.entry.target.into(),
+        };
+        ChunkLists {
+            reads: header.rdma_reads.into_iter().map(read).collect(),
+            writes: header.rdma_writes.into_iter().map(|node| node.entry.into()).collect(),
+            reply: header.rdma_reply.map(Into::into),
+        }
+    }
+}
+
+impl From<ChunkLists> for xdr::RpcRdmaHeader {
+    fn from(lists: ChunkLists) -> Self {
+        let read = |read: ReadSegment| xdr::XdrReadList {
+            entry: xdr::XdrReadChunk { position: read.position, target: read.segment.into() },
+        };
+        xdr::RpcRdmaHeader {
+            rdma_reads: lists.reads.into_iter().map(read).collect(),
+            rdma_writes: lists
+                .writes
+                .into_iter()
+                .map(|chunk| xdr::XdrWriteList { entry: chunk.into() })
+                .collect(),
+            rdma_reply: lists.reply.map(Into::into),
+        }
+    }
+}

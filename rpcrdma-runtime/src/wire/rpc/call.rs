@@ -1,0 +1,81 @@
+use super::auth;
+use crate::proto::program::{AuthStat, Credential};
+use crate::wire::generated::rpc_msg as xdr;
+use crate::xdr::{Decode, Encode, Error, Reader, Sink};
+
+/// The only version of RPC (RFC 5531 section 9).
+pub const RPC_VERSION: u32 = xdr::RPC_VERSION;
+
+/// A call's header (RFC 5531 section 9). The arguments follow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallHeader {
+    /// Transaction id.
+    pub xid: u32,
+    /// Program number.
+    pub program: u32,
+    /// Version number.
+    pub version: u32,
+    /// Procedure number.
+    pub procedure: u32,
+    /// Who calls. The verifier is AUTH_NONE's.
+    pub credential: Credential,
+}
+
+/// Why a message is no call that can be run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallRefusal {
+    /// It is a reply, or too short to say what it is: there is nobody to answer.
+    NotACall,
+    /// RPC_MISMATCH: it speaks another version of RPC.
+    RpcMismatch {
+        /// The XID as it came.
+        xid: u32,
+    },
+    /// AUTH_ERROR: its credential or its verifier is malformed.
+    Auth {
+        /// The XID as it came.
+        xid: u32,
+        /// In which way.
+        stat: AuthStat,
+    },
+}
+
+impl CallHeader {
+    /// Writes the header; the arguments go behind it.
+    ///
+    /// # Errors
+    /// A credential that breaks the bounds of its flavor.
+    pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        let body = xdr::CallBody {
+            rpcvers: RPC_VERSION,
+            prog: self.program,
+            vers: self.version,
+            proc: self.procedure,
+            cred: auth::encode(&self.credential)?,
+            verf: auth::none(),
+        };
+        xdr::RpcMsg { xid: self.xid, body: xdr::RpcBody::Call(body) }.encode(sink)
+    }
+
+    /// Reads the header; the reader stands at the arguments then.
+    ///
+    /// # Errors
+    /// [`CallRefusal`].
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, CallRefusal> {
+        // Word by word, because what is answered depends on how far it can be read.
+        let mut word = || reader.u32().map_err(|_| CallRefusal::NotACall);
+        let (xid, kind) = (word()?, word()?);
+        if kind != xdr::MsgType::Call as u32 {
+            return Err(CallRefusal::NotACall);
+        }
+        if word()? != RPC_VERSION {
+            return Err(CallRefusal::RpcMismatch { xid });
+        }
+        let (program, version, procedure) = (word()?, word()?, word()?);
+        let malformed = |stat| move |_: Error| CallRefusal::Auth { xid, stat };
+        let credential = xdr::OpaqueAuth::decode(reader).map_err(malformed(AuthStat::BadCredential))?;
+        xdr::OpaqueAuth::decode(reader).map_err(malformed(AuthStat::BadVerifier))?;
+        let credential = auth::decode(&credential).map_err(|stat| CallRefusal::Auth { xid, stat })?;
+        Ok(CallHeader { xid, program, version, procedure, credential })
+    }
+}

@@ -1,0 +1,9 @@
+//! ONC RPC messages (RFC 5531 section 9): headers as checked values.
+
+mod auth;
+mod call;
+mod reply;
+
+pub use auth::{MAX_AUTH_BYTES, MAX_GIDS, MAX_MACHINE_NAME};
+pub use call::{CallHeader, CallRefusal, RPC_VERSION};
+pub use reply::{ReplyError, ReplyHeader, decode_reply};

@@ -1,0 +1,132 @@
+use thiserror::Error as ThisError;
+
+use super::auth;
+use crate::proto::program::{AuthStat, Reject};
+use crate::wire::generated::rpc_msg as xdr;
+use crate::xdr::{Decode, Encode, Error, Reader, Sink};
+
+/// What a server answers with (RFC 5531 section 9). Only [`ReplyHeader::Success`] has results behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyHeader {
+    /// The results follow.
+    Success,
+    /// PROG_UNAVAIL.
+    ProgramUnavailable,
+    /// PROG_MISMATCH.
+    ProgramMismatch {
+        /// The lowest version there is.
+        low: u32,
+        /// The highest.
+        high: u32,
+    },
+    /// RPC_MISMATCH.
+    RpcMismatch,
+    /// What a service answers.
+    Rejected(Reject),
+}
+
+/// Why a reply has no results.
+#[derive(Clone, Debug, PartialEq, ThisError)]
+#[non_exhaustive]
+pub enum ReplyError {
+    /// PROG_UNAVAIL.
+    #[error("the server does not have the program")]
+    ProgramUnavailable,
+    /// PROG_MISMATCH.
+    #[error("the server has the program in versions {low} to {high} only")]
+    ProgramMismatch {
+        /// The lowest version there is.
+        low: u32,
+        /// The highest.
+        high: u32,
+    },
+    /// PROC_UNAVAIL.
+    #[error("the server does not have the procedure")]
+    ProcedureUnavailable,
+    /// GARBAGE_ARGS.
+    #[error("the server cannot decode the arguments")]
+    GarbageArguments,
+    /// SYSTEM_ERR.
+    #[error("the server failed")]
+    SystemError,
+    /// RPC_MISMATCH.
+    #[error("the server speaks RPC versions {low} to {high} only")]
+    RpcMismatch {
+        /// The lowest version it speaks.
+        low: u32,
+        /// The highest.
+        high: u32,
+    },
+    /// AUTH_ERROR.
+    #[error("the server does not accept the credential: {0:?}")]
+    Auth(AuthStat),
+    /// The reply is another call's, or no reply.
+    #[error("the message is not the reply to this call")]
+    NotTheReply,
+    /// It cannot be decoded.
+    #[error("the reply cannot be decoded: {0}")]
+    Malformed(#[from] Error),
+}
+
+impl ReplyHeader {
+    /// Writes the header of the reply to call `xid`. The verifier is AUTH_NONE's.
+    ///
+    /// # Errors
+    /// None that a header of fixed parts could meet; the sink's own.
+    pub fn encode<S: Sink + ?Sized>(&self, xid: u32, sink: &mut S) -> Result<(), Error> {
+        use xdr::AcceptStat as Stat;
+        let accepted =
+            |reply_data| xdr::ReplyBody::Accepted(xdr::AcceptedReply { verf: auth::none(), reply_data });
+        let plain = |stat| accepted(xdr::AcceptedBody::Default(stat));
+        let body = match *self {
+            ReplyHeader::Success => accepted(xdr::AcceptedBody::Success),
+            ReplyHeader::ProgramUnavailable => plain(Stat::ProgUnavail),
+            ReplyHeader::ProgramMismatch { low, high } => {
+                accepted(xdr::AcceptedBody::ProgMismatch(xdr::VersionRange { low, high }))
+            }
+            ReplyHeader::RpcMismatch => {
+                xdr::ReplyBody::Denied(xdr::RejectedReply::RpcMismatch(xdr::VersionRange {
+                    low: xdr::RPC_VERSION,
+                    high: xdr::RPC_VERSION,
+                }))
+            }
+            ReplyHeader::Rejected(Reject::ProcedureUnavailable) => plain(Stat::ProcUnavail),
+            ReplyHeader::Rejected(Reject::GarbageArguments) => plain(Stat::GarbageArgs),
+            ReplyHeader::Rejected(Reject::SystemError) => plain(Stat::SystemErr),
+            ReplyHeader::Rejected(Reject::AuthError(stat)) => {
+                let why = xdr::AuthStat::try_from(i32::from(stat)).unwrap_or(xdr::AuthStat::AuthFailed);
+                xdr::ReplyBody::Denied(xdr::RejectedReply::AuthError(why))
+            }
+        };
+        xdr::RpcMsg { xid, body: xdr::RpcBody::Reply(body) }.encode(sink)
+    }
+}
+
+/// Reads the header of the reply to call `xid`; the reader stands at the results then.
+///
+/// # Errors
+/// [`ReplyError`]: why there are none.
+pub fn decode_reply(reader: &mut Reader<'_>, xid: u32) -> Result<(), ReplyError> {
+    use xdr::AcceptStat as Stat;
+    let message = xdr::RpcMsg::decode(reader)?;
+    let xdr::RpcBody::Reply(body) = message.body else { return Err(ReplyError::NotTheReply) };
+    if message.xid != xid {
+        return Err(ReplyError::NotTheReply);
+    }
+    Err(match body {
+        xdr::ReplyBody::Accepted(accepted) => match accepted.reply_data {
+            xdr::AcceptedBody::Success => return Ok(()),
+            xdr::AcceptedBody::ProgMismatch(range) => {
+                ReplyError::ProgramMismatch { low: range.low, high: range.high }
+            }
+            xdr::AcceptedBody::Default(Stat::ProgUnavail) => ReplyError::ProgramUnavailable,
+            xdr::AcceptedBody::Default(Stat::ProcUnavail) => ReplyError::ProcedureUnavailable,
+            xdr::AcceptedBody::Default(Stat::GarbageArgs) => ReplyError::GarbageArguments,
+            xdr::AcceptedBody::Default(_) => ReplyError::SystemError,
+        },
+        xdr::ReplyBody::Denied(xdr::RejectedReply::RpcMismatch(range)) => {
+            ReplyError::RpcMismatch { low: range.low, high: range.high }
+        }
+        xdr::ReplyBody::Denied(xdr::RejectedReply::AuthError(why)) => ReplyError::Auth(i32::from(why).into()),
+    })
+}
