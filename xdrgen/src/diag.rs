@@ -1,6 +1,10 @@
 //! Diagnostics: what is wrong, where in the document, and what to do about it.
 
+mod render;
+
 use crate::source::Span;
+
+pub use render::render;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,4 +40,64 @@ pub struct Diagnostic {
     pub related: Vec<Label>,
     /// What to do.
     pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error: nothing is emitted. `message` is one line, lower case, without a full stop.
+    #[must_use]
+    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Diagnostic::new(code, Severity::Error, span, message.into())
+    }
+
+    /// A warning: worth knowing, and code is emitted.
+    #[must_use]
+    pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Diagnostic::new(code, Severity::Warning, span, message.into())
+    }
+
+    fn new(code: &'static str, severity: Severity, span: Span, message: String) -> Self {
+        let primary = Label { span, text: String::new() };
+        Diagnostic { code, severity, message, primary, related: Vec::new(), help: None }
+    }
+
+    /// Says at the place itself what is there.
+    #[must_use]
+    pub fn with_label(mut self, text: impl Into<String>) -> Self {
+        self.primary.text = text.into();
+        self
+    }
+
+    /// Adds another place that matters.
+    #[must_use]
+    pub fn with_related(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.related.push(Label { span, text: text.into() });
+        self
+    }
+
+    /// Says what to do. A later help takes the place of an earlier one.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Whether it keeps anything from being emitted.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// Puts findings into the order in which their places stand: document, offset, then code.
+/// What was found twice at one place with one code is kept once.
+pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
+    let place = |found: &Diagnostic| (found.primary.span.source, found.primary.span.start, found.code);
+    diagnostics.sort_by_key(place);
+    diagnostics.dedup_by(|later, first| place(later) == place(first) && later.message == first.message);
+}
+
+/// Whether one of them is an error.
+#[must_use]
+pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(Diagnostic::is_error)
 }

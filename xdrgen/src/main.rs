@@ -1,2 +1,7 @@
-//! xdrgen.
-fn main() {}
+//! The program `xdrgen`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    xdrgen::cli::main()
+}

@@ -1,0 +1,151 @@
+//! From a document to the XDR in it, every byte of which leads back to its place.
+//!
+//! Documents come in three forms. A *marked* one sets `///` before each line of XDR. An *indented* one, as the
+//! older RFCs are, has its definitions between paragraphs of prose, and a scanner keeps what parses as a
+//! definition. A *plain* one is XDR throughout, as `.x` files are.
+
+mod lines;
+mod map;
+mod scan;
+
+use crate::diag::Diagnostic;
+use crate::source::{Source, SourceId};
+
+pub use lines::Section;
+pub use map::Map;
+
+/// How a document carries its XDR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Behind `///` at the start of a line, after any indentation.
+    Marked,
+    /// As indented text between prose.
+    Indented,
+    /// It is XDR throughout.
+    Plain,
+}
+
+/// The XDR of a document.
+#[derive(Clone, Debug)]
+pub struct Extract {
+    /// The form it was found in.
+    pub form: Form,
+    /// The XDR text: marks, page breaks and prose taken out.
+    pub text: String,
+    /// Where its bytes stand in the document.
+    pub map: Map,
+    /// The document's sections, in order. A plain document has none.
+    pub sections: Vec<Section>,
+    /// What the extraction itself found: text that is nearly a definition.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Extract {
+    /// The section in which a byte of the document stands.
+    #[must_use]
+    pub fn section(&self, document: u32) -> Option<&str> {
+        let index = self.sections.partition_point(|section| section.start <= document);
+        Some(self.sections.get(index.checked_sub(1)?)?.title.as_str())
+    }
+}
+
+/// Extracts the XDR of a document, whatever its form.
+#[must_use]
+pub fn extract(id: SourceId, source: &Source) -> Extract {
+    let document = source.text();
+    let lines = lines::lines(document);
+    let form = form(source, &lines);
+    let sections = match form {
+        Form::Plain => Vec::new(),
+        Form::Marked | Form::Indented => lines::sections(document, &lines),
+    };
+    match form {
+        Form::Marked => marked(id, document, &lines, sections),
+        Form::Indented => scan::indented(id, document, &lines, sections),
+        Form::Plain => plain(id, document),
+    }
+}
+
+/// A `.x` file is XDR whatever it looks like; else marks decide, else whether it looks like an RFC.
+fn form(source: &Source, lines: &[lines::Line]) -> Form {
+    let document = source.text();
+    let extension = source.name().extension().and_then(|extension| extension.to_str()).unwrap_or("");
+    if extension == "x" || extension == "xdr" {
+        Form::Plain
+    } else if lines.iter().any(|line| mark(line.text(document)).is_some()) {
+        Form::Marked
+    } else if matches!(extension, "txt" | "md") || lines::looks_like_rfc(document, lines) {
+        Form::Indented
+    } else {
+        Form::Plain
+    }
+}
+
+/// How many bytes stand before the XDR of a marked line: indentation, `///`, and one blank.
+fn mark(line: &str) -> Option<usize> {
+    let rest = line.trim_start_matches([' ', '\t']).strip_prefix("///")?;
+    let rest = rest.strip_prefix(' ').unwrap_or(rest);
+    Some(line.len() - rest.len())
+}
+
+fn marked(id: SourceId, document: &str, lines: &[lines::Line], sections: Vec<Section>) -> Extract {
+    let mut builder = Builder::new(id, document);
+    let mut prose = false;
+    for line in lines.iter().filter(|line| !line.furniture) {
+        let text = line.text(document);
+        let Some(skip) = mark(text) else {
+            prose |= !text.trim().is_empty();
+            continue;
+        };
+        // Prose between two marked lines parts them, so that a comment before it stays with what it was
+        // written for.
+        if std::mem::take(&mut prose) && !builder.text.is_empty() {
+            builder.line_end();
+        }
+        let start = line.range.start + skip;
+        builder.copy(start, start + document.get(start..line.range.end).unwrap_or("").trim_end().len());
+        builder.line_end();
+    }
+    builder.finish(Form::Marked, sections, Vec::new())
+}
+
+fn plain(id: SourceId, document: &str) -> Extract {
+    let mut builder = Builder::new(id, document);
+    let start = if document.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    builder.copy(start, document.len());
+    builder.finish(Form::Plain, Vec::new(), Vec::new())
+}
+
+/// Puts an extracted text together and keeps its map.
+struct Builder<'a> {
+    document: &'a str,
+    text: String,
+    map: Map,
+}
+
+impl<'a> Builder<'a> {
+    fn new(id: SourceId, document: &'a str) -> Self {
+        Builder { document, text: String::new(), map: Map::new(id) }
+    }
+
+    /// Copies a run of the document's bytes.
+    fn copy(&mut self, start: usize, end: usize) {
+        let Some(piece) = self.document.get(start..end).filter(|piece| !piece.is_empty()) else { return };
+        self.map.push(self.text.len(), start, piece.len());
+        self.text.push_str(piece);
+    }
+
+    /// Adds text that the document does not have, for the place `document`.
+    fn insert(&mut self, text: &str, document: usize) {
+        self.map.push(self.text.len(), document, 0);
+        self.text.push_str(text);
+    }
+
+    fn line_end(&mut self) {
+        self.text.push('\n');
+    }
+
+    fn finish(self, form: Form, sections: Vec<Section>, diagnostics: Vec<Diagnostic>) -> Extract {
+        Extract { form, text: self.text, map: self.map, sections, diagnostics }
+    }
+}

@@ -1,0 +1,173 @@
+//! The lines of a document: which of them are page breaks, and where its sections begin.
+
+use std::ops::Range;
+
+/// One line of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Its bytes, without the line's end.
+    pub(crate) range: Range<usize>,
+    /// Whether it belongs to a page break: footer, form feed, header and the blank lines around them.
+    pub(crate) furniture: bool,
+}
+
+impl Line {
+    pub(crate) fn text<'a>(&self, document: &'a str) -> &'a str {
+        document.get(self.range.clone()).unwrap_or("")
+    }
+}
+
+/// Where a section begins, and how it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// The offset of its heading in the document.
+    pub start: u32,
+    /// Its number and title: `4.3.1. Read List`.
+    pub title: String,
+}
+
+/// Cuts a document into lines and marks what belongs to page breaks.
+pub(crate) fn lines(document: &str) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for piece in document.split_inclusive('\n') {
+        let length = piece.trim_end_matches(['\n', '\r']).len();
+        // A byte-order mark is no part of the first line.
+        let mark = if start == 0 && piece.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        lines.push(Line { range: start + mark..start + length.max(mark), furniture: false });
+        start += piece.len();
+    }
+    mark_page_breaks(document, &mut lines);
+    lines
+}
+
+fn mark_page_breaks(document: &str, lines: &mut [Line]) {
+    // Blank lines seen since the last line with text: they go with the footer that follows them.
+    let mut blank_from = 0;
+    let mut after_break = false;
+    for index in 0..lines.len() {
+        let text = lines.get(index).map_or("", |line| line.text(document));
+        let feed = text.contains('\u{c}');
+        let blank = text.trim().is_empty();
+        let furniture = if is_footer(text) || feed && (blank || is_header(text.trim_start_matches('\u{c}'))) {
+            for line in lines.get_mut(blank_from..index).unwrap_or_default() {
+                line.furniture = true;
+            }
+            after_break = true;
+            true
+        } else if blank {
+            after_break
+        } else {
+            after_break && is_header(text)
+        };
+        if let Some(line) = lines.get_mut(index) {
+            line.furniture = furniture;
+        }
+        if !blank && !furniture {
+            after_break = false;
+        }
+        if !blank {
+            blank_from = index + 1;
+        }
+    }
+}
+
+/// `Lever, et al.   Standards Track   [Page 4]`
+fn is_footer(line: &str) -> bool {
+    let line = line.trim_end();
+    let Some(inside) = line.strip_suffix(']').and_then(|line| line.rsplit_once("[Page ")) else {
+        return false;
+    };
+    !line.starts_with([' ', '/'])
+        && !inside.1.is_empty()
+        && inside.1.trim().bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+/// `RFC 8166   RPC-over-RDMA Version 1   June 2017`, or a draft's.
+fn is_header(line: &str) -> bool {
+    let numbered =
+        line.strip_prefix("RFC ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let dated = || {
+        let last = line.split_ascii_whitespace().next_back().unwrap_or("");
+        last.len() == 4 && last.bytes().all(|b| b.is_ascii_digit())
+    };
+    (numbered || line.starts_with("Internet-Draft") || line.starts_with("INTERNET-DRAFT")) && dated()
+}
+
+/// Whether a document has the marks of an RFC: page breaks, or an RFC's headings.
+pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
+    lines.iter().any(|line| line.furniture)
+        || document.contains("Request for Comments:")
+        || document.contains("Internet-Draft")
+}
+
+/// The sections of a document, in order.
+pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
+        let Some(title) = heading(line.text(document)) else { continue };
+        let mut title = title.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+        // A long title goes on in the next line, indented.
+        let next = lines.get(index + 1).map_or("", |line| line.text(document));
+        if next.starts_with("    ") && !next.trim_start().starts_with("///") {
+            title = format!("{title} {}", next.trim());
+        }
+        sections.push(Section { start: u32::try_from(line.range.start).unwrap_or(u32::MAX), title });
+    }
+    sections
+}
+
+/// A heading's text: a section number at the line's start, then a title.
+pub(crate) fn heading(line: &str) -> Option<&str> {
+    let line =
+        line.strip_prefix('#').map_or(line, |rest| rest.trim_start_matches('#').trim_start()).trim_end();
+    let (number, title) = line.split_once(char::is_whitespace)?;
+    let title = title.trim_start();
+    let number = if number == "Appendix" { title.split(char::is_whitespace).next()? } else { number };
+    let is_number = |part: &str| part.len() <= 3 && part.bytes().all(|b| b.is_ascii_digit());
+    let parts = number.trim_end_matches(['.', ':']);
+    let mut parts = parts.split('.');
+    let first = parts.next()?;
+    let lettered = first.len() == 1 && first.bytes().all(|b| b.is_ascii_uppercase()) && number.len() > 1;
+    let numbered = !first.is_empty() && (is_number(first) || lettered) && parts.all(is_number);
+    let contents = title.contains("...") || title.contains(". . ");
+    (numbered && title.starts_with(|c: char| c.is_alphanumeric() || c == '"') && !contents).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_break_takes_its_blank_lines_with_it() {
+        let text = "a\n\n\nLever, et al.   Standards Track   [Page 20]\n\u{c}\nRFC 8166    RPC    June 2017\n\n\nb\n\nc\n";
+        let kept: Vec<&str> =
+            lines(text).iter().filter(|line| !line.furniture).map(|line| line.text(text)).collect();
+        assert_eq!(kept, ["a", "b", "", "c"]);
+    }
+
+    #[test]
+    fn a_header_is_one_only_behind_a_break() {
+        let text = "RFC 8166 came in June 2017\n";
+        assert!(lines(text).iter().all(|line| !line.furniture));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_text() {
+        let text = "\u{feff}struct\r\n";
+        assert_eq!(lines(text)[0].text(text), "struct");
+    }
+
+    #[test]
+    fn headings_are_numbered_at_the_start_of_a_line() {
+        assert_eq!(heading("4.3.1.  Read List"), Some("4.3.1.  Read List"));
+        assert_eq!(heading("3.3.21 Procedure 21: COMMIT"), Some("3.3.21 Procedure 21: COMMIT"));
+        assert_eq!(heading("A.4.2.  fhstatus"), Some("A.4.2.  fhstatus"));
+        assert_eq!(heading("Appendix A: System Authentication"), Some("Appendix A: System Authentication"));
+        assert_eq!(heading("## 2.5 Basic Data Types"), Some("2.5 Basic Data Types"));
+        assert_eq!(heading("   4.3.1.  Indented"), None);
+        assert_eq!(heading("2.1. Overview ........ 6"), None);
+        assert_eq!(heading("A procedure"), None);
+        assert_eq!(heading("1234 is a number"), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! Where each byte of an extracted text stands in its document.
+
+use std::ops::Range;
+
+use crate::source::{SourceId, Span};
+
+/// A run of extracted bytes that stand in one run in the document, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// Its first byte in the extracted text.
+    text: u32,
+    /// Its first byte in the document.
+    document: u32,
+    /// How many bytes; behind them, up to the next run, stands text that the document does not have,
+    /// and it belongs to the last byte of this run.
+    length: u32,
+}
+
+/// From offsets in an extracted text to offsets in the document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    source: SourceId,
+    runs: Vec<Run>,
+}
+
+impl Map {
+    /// An empty map into a document.
+    #[must_use]
+    pub(crate) fn new(source: SourceId) -> Self {
+        Map { source, runs: Vec::new() }
+    }
+
+    /// The document's offset of a byte of the extracted text. One behind the text is one behind the
+    /// last byte that came from the document.
+    #[must_use]
+    pub fn document(&self, offset: u32) -> u32 {
+        let index = self.runs.partition_point(|run| run.text <= offset);
+        let Some(run) = index.checked_sub(1).and_then(|index| self.runs.get(index)) else {
+            return self.runs.first().map_or(0, |run| run.document);
+        };
+        run.document + (offset - run.text).min(run.length)
+    }
+
+    /// A run of bytes of the extracted text as a place in the document. An empty run stays empty.
+    #[must_use]
+    pub fn span(&self, text: Range<u32>) -> Span {
+        let start = self.document(text.start);
+        let end = if text.end > text.start { self.document(text.end - 1) + 1 } else { start };
+        Span { source: self.source, start, end: end.max(start) }
+    }
+
+    /// Says that the bytes from `text` on stand in the document from `document` on. Runs come in order.
+    pub(crate) fn push(&mut self, text: usize, document: usize, length: usize) {
+        let narrow = |offset| u32::try_from(offset).unwrap_or(u32::MAX);
+        let run = Run { text: narrow(text), document: narrow(document), length: narrow(length) };
+        match self.runs.last_mut() {
+            Some(last)
+                if last.text + last.length == run.text && last.document + last.length == run.document =>
+            {
+                last.length += run.length;
+            }
+            _ => self.runs.push(run),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The older RFCs: definitions as indented text between paragraphs, without marks.
+//!
+//! A line that begins as a definition does is tried with the parser itself; what parses is kept, and so prose,
+//! pseudo code and examples of calls fall away. Something that looks much like a definition and is none is
+//! reported, never lost.
+
+use std::collections::BTreeSet;
+
+use super::lines::{Line, Section, heading};
+use super::{Builder, Extract, Form};
+use crate::diag::{Diagnostic, Severity};
+use crate::parse::{Region, begins_definition, region};
+use crate::source::SourceId;
+
+/// A definition that was found: its lines, comments before it included, and what to call it.
+struct Found {
+    /// Lines from here on, the first of them with a comment perhaps.
+    first: usize,
+    /// Up to this one, without it.
+    last: usize,
+    /// The bytes of the last line that count end here.
+    end: usize,
+    /// How many blanks stand before it.
+    indent: usize,
+}
+
+/// A size that prose gives: `NFS3_FHSIZE 64` on a line by itself.
+struct Size {
+    line: usize,
+    name: std::ops::Range<usize>,
+    value: std::ops::Range<usize>,
+}
+
+enum Piece {
+    Definition(Found),
+    Define(usize),
+    Size(Size),
+}
+
+pub(super) fn indented(id: SourceId, document: &str, lines: &[Line], sections: Vec<Section>) -> Extract {
+    let mut scan = Scan::new(id, document, lines);
+    scan.run();
+    let sizes = scan.sizes();
+    let mut pieces: Vec<(usize, Piece)> = scan.pieces;
+    pieces.extend(sizes.into_iter().map(|size| (size.line, Piece::Size(size))));
+    pieces.sort_by_key(|(line, _)| *line);
+    let mut builder = Builder::new(id, document);
+    for (_, piece) in &pieces {
+        match piece {
+            Piece::Definition(found) => copy(&mut builder, lines, found),
+            Piece::Define(line) => {
+                let found = Found { first: *line, last: *line + 1, end: usize::MAX, indent: usize::MAX };
+                copy(&mut builder, lines, &found);
+            }
+            Piece::Size(size) => {
+                builder.insert("const ", size.name.start);
+                builder.copy(size.name.start, size.name.end);
+                builder.insert(" = ", size.value.start);
+                builder.copy(size.value.start, size.value.end);
+                builder.insert(";\n", size.value.end);
+            }
+        }
+        builder.line_end();
+    }
+    builder.finish(Form::Indented, sections, scan.diagnostics)
+}
+
+/// Copies lines, without page breaks and without the indentation that all of them have.
+fn copy(builder: &mut Builder<'_>, lines: &[Line], found: &Found) {
+    for line in lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.furniture) {
+        let text = line.text(builder.document);
+        let blanks = (text.len() - text.trim_start_matches(' ').len()).min(found.indent);
+        let start = line.range.start + blanks;
+        let end = (line.range.start + text.trim_end().len()).min(found.end).max(start);
+        builder.copy(start, end);
+        builder.line_end();
+    }
+}
+
+struct Scan<'a> {
+    id: SourceId,
+    document: &'a str,
+    lines: &'a [Line],
+    pieces: Vec<(usize, Piece)>,
+    keys: BTreeSet<String>,
+    sizes: BTreeSet<String>,
+    constants: BTreeSet<String>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(id: SourceId, document: &'a str, lines: &'a [Line]) -> Self {
+        Scan {
+            id,
+            document,
+            lines,
+            pieces: Vec::new(),
+            keys: BTreeSet::new(),
+            sizes: BTreeSet::new(),
+            constants: BTreeSet::new(),
+            diagnostics: Vec::new(),
+        }
+    }
+
+    fn text(&self, line: usize) -> &'a str {
+        self.lines.get(line).filter(|line| !line.furniture).map_or("", |line| line.text(self.document))
+    }
+
+    fn run(&mut self) {
+        let mut line = 0;
+        let mut free = 0;
+        while line < self.lines.len() {
+            let text = self.text(line);
+            if is_define(text) {
+                if self.keys.insert(text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")) {
+                    self.constants.extend(text.split_ascii_whitespace().nth(1).map(str::to_owned));
+                    self.pieces.push((line, Piece::Define(line)));
+                }
+            } else if begins_definition(text)
+                && let Some(last) = self.definition(line, free)
+            {
+                // The last line may hold the beginning of another definition; then it is a line to look at again,
+                // but never this one.
+                line = last.max(line + 1);
+                free = line;
+                continue;
+            }
+            line += 1;
+        }
+    }
+
+    /// Tries the lines from `line` on. Gives the line behind the definition, if there is one.
+    fn definition(&mut self, line: usize, free: usize) -> Option<usize> {
+        let text = self.text(line);
+        let indent = text.len() - text.trim_start_matches(' ').len();
+        let limit = self.limit(line);
+        let mut builder = Builder::new(self.id, self.document);
+        copy(&mut builder, self.lines, &Found { first: line, last: limit, end: usize::MAX, indent });
+        match region(&builder.text, &builder.map) {
+            Region::Definition { end, key, sizes, constants, found } => {
+                let document_end = builder.map.document(u32::try_from(end).ok()?) as usize;
+                let last = self.lines.partition_point(|line| line.range.start < document_end);
+                self.sizes.extend(sizes);
+                self.constants.extend(constants);
+                if self.keys.insert(key) {
+                    let first = self.comment_before(line, free).unwrap_or(line);
+                    let found = Found { first, last, end: document_end, indent };
+                    self.pieces.push((first, Piece::Definition(found)));
+                }
+                self.diagnostics.extend(found.into_iter().map(weaken));
+                Some(last)
+            }
+            Region::Broken(found) => {
+                if self.looks_meant(line) {
+                    let found = weaken(found);
+                    let help = found.help.as_ref().map_or(String::new(), |help| format!("{help}; "));
+                    self.diagnostics.push(found.with_help(format!("{help}this definition is left out")));
+                }
+                None
+            }
+        }
+    }
+
+    /// Where a definition that begins at `line` must have ended: at the next, as none stands inside another, or at
+    /// a heading. So every line is looked at for one definition only.
+    fn limit(&self, line: usize) -> usize {
+        let ends = |next: &usize| {
+            let text = self.text(*next);
+            heading(text).is_some() || begins_definition(text)
+        };
+        (line + 1..self.lines.len()).find(ends).unwrap_or(self.lines.len())
+    }
+
+    /// Whether a line that parses as nothing was meant as a definition, and is not prose or a pattern of one.
+    fn looks_meant(&self, line: usize) -> bool {
+        let text = self.text(line).trim();
+        let words =
+            text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).count();
+        match text.split(' ').next().unwrap_or("") {
+            "typedef" => text.ends_with(';') && words > 2 && !text.contains("<<"),
+            "const" => text.ends_with(';') || text.ends_with("*/"),
+            _ => text.ends_with('{') || text.ends_with("*/"),
+        }
+    }
+
+    /// The comment directly above a line: where it begins, not above `free`.
+    fn comment_before(&self, line: usize, free: usize) -> Option<usize> {
+        let above = (free..line).rev();
+        let last = above.clone().find(|above| !self.text(*above).trim().is_empty())?;
+        let apart = line - last - 1 > 1 && !self.lines.get(last + 1..line)?.iter().any(|line| line.furniture);
+        if apart || !self.text(last).trim_end().ends_with("*/") {
+            return None;
+        }
+        let begins = |above: &usize| self.text(*above).trim_start().starts_with("/*");
+        (free..=last).rev().take(200).find(begins)
+    }
+
+    /// The sizes that definitions use, that none defines, and that a line of prose gives.
+    fn sizes(&self) -> Vec<Size> {
+        let mut wanted: BTreeSet<&str> = self.sizes.difference(&self.constants).map(String::as_str).collect();
+        let mut sizes = Vec::new();
+        for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
+            let text = line.text(self.document);
+            let mut words = text.split_ascii_whitespace();
+            let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else {
+                continue;
+            };
+            if value.parse::<u32>().is_ok() && wanted.remove(name) {
+                let at = |word: &str| {
+                    text.rfind(word).map(|at| line.range.start + at..line.range.start + at + word.len())
+                };
+                let (Some(name), Some(value)) = (at(name), at(value)) else { continue };
+                sizes.push(Size { line: index, name, value });
+            }
+        }
+        sizes
+    }
+}
+
+/// `#define NAME number`
+fn is_define(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    words.next() == Some("#define")
+        && words.next().is_some()
+        && words.next().is_some_and(|value| value.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// In prose nothing is an error: it may not have been meant.
+fn weaken(found: Diagnostic) -> Diagnostic {
+    Diagnostic { severity: Severity::Warning, ..found }
+}

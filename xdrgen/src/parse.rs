@@ -1,0 +1,86 @@
+//! From documents to what they define.
+//!
+//! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, one function a production, widened by what
+//! published documents and files for rpcgen have: `%` lines, the C preprocessor's lines, `struct name` as a type,
+//! `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string` as an argument.
+//! The time it takes is linear in the text, and bodies stand at most 64 deep in one another.
+
+mod condition;
+mod decl;
+mod def;
+mod docs;
+mod lex;
+mod program;
+mod recover;
+mod region;
+mod tokens;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use crate::ast::Specification;
+use crate::diag::{self, Diagnostic};
+use crate::extract::{Extract, Form, extract};
+use crate::source::{SourceId, Sources};
+
+pub(crate) use lex::begins_definition;
+pub(crate) use region::{Region, region};
+
+/// What may be set for a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Names that `#ifdef` finds defined. Those that a document defines itself by `#define` are added for it.
+    pub defined: BTreeSet<String>,
+}
+
+/// The documents of a run, parsed.
+#[derive(Clone, Debug, Default)]
+pub struct Parsed {
+    /// Each document's definitions, in the order of the documents.
+    pub documents: Vec<(SourceId, Specification)>,
+    /// What was found, in the order of the places. A document with errors still has its sound definitions.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Extracts and parses all documents. No name is defined for `#ifdef`.
+#[must_use]
+pub fn parse(sources: &Sources) -> Parsed {
+    parse_with(sources, &Options::default())
+}
+
+/// Extracts and parses all documents.
+#[must_use]
+pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
+    let mut parsed = Parsed::default();
+    for (id, source) in sources.iter() {
+        let extract = extract(id, source);
+        let (specification, diagnostics) = parse_extract(&extract, options);
+        parsed.documents.push((id, specification));
+        parsed.diagnostics.extend(diagnostics);
+    }
+    diag::sort(&mut parsed.diagnostics);
+    parsed
+}
+
+/// Parses what was extracted from one document. The extraction's own findings are among those returned.
+#[must_use]
+pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
+    let conditions = condition::Conditions::new(&options.defined);
+    let lexed = lex::lex(&extract.text, &extract.map, conditions);
+    let context = tokens::Context {
+        text: &extract.text,
+        map: &extract.map,
+        lexed: &lexed,
+        prose: false,
+        found: RefCell::new(Vec::new()),
+    };
+    let specification = def::specification(&context, extract);
+    let found = context.found.into_inner();
+    let mut diagnostics = extract.diagnostics.clone();
+    // What the scanner of an indented document kept it has parsed, and has told what it thinks of it.
+    if extract.form != Form::Indented {
+        diagnostics.extend(lexed.diagnostics.iter().cloned().chain(found));
+    }
+    diag::sort(&mut diagnostics);
+    (specification, diagnostics)
+}

@@ -1,0 +1,301 @@
+//! Declarations and types (RFC 4506 section 6.3).
+
+use nom::branch::alt;
+use nom::combinator::{cut, map, opt, value as give};
+use nom::multi::{many0, many1};
+use nom::sequence::{delimited, preceded, terminated};
+use nom::{Input, Parser};
+
+use super::lex::Kind;
+use super::tokens::{Parse, Reason, Tokens, fail, identifier, is_keyword, refuse, semicolon, token};
+use crate::ast::{
+    CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
+    TypeSpecifierKind, UnionBody, Value,
+};
+use crate::diag::Diagnostic;
+
+/// The words that begin a declaration.
+const BEGIN_DECLARATION: &[&str] = &[
+    "void",
+    "opaque",
+    "string",
+    "int",
+    "unsigned",
+    "hyper",
+    "float",
+    "double",
+    "quadruple",
+    "bool",
+    "enum",
+    "struct",
+    "union",
+    "char",
+    "short",
+    "long",
+];
+
+/// declaration, without the comments around it.
+pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
+    let first = input.at;
+    let (rest, kind) = match input.word(0) {
+        "void" => (input.take_from(1), DeclarationKind::Void),
+        "opaque" => cut(opaque_declaration).parse(input.take_from(1))?,
+        "string" => cut(string_declaration).parse(input.take_from(1))?,
+        word if !is_keyword(word) || BEGIN_DECLARATION.contains(&word) => typed_declaration(input)?,
+        _ => return Err(refuse(input, Reason::Expected("a declaration", BEGIN_DECLARATION))),
+    };
+    let span = input.context.span(first, rest.at.saturating_sub(1));
+    Ok((rest, Declaration { kind, span, docs: Vec::new() }))
+}
+
+/// `opaque` identifier, then `[n]` or `<n>`
+fn opaque_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
+    let (input, name) = identifier(input)?;
+    match input.word(0) {
+        "[" => map(fixed, |size| DeclarationKind::FixedOpaque(name.clone(), size)).parse(input),
+        "<" => map(variable, |max| DeclarationKind::VariableOpaque(name.clone(), max)).parse(input),
+        _ => Err(fail(input, Reason::OpaqueSize)),
+    }
+}
+
+/// `string` identifier, then `<n>`; rpcgen lets that be left out.
+fn string_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
+    let (input, name) = identifier(input)?;
+    match input.word(0) {
+        "<" => map(variable, |max| DeclarationKind::String(name.clone(), max)).parse(input),
+        "[" => Err(fail(input, Reason::StringSize)),
+        _ => Ok((input, DeclarationKind::String(name, None))),
+    }
+}
+
+/// type-specifier identifier, with `*` before it, or `[n]` or `<n>` behind it
+fn typed_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
+    let (input, kind) = type_specifier(input)?;
+    if input.word(0) == "*" {
+        let (input, name) = cut(identifier).parse(input.take_from(1))?;
+        return Ok((input, DeclarationKind::Optional(kind, name)));
+    }
+    let (input, name) = cut(identifier).parse(input)?;
+    match input.word(0) {
+        "[" => map(fixed, |size| DeclarationKind::FixedArray(kind.clone(), name.clone(), size)).parse(input),
+        "<" => {
+            map(variable, |max| DeclarationKind::VariableArray(kind.clone(), name.clone(), max)).parse(input)
+        }
+        _ => Ok((input, DeclarationKind::Plain(kind, name))),
+    }
+}
+
+/// `[` value `]`
+fn fixed(input: Tokens<'_>) -> Parse<'_, Value> {
+    delimited(token("["), cut(value), cut(token("]"))).parse(input)
+}
+
+/// `<` \[ value \] `>`
+fn variable(input: Tokens<'_>) -> Parse<'_, Option<Value>> {
+    let (input, _) = token("<")(input)?;
+    if input.word(0) == ">" {
+        return Ok((input.take_from(1), None));
+    }
+    map(terminated(cut(value), cut(token(">"))), Some).parse(input)
+}
+
+/// value: a constant, or the name of one
+pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
+    match input.peek(0).map(|found| found.kind) {
+        Some(Kind::Word) => map(identifier, Value::Name).parse(input),
+        _ => constant(input),
+    }
+}
+
+/// constant
+pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
+    match input.peek(0).map(|found| found.kind) {
+        Some(Kind::Number(value)) => {
+            if value < i128::from(i64::MIN) || value > i128::from(u64::MAX) {
+                return Err(fail(input, Reason::TooWide));
+            }
+            let span = input.context.span(input.at, input.at);
+            Ok((input.take_from(1), Value::Literal { value, span }))
+        }
+        Some(Kind::Malformed) => Err(fail(input, Reason::Malformed)),
+        _ => Err(refuse(input, Reason::Expected("a number or the name of one", &[]))),
+    }
+}
+
+/// type-specifier, and rpcgen's shorter and additional ones
+pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
+    let first = input.at;
+    let next = input.take_from(1);
+    let (rest, kind) = match input.word(0) {
+        "unsigned" => unsigned(next)?,
+        "int" => (next, TypeSpecifierKind::Int),
+        "long" => (opt(token("int")).parse(next)?.0, TypeSpecifierKind::Int),
+        "short" => (opt(token("int")).parse(next)?.0, TypeSpecifierKind::Short),
+        "char" => (next, TypeSpecifierKind::Char),
+        "hyper" => (next, TypeSpecifierKind::Hyper),
+        "float" => (next, TypeSpecifierKind::Float),
+        "double" => (next, TypeSpecifierKind::Double),
+        "quadruple" => (next, TypeSpecifierKind::Quadruple),
+        "bool" => (next, TypeSpecifierKind::Bool),
+        "enum" => cut(alt((map(enum_body, TypeSpecifierKind::Enum), reference))).parse(next)?,
+        "struct" => cut(alt((map(struct_body, TypeSpecifierKind::Struct), reference))).parse(next)?,
+        "union" => {
+            let in_place = map(union_body, |body| TypeSpecifierKind::Union(Box::new(body)));
+            cut(alt((in_place, reference))).parse(next)?
+        }
+        "opaque" => return Err(fail(input, Reason::OpaqueType)),
+        word if is_keyword(word) => return Err(refuse(input, Reason::Expected("a type", BEGIN_DECLARATION))),
+        _ => map(expected_type, TypeSpecifierKind::Named).parse(input)?,
+    };
+    let span = input.context.span(first, rest.at.saturating_sub(1));
+    Ok((rest, TypeSpecifier { kind, span }))
+}
+
+fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
+    identifier(input).map_err(|_| refuse(input, Reason::Expected("a type", BEGIN_DECLARATION)))
+}
+
+/// What stands behind `unsigned`.
+fn unsigned(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
+    alt((
+        give(TypeSpecifierKind::UnsignedInt, token("int")),
+        give(TypeSpecifierKind::UnsignedHyper, token("hyper")),
+        give(TypeSpecifierKind::UnsignedChar, token("char")),
+        give(TypeSpecifierKind::UnsignedShort, terminated(token("short"), opt(token("int")))),
+        give(TypeSpecifierKind::UnsignedInt, terminated(token("long"), opt(token("int")))),
+        |input| Ok((input, TypeSpecifierKind::UnsignedInt)),
+    ))
+    .parse(input)
+}
+
+/// `struct name`, `union name`, `enum name`: the name of something defined elsewhere.
+fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
+    let (rest, name) = identifier(input)?;
+    if matches!(rest.word(0), "{" | "switch") {
+        return Err(fail(rest, Reason::NamedInside));
+    }
+    Ok((rest, TypeSpecifierKind::Named(name)))
+}
+
+/// enum-body
+pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
+    let (rest, _) = token("{")(input)?;
+    if rest.word(0) == "}" {
+        return Err(fail(rest, Reason::EmptyEnum));
+    }
+    let mut rest = rest.deeper()?;
+    let mut members = Vec::new();
+    loop {
+        let (next, member) = cut(enum_member).parse(rest)?;
+        members.push(member);
+        match next.word(0) {
+            "," if next.word(1) == "}" => {
+                let span = next.context.span(next.at, next.at);
+                let found = Diagnostic::warning("X131", span, "a `,` behind the last member");
+                next.context.report(found.with_label("RFC 4506 has none here").with_help("remove the `,`"));
+                return Ok((next.take_from(2).level(input), EnumBody { members }));
+            }
+            "," => rest = next.take_from(1),
+            "}" => return Ok((next.take_from(1).level(input), EnumBody { members })),
+            _ if matches!(next.word(1), "=" | "," | "}") => return Err(fail(next, Reason::Comma)),
+            _ => return Err(fail(next, Reason::Expected("`,` or `}`", &[]))),
+        }
+    }
+}
+
+/// identifier `=` value; without a value it is the one before plus one.
+fn enum_member(input: Tokens<'_>) -> Parse<'_, EnumMember> {
+    let (rest, name) = identifier(input)?;
+    let (rest, value) = opt(preceded(token("="), cut(value))).parse(rest)?;
+    let last = if rest.word(0) == "," { rest.at } else { rest.at - 1 };
+    Ok((rest, EnumMember { name, value, docs: input.context.docs(input.at, last) }))
+}
+
+/// struct-body
+pub(crate) fn struct_body(input: Tokens<'_>) -> Parse<'_, StructBody> {
+    let (rest, _) = token("{")(input)?;
+    let (rest, fields) = many0(field).parse(rest.deeper()?)?;
+    if rest.word(0) != "}" {
+        return Err(fail(rest, Reason::Expected("a declaration or `}`", BEGIN_DECLARATION)));
+    }
+    Ok((rest.take_from(1).level(input), StructBody { fields }))
+}
+
+/// declaration `;`
+fn field(input: Tokens<'_>) -> Parse<'_, Declaration> {
+    let (rest, mut declaration) = declaration(input)?;
+    let (rest, last) = semicolon(rest)?;
+    declaration.docs = input.context.docs(input.at, last);
+    Ok((rest, declaration))
+}
+
+/// union-body. The default arm may stand anywhere among the others, as rpcgen has it.
+pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
+    let (rest, _) = token("switch")(input)?;
+    let (rest, _) = cut(token("(")).parse(rest)?;
+    let (rest, discriminant) = cut(declaration).parse(rest)?;
+    let (rest, _) = cut(token(")")).parse(rest)?;
+    let (rest, _) = cut(token("{")).parse(rest)?;
+    let mut rest = rest.deeper()?;
+    let mut body = UnionBody { discriminant, arms: Vec::new(), default: None };
+    let mut default_at = 0;
+    loop {
+        match rest.word(0) {
+            "case" => {
+                let (next, arm) = cut(case_spec).parse(rest)?;
+                body.arms.push(arm);
+                rest = next;
+            }
+            "default" if body.default.is_some() => return Err(fail(rest, Reason::SecondDefault(default_at))),
+            "default" => {
+                default_at = rest.at;
+                let (next, arm) = cut(default_arm).parse(rest)?;
+                body.default = Some(arm);
+                rest = next;
+            }
+            "}" => return Ok((rest.take_from(1).level(input), body)),
+            _ => return Err(fail(rest, after_arm(rest, &body))),
+        }
+    }
+}
+
+/// What is wrong with what stands where an arm or the end must stand.
+fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
+    let any = !body.arms.is_empty() || body.default.is_some();
+    let again = any && declaration(input).is_ok_and(|(rest, _)| rest.word(0) == ";");
+    if again {
+        return Reason::SecondDeclaration;
+    }
+    Reason::Expected("`case`, `default` or `}`", &["case", "default"])
+}
+
+/// case-spec
+fn case_spec(input: Tokens<'_>) -> Parse<'_, CaseSpec> {
+    let label = delimited(token("case"), cut(value), cut(token(":")));
+    let (rest, labels) = many1(label).parse(input)?;
+    let (rest, declaration) = arm(input.at, rest)?;
+    Ok((rest, CaseSpec { labels, declaration }))
+}
+
+/// `default` `:` declaration `;`
+fn default_arm(input: Tokens<'_>) -> Parse<'_, Declaration> {
+    let (rest, _) = (token("default"), cut(token(":"))).parse(input)?;
+    arm(input.at, rest)
+}
+
+/// An arm's declaration; its comments are those from its first label on.
+fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
+    let (rest, mut declaration) = cut(declaration).parse(input)?;
+    let (rest, last) = semicolon(rest)?;
+    let context = input.context;
+    declaration.docs = context.docs(first, last);
+    if (input.at..last).any(|at| context.token(at).is_some_and(|token| token.text == "{")) {
+        // With a body of its own, the arm's comments are those before the body.
+        let labels = (first + 1..=input.at).flat_map(|at| context.after(at - 1).chain(context.before(at)));
+        let labels: Vec<String> = labels.filter_map(|comment| super::docs::clean(comment.text)).collect();
+        let place =
+            context.before(first).filter(|comment| super::docs::clean(comment.text).is_some()).count();
+        declaration.docs.splice(place..place, labels);
+    }
+    Ok((rest, declaration))
+}

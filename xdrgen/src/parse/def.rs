@@ -1,0 +1,202 @@
+//! Definitions (RFC 4506 section 6.3), and the text that is made of them.
+
+use nom::combinator::{cut, map};
+use nom::{Input, Parser};
+
+use super::decl::{declaration, enum_body, struct_body, union_body, value};
+use super::docs::clean;
+use super::lex::{Aside, Comment, Kind, Placed};
+use super::program::program_def;
+use super::recover;
+use super::tokens::{Context, Parse, Reason, Syntax, Tokens, fail, identifier, refuse, semicolon, token};
+use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
+use crate::diag::Diagnostic;
+use crate::extract::Extract;
+
+/// The words that begin a definition.
+pub(crate) const BEGIN_DEFINITION: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
+
+/// specification: definitions to the end of the text. After an error it goes on at the next definition.
+pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specification {
+    let mut input = Tokens::new(context);
+    let mut asides = context.lexed.asides.iter().peekable();
+    let mut definitions = Vec::new();
+    // Behind an error, what is left of the broken definition is not reported again.
+    let mut broken = false;
+    while input.input_len() > 0 {
+        while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
+            definitions.push(aside(context, extract, placed));
+        }
+        if input.word(0) == ";" || broken && input.word(0) == "}" {
+            input = input.take_from(1);
+            continue;
+        }
+        match definition(input) {
+            Ok((rest, (kind, last))) => {
+                definitions.push(finish(context, extract, kind, input.at, last));
+                (input, broken) = (rest, false);
+            }
+            Err(error) => {
+                let syntax = syntax_of(error, input);
+                context.report(recover::diagnostic(context, input.at, syntax));
+                input = input.from(recover::resume(context, input.at, syntax.at).at.max(input.at + 1));
+                broken = true;
+            }
+        }
+    }
+    definitions.extend(asides.map(|placed| aside(context, extract, placed)));
+    Specification { definitions }
+}
+
+pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
+    match error {
+        nom::Err::Error(syntax) | nom::Err::Failure(syntax) => syntax,
+        nom::Err::Incomplete(_) => Syntax { at: input.at, reason: Reason::Expected("more", &[]) },
+    }
+}
+
+/// definition, with the token that ends it
+pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)> {
+    let (rest, kind) = match input.word(0) {
+        "const" => map(constant_def, DefinitionKind::Const).parse(input)?,
+        "program" => map(program_def, DefinitionKind::Program).parse(input)?,
+        word if BEGIN_DEFINITION.contains(&word) => type_def(input)?,
+        _ => return Err(refuse(input, Reason::Expected("a definition", BEGIN_DEFINITION))),
+    };
+    let (rest, last) = end_of_definition(rest, &kind)?;
+    Ok((rest, (kind, last)))
+}
+
+/// constant-def
+fn constant_def(input: Tokens<'_>) -> Parse<'_, ConstDef> {
+    let (rest, _) = token("const")(input)?;
+    let (rest, name) = cut(identifier).parse(rest)?;
+    let (rest, _) = cut(token("=")).parse(rest)?;
+    let (rest, value) = cut(value).parse(rest)?;
+    Ok((rest, ConstDef { name, value }))
+}
+
+/// type-def
+fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
+    let next = input.take_from(1);
+    let named = |(name, body): (Identifier, DefinitionKind)| match body {
+        DefinitionKind::Enum(_, body) => DefinitionKind::Enum(name, body),
+        DefinitionKind::Struct(_, body) => DefinitionKind::Struct(name, body),
+        DefinitionKind::Union(_, body) => DefinitionKind::Union(name, body),
+        other => other,
+    };
+    let unnamed = || Identifier { name: String::new(), span: input.context.span(input.at, input.at) };
+    match input.word(0) {
+        "typedef" if next.word(0) == "void" => Err(fail(next, Reason::Expected("a type", &[]))),
+        "typedef" => cut(map(declaration, DefinitionKind::Typedef)).parse(next),
+        "enum" => {
+            let body = map(enum_body, |body| DefinitionKind::Enum(unnamed(), body));
+            cut(map((identifier, body), named)).parse(next)
+        }
+        "struct" => {
+            let body = map(struct_body, |body| DefinitionKind::Struct(unnamed(), body));
+            cut(map((identifier, body), named)).parse(next)
+        }
+        _ => {
+            let body = map(union_body, |body| DefinitionKind::Union(unnamed(), body));
+            cut(map((identifier, body), named)).parse(next)
+        }
+    }
+}
+
+/// The `;` of a definition. RFC 5531 sets a name between a union's `}` and its `;`; it has no meaning.
+fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, usize> {
+    let context = input.context;
+    let body =
+        matches!(kind, DefinitionKind::Enum(..) | DefinitionKind::Struct(..) | DefinitionKind::Union(..));
+    if body && input.word(1) == ";" && identifier(input).is_ok() {
+        let found = Diagnostic::warning(
+            "X130",
+            context.span(input.at, input.at),
+            "a name behind a definition's body",
+        );
+        context.report(found.with_label("it has no meaning here").with_help("remove the name"));
+        return Ok((input.take_from(2), input.at + 1));
+    }
+    let elsewhere = input.peek(0).is_none_or(|found| found.first && context.prose)
+        || input.peek(0).is_some() && recover::begins_definition(context, input.at);
+    if input.word(0) != ";" && elsewhere {
+        context.report(recover::missing_semicolon(context, input.at));
+        return Ok((input, input.at.saturating_sub(1)));
+    }
+    semicolon(input)
+}
+
+/// A definition with what stands around it.
+pub(crate) fn finish(
+    context: &Context<'_>,
+    extract: &Extract,
+    kind: DefinitionKind,
+    first: usize,
+    last: usize,
+) -> Definition {
+    let span = context.span(first, last);
+    let start = context.token(first).map_or(0, |token| token.start as usize);
+    let end = context.token(last).map_or(start, |token| token.end() as usize);
+    let column = context.token(first).map_or(0, |token| token.column as usize);
+    let text = dedent(context.text.get(start..end).unwrap_or(""), column);
+    let section = extract.section(span.start).map(str::to_owned);
+    Definition { kind, span, docs: docs(context, first, last), section, text }
+}
+
+/// The comments directly before a definition, behind its first `{`, and behind its end.
+fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
+    let before: Vec<&Comment<'_>> = context.before(first).collect();
+    let mut next = context.token(first).map_or(0, |token| token.start as usize);
+    let mut kept = Vec::new();
+    for comment in before.into_iter().rev() {
+        let end = comment.start as usize + comment.text.len();
+        let lines = context.text.get(end..next).unwrap_or("").matches('\n').count();
+        // One blank line may part a definition from its comment; comments of one block have none between them.
+        let most = if kept.is_empty() { 2 } else { 1 };
+        if lines > most || comment.text.contains("Copyright") {
+            break;
+        }
+        kept.push(comment);
+        next = comment.start as usize;
+    }
+    let open = (first..last).find(|at| context.token(*at).is_some_and(|token| token.text == "{"));
+    let inside = open.into_iter().flat_map(|open| context.after(open));
+    let all = kept.into_iter().rev().chain(inside).chain(context.after(last));
+    all.filter_map(|comment| clean(comment.text)).collect()
+}
+
+/// A text without the indentation that its first line had.
+fn dedent(text: &str, column: usize) -> String {
+    let line = |line: &str| {
+        let blanks = line.bytes().take(column).take_while(|byte| *byte == b' ').count();
+        line.get(blanks..).unwrap_or("").trim_end().to_owned()
+    };
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or("").trim_end().to_owned();
+    std::iter::once(first).chain(lines.map(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// A line of another language as a definition.
+fn aside(context: &Context<'_>, extract: &Extract, placed: &Placed<'_>) -> Definition {
+    let span = context.map.span(placed.start..placed.end);
+    let kind = match placed.aside {
+        Aside::PassThrough(text) => DefinitionKind::PassThrough(text.to_owned()),
+        Aside::Define(name, at, value) => {
+            let identifier = |text: &str, at: u32, end: u32| Identifier {
+                name: text.to_owned(),
+                span: context.map.span(at..end),
+            };
+            let name = identifier(name, at.start, at.end());
+            let value = match value.kind {
+                Kind::Number(number) => {
+                    Value::Literal { value: number, span: context.map.span(value.start..value.end()) }
+                }
+                _ => Value::Name(identifier(value.text, value.start, value.end())),
+            };
+            DefinitionKind::Const(ConstDef { name, value })
+        }
+    };
+    let text = context.text.get(placed.start as usize..placed.end as usize).unwrap_or("").to_owned();
+    Definition { kind, span, docs: Vec::new(), section: extract.section(span.start).map(str::to_owned), text }
+}

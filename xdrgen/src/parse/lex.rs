@@ -1,0 +1,412 @@
+//! Words, numbers and marks of the XDR language (RFC 4506 section 6.2), and what stands between them.
+//!
+//! The lexer is total: a byte that begins nothing becomes a token of its own, and the parser says so when it
+//! trips over it. Comments, `%` lines and the C preprocessor's lines are no tokens; they are kept beside.
+
+use nom::branch::alt;
+use nom::bytes::complete::{tag, take_until, take_while, take_while1};
+use nom::character::complete::{char, satisfy};
+use nom::combinator::{opt, recognize};
+use nom::sequence::{delimited, pair};
+use nom::{IResult, Parser};
+
+use super::condition::Conditions;
+use crate::diag::Diagnostic;
+use crate::extract::Map;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A name or a keyword.
+    Word,
+    /// A number that is one.
+    Number(i128),
+    /// Something that begins as a number does.
+    Malformed,
+    /// One of the language's marks.
+    Mark,
+    /// Anything else.
+    Unknown,
+}
+
+/// A token, and where it stands in the extracted text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) text: &'a str,
+    pub(crate) start: u32,
+    /// Whether only blanks and comments stand before it on its line.
+    pub(crate) first: bool,
+    /// How many bytes stand before it on its line.
+    pub(crate) column: u32,
+    /// How many comments stand before it in the text.
+    pub(crate) comments: usize,
+}
+
+impl Token<'_> {
+    pub(crate) fn end(&self) -> u32 {
+        self.start + narrow(self.text.len())
+    }
+}
+
+/// A comment, and whether it belongs to what stands before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Comment<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) start: u32,
+    /// It begins on the line of the token before it, or continues such a comment in the same column.
+    pub(crate) behind: bool,
+    column: u32,
+}
+
+/// A line that is no XDR and yet says something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Aside<'a> {
+    /// `%text`
+    PassThrough(&'a str),
+    /// `#define NAME value`: the name, the value, and the value's offset.
+    Define(&'a str, Token<'a>, Token<'a>),
+}
+
+/// An aside, which token it stands before, and its bytes in the extracted text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed<'a> {
+    pub(crate) aside: Aside<'a>,
+    pub(crate) before: usize,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// A text cut into tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Lexed<'a> {
+    pub(crate) tokens: Vec<Token<'a>>,
+    pub(crate) comments: Vec<Comment<'a>>,
+    pub(crate) asides: Vec<Placed<'a>>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// Cuts an extracted text into tokens. `conditions` answers `#ifdef`.
+pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed<'a> {
+    let mut lexer =
+        Lexer { text, map, conditions, at: 0, line: 0, fresh: true, open: false, out: Lexed::default() };
+    while lexer.at < text.len() {
+        lexer.step();
+    }
+    let Lexer { conditions, mut out, .. } = lexer;
+    out.diagnostics.extend(conditions.finish(map));
+    out
+}
+
+struct Lexer<'a, 'm> {
+    text: &'a str,
+    map: &'m Map,
+    conditions: Conditions,
+    at: usize,
+    /// Where the line of `at` begins.
+    line: usize,
+    /// Whether no token stands on this line yet.
+    fresh: bool,
+    /// Whether a comment was found that nothing closes: then no later one is closed, either.
+    open: bool,
+    out: Lexed<'a>,
+}
+
+impl<'a> Lexer<'a, '_> {
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or("")
+    }
+
+    fn step(&mut self) {
+        let rest = self.rest();
+        let Some(next) = rest.chars().next() else { return self.at = self.text.len() };
+        if next == '\n' {
+            self.at += 1;
+            (self.line, self.fresh) = (self.at, true);
+        } else if next.is_whitespace() || next == '\u{feff}' {
+            self.at += next.len_utf8();
+        } else if self.fresh && self.starts_line() && self.line_of_another_language(rest, next) {
+            // Taken.
+        } else if !self.conditions.active() {
+            self.skip_line(rest);
+        } else if rest.starts_with("/*") {
+            self.comment(rest);
+        } else if rest.starts_with("//") {
+            let end = line_length(rest);
+            self.push_comment(end);
+        } else {
+            self.token(rest);
+        }
+    }
+
+    /// Whether only blanks stand before `at` on its line.
+    fn starts_line(&self) -> bool {
+        self.text.get(self.line..self.at).is_some_and(|before| before.trim().is_empty())
+    }
+
+    /// `%` lines, the preprocessor's, and Linux's `pragma`.
+    fn line_of_another_language(&mut self, rest: &'a str, next: char) -> bool {
+        match next {
+            '#' => self.directive(rest),
+            '%' if self.conditions.active() => self.pass_through(rest),
+            'p' if self.conditions.active() && is_pragma(rest) => self.skip_line(rest),
+            _ => return false,
+        }
+        true
+    }
+
+    fn skip_line(&mut self, rest: &str) {
+        self.at += line_length(rest);
+    }
+
+    fn directive(&mut self, rest: &'a str) {
+        let length = line_length(rest);
+        let line = rest.get(..length).unwrap_or("");
+        let start = self.at;
+        self.at += length;
+        let body = line.get(1..).unwrap_or("");
+        let blanks = body.len() - body.trim_start().len();
+        let body = body.trim_start();
+        let word = body.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
+        let place = narrow(start)..narrow(start + line.trim_end().len());
+        let argument = body.get(word.len()..).unwrap_or("");
+        if word == "define" && self.conditions.active() {
+            self.define(argument, start + 1 + blanks + word.len(), place);
+        } else {
+            self.conditions.directive(word, argument, place);
+        }
+    }
+
+    fn define(&mut self, argument: &'a str, offset: usize, place: std::ops::Range<u32>) {
+        let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
+        let Ok((after, name)) = word(name) else { return };
+        self.conditions.define(name);
+        let value = after.split("/*").next().unwrap_or("").trim();
+        let gap = after.len() - after.trim_start().len();
+        let Some(kind) = value_of(value) else { return };
+        let at = offset + name.len() + gap;
+        let name = Token { start: narrow(offset), ..blank(Kind::Word, name) };
+        let value = Token { start: narrow(at), ..blank(kind, value) };
+        let aside = Aside::Define(name.text, name, value);
+        let before = self.out.tokens.len();
+        self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
+    }
+
+    fn pass_through(&mut self, rest: &'a str) {
+        let length = line_length(rest);
+        let line = rest.get(1..length).unwrap_or("").trim_end();
+        // `%/*` may run over several lines, with `%` before each of them or without.
+        let opened =
+            line.rfind("/*").filter(|open| line.get(*open..).is_some_and(|rest| !rest.contains("*/")));
+        if let Some(open) = opened {
+            if let Some(close) = rest.find("*/") {
+                let length = close + 2;
+                if line.get(..open).is_some_and(|before| before.trim().is_empty()) {
+                    return self.push_comment(length);
+                }
+                return self.push_aside(rest, length);
+            }
+        } else if line.trim_start().starts_with("/*") && line.ends_with("*/") {
+            return self.push_comment(length);
+        }
+        self.push_aside(rest, length);
+    }
+
+    fn push_aside(&mut self, rest: &'a str, length: usize) {
+        let text = rest.get(1..length).unwrap_or("").trim_end();
+        let start = self.at;
+        self.advance(length);
+        if text.trim().is_empty() {
+            return;
+        }
+        let (aside, before) = (Aside::PassThrough(text), self.out.tokens.len());
+        self.out.asides.push(Placed {
+            aside,
+            before,
+            start: narrow(start),
+            end: narrow(start + 1 + text.len()),
+        });
+    }
+
+    /// Moves on over bytes that may hold line ends.
+    fn advance(&mut self, length: usize) {
+        let passed = self.text.get(self.at..self.at + length).unwrap_or("");
+        if let Some(last) = passed.rfind('\n') {
+            (self.line, self.fresh) = (self.at + last + 1, true);
+        }
+        self.at += length;
+    }
+
+    fn comment(&mut self, rest: &'a str) {
+        let closed: Option<&str> = if self.open { None } else { comment(rest).ok().map(|(_, text)| text) };
+        let Some(text) = closed else {
+            if !std::mem::replace(&mut self.open, true) {
+                self.unterminated();
+            }
+            let length = next_definition(rest);
+            return self.push_comment(length);
+        };
+        if let Some(inner) = text.get(2..).and_then(|text| text.find("\n/*").or_else(|| text.find(" /*"))) {
+            let start = narrow(self.at + 2 + inner + 1);
+            let span = self.map.span(start..start + 2);
+            let found = Diagnostic::warning("X104", span, "a comment begins inside a comment")
+                .with_label("this has no meaning here")
+                .with_related(self.map.span(narrow(self.at)..narrow(self.at + 2)), "the comment begins here")
+                .with_help("a comment ends at the first `*/`, however many `/*` it holds");
+            self.out.diagnostics.push(found);
+        }
+        self.push_comment(text.len());
+    }
+
+    fn unterminated(&mut self) {
+        let span = self.map.span(narrow(self.at)..narrow(self.at + 2));
+        let found = Diagnostic::error("X101", span, "a comment is never closed")
+            .with_label("it begins here")
+            .with_help("end it with `*/`");
+        self.out.diagnostics.push(found);
+    }
+
+    fn push_comment(&mut self, length: usize) {
+        let start = self.at;
+        let column = narrow(start - self.line);
+        let alone = self.starts_line();
+        let text = self.text.get(start..start + length).unwrap_or("");
+        let continues = self.out.comments.last().is_some_and(|last| {
+            let between = self.text.get(last.start as usize + last.text.len()..start).unwrap_or("x");
+            last.behind && alone && last.column == column && between.matches('\n').count() == 1
+        });
+        let comes_behind = !self.fresh && !self.out.tokens.is_empty();
+        self.out.comments.push(Comment {
+            text,
+            start: narrow(start),
+            behind: comes_behind || continues,
+            column,
+        });
+        self.advance(length);
+    }
+
+    fn token(&mut self, rest: &'a str) {
+        let (kind, text) = one_token(rest);
+        self.out.tokens.push(Token {
+            first: self.fresh,
+            column: narrow(self.at - self.line),
+            comments: self.out.comments.len(),
+            start: narrow(self.at),
+            ..blank(kind, text)
+        });
+        self.fresh = false;
+        self.at += text.len();
+    }
+}
+
+/// A token without a place.
+fn blank(kind: Kind, text: &str) -> Token<'_> {
+    Token { kind, text, start: 0, first: false, column: 0, comments: 0 }
+}
+
+fn one_token(rest: &str) -> (Kind, &str) {
+    if let Ok((_, text)) = word(rest) {
+        (Kind::Word, text)
+    } else if let Ok((_, text)) = constant(rest) {
+        (number(text).map_or(Kind::Malformed, Kind::Number), text)
+    } else {
+        let length = rest.chars().next().map_or(1, char::len_utf8);
+        let text = rest.get(..length).unwrap_or(rest);
+        (if "{}()[]<>;:,=*".contains(text) { Kind::Mark } else { Kind::Unknown }, text)
+    }
+}
+
+/// An identifier or a keyword. An underscore may begin one, as it does in files for rpcgen.
+fn word(input: &str) -> IResult<&str, &str> {
+    let begin = satisfy(|c| c.is_ascii_alphabetic() || c == '_');
+    recognize(pair(begin, take_while(|c: char| c.is_ascii_alphanumeric() || c == '_'))).parse(input)
+}
+
+/// Whatever begins as a decimal, hexadecimal or octal constant does.
+fn constant(input: &str) -> IResult<&str, &str> {
+    let digits =
+        pair(satisfy(|c| c.is_ascii_digit()), take_while(|c: char| c.is_ascii_alphanumeric() || c == '_'));
+    recognize(pair(opt(char('-')), digits)).parse(input)
+}
+
+fn comment(input: &str) -> IResult<&str, &str> {
+    recognize(delimited(tag("/*"), take_until("*/"), tag("*/"))).parse(input)
+}
+
+/// The value of a constant; none if it is none, or wider than 127 bits.
+fn number(text: &str) -> Option<i128> {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let value = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        radix(hex, 16)
+    } else if digits.len() > 1 && digits.starts_with('0') {
+        radix(digits, 8)
+    } else {
+        radix(digits, 10)
+    };
+    value.map(|value| sign * value)
+}
+
+/// Digits in a base. What does not fit is as wide as can be: the parser says that it is too wide.
+fn radix(digits: &str, base: u32) -> Option<i128> {
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(base)) {
+        return None;
+    }
+    Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
+}
+
+/// What a `#define` may give a name that XDR can use: a number, or a name.
+fn value_of(value: &str) -> Option<Kind> {
+    let whole = |text: &str| text.len() == value.len();
+    match (word(value), constant(value)) {
+        (Ok((_, text)), _) if whole(text) => Some(Kind::Word),
+        (_, Ok((_, text))) if whole(text) => number(text).map(Kind::Number),
+        _ => None,
+    }
+}
+
+/// Linux's `pragma` lines: the word, and something that is not a declaration's mark.
+fn is_pragma(rest: &str) -> bool {
+    let Some(after) = rest.strip_prefix("pragma") else { return false };
+    let pragma: IResult<&str, (&str, &str)> =
+        pair(take_while1(|c: char| c == ' ' || c == '\t'), alt((word, tag(";")))).parse(after);
+    pragma.is_ok()
+}
+
+/// The bytes up to the line's end.
+fn line_length(rest: &str) -> usize {
+    rest.find('\n').unwrap_or(rest.len())
+}
+
+/// The bytes up to the next line that begins a definition: a comment that nothing closes ends there.
+fn next_definition(rest: &str) -> usize {
+    let mut length = 0;
+    for line in rest.split_inclusive('\n') {
+        if length > 0 && begins_definition(line) {
+            return length;
+        }
+        length += line.len();
+    }
+    rest.len()
+}
+
+/// Whether a line begins as a definition does: its keyword, its name, and what follows a name.
+pub(crate) fn begins_definition(line: &str) -> bool {
+    let line = line.trim_start();
+    let Ok((rest, keyword)) = word(line) else { return false };
+    let Ok((after, _)) = word(rest.trim_start()) else { return false };
+    if !rest.starts_with(char::is_whitespace) {
+        return false;
+    }
+    let after = after.trim_start();
+    match keyword {
+        "const" => after.starts_with('='),
+        "typedef" => true,
+        "enum" | "struct" | "program" => after.starts_with('{') || after.is_empty(),
+        "union" => after.starts_with("switch") || after.is_empty(),
+        _ => false,
+    }
+}
+
+pub(crate) fn narrow(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}

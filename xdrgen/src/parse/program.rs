@@ -1,0 +1,103 @@
+//! Programs (RFC 5531 section 12.2).
+
+use nom::combinator::{cut, map, opt};
+use nom::multi::{many1, separated_list1};
+use nom::{Input, Parser};
+
+use super::decl::{type_specifier, value};
+use super::tokens::{Parse, Reason, Tokens, fail, identifier, refuse, semicolon, token};
+use crate::ast::{
+    ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier, TypeSpecifierKind, Value, VersionDef,
+};
+
+/// program-def, without its `;`
+pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
+    let (rest, _) = token("program")(input)?;
+    let (rest, name) = cut(identifier).parse(rest)?;
+    let (rest, _) = cut(token("{")).parse(rest)?;
+    let (rest, versions) = many1(version_def).parse(rest).map_err(settle)?;
+    if rest.word(0) != "}" {
+        return Err(fail(rest, Reason::Expected("`version` or `}`", &["version"])));
+    }
+    let (rest, number) = number(rest.take_from(1))?;
+    Ok((rest, ProgramDef { name, versions, number }))
+}
+
+/// A first item must be there: what refuses it is the error.
+fn settle<E>(error: nom::Err<E>) -> nom::Err<E> {
+    match error {
+        nom::Err::Error(error) => nom::Err::Failure(error),
+        other => other,
+    }
+}
+
+/// `=` value
+fn number(input: Tokens<'_>) -> Parse<'_, Value> {
+    let (rest, _) = cut(token("=")).parse(input)?;
+    cut(value).parse(rest)
+}
+
+/// version-def
+fn version_def(input: Tokens<'_>) -> Parse<'_, VersionDef> {
+    let context = input.context;
+    if input.word(0) != "version" {
+        return Err(refuse(input, Reason::Expected("`version`", &["version"])));
+    }
+    let (rest, name) = cut(identifier).parse(input.take_from(1))?;
+    let (rest, open) = cut(token("{")).parse(rest)?;
+    let (rest, procedures) = many1(procedure_def).parse(rest).map_err(settle)?;
+    if rest.word(0) != "}" {
+        return Err(fail(rest, Reason::Expected("a procedure or `}`", &["void"])));
+    }
+    let (rest, number) = number(rest.take_from(1))?;
+    let (rest, last) = semicolon(rest)?;
+    let docs = context.before(input.at).chain(context.after(open)).chain(context.after(last));
+    let docs = docs.filter_map(|comment| super::docs::clean(comment.text)).collect();
+    Ok((rest, VersionDef { name, procedures, number, docs }))
+}
+
+/// procedure-def
+fn procedure_def(input: Tokens<'_>) -> Parse<'_, ProcedureDef> {
+    let (rest, result) = proc_return(input)?;
+    let (rest, name) = cut(identifier).parse(rest)?;
+    let (rest, _) = cut(token("(")).parse(rest)?;
+    let (rest, arguments) = arguments(rest)?;
+    let (rest, _) = cut(token(")")).parse(rest)?;
+    let (rest, number) = number(rest)?;
+    let (rest, last) = semicolon(rest)?;
+    let docs = input.context.docs(input.at, last);
+    Ok((rest, ProcedureDef { name, result, arguments, number, docs }))
+}
+
+/// proc-return: `void`, or a type
+fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<ProcedureType>> {
+    if input.word(0) == "void" && input.word(1) != "*" {
+        return Ok((input.take_from(1), None));
+    }
+    map(procedure_type, Some).parse(input)
+}
+
+/// proc-firstarg and the types behind it. `()` says the same as `(void)`.
+fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<ProcedureType>> {
+    if input.word(0) == ")" {
+        return Ok((input, Vec::new()));
+    }
+    if input.word(0) == "void" {
+        return Ok((input.take_from(1), Vec::new()));
+    }
+    cut(separated_list1(token(","), cut(procedure_type))).parse(input)
+}
+
+/// A type, or rpcgen's `string`, or `type *`.
+fn procedure_type(input: Tokens<'_>) -> Parse<'_, ProcedureType> {
+    let (rest, specifier) = match input.word(0) {
+        "string" => {
+            let span = input.context.span(input.at, input.at);
+            let (rest, _) = opt((token("<"), cut(token(">")))).parse(input.take_from(1))?;
+            (rest, TypeSpecifier { kind: TypeSpecifierKind::String, span })
+        }
+        _ => type_specifier(input)?,
+    };
+    let (rest, star) = opt(token("*")).parse(rest)?;
+    Ok((rest, ProcedureType { specifier, optional: star.is_some() }))
+}

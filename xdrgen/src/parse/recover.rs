@@ -1,0 +1,278 @@
+//! What a syntax error says, and where the parser goes on after it.
+
+use super::def::BEGIN_DEFINITION;
+use super::lex::Kind;
+use super::tokens::{Context, MAX_DEPTH, Reason, Syntax, is_keyword};
+use crate::diag::Diagnostic;
+
+/// Where to go on after an error, and how many bodies of the broken definition are open there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resume {
+    pub(crate) at: usize,
+    open: usize,
+}
+
+/// Whether a definition begins at a token: its keyword, a name, and what follows a name. A body in place has no
+/// name and a declaration has no body, so this never stands inside a correct definition.
+pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
+    let word = |at| context.token(at).map_or("", |token| token.text);
+    let name = context.token(at + 1).is_some_and(|token| token.kind == Kind::Word && !is_keyword(token.text));
+    match word(at) {
+        "const" => name && word(at + 2) == "=",
+        "typedef" => context.token(at + 1).is_some(),
+        "struct" | "enum" => name && word(at + 2) == "{",
+        "program" => name && word(at + 2) == "{" && word(at + 3) == "version",
+        "union" => name && word(at + 2) == "switch",
+        _ => false,
+    }
+}
+
+/// The next definition behind one that begins at `start` and fails at `failed`: behind the `;` that closes it, or
+/// where a line begins another that stands no deeper. Never `start` itself, unless the text ends there.
+pub(crate) fn resume(context: &Context<'_>, start: usize, failed: usize) -> Resume {
+    let column = context.token(start).map_or(0, |token| token.column);
+    let mut open = 0_usize;
+    for at in start.. {
+        let Some(token) = context.token(at) else { return Resume { at, open } };
+        let near = at > start && at + 2 >= failed;
+        if near && token.first && token.column <= column && begins_definition(context, at) {
+            return Resume { at, open };
+        }
+        match token.text {
+            "{" => open += 1,
+            "}" => open = open.saturating_sub(1),
+            ";" if open == 0 && at >= failed => return Resume { at: at + 1, open },
+            _ => {}
+        }
+    }
+    Resume { at: failed, open }
+}
+
+/// What an error says to a person.
+pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> Diagnostic {
+    let resume = resume(context, start, error.at);
+    let next = resume.at <= error.at && begins_definition(context, resume.at);
+    let ended = context.token(error.at).is_none();
+    if resume.open > 0 && (next || ended) && error.reason != Reason::TooDeep {
+        return missing_brace(context, start, resume.at);
+    }
+    if let Some(found) = misspelt(context, start, error) {
+        return found;
+    }
+    let span = if ended { context.behind(error.at) } else { context.span(error.at, error.at) };
+    match error.reason {
+        Reason::Semicolon => missing_semicolon(context, error.at),
+        Reason::Comma => Diagnostic::error("X119", context.behind(error.at), "a `,` is missing")
+            .with_label("expected `,` here")
+            .with_help("a `,` parts the members of an enum"),
+        Reason::Expected(what, _) => expected(context, error.at, what).unwrap_or_else(|| {
+            let found =
+                Diagnostic::error("X100", span, format!("expected {what}, found the end of the text"));
+            found.with_label(format!("expected {what}"))
+        }),
+        Reason::KeywordAsName => {
+            let word = found(context, error.at);
+            Diagnostic::error("X114", span, format!("{word} is a keyword and cannot be a name"))
+                .with_label("expected a name")
+                .with_help("give it another name")
+        }
+        Reason::SecondDefault(first) => Diagnostic::error("X118", span, "a union has one default arm")
+            .with_label("this is the second")
+            .with_related(context.span(first, first), "the first is here"),
+        reason => fixed(reason, span),
+    }
+}
+
+/// The errors that say the same wherever they are.
+fn fixed(reason: Reason, span: crate::source::Span) -> Diagnostic {
+    let (code, message, label, help) = match reason {
+        Reason::TooDeep => (
+            "X115",
+            format!("more than {MAX_DEPTH} bodies inside one another"),
+            "this one is too deep",
+            "give inner bodies a definition of their own",
+        ),
+        Reason::Malformed => (
+            "X102",
+            "this is no number".to_owned(),
+            "neither decimal, hexadecimal nor octal",
+            "a decimal number does not begin with 0, a hexadecimal one begins with `0x`, an octal one with `0`",
+        ),
+        Reason::TooWide => (
+            "X103",
+            "a number is too wide".to_owned(),
+            "this does not fit in 64 bits",
+            "numbers reach from -2^63 to 2^64-1",
+        ),
+        Reason::SecondDeclaration => (
+            "X116",
+            "an arm holds one declaration".to_owned(),
+            "this is another",
+            "put both into a `struct { ... } name;`",
+        ),
+        Reason::EmptyEnum => (
+            "X117",
+            "an enum without members".to_owned(),
+            "expected a member",
+            "an enum has at least one member",
+        ),
+        Reason::OpaqueSize => (
+            "X120",
+            "opaque data without a size".to_owned(),
+            "expected `[` or `<`",
+            "write `[n]` for n bytes, `<n>` for up to n, `<>` for any number",
+        ),
+        Reason::StringSize => (
+            "X121",
+            "a string has no fixed size".to_owned(),
+            "expected `<`",
+            "write `<n>` for up to n bytes, `<>` for any number",
+        ),
+        Reason::NamedInside => (
+            "X122",
+            "a definition inside another".to_owned(),
+            "a body with a name must stand by itself",
+            "move it out, or remove its name",
+        ),
+        _ => (
+            "X123",
+            "`opaque` is no type by itself".to_owned(),
+            "expected a type",
+            "define a name for it: `typedef opaque name<n>;`",
+        ),
+    };
+    Diagnostic::error(code, span, message).with_label(label).with_help(help)
+}
+
+/// What stands at a token, in a few characters.
+fn found(context: &Context<'_>, at: usize) -> String {
+    context.token(at).map_or_else(
+        || "the end of the text".to_owned(),
+        |token| {
+            let short: String = token.text.chars().take(40).flat_map(char::escape_debug).collect();
+            format!("`{short}`")
+        },
+    )
+}
+
+/// Something else stands there; none at the end of the text.
+fn expected(context: &Context<'_>, at: usize, what: &str) -> Option<Diagnostic> {
+    let token = context.token(at)?;
+    let what = if what.bytes().all(|b| b.is_ascii_lowercase()) || what.len() == 1 {
+        format!("`{what}`")
+    } else {
+        what.to_owned()
+    };
+    let (span, found) = (context.span(at, at), found(context, at));
+    let report = if token.kind == Kind::Unknown {
+        Diagnostic::error("X110", span, format!("{found} has no meaning in XDR"))
+            .with_label(format!("expected {what}"))
+    } else {
+        let report = Diagnostic::error("X100", span, format!("expected {what}, found {found}"));
+        report.with_label(format!("expected {what}"))
+    };
+    Some(match token.text {
+        "-" => {
+            report.with_help("a name has letters, digits and `_`; a number's `-` stands directly before it")
+        }
+        "(" if what == "`switch`" => {
+            report.with_help("a union is written `union name switch (type name) { ... };`")
+        }
+        _ if what == "a definition" => report
+            .with_help("a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"),
+        _ => report,
+    })
+}
+
+/// A `;` must stand behind the token before `at`.
+pub(crate) fn missing_semicolon(context: &Context<'_>, at: usize) -> Diagnostic {
+    Diagnostic::error("X111", context.behind(at), "a `;` is missing")
+        .with_label("expected `;` here")
+        .with_help("a `;` ends each declaration and each definition")
+}
+
+/// The body that is open before `next` is never closed.
+fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic {
+    let mut open = Vec::new();
+    for at in start..next {
+        match context.token(at).map_or("", |token| token.text) {
+            "{" => open.push(at),
+            "}" => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    let report = Diagnostic::error("X112", context.behind(next), "a `}` is missing")
+        .with_label("expected `}` before here")
+        .with_help("close the body with `};` before the next definition");
+    match open.last() {
+        Some(brace) => report.with_related(context.span(*brace, *brace), "this `{` is never closed"),
+        None => report,
+    }
+}
+
+/// A word that is nearly the keyword that should stand there: where the error shows, or where its declaration begins.
+fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<Diagnostic> {
+    let keywords: &[&str] = match error.reason {
+        Reason::Expected(what, []) if what.bytes().all(|b| b.is_ascii_lowercase()) => &[what],
+        Reason::Expected(_, keywords) => keywords,
+        _ => &[],
+    };
+    let here = nearest(context, error.at, keywords).map(|keyword| (error.at, keyword));
+    let first = || {
+        let breaks =
+            |at: &usize| context.token(*at).is_some_and(|token| matches!(token.text, "{" | "}" | ";" | ":"));
+        let first = (start..error.at).rev().find(breaks).map_or(start, |at| at + 1);
+        let all: Vec<&str> = BEGIN_TYPE.iter().chain(BEGIN_DEFINITION).copied().collect();
+        nearest(context, first, &all).map(|keyword| (first, keyword))
+    };
+    let (at, keyword) = here.or_else(|| if error.reason == Reason::Semicolon { None } else { first() })?;
+    let report =
+        Diagnostic::error("X113", context.span(at, at), format!("{} is no keyword", found(context, at)));
+    Some(report.with_label("misspelt?").with_help(format!("perhaps `{keyword}` is meant")))
+}
+
+/// The words that begin a type or an arm and are long enough to be told from a name.
+const BEGIN_TYPE: &[&str] =
+    &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
+
+/// The keyword that is one slip away from a word: a letter too many, too few, wrong, or two in the wrong order.
+fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Option<&'static str> {
+    let word = context.token(at).filter(|token| token.kind == Kind::Word && !is_keyword(token.text))?.text;
+    if word.len() < 3 || word.len() > 12 || keywords.contains(&word) {
+        return None;
+    }
+    let word = word.to_ascii_lowercase();
+    keywords.iter().copied().find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
+}
+
+fn one_slip(word: &[u8], keyword: &[u8]) -> bool {
+    let same = word.iter().zip(keyword).take_while(|(a, b)| a == b).count();
+    let (word, keyword) = (word.get(same..).unwrap_or_default(), keyword.get(same..).unwrap_or_default());
+    match (word, keyword) {
+        ([], []) => true,
+        ([a, b, word @ ..], [c, d, keyword @ ..]) if a == d && b == c => word == keyword,
+        _ => {
+            let skip = |bytes: &'_ [u8]| bytes.get(1..).unwrap_or_default().to_vec();
+            skip(word) == skip(keyword) || skip(word) == keyword || word == skip(keyword)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_slip;
+
+    #[test]
+    fn one_slip_is_a_letter_more_less_other_or_swapped() {
+        let slip = |word: &str, keyword: &str| one_slip(word.as_bytes(), keyword.as_bytes());
+        assert!(slip("strcut", "struct"));
+        assert!(slip("struc", "struct"));
+        assert!(slip("structt", "struct"));
+        assert!(slip("strict", "struct"));
+        assert!(slip("struct", "struct"));
+        assert!(!slip("string", "struct"));
+        assert!(!slip("st", "struct"));
+    }
+}

@@ -1,0 +1,65 @@
+//! One definition at the start of a text that goes on as prose.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use super::condition::Conditions;
+use super::lex::{Kind, lex};
+use super::tokens::{Context, Tokens};
+use super::{def, recover};
+use crate::diag::Diagnostic;
+use crate::extract::Map;
+
+/// What stands at the start of a text.
+pub(crate) enum Region {
+    /// A definition.
+    Definition {
+        /// Where it ends in the text, comments behind it included.
+        end: usize,
+        /// Its tokens with one blank between two: equal for equal definitions.
+        key: String,
+        /// The names that it uses as sizes.
+        sizes: BTreeSet<String>,
+        /// The constants and enum members that it defines.
+        constants: BTreeSet<String>,
+        /// What is odd about it.
+        found: Vec<Diagnostic>,
+    },
+    /// Something that is no definition, and why.
+    Broken(Diagnostic),
+}
+
+/// Parses the definition at the start of a text; what follows it does not matter.
+pub(crate) fn region(text: &str, map: &Map) -> Region {
+    let lexed = lex(text, map, Conditions::default());
+    let context = Context { text, map, lexed: &lexed, prose: true, found: RefCell::default() };
+    let input = Tokens::new(&context);
+    let last = match def::definition(input) {
+        Ok((_, (_, last))) => last,
+        Err(error) => {
+            let syntax = def::syntax_of(error, input);
+            return Region::Broken(recover::diagnostic(&context, 0, syntax));
+        }
+    };
+    let tokens = lexed.tokens.get(..=last).unwrap_or_default();
+    let behind = context.after(last).last().map(|comment| comment.start as usize + comment.text.len());
+    let end = behind.unwrap_or(0).max(tokens.last().map_or(0, |token| token.end() as usize));
+    let limit = map.document(super::lex::narrow(end));
+    let words = |pick: fn(&str, &str) -> bool| {
+        let windows = tokens.windows(3);
+        let picked = windows.filter_map(|window| match window {
+            [before, word, after] if word.kind == Kind::Word && pick(before.text, after.text) => {
+                Some(word.text)
+            }
+            _ => None,
+        });
+        picked.map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let sizes = words(|before, after| matches!((before, after), ("[", "]") | ("<", ">")));
+    let constants =
+        words(|before, after| matches!(before, "const" | "{" | ",") && matches!(after, "=" | "," | "}"));
+    let key = tokens.iter().map(|token| token.text).collect::<Vec<_>>().join(" ");
+    let found = context.found.into_inner().into_iter().chain(lexed.diagnostics.iter().cloned());
+    let found = found.filter(|found| found.primary.span.start <= limit).collect();
+    Region::Definition { end, key, sizes, constants, found }
+}

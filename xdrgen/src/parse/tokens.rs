@@ -1,0 +1,303 @@
+//! What the grammar's functions read: a run of tokens, and the first things that they take from it.
+
+use std::cell::RefCell;
+use std::iter::Copied;
+use std::slice::Iter;
+
+use nom::error::{ErrorKind, ParseError};
+use nom::{IResult, Input, Needed};
+
+use super::lex::{Comment, Kind, Lexed, Token};
+use crate::ast::Identifier;
+use crate::diag::Diagnostic;
+use crate::extract::Map;
+use crate::source::Span;
+
+/// How deep bodies may stand in bodies.
+pub(crate) const MAX_DEPTH: u8 = 64;
+
+/// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. `program` and `version`
+/// are not among them: fields are called so in published documents, and they cannot be taken for another there.
+const KEYWORDS: [&str; 21] = [
+    "bool",
+    "case",
+    "char",
+    "const",
+    "default",
+    "double",
+    "enum",
+    "float",
+    "hyper",
+    "int",
+    "long",
+    "opaque",
+    "quadruple",
+    "short",
+    "string",
+    "struct",
+    "switch",
+    "typedef",
+    "union",
+    "unsigned",
+    "void",
+];
+
+pub(crate) fn is_keyword(word: &str) -> bool {
+    KEYWORDS.contains(&word)
+}
+
+/// What all functions of one parse share.
+pub(crate) struct Context<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) map: &'a Map,
+    pub(crate) lexed: &'a Lexed<'a>,
+    /// Whether prose may follow a definition: then a missing last `;` does not break it.
+    pub(crate) prose: bool,
+    /// What was found beside an error that ends a definition.
+    pub(crate) found: RefCell<Vec<Diagnostic>>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn token(&self, at: usize) -> Option<&'a Token<'a>> {
+        self.lexed.tokens.get(at)
+    }
+
+    /// From the first byte of one token to the last of another.
+    pub(crate) fn span(&self, first: usize, last: usize) -> Span {
+        let start = self.token(first).map_or_else(|| self.text_end(), |token| token.start);
+        let end = self.token(last).map_or(start, Token::end);
+        self.map.span(start..end.max(start))
+    }
+
+    /// The one character behind a token, where something is missing. Before the first token: its place.
+    pub(crate) fn behind(&self, at: usize) -> Span {
+        let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
+        let last = self.map.span(token.start..token.end());
+        Span { start: last.end, end: last.end + 1, ..last }
+    }
+
+    fn text_end(&self) -> u32 {
+        super::lex::narrow(self.text.len())
+    }
+
+    /// The comments before a token.
+    fn comments(&self, at: usize) -> &'a [Comment<'a>] {
+        let from = at.checked_sub(1).and_then(|before| self.token(before)).map_or(0, |token| token.comments);
+        let to = self.token(at).map_or(self.lexed.comments.len(), |token| token.comments);
+        self.lexed.comments.get(from..to).unwrap_or_default()
+    }
+
+    /// The comments that stand before a token and were not begun behind the one before it.
+    pub(crate) fn before(&self, at: usize) -> impl Iterator<Item = &'a Comment<'a>> {
+        self.comments(at).iter().filter(|comment| !comment.behind)
+    }
+
+    /// The comments that stand behind a token, on its line.
+    pub(crate) fn after(&self, at: usize) -> impl Iterator<Item = &'a Comment<'a>> {
+        self.comments(at + 1).iter().filter(|comment| comment.behind)
+    }
+
+    /// The comments of something that reaches from one token to another: those before it, those behind it,
+    /// and those inside it unless it has a body of its own.
+    pub(crate) fn docs(&self, first: usize, last: usize) -> Vec<String> {
+        let body = (first..=last).any(|at| self.token(at).is_some_and(|token| token.text == "{"));
+        let inside = if body { first + 1..first + 1 } else { first + 1..last + 1 };
+        let inside = inside.flat_map(|at| self.comments(at));
+        self.before(first)
+            .chain(inside)
+            .chain(self.after(last))
+            .filter_map(|c| super::docs::clean(c.text))
+            .collect()
+    }
+
+    pub(crate) fn report(&self, found: Diagnostic) {
+        self.found.borrow_mut().push(found);
+    }
+}
+
+/// The tokens that are left.
+#[derive(Clone, Copy)]
+pub(crate) struct Tokens<'a> {
+    pub(crate) context: &'a Context<'a>,
+    /// The index of the next token.
+    pub(crate) at: usize,
+    end: usize,
+    /// How many bodies are open.
+    depth: u8,
+}
+
+impl<'a> Tokens<'a> {
+    pub(crate) fn new(context: &'a Context<'a>) -> Self {
+        Tokens { context, at: 0, end: context.lexed.tokens.len(), depth: 0 }
+    }
+
+    pub(crate) fn peek(&self, ahead: usize) -> Option<&'a Token<'a>> {
+        self.context.token(self.at + ahead).filter(|_| self.at + ahead < self.end)
+    }
+
+    /// The text of the next token but `ahead`, or nothing.
+    pub(crate) fn word(&self, ahead: usize) -> &'a str {
+        self.peek(ahead).map_or("", |token| token.text)
+    }
+
+    pub(crate) fn from(self, at: usize) -> Self {
+        Tokens { at, ..self }
+    }
+
+    /// One body further in.
+    pub(crate) fn deeper(self) -> Result<Self, nom::Err<Syntax>> {
+        if self.depth >= MAX_DEPTH {
+            return Err(fail(self, Reason::TooDeep));
+        }
+        Ok(Tokens { depth: self.depth + 1, ..self })
+    }
+
+    /// As deep as another.
+    pub(crate) fn level(self, outer: Tokens<'_>) -> Self {
+        Tokens { depth: outer.depth, ..self }
+    }
+
+    fn slice(&self) -> &'a [Token<'a>] {
+        self.context.lexed.tokens.get(self.at..self.end).unwrap_or_default()
+    }
+}
+
+/// Why a text is not in the language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Something else must stand here, and these keywords may.
+    Expected(&'static str, &'static [&'static str]),
+    /// A `;` must stand behind the token before.
+    Semicolon,
+    /// A `,` must stand between two members.
+    Comma,
+    /// A keyword stands where a name must.
+    KeywordAsName,
+    /// More bodies in bodies than [`MAX_DEPTH`].
+    TooDeep,
+    /// A number that is none.
+    Malformed,
+    /// A number beyond 64 bits.
+    TooWide,
+    /// An arm with two declarations.
+    SecondDeclaration,
+    /// A second default arm; the first's token.
+    SecondDefault(usize),
+    /// An enum without members.
+    EmptyEnum,
+    /// `opaque x` without a size.
+    OpaqueSize,
+    /// `string x[n]`
+    StringSize,
+    /// A definition with a name inside another.
+    NamedInside,
+    /// `opaque` where only a declaration may have it.
+    OpaqueType,
+}
+
+/// A syntax error: the token at which it shows, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Syntax {
+    pub(crate) at: usize,
+    pub(crate) reason: Reason,
+}
+
+impl<'a> ParseError<Tokens<'a>> for Syntax {
+    fn from_error_kind(input: Tokens<'a>, _kind: ErrorKind) -> Self {
+        Syntax { at: input.at, reason: Reason::Expected("something else", &[]) }
+    }
+
+    fn append(_input: Tokens<'a>, _kind: ErrorKind, other: Self) -> Self {
+        other
+    }
+
+    fn or(self, other: Self) -> Self {
+        // Of two alternatives the one that came further knows better; of two that came equally far, the later
+        // one speaks for all.
+        if self.at > other.at { self } else { other }
+    }
+}
+
+/// What a grammar function gives.
+pub(crate) type Parse<'a, T> = IResult<Tokens<'a>, T, Syntax>;
+
+/// Another alternative may fit.
+pub(crate) fn refuse(input: Tokens<'_>, reason: Reason) -> nom::Err<Syntax> {
+    nom::Err::Error(Syntax { at: input.at, reason })
+}
+
+/// No other alternative can fit.
+pub(crate) fn fail(input: Tokens<'_>, reason: Reason) -> nom::Err<Syntax> {
+    nom::Err::Failure(Syntax { at: input.at, reason })
+}
+
+/// One token with this text: a mark or a keyword.
+pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, usize> {
+    move |input: Tokens<'a>| {
+        if input.word(0) == text {
+            Ok((input.take_from(1), input.at))
+        } else {
+            Err(refuse(input, Reason::Expected(text, &[])))
+        }
+    }
+}
+
+/// The `;` behind a declaration or a definition.
+pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
+    if input.word(0) == ";" {
+        return Ok((input.take_from(1), input.at));
+    }
+    let found = input.peek(0);
+    let elsewhere = found.is_none_or(|found| found.first || matches!(found.text, "}" | "case" | "default"));
+    Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected("`;`", &[]) }))
+}
+
+/// A name.
+pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
+    match input.peek(0) {
+        Some(found) if found.kind == Kind::Word && !is_keyword(found.text) => {
+            let span = input.context.span(input.at, input.at);
+            Ok((input.take_from(1), Identifier { name: found.text.to_owned(), span }))
+        }
+        Some(found) if found.kind == Kind::Word => Err(refuse(input, Reason::KeywordAsName)),
+        _ => Err(refuse(input, Reason::Expected("a name", &[]))),
+    }
+}
+
+impl<'a> Input for Tokens<'a> {
+    type Item = Token<'a>;
+    type Iter = Copied<Iter<'a, Token<'a>>>;
+    type IterIndices = std::iter::Enumerate<Self::Iter>;
+
+    fn input_len(&self) -> usize {
+        self.end.saturating_sub(self.at)
+    }
+
+    fn take(&self, index: usize) -> Self {
+        Tokens { end: (self.at + index).min(self.end), ..*self }
+    }
+
+    fn take_from(&self, index: usize) -> Self {
+        Tokens { at: (self.at + index).min(self.end), ..*self }
+    }
+
+    fn take_split(&self, index: usize) -> (Self, Self) {
+        (self.take_from(index), self.take(index))
+    }
+
+    fn position<P: Fn(Self::Item) -> bool>(&self, predicate: P) -> Option<usize> {
+        self.slice().iter().position(|token| predicate(*token))
+    }
+
+    fn iter_elements(&self) -> Self::Iter {
+        self.slice().iter().copied()
+    }
+
+    fn iter_indices(&self) -> Self::IterIndices {
+        self.iter_elements().enumerate()
+    }
+
+    fn slice_index(&self, count: usize) -> Result<usize, Needed> {
+        if count <= self.input_len() { Ok(count) } else { Err(Needed::new(count - self.input_len())) }
+    }
+}
