@@ -1,5 +1,7 @@
 //! Findings as text: the document's own line, a caret under the place, and what to do.
 
+use std::ops::Range;
+
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::{Diagnostic, Label, Severity};
@@ -37,25 +39,39 @@ fn snippets<'a>(found: &'a Diagnostic, sources: &'a Sources) -> Vec<Snippet<'a, 
     documents.iter().filter_map(|id| Some(snippet(found, *id, sources.get(*id)?))).collect()
 }
 
+/// The lines from the first place to the last, so that the rest of a long document costs nothing.
 fn snippet<'a>(found: &'a Diagnostic, id: SourceId, source: &'a Source) -> Snippet<'a, Annotation<'a>> {
     let primary = Some(&found.primary).filter(|label| label.span.source == id);
     let related = found.related.iter().filter(|label| label.span.source == id);
-    let annotations = primary
-        .map(|label| annotation(AnnotationKind::Primary, label, source))
+    let labels = primary
+        .map(|label| (AnnotationKind::Primary, label))
         .into_iter()
-        .chain(related.map(|label| annotation(AnnotationKind::Context, label, source)));
-    Snippet::source(source.text()).path(source.name().to_string_lossy().into_owned()).annotations(annotations)
+        .chain(related.map(|label| (AnnotationKind::Context, label)));
+    let places: Vec<(AnnotationKind, &Label, Range<usize>)> =
+        labels.map(|(kind, label)| (kind, label, place(label, source.text()))).collect();
+    let text = source.text();
+    let first = places.iter().map(|(_, _, place)| place.start).min().unwrap_or(0);
+    let last = places.iter().map(|(_, _, place)| place.end).max().unwrap_or(0);
+    let from = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+    let to = text.get(last..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| last + end);
+    let line = source.line_column(u32::try_from(from).unwrap_or(u32::MAX)).line;
+    let annotations = places.into_iter().map(|(kind, label, place)| {
+        let annotation = kind.span(place.start - from..place.end - from);
+        if label.text.is_empty() { annotation } else { annotation.label(label.text.as_str()) }
+    });
+    Snippet::source(text.get(from..to).unwrap_or(""))
+        .path(source.name().to_string_lossy().into_owned())
+        .line_start(line as usize)
+        .annotations(annotations)
 }
 
-fn annotation<'a>(kind: AnnotationKind, label: &'a Label, source: &Source) -> Annotation<'a> {
-    let text = source.text();
+/// A label's place in the text. One line is shown: a place that runs over several is cut at its first line's end.
+fn place(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
-    // One line is shown: a place that runs over several is cut at its first line's end.
     let line_end =
         text.get(start..).and_then(|rest| rest.find(['\n', '\r'])).map_or(text.len(), |end| start + end);
     let end = boundary(text, (label.span.end as usize).min(line_end)).max(start);
-    let annotation = kind.span(start..end);
-    if label.text.is_empty() { annotation } else { annotation.label(label.text.as_str()) }
+    start..end
 }
 
 /// The nearest place at or before `offset` where a character begins.

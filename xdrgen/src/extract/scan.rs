@@ -177,7 +177,7 @@ impl<'a> Scan<'a> {
         let words =
             text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).count();
         match text.split(' ').next().unwrap_or("") {
-            "typedef" => text.ends_with(';') && words > 2 && !text.contains("<<"),
+            "typedef" => text.contains('{') || text.ends_with(';') && words > 2 && !text.contains("<<"),
             "const" => text.ends_with(';') || text.ends_with("*/"),
             _ => text.ends_with('{') || text.ends_with("*/"),
         }

@@ -9,7 +9,10 @@ use super::lex::{Aside, Comment, Kind, Placed};
 use super::program::program_def;
 use super::recover;
 use super::tokens::{Context, Parse, Reason, Syntax, Tokens, fail, identifier, refuse, semicolon, token};
-use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
+use crate::ast::{
+    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, Specification,
+    TypeSpecifier, TypeSpecifierKind, Value,
+};
 use crate::diag::Diagnostic;
 use crate::extract::Extract;
 
@@ -58,7 +61,7 @@ pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
 /// definition, with the token that ends it
 pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)> {
     let (rest, kind) = match input.word(0) {
-        "const" => map(constant_def, DefinitionKind::Const).parse(input)?,
+        "const" => constant_def(input)?,
         "program" => map(program_def, DefinitionKind::Program).parse(input)?,
         word if BEGIN_DEFINITION.contains(&word) => type_def(input)?,
         _ => return Err(refuse(input, Reason::Expected("a definition", BEGIN_DEFINITION))),
@@ -67,13 +70,22 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     Ok((rest, (kind, last)))
 }
 
-/// constant-def
-fn constant_def(input: Tokens<'_>) -> Parse<'_, ConstDef> {
+/// constant-def. A text constant (rpcgen) means something to C alone, and is passed through.
+fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, _) = token("const")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
     let (rest, _) = cut(token("=")).parse(rest)?;
+    if let Some(found) = rest.peek(0).filter(|found| found.kind == Kind::Text) {
+        let span = input.context.span(rest.at, rest.at);
+        let report = Diagnostic::warning("X132", span, "a text is no constant of XDR");
+        input
+            .context
+            .report(report.with_label("only rpcgen knows this").with_help("the constant is left out"));
+        let line = format!("#define {} {}", name.name, found.text);
+        return Ok((rest.take_from(1), DefinitionKind::PassThrough(line)));
+    }
     let (rest, value) = cut(value).parse(rest)?;
-    Ok((rest, ConstDef { name, value }))
+    Ok((rest, DefinitionKind::Const(ConstDef { name, value })))
 }
 
 /// type-def
@@ -93,6 +105,7 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
             let body = map(enum_body, |body| DefinitionKind::Enum(unnamed(), body));
             cut(map((identifier, body), named)).parse(next)
         }
+        "struct" if next.word(0) == "*" => cut(linked_struct).parse(input),
         "struct" => {
             let body = map(struct_body, |body| DefinitionKind::Struct(unnamed(), body));
             cut(map((identifier, body), named)).parse(next)
@@ -102,6 +115,17 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
             cut(map((identifier, body), named)).parse(next)
         }
     }
+}
+
+/// `struct *name { ... }`, as RFC 1014 had it and RFC 1094 and 1833 use it: the name stands for optional data of that
+/// structure, as `typedef struct { ... } *name` says it now.
+fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
+    let (rest, name) = identifier(input.take_from(2))?;
+    let (rest, body) = struct_body(rest)?;
+    let span = input.context.span(input.at, rest.at.saturating_sub(1));
+    let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(body), span };
+    let kind = DeclarationKind::Optional(specifier, name);
+    Ok((rest, DefinitionKind::Typedef(Declaration { kind, span, docs: Vec::new() })))
 }
 
 /// The `;` of a definition. RFC 5531 sets a name between a union's `}` and its `;`; it has no meaning.

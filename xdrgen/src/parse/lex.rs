@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Number(i128),
     /// Something that begins as a number does.
     Malformed,
+    /// A text between quotation marks, which only rpcgen knows.
+    Text,
     /// One of the language's marks.
     Mark,
     /// Anything else.
@@ -312,6 +314,9 @@ fn one_token(rest: &str) -> (Kind, &str) {
     } else {
         let length = rest.chars().next().map_or(1, char::len_utf8);
         let text = rest.get(..length).unwrap_or(rest);
+        if let Ok((_, text)) = quoted(rest) {
+            return (Kind::Text, text);
+        }
         (if "{}()[]<>;:,=*".contains(text) { Kind::Mark } else { Kind::Unknown }, text)
     }
 }
@@ -327,6 +332,11 @@ fn constant(input: &str) -> IResult<&str, &str> {
     let digits =
         pair(satisfy(|c| c.is_ascii_digit()), take_while(|c: char| c.is_ascii_alphanumeric() || c == '_'));
     recognize(pair(opt(char('-')), digits)).parse(input)
+}
+
+/// rpcgen's text constants, on one line.
+fn quoted(input: &str) -> IResult<&str, &str> {
+    recognize(delimited(char('"'), take_while(|c: char| !matches!(c, '"' | '\n')), char('"'))).parse(input)
 }
 
 fn comment(input: &str) -> IResult<&str, &str> {
@@ -389,12 +399,14 @@ fn next_definition(rest: &str) -> usize {
     rest.len()
 }
 
-/// Whether a line begins as a definition does: its keyword, its name, and what follows a name.
+/// Whether a line begins as a definition does, or nearly: its keyword, its name, and what follows a name.
 pub(crate) fn begins_definition(line: &str) -> bool {
-    let line = line.trim_start();
-    let Ok((rest, keyword)) = word(line) else { return false };
-    let Ok((after, _)) = word(rest.trim_start()) else { return false };
-    if !rest.starts_with(char::is_whitespace) {
+    let Ok((rest, keyword)) = word(line.trim_start()) else { return false };
+    let body = rest.trim_start();
+    // RFC 1094 has `struct *name {`.
+    let body = body.strip_prefix('*').unwrap_or(body);
+    let Ok((after, name)) = word(body) else { return false };
+    if !rest.starts_with(char::is_whitespace) || name == "switch" {
         return false;
     }
     let after = after.trim_start();
@@ -402,7 +414,7 @@ pub(crate) fn begins_definition(line: &str) -> bool {
         "const" => after.starts_with('='),
         "typedef" => true,
         "enum" | "struct" | "program" => after.starts_with('{') || after.is_empty(),
-        "union" => after.starts_with("switch") || after.is_empty(),
+        "union" => after.starts_with("switch") || after.starts_with('(') || after.is_empty(),
         _ => false,
     }
 }
