@@ -98,7 +98,7 @@ fn no_std(root: &Path) -> Result<(), String> {
 
 /// Documentation, with a broken link being an error.
 fn docs(root: &Path) -> Result<(), String> {
-    let arguments = ["doc", "--workspace", "--no-deps", "--document-private-items"];
+    let arguments = ["doc", "--workspace", "--no-deps"];
     let mut command = cargo_command(root, &arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");
     succeed(command, &arguments)
