@@ -5,14 +5,11 @@
 //! (RFC 8166 section 6) is also [`Binding`], and only such a version can be called over RPC-over-RDMA.
 
 use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::future::Future;
 use core::net::SocketAddr;
 use core::pin::Pin;
 
-use bytes::Bytes;
-
+pub use crate::wire::rpc::{AuthStat, AuthSys, Credential, Reject};
 use crate::xdr::{Layout, Reader, Reducer, Size, Xdr};
 
 /// One version of a remote program.
@@ -126,94 +123,6 @@ pub struct CallContext {
     pub credential: Credential,
     /// The caller's address, where the transport has one.
     pub peer: Option<SocketAddr>,
-}
-
-/// A credential (RFC 5531 section 8.2).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Credential {
-    /// AUTH_NONE.
-    #[default]
-    None,
-    /// AUTH_SYS.
-    Sys(AuthSys),
-    /// Any other flavor, as it came.
-    Other {
-        /// The flavor's number.
-        flavor: u32,
-        /// Its body, at most 400 bytes.
-        body: Bytes,
-    },
-}
-
-/// The body of an AUTH_SYS credential (RFC 5531 appendix A).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuthSys {
-    /// Any number the caller likes.
-    pub stamp: u32,
-    /// The caller's machine, at most 255 bytes.
-    pub machine_name: String,
-    /// Effective user id.
-    pub uid: u32,
-    /// Effective group id.
-    pub gid: u32,
-    /// Further groups, at most 16.
-    pub gids: Vec<u32>,
-}
-
-/// Why a server does not take a caller (RFC 5531 section 9, `auth_stat`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuthStat {
-    /// AUTH_BADCRED: the credential cannot be read.
-    BadCredential,
-    /// AUTH_REJECTEDCRED: the client must begin anew.
-    RejectedCredential,
-    /// AUTH_BADVERF: the verifier cannot be read.
-    BadVerifier,
-    /// AUTH_REJECTEDVERF: the verifier has expired or was seen before.
-    RejectedVerifier,
-    /// AUTH_TOOWEAK: refused for security's sake.
-    TooWeak,
-    /// Any other value.
-    Other(i32),
-}
-
-impl From<AuthStat> for i32 {
-    fn from(stat: AuthStat) -> i32 {
-        match stat {
-            AuthStat::BadCredential => 1,
-            AuthStat::RejectedCredential => 2,
-            AuthStat::BadVerifier => 3,
-            AuthStat::RejectedVerifier => 4,
-            AuthStat::TooWeak => 5,
-            AuthStat::Other(value) => value,
-        }
-    }
-}
-
-impl From<i32> for AuthStat {
-    fn from(value: i32) -> AuthStat {
-        match value {
-            1 => AuthStat::BadCredential,
-            2 => AuthStat::RejectedCredential,
-            3 => AuthStat::BadVerifier,
-            4 => AuthStat::RejectedVerifier,
-            5 => AuthStat::TooWeak,
-            other => AuthStat::Other(other),
-        }
-    }
-}
-
-/// Why a server does not answer with a result (RFC 5531 section 9, `accept_stat` and `reject_stat`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reject {
-    /// PROC_UNAVAIL: the version has no such procedure.
-    ProcedureUnavailable,
-    /// GARBAGE_ARGS: the arguments cannot be decoded.
-    GarbageArguments,
-    /// SYSTEM_ERR: the server failed, at this call or at encoding its result.
-    SystemError,
-    /// AUTH_ERROR: the caller is not taken.
-    AuthError(AuthStat),
 }
 
 /// The server of one program version. xdrgen's `Server<H>` is one for every handler.

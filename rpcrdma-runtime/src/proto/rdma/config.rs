@@ -1,21 +1,5 @@
 use crate::wire::private_data::PrivateData;
-
-/// Bounds on what a peer can make this side do. Each default is meant to be more than any known peer needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Segments in all chunks of one message (default 1,024).
-    pub segments: usize,
-    /// Write chunks in one message (default 64).
-    pub write_chunks: usize,
-    /// Bytes that the Read chunks of one call hold together (default 8 MiB).
-    pub transfer: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { segments: 1024, write_chunks: 64, transfer: 8 << 20 }
-    }
-}
+use crate::wire::rdma::Limits;
 
 /// How a call travels that does not fit inline even when its items are in Read chunks (RFC 8166 section 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

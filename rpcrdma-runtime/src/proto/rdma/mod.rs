@@ -11,7 +11,8 @@ mod responder;
 mod returned;
 mod traffic;
 
-pub use config::{Config, Limits, LongCall};
+pub use crate::wire::rdma::Limits;
+pub use config::{Config, LongCall};
 pub use credits::Credits;
 pub use requester::{Call, CallId, Event, FailReason, Reply, Requester};
 pub use resources::{ReplyResources, Unbounded};

@@ -3,8 +3,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{ChunkLists, Segment};
-use crate::proto::rdma::Limits;
+use super::{ChunkLists, Limits, Segment};
 use crate::wire::generated::rpcrdma1 as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Writer};
 

@@ -4,10 +4,12 @@
 
 mod chunk;
 mod header;
+mod limits;
 mod segment;
 
 pub use chunk::{ChunkLists, ReadSegment, WriteChunk};
 pub use header::{
     Body, ErrorBody, Header, Refusal, ReplyRefusal, VERSION, decode_call, decode_reply, encode_version_error,
 };
+pub use limits::Limits;
 pub use segment::Segment;

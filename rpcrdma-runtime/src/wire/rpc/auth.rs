@@ -1,8 +1,8 @@
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::proto::program::{AuthStat, AuthSys, Credential};
 use crate::wire::generated::rpc_msg as xdr;
 use crate::xdr::{Error, Opaque, XdrString, from_bytes, to_bytes};
 
@@ -15,6 +15,81 @@ pub const MAX_GIDS: usize = 16;
 
 const AUTH_NONE: u32 = 0;
 const AUTH_SYS: u32 = 1;
+
+/// A credential (RFC 5531 section 8.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Credential {
+    /// AUTH_NONE.
+    #[default]
+    None,
+    /// AUTH_SYS.
+    Sys(AuthSys),
+    /// Any other flavor, as it came.
+    Other {
+        /// The flavor's number.
+        flavor: u32,
+        /// Its body, at most 400 bytes.
+        body: Bytes,
+    },
+}
+
+/// The body of an AUTH_SYS credential (RFC 5531 appendix A).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthSys {
+    /// Any number the caller likes.
+    pub stamp: u32,
+    /// The caller's machine, at most 255 bytes.
+    pub machine_name: String,
+    /// Effective user id.
+    pub uid: u32,
+    /// Effective group id.
+    pub gid: u32,
+    /// Further groups, at most 16.
+    pub gids: Vec<u32>,
+}
+
+/// Why a server does not take a caller (RFC 5531 section 9, `auth_stat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthStat {
+    /// AUTH_BADCRED: the credential cannot be read.
+    BadCredential,
+    /// AUTH_REJECTEDCRED: the client must begin anew.
+    RejectedCredential,
+    /// AUTH_BADVERF: the verifier cannot be read.
+    BadVerifier,
+    /// AUTH_REJECTEDVERF: the verifier has expired or was seen before.
+    RejectedVerifier,
+    /// AUTH_TOOWEAK: refused for security's sake.
+    TooWeak,
+    /// Any other value.
+    Other(i32),
+}
+
+impl From<AuthStat> for i32 {
+    fn from(stat: AuthStat) -> i32 {
+        match stat {
+            AuthStat::BadCredential => 1,
+            AuthStat::RejectedCredential => 2,
+            AuthStat::BadVerifier => 3,
+            AuthStat::RejectedVerifier => 4,
+            AuthStat::TooWeak => 5,
+            AuthStat::Other(value) => value,
+        }
+    }
+}
+
+impl From<i32> for AuthStat {
+    fn from(value: i32) -> AuthStat {
+        match value {
+            1 => AuthStat::BadCredential,
+            2 => AuthStat::RejectedCredential,
+            3 => AuthStat::BadVerifier,
+            4 => AuthStat::RejectedVerifier,
+            5 => AuthStat::TooWeak,
+            other => AuthStat::Other(other),
+        }
+    }
+}
 
 pub(super) fn none() -> xdr::OpaqueAuth {
     xdr::OpaqueAuth { flavor: 0, body: Opaque::default() }

@@ -1,5 +1,5 @@
 use super::auth;
-use crate::proto::program::{AuthStat, Credential};
+use super::auth::{AuthStat, Credential};
 use crate::wire::generated::rpc_msg as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Sink};
 

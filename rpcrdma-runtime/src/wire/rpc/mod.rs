@@ -4,6 +4,6 @@ mod auth;
 mod call;
 mod reply;
 
-pub use auth::{MAX_AUTH_BYTES, MAX_GIDS, MAX_MACHINE_NAME};
+pub use auth::{AuthStat, AuthSys, Credential, MAX_AUTH_BYTES, MAX_GIDS, MAX_MACHINE_NAME};
 pub use call::{CallHeader, CallRefusal, RPC_VERSION};
-pub use reply::{ReplyError, ReplyHeader, decode_reply};
+pub use reply::{Reject, ReplyError, ReplyHeader, decode_reply};

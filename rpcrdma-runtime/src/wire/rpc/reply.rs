@@ -1,9 +1,21 @@
 use thiserror::Error as ThisError;
 
-use super::auth;
-use crate::proto::program::{AuthStat, Reject};
+use super::auth::{self, AuthStat};
 use crate::wire::generated::rpc_msg as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Sink};
+
+/// Why a server does not answer with a result (RFC 5531 section 9, `accept_stat` and `reject_stat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reject {
+    /// PROC_UNAVAIL: the version has no such procedure.
+    ProcedureUnavailable,
+    /// GARBAGE_ARGS: the arguments cannot be decoded.
+    GarbageArguments,
+    /// SYSTEM_ERR: the server failed, at this call or at encoding its result.
+    SystemError,
+    /// AUTH_ERROR: the caller is not taken.
+    AuthError(AuthStat),
+}
 
 /// What a server answers with (RFC 5531 section 9). Only [`ReplyHeader::Success`] has results behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
