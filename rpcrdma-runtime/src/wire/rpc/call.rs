@@ -1,5 +1,4 @@
-use super::auth;
-use super::auth::{AuthStat, Credential};
+use super::auth::{self, AuthStat, Credential};
 use crate::wire::generated::rpc_msg as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Sink};
 
