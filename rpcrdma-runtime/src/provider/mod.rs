@@ -1,5 +1,7 @@
 //! Providers: what moves bytes.
 
+pub mod fabric;
+
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
 

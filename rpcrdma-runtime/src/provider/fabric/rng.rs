@@ -1,0 +1,53 @@
+/// A small generator of numbers that depend on nothing but their seed (splitmix64). Not for secrets: it makes
+/// runs of a simulation differ, and repeats them.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The generator of one seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
+    /// The next number, of 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`; 0 if that is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next_u64().checked_rem(bound).unwrap_or(0)
+    }
+
+    /// Whether something happens that happens `times` in `of` cases.
+    pub fn chance(&mut self, times: u32, of: u32) -> bool {
+        self.below(u64::from(of)) < u64::from(times)
+    }
+
+    /// One of several; nothing of none.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        let index = self.below(from.len() as u64);
+        from.get(usize::try_from(index).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_sequence() {
+        let numbers = |seed| {
+            let mut rng = Rng::new(seed);
+            [rng.next_u64(), rng.next_u64(), rng.below(10), rng.below(0)]
+        };
+        assert_eq!(numbers(1), numbers(1));
+        assert_ne!(numbers(1), numbers(2));
+        assert_eq!(numbers(3)[3], 0);
+    }
+}
