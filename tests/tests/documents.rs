@@ -1,0 +1,175 @@
+//! The documents in `specs/`: they keep the form that they announce, and their layouts are those of the RFCs.
+//!
+//! The comparison runs when `XDRGEN_CORPUS` names a directory with the RFCs' texts under `rfc/`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use xdrgen::ast::{DefinitionKind, Identifier};
+use xdrgen::source::{Source, Sources};
+
+const DOCUMENTS: &[&str] = &["rpc", "rpcrdma1", "nfs3", "mount3", "rpcbind", "rdma-conf"];
+
+fn document(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs").join(name).with_extension("txt")
+}
+
+#[test]
+fn documents_have_the_form_of_an_rfc() {
+    for name in DOCUMENTS {
+        let text = fs::read_to_string(document(name)).unwrap();
+        assert!(text.is_ascii(), "{name}");
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{name}.txt:{}: {line}", number + 1);
+            assert!(line.len() <= 72, "longer than 72 columns: {place}");
+            assert_eq!(line.trim_end(), line, "trailing blanks: {place}");
+            if line.contains("///") {
+                assert!(line.starts_with("   ///"), "a mark that is not in column 3: {place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn layouts_are_those_of_the_rfcs() {
+    let Some(corpus) = env::var_os("XDRGEN_CORPUS").map(PathBuf::from) else {
+        println!("skipped: XDRGEN_CORPUS is not set");
+        return;
+    };
+    for (name, rfc, differ) in COMPARISONS {
+        let ours = definitions(&document(name));
+        let theirs = definitions(&corpus.join("rfc").join(rfc));
+        let mut equal = 0;
+        for (definition, tokens) in &ours {
+            if differ.contains(&definition.as_str()) {
+                assert_ne!(theirs.get(definition), Some(tokens), "{name}: {definition} no longer differs");
+                continue;
+            }
+            assert_eq!(Some(tokens), theirs.get(definition), "{name}: {definition}");
+            equal += 1;
+        }
+        assert!(equal > 0, "{name}: nothing was compared");
+    }
+}
+
+/// A document, its RFC, and the definitions that differ from it or are not in it; `specs/README.md` says why.
+const COMPARISONS: &[(&str, &str, &[&str])] = &[
+    (
+        "rpcrdma1",
+        "rfc8166.txt",
+        &[
+            "RPCRDMA_VERSION",
+            "RPCRDMA_INLINE_DEFAULT",
+            "RPCRDMA_INLINE_MAX",
+            "RPCRDMA_CM_MAGIC",
+            "RPCRDMA_CM_VERSION",
+            "RPCRDMA_CM_FLAG_REMOTE_INVALIDATION",
+            "rpcrdma_private_data",
+        ],
+    ),
+    (
+        "rpc",
+        "rfc5531.txt",
+        &[
+            "RPC_VERSION",
+            "MAX_AUTH_BYTES",
+            "AUTH_SYS_MACHINE_NAME_MAX",
+            "AUTH_SYS_GROUPS_MAX",
+            "opaque_auth",
+            "authsys_parms",
+            "version_range",
+            "accepted_body",
+            "accepted_reply",
+            "rejected_reply",
+            "reply_body",
+            "rpc_body",
+            "rpc_msg",
+        ],
+    ),
+    ("nfs3", "rfc1813.txt", &["set_mode3", "set_uid3", "set_gid3", "set_size3", "FSINFO3args"]),
+    ("mount3", "rfc1813.txt", &["mountres3"]),
+    (
+        "rpcbind",
+        "rfc1833.txt",
+        &[
+            "pmaplist",
+            "pmaplist_ptr",
+            "PMAP_PROG",
+            "uaddr",
+            "NC_TPI_CLTS",
+            "NC_TPI_COTS",
+            "NC_TPI_COTS_ORD",
+            "NC_TPI_RAW",
+            "rpcb_highproc_2",
+            "rpcb_highproc_3",
+            "rpcb_highproc_4",
+            "RPCBPROG",
+        ],
+    ),
+    ("rdma-conf", "rfc5666.txt", &[]),
+];
+
+/// The definitions of a document by name, each as tokens that are the same for the same layout.
+fn definitions(path: &Path) -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut sources = Sources::default();
+    sources.add(Source::new(path, text));
+    let parsed = xdrgen::parse(&sources);
+    let all = parsed.documents.iter().flat_map(|(_, specification)| &specification.definitions);
+    all.filter_map(|definition| Some((name(&definition.kind)?.name.clone(), tokens(&definition.text))))
+        .collect()
+}
+
+fn name(kind: &DefinitionKind) -> Option<&Identifier> {
+    match kind {
+        DefinitionKind::Const(constant) => Some(&constant.name),
+        DefinitionKind::Typedef(declaration) => declared(&declaration.kind),
+        DefinitionKind::Enum(name, _) | DefinitionKind::Struct(name, _) | DefinitionKind::Union(name, _) => {
+            Some(name)
+        }
+        DefinitionKind::Program(program) => Some(&program.name),
+        DefinitionKind::PassThrough(_) => None,
+    }
+}
+
+fn declared(kind: &xdrgen::ast::DeclarationKind) -> Option<&Identifier> {
+    use xdrgen::ast::DeclarationKind::*;
+    match kind {
+        Void => None,
+        Plain(_, name) | FixedArray(_, name, _) | VariableArray(_, name, _) | Optional(_, name) => Some(name),
+        FixedOpaque(name, _) | VariableOpaque(name, _) | String(name, _) => Some(name),
+    }
+}
+
+/// Words and signs without comments, and with one spelling for what XDR spells in several ways.
+fn tokens(text: &str) -> Vec<String> {
+    let mut bare = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("/*") {
+        bare.push_str(before);
+        bare.push(' ');
+        rest = behind.split_once("*/").map_or("", |(_, behind)| behind);
+    }
+    bare.push_str(rest);
+
+    let mut tokens: Vec<String> = Vec::new();
+    for part in bare.split_inclusive(|c| !is_word(c)) {
+        let (word, sign) = part.split_at(part.find(|c| !is_word(c)).unwrap_or(part.len()));
+        match word {
+            "" | "struct" => {}
+            "long" => tokens.push("int".into()),
+            "uint32" => tokens.extend(["unsigned".into(), "int".into()]),
+            "uint64" => tokens.extend(["unsigned".into(), "hyper".into()]),
+            _ => tokens.push(word.into()),
+        }
+        if !sign.trim().is_empty() {
+            tokens.push(sign.into());
+        }
+    }
+    tokens
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
