@@ -1,7 +1,7 @@
 //! The input as the derive sees it.
 
-use proc_macro2::Span;
-use quote::format_ident;
+use proc_macro2::{Span, TokenTree};
+use quote::{ToTokens, format_ident};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Expr, Fields, Generics, Ident, Path, Result, Type, parse_quote};
 
@@ -35,6 +35,8 @@ pub(crate) struct Field<'a> {
     pub(crate) name: String,
     pub(crate) ty: &'a Type,
     pub(crate) attrs: FieldAttrs,
+    /// The field may hold values of the type that is being derived.
+    pub(crate) recursive: bool,
 }
 
 pub(crate) struct Arm<'a> {
@@ -55,12 +57,16 @@ impl<'a> Container<'a> {
                 if let Some(union) = &attrs.union {
                     errors.at(union, "a union is written as a Rust enum, one variant an arm");
                 }
-                Some(Body::Struct { style: style(&data.fields), fields: fields(&data.fields, &mut errors) })
+                Some(Body::Struct {
+                    style: style(&data.fields),
+                    fields: fields(&input.ident, &data.fields, &mut errors),
+                })
             }
             Data::Enum(data) => match attrs.union {
-                Some(discriminant) => {
-                    Some(Body::Union { discriminant: Box::new(discriminant), arms: arms(data, &mut errors) })
-                }
+                Some(discriminant) => Some(Body::Union {
+                    discriminant: Box::new(discriminant),
+                    arms: arms(&input.ident, data, &mut errors),
+                }),
                 None => Some(Body::Enum { variants: variants(data, &mut errors) }),
             },
             Data::Union(data) => {
@@ -86,11 +92,11 @@ fn style(fields: &Fields) -> Style {
     }
 }
 
-fn fields<'a>(fields: &'a Fields, errors: &mut Errors) -> Vec<Field<'a>> {
-    fields.iter().enumerate().map(|(index, field)| one_field(index, field, errors)).collect()
+fn fields<'a>(container: &Ident, fields: &'a Fields, errors: &mut Errors) -> Vec<Field<'a>> {
+    fields.iter().enumerate().map(|(index, field)| one_field(container, index, field, errors)).collect()
 }
 
-fn one_field<'a>(index: usize, field: &'a syn::Field, errors: &mut Errors) -> Field<'a> {
+fn one_field<'a>(container: &Ident, index: usize, field: &'a syn::Field, errors: &mut Errors) -> Field<'a> {
     let name = field.ident.as_ref().map_or_else(
         || index.to_string(),
         |ident| {
@@ -103,7 +109,18 @@ fn one_field<'a>(index: usize, field: &'a syn::Field, errors: &mut Errors) -> Fi
         None => syn::Member::Unnamed(syn::Index::from(index)),
     };
     let attrs = FieldAttrs::parse(&field.attrs, errors);
-    Field { member, binding: format_ident!("field_{index}"), name, ty: &field.ty, attrs }
+    let recursive = attrs.recursive.is_some() || names(field.ty.to_token_stream(), container);
+    Field { member, binding: format_ident!("__field_{index}"), name, ty: &field.ty, attrs, recursive }
+}
+
+/// Whether a type is written with this name in it: such a field makes the type recursive. What is hidden
+/// behind an alias or another type is marked `#[xdr(recursive)]`.
+fn names(tokens: proc_macro2::TokenStream, wanted: &Ident) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == *wanted || ident == "Self",
+        TokenTree::Group(group) => names(group.stream(), wanted),
+        _ => false,
+    })
 }
 
 fn variants<'a>(data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<&'a Ident> {
@@ -146,11 +163,11 @@ fn out_of_range(value: &Expr) -> bool {
     }
 }
 
-fn arms<'a>(data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<Arm<'a>> {
-    data.variants.iter().filter_map(|variant| arm(variant, errors)).collect()
+fn arms<'a>(container: &Ident, data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<Arm<'a>> {
+    data.variants.iter().filter_map(|variant| arm(container, variant, errors)).collect()
 }
 
-fn arm<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Option<Arm<'a>> {
+fn arm<'a>(container: &Ident, variant: &'a syn::Variant, errors: &mut Errors) -> Option<Arm<'a>> {
     let attrs = VariantAttrs::parse(&variant.attrs, errors);
     if let Fields::Named(_) = &variant.fields {
         errors.at(
@@ -167,7 +184,7 @@ fn arm<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Option<Arm<'a>> {
         return None;
     }
     let keeps_discriminant = attrs.default.is_some() || attrs.cases.len() > 1;
-    let mut fields = fields(&variant.fields, errors);
+    let mut fields = fields(container, &variant.fields, errors);
     let leading = usize::from(keeps_discriminant);
     if fields.len() < leading || fields.len() > leading + 1 {
         errors.at(variant, if keeps_discriminant {

@@ -2,9 +2,10 @@
 //! eligible item, say) is left to trait bounds with messages of their own.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use quote::ToTokens;
-use syn::{Error, Result};
+use syn::{Error, Expr, ExprLit, Lit, Result, UnOp};
 
 use crate::ast::{Arm, Body, Container, Field, type_name, type_span};
 use crate::attr::Errors;
@@ -61,12 +62,9 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         ));
     }
     if let Some(span) = attrs.recursive
-        && attrs.max.is_none()
+        && attrs.eligible.is_some()
     {
-        errors.push(Error::new(
-            span,
-            "`recursive` goes with `max`: without a bound the sizes do not ask for the element's",
-        ));
+        errors.push(Error::new(span, "a DDP-eligible item is bytes and holds no other value"));
     }
 }
 
@@ -92,9 +90,24 @@ fn check_arms(container: &Container<'_>, arms: &[Arm<'_>], errors: &mut Errors) 
             default_seen = true;
         }
         for case in &arm.cases {
-            if let Some(first) = labels.insert(case.to_token_stream().to_string(), arm.ident) {
-                errors.at(case, &format!("this label chooses `{first}` already"));
+            let label = number(case).map_or_else(|| case.to_token_stream().to_string(), |n| n.to_string());
+            match labels.entry(label) {
+                Entry::Vacant(place) => {
+                    place.insert(arm.ident);
+                }
+                Entry::Occupied(place) => {
+                    errors.at(case, &format!("this label chooses `{}` already", place.get()));
+                }
             }
         }
+    }
+}
+
+/// The value of a label that is a number, however it is written: `0x10` and `16` are one label.
+fn number(label: &Expr) -> Option<i128> {
+    match label {
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => number(&unary.expr)?.checked_neg(),
+        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) => int.base10_parse().ok(),
+        _ => None,
     }
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{GenericParam, Generics, Ident, Lifetime, LifetimeParam, Type, parse_quote};
 
-use crate::ast::{Arm, Body, Container, Field, Style, type_span};
+use crate::ast::{Arm, Body, Container, Field, Style, type_name, type_span};
 
 pub(crate) fn expand(container: &Container<'_>) -> TokenStream {
     let krate = &container.krate;
@@ -40,13 +40,18 @@ struct Sizes {
 fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
     let ident = container.ident;
     let (_, type_generics, _) = container.generics.split_for_impl();
-    let layout = bounded(container.generics, &parse_quote!(__xdr::Layout));
-    let encode = bounded(container.generics, &parse_quote!(__xdr::Encode));
-    let decode = decoding(container.generics);
+    let generics = eligible_bounds(container);
+    let layout = bounded(&generics, &parse_quote!(__xdr::Layout));
+    let encode = bounded(&generics, &parse_quote!(__xdr::Encode));
+    let decode = decoding(&generics);
     let (layout_impl, _, layout_where) = layout.split_for_impl();
     let (encode_impl, _, encode_where) = encode.split_for_impl();
     let (decode_impl, _, decode_where) = decode.split_for_impl();
-    let Parts { sizes: Sizes { min, max, max_reduced, item, items }, encode, decode } = parts;
+    let Parts { sizes: Sizes { min, max, max_reduced, item, mut items }, encode, decode } = parts;
+    if is_recursive(container) {
+        // A value that holds values of its own type holds any number of what one of them holds.
+        items = quote!(#items.repeated(__xdr::Size::Unbounded));
+    }
     quote! {
         #[automatically_derived]
         impl #layout_impl __xdr::Layout for #ident #type_generics #layout_where {
@@ -78,12 +83,42 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
     }
 }
 
+fn is_recursive(container: &Container<'_>) -> bool {
+    match &container.body {
+        Body::Struct { fields, .. } => fields.iter().any(|field| field.recursive),
+        Body::Union { arms, .. } => {
+            arms.iter().filter_map(|arm| arm.payload.as_ref()).any(|field| field.recursive)
+        }
+        Body::Enum { .. } => false,
+    }
+}
+
 fn bounded(generics: &Generics, bound: &syn::TypeParamBound) -> Generics {
     let mut generics = generics.clone();
     for parameter in generics.type_params_mut() {
         parameter.bounds.push(bound.clone());
     }
     generics
+}
+
+/// A parameter that is itself a DDP-eligible field must be something that can be one.
+fn eligible_bounds(container: &Container<'_>) -> Generics {
+    let eligible: Vec<&Type> = match &container.body {
+        Body::Struct { fields, .. } => eligible_types(fields.iter()),
+        Body::Union { arms, .. } => eligible_types(arms.iter().filter_map(|arm| arm.payload.as_ref())),
+        Body::Enum { .. } => Vec::new(),
+    };
+    let mut generics = container.generics.clone();
+    for parameter in generics.type_params_mut() {
+        if eligible.iter().any(|ty| matches!(ty, Type::Path(path) if path.path.is_ident(&parameter.ident))) {
+            parameter.bounds.push(parse_quote!(__xdr::DdpItem));
+        }
+    }
+    generics
+}
+
+fn eligible_types<'a>(fields: impl Iterator<Item = &'a Field<'a>>) -> Vec<&'a Type> {
+    fields.filter(|field| field.attrs.eligible.is_some()).map(|field| field.ty).collect()
 }
 
 fn decoding(generics: &Generics) -> Generics {
@@ -137,25 +172,36 @@ fn field_sizes(field: &Field<'_>) -> Sizes {
             items: quote!(__xdr::Size::Bounded(1)),
         };
     }
-    match (&field.attrs.max, &field.attrs.recursive) {
-        (Some(max), None) => {
-            let element = quote!(<#ty as __xdr::derive_support::Elements>::Element);
-            let array = |constant: TokenStream| quote!(__xdr::Size::Bounded(4).plus(<#element as __xdr::Layout>::#constant.times((#max) as u64)));
-            Sizes {
-                min: quote!(4),
-                max: array(quote!(MAX)),
-                max_reduced: array(quote!(MAX_REDUCED)),
-                item: quote!(<#element as __xdr::Layout>::ITEM),
-                items: quote!(<#element as __xdr::Layout>::ITEMS.times((#max) as u64)),
-            }
-        }
-        _ => Sizes {
-            min: of(quote!(MIN)),
-            max: of(quote!(MAX)),
-            max_reduced: of(quote!(MAX_REDUCED)),
-            item: of(quote!(ITEM)),
-            items: of(quote!(ITEMS)),
-        },
+    if field.recursive {
+        // To ask for the type's own sizes here would be to need them before they are known. Its items are
+        // counted where the type is expanded.
+        let min: u64 =
+            if matches!(type_name(ty), Some(name) if name == "Vec" || name == "Option") { 4 } else { 0 };
+        return Sizes {
+            min: quote!(#min),
+            max: quote!(__xdr::Size::Unbounded),
+            max_reduced: quote!(__xdr::Size::Unbounded),
+            item: quote!(__xdr::Size::ZERO),
+            items: quote!(__xdr::Size::ZERO),
+        };
+    }
+    if let Some(max) = &field.attrs.max {
+        let element = quote!(<#ty as __xdr::derive_support::Elements>::Element);
+        let array = |constant: TokenStream| quote!(__xdr::Size::Bounded(4).plus(<#element as __xdr::Layout>::#constant.times((#max) as u64)));
+        return Sizes {
+            min: quote!(4),
+            max: array(quote!(MAX)),
+            max_reduced: array(quote!(MAX_REDUCED)),
+            item: quote!(<#element as __xdr::Layout>::ITEM),
+            items: quote!(<#element as __xdr::Layout>::ITEMS.times((#max) as u64)),
+        };
+    }
+    Sizes {
+        min: of(quote!(MIN)),
+        max: of(quote!(MAX)),
+        max_reduced: of(quote!(MAX_REDUCED)),
+        item: of(quote!(ITEM)),
+        items: of(quote!(ITEMS)),
     }
 }
 
@@ -198,7 +244,11 @@ fn expand_struct(container: &Container<'_>, style: Style, fields: &[Field<'_>]) 
         Parts {
             sizes: sum(&sizes),
             encode: quote!(#(#encode)* ::core::result::Result::Ok(())),
-            decode: quote!(#(#decode)* ::core::result::Result::Ok(#value)),
+            decode: quote! {
+                __xdr::derive_support::require_fixed::<Self>(__reader)?;
+                #(#decode)*
+                ::core::result::Result::Ok(#value)
+            },
         },
     )
 }

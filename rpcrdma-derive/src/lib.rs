@@ -11,8 +11,8 @@
 //! | variant | `#[xdr(case = "Path")]`, `case = 3`, `case = true` | a label of the arm; several are allowed |
 //! | variant | `#[xdr(default)]` | the default arm |
 //! | field | `#[xdr(max = N)]` | the bound of a counted array (`Vec`) |
-//! | field | `#[xdr(max = N, recursive)]` | the same, where the element may contain this type again |
 //! | field | `#[xdr(list)]` | a chain of optional data held in a `Vec` |
+//! | field | `#[xdr(recursive)]` | holds this type again, through a type or an alias that does not show it |
 //! | field, payload | `#[ddp_eligible]` | may be moved by direct data placement |
 //!
 //! An arm with one label is a variant with one payload or none. An arm with several labels, and the default

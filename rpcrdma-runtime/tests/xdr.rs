@@ -5,8 +5,8 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use rpcrdma_runtime::xdr::{
-    Error, ErrorKind, Item, Layout, Message, Opaque, Placed, PlacedItem, Reader, Received, Reducer, Sink,
-    Size, SmallOpaque, Xdr, XdrString, encoded_len, from_bytes, from_slice, to_bytes,
+    Decode, Encode, Error, ErrorKind, Item, Layout, Message, Opaque, Placed, PlacedItem, Reader, Received,
+    Reducer, Sink, Size, SmallOpaque, Xdr, XdrString, encoded_len, from_bytes, from_slice, to_bytes,
 };
 
 /// The example of RFC 4506 section 7: a file with its name, kind, owner and contents.
@@ -292,10 +292,56 @@ fn sizes_are_known_at_compile_time() {
     assert_eq!(<Tree as Layout>::MAX, Size::Unbounded);
 }
 
-fn reduced(value: &Write, header: &[u8], min_item: usize) -> Message {
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "u32")]
+enum Operation {
+    #[xdr(case = 1)]
+    Write(Write),
+    #[xdr(case = 2)]
+    #[ddp_eligible]
+    Put(Opaque<4096>),
+    #[xdr(case = 3)]
+    Commit,
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Compound {
+    tag: XdrString<16>,
+    operations: Vec<Operation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct FewOperations {
+    #[xdr(max = 4)]
+    operations: Vec<Operation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Branch {
+    #[ddp_eligible]
+    data: Opaque<64>,
+    #[xdr(list)]
+    children: Vec<Branch>,
+    #[xdr(recursive)]
+    more: Branches,
+}
+
+type Branches = Vec<Branch>;
+
+#[test]
+fn items_in_arrays_arms_and_recursive_types_are_counted() {
+    assert_eq!(<Operation as Layout>::ITEMS, Size::Bounded(2));
+    assert_eq!((<Compound as Layout>::ITEM, <Compound as Layout>::ITEMS), (Size::Unbounded, Size::Unbounded));
+    assert_eq!(<FewOperations as Layout>::ITEMS, Size::Bounded(8));
+    assert_eq!(<FewOperations as Layout>::MAX_REDUCED, Size::Bounded(4 + 4 * (4 + 84)));
+    assert_eq!((<Branch as Layout>::ITEM, <Branch as Layout>::ITEMS), (Size::Bounded(64), Size::Unbounded));
+    assert_eq!((<Tree as Layout>::ITEM, <Tree as Layout>::ITEMS), (Size::ZERO, Size::ZERO));
+}
+
+fn reduced<T: Encode>(value: &T, header: &[u8], min_item: usize) -> Message {
     let mut reducer = Reducer::new(min_item);
     reducer.put(header).unwrap();
-    rpcrdma_runtime::xdr::Encode::encode(value, &mut reducer).unwrap();
+    value.encode(&mut reducer).unwrap();
     reducer.into_message()
 }
 
@@ -330,7 +376,7 @@ fn a_chunk_may_hold_the_padding_or_not_and_nothing_else() {
         message.items[0].data = vec![1; chunk].into();
         let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
         let mut reader = Reader::new(&received);
-        let decoded = <Write as rpcrdma_runtime::xdr::Decode>::decode(&mut reader);
+        let decoded = Write::decode(&mut reader);
         match decoded {
             Ok(decoded) => assert!(good && decoded == value && reader.finish().is_ok(), "{chunk}"),
             Err(error) => {
@@ -354,15 +400,54 @@ fn a_chunk_where_no_item_begins_is_refused() {
     message.items.push(Item { position: 4, data: vec![0; 4].into() });
     let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
     let mut reader = Reader::new(&received);
-    let refused = <Write as rpcrdma_runtime::xdr::Decode>::decode(&mut reader).and_then(|_| reader.finish());
+    let refused = Write::decode(&mut reader).and_then(|_| reader.finish());
     assert_eq!(kind(refused), ErrorKind::ItemUnused { position: 4 });
+}
+
+#[test]
+fn a_chunk_that_was_passed_is_refused_at_the_next_item() {
+    let value = Write {
+        handle: SmallOpaque::default(),
+        data: vec![1; 8].into(),
+        stable: 0,
+        more: "abcd".into(),
+        last: 0,
+    };
+    let mut message = reduced(&value, &[], 1);
+    message.items.first_mut().unwrap().position -= 4;
+    let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
+    assert_eq!(kind(Write::decode(&mut Reader::new(&received))), ErrorKind::ItemUnused { position: 4 });
+}
+
+#[test]
+fn an_empty_item_takes_an_empty_chunk_and_no_other() {
+    let value = Write {
+        handle: SmallOpaque::default(),
+        data: Opaque::default(),
+        stable: 5,
+        more: "".into(),
+        last: 6,
+    };
+    let stream = to_bytes(&value).unwrap();
+    for (data, good) in [(&b""[..], true), (b"xyz", false)] {
+        let item = Item { position: 8, data: Bytes::from_static(data) };
+        let received = Received { stream: stream.clone(), items: Placed::Positioned(vec![item]) };
+        let mut reader = Reader::new(&received);
+        let decoded = Write::decode(&mut reader);
+        if good {
+            assert_eq!(decoded.unwrap(), value);
+            reader.finish().unwrap();
+        } else {
+            assert_eq!(kind(decoded), ErrorKind::ItemLength { count: 0, chunk: 3 });
+        }
+    }
 }
 
 fn in_order(value: &Write, chunks: Vec<PlacedItem>, inline: &[bool]) -> Result<Write, Error> {
     let message = reduced(value, &[], 1).split(|index, _| !inline[index]);
     let received = Received { stream: message.stream, items: Placed::InOrder(chunks) };
     let mut reader = Reader::new(&received);
-    let decoded = <Write as rpcrdma_runtime::xdr::Decode>::decode(&mut reader)?;
+    let decoded = Write::decode(&mut reader)?;
     reader.finish().map(|()| decoded)
 }
 
@@ -443,7 +528,7 @@ proptest! {
         let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
         let mut reader = Reader::new(&received);
         reader.take(header.len()).unwrap();
-        let decoded = <Write as rpcrdma_runtime::xdr::Decode>::decode(&mut reader).unwrap();
+        let decoded = Write::decode(&mut reader).unwrap();
         reader.finish().unwrap();
         prop_assert_eq!(decoded, value);
     }

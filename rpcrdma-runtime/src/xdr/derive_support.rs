@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use super::{Error, Layout, Reader, Size};
+
 /// The element type of an array's container.
 pub trait Elements {
     /// The element.
@@ -24,4 +26,17 @@ pub const fn least(sizes: &[u64]) -> u64 {
         rest = behind;
     }
     least
+}
+
+/// Asks once for all the bytes of a type whose encodings have one length: the compiler sees that the reads
+/// behind it cannot fail.
+///
+/// # Errors
+/// [`super::ErrorKind::Truncated`].
+#[inline]
+pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
+    match T::MAX {
+        Size::Bounded(max) if max == T::MIN => reader.require(max),
+        _ => Ok(()),
+    }
 }

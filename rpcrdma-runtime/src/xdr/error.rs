@@ -44,6 +44,13 @@ pub enum ErrorKind {
         /// The value.
         value: i32,
     },
+    /// A number that does not fit the narrow integer it is read as.
+    OutOfRange {
+        /// The type, in the language of rpcgen.
+        type_name: &'static str,
+        /// The number.
+        value: i64,
+    },
     /// A discriminant for which the union has no arm.
     UnknownDiscriminant {
         /// The union.
@@ -142,6 +149,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Padding => f.write_str("padding is not zero"),
             ErrorKind::BadBool(value) => write!(f, "{value} is neither FALSE (0) nor TRUE (1)"),
             ErrorKind::UnknownEnum { type_name, value } => write!(f, "{type_name} has no value {value}"),
+            ErrorKind::OutOfRange { type_name, value } => write!(f, "{value} does not fit {type_name}"),
             ErrorKind::UnknownDiscriminant { type_name, value } => {
                 write!(f, "{type_name} has no arm for {value}")
             }

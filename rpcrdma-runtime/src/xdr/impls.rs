@@ -43,7 +43,7 @@ numbers!(i32, u32, i64, u64, f32, f64);
 
 /// Implements rpcgen's narrow integers: four bytes on the wire, refused if they do not fit.
 macro_rules! narrow {
-    ($($type:ty as $wide:ty, $max:expr);* $(;)?) => { $(
+    ($($type:ty as $wide:ty, $name:literal);* $(;)?) => { $(
         fixed_layout!($type => 4);
 
         impl Encode for $type {
@@ -59,30 +59,15 @@ macro_rules! narrow {
                 let at = reader.position();
                 let wide = <$wide>::decode(reader)?;
                 <$type>::try_from(wide).map_err(|_| {
-                    Error::new(super::ErrorKind::TooLong { len: u64::from(wide.unsigned_abs_value()), max: $max }, at)
+                    let kind = super::ErrorKind::OutOfRange { type_name: $name, value: i64::from(wide) };
+                    Error::new(kind, at)
                 })
             }
         }
     )* };
 }
 
-trait UnsignedAbs {
-    fn unsigned_abs_value(self) -> u32;
-}
-
-impl UnsignedAbs for i32 {
-    fn unsigned_abs_value(self) -> u32 {
-        self.unsigned_abs()
-    }
-}
-
-impl UnsignedAbs for u32 {
-    fn unsigned_abs_value(self) -> u32 {
-        self
-    }
-}
-
-narrow!(i16 as i32, 0x7fff; u16 as u32, 0xffff);
+narrow!(i16 as i32, "short"; u16 as u32, "unsigned short");
 
 /// rpcgen's `char`: a signed byte in four bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,7 +103,7 @@ impl TryFrom<u32> for UnsignedChar {
     }
 }
 
-narrow!(Char as i32, 0x7f; UnsignedChar as u32, 0xff);
+narrow!(Char as i32, "char"; UnsignedChar as u32, "unsigned char");
 
 /// A quadruple-precision floating-point number (RFC 4506 section 4.8), kept as its sixteen bytes: Rust has no such type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -282,13 +267,13 @@ impl<'de, T: Decode<'de>> Decode<'de> for Box<T> {
 
 /// A counted array without a bound (RFC 4506 section 4.13). A bound is given at the field, `#[xdr(max = N)]`.
 ///
-/// Its sizes do not ask for the element's, so a type may hold an array of itself.
-impl<T> Layout for Vec<T> {
+/// A type may hold an array of itself: the derive does not ask for the sizes of such a field.
+impl<T: Layout> Layout for Vec<T> {
     const MIN: u64 = 4;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
+    const ITEM: Size = T::ITEM;
+    const ITEMS: Size = T::ITEMS.repeated(Size::Unbounded);
 }
 
 impl<T: Encode> Encode for Vec<T> {

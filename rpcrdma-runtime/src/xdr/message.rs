@@ -43,32 +43,32 @@ impl Message {
         if self.items.is_empty() { self.stream.clone() } else { self.clone().split(|_, _| false).stream }
     }
 
-    /// Puts the items for which `keep_out` is false back into the stream.
+    /// Puts the items for which `keep_out` is false back into the stream. Copies nothing if there are none.
     #[must_use]
     pub fn split(self, mut keep_out: impl FnMut(usize, &Item) -> bool) -> Message {
+        let keep: Vec<bool> =
+            self.items.iter().enumerate().map(|(index, item)| keep_out(index, item)).collect();
+        if keep.iter().all(|kept| *kept) {
+            return self;
+        }
         let mut kept = Vec::new();
-        let mut stream = Vec::new();
+        let mut stream = Vec::with_capacity(usize::try_from(self.unreduced_len()).unwrap_or(0));
         let mut rest = &self.stream[..];
         // Offset of `rest` in the unreduced stream.
         let mut offset = 0u64;
-        let mut returned = false;
-        for (index, item) in self.items.into_iter().enumerate() {
+        for (item, keep) in self.items.into_iter().zip(keep) {
             let before =
                 usize::try_from(u64::from(item.position).saturating_sub(offset)).unwrap_or(usize::MAX);
             let (head, tail) = rest.split_at_checked(before).unwrap_or((rest, &[]));
             stream.extend_from_slice(head);
             rest = tail;
             offset = u64::from(item.position).saturating_add(padded(&item.data));
-            if keep_out(index, &item) {
+            if keep {
                 kept.push(item);
             } else {
-                returned = true;
                 stream.extend_from_slice(&item.data);
                 stream.extend_from_slice([0u8; 3].split_at(pad_len(item.data.len())).0);
             }
-        }
-        if !returned {
-            return Message { stream: self.stream, items: kept };
         }
         stream.extend_from_slice(rest);
         Message { stream: stream.into(), items: kept }

@@ -197,7 +197,7 @@ impl<'de, const MAX: usize> Decode<'de> for SmallOpaque<MAX> {
         const { Self::FITS };
         let count = reader.count(u32::try_from(MAX).unwrap_or(u32::MAX))?;
         let bytes = reader.opaque(count as usize)?;
-        SmallOpaque::new(bytes)
+        SmallOpaque::new(bytes).map_err(|error| reader.error(error.kind()))
     }
 }
 
@@ -234,6 +234,18 @@ impl<const MAX: usize> PartialEq for SmallOpaque<MAX> {
 }
 
 impl<const MAX: usize> Eq for SmallOpaque<MAX> {}
+
+impl<const MAX: usize> PartialOrd for SmallOpaque<MAX> {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<const MAX: usize> Ord for SmallOpaque<MAX> {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.as_slice().cmp(other.as_slice())
+    }
+}
 
 impl<const MAX: usize> core::hash::Hash for SmallOpaque<MAX> {
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {

@@ -243,8 +243,12 @@ impl<'de> Reader<'de> {
             Items::None => Ok(None),
             Items::Positioned(items) => {
                 let Some((first, rest)) = items.split_first() else { return Ok(None) };
-                if u64::from(first.position) != self.offset || len == 0 {
+                let position = u64::from(first.position);
+                if position > self.offset {
                     return Ok(None);
+                }
+                if position < self.offset {
+                    return Err(self.error(ErrorKind::ItemUnused { position }));
                 }
                 let chunk = first.data.len();
                 // With or without the padding: RFC 8166 section 3.4.5.2.

@@ -9,7 +9,7 @@ pub trait Sink {
     /// Appends bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] if the message grows past 4 GiB.
+    /// What the sink refuses. Those of this module refuse nothing.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
     /// Offset of the next byte in the unreduced stream.
@@ -19,7 +19,7 @@ pub trait Sink {
     /// out of the stream; the others copy it and pad.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`].
+    /// [`ErrorKind::TooLarge`] from a sink that reduces, if the position does not fit 32 bits.
     fn put_item(&mut self, item: &Bytes) -> Result<(), Error> {
         self.put_padded(item)
     }

@@ -1,4 +1,5 @@
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 use core::str::Utf8Error;
@@ -94,6 +95,18 @@ impl<const MAX: u32> From<Bytes> for XdrString<MAX> {
     }
 }
 
+impl<const MAX: u32> From<Vec<u8>> for XdrString<MAX> {
+    fn from(bytes: Vec<u8>) -> Self {
+        XdrString(bytes.into())
+    }
+}
+
+impl<const MAX: u32> From<&'static [u8]> for XdrString<MAX> {
+    fn from(bytes: &'static [u8]) -> Self {
+        XdrString(bytes.into())
+    }
+}
+
 impl<const MAX: u32> From<String> for XdrString<MAX> {
     fn from(text: String) -> Self {
         XdrString(text.into_bytes().into())
@@ -108,7 +121,14 @@ impl<const MAX: u32> From<&str> for XdrString<MAX> {
 
 impl<const MAX: u32> fmt::Debug for XdrString<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.0.escape_ascii())
+        /// So much is shown of a long one.
+        const SHOWN: usize = 256;
+        let shown = self.0.get(..SHOWN).unwrap_or(&self.0);
+        write!(f, "\"{}\"", shown.escape_ascii())?;
+        if self.0.len() > SHOWN {
+            write!(f, "... ({} bytes)", self.0.len())?;
+        }
+        Ok(())
     }
 }
 
