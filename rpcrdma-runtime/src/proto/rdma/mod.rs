@@ -1,5 +1,6 @@
 //! RPC-over-RDMA version 1 (RFC 8166): the requester's and the responder's side of one connection.
 
+mod call;
 mod config;
 mod credits;
 mod plan;

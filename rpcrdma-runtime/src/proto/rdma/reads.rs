@@ -103,6 +103,8 @@ impl Fetch {
             let data = chunk.into_data();
             match &stream {
                 None => stream = Some(data),
+                // An item of no bytes is its count alone: there is nothing to put in its place.
+                Some(_) if data.is_empty() => {}
                 Some(_) => items.push(Item { position, data }),
             }
         }
@@ -174,6 +176,11 @@ mod tests {
         assert_eq!(items.iter().map(|item| item.position).collect::<Vec<_>>(), [48, 60]);
         assert!(Fetch::new(&[read(48, 13), read(60, 4)], inline(60)).is_err(), "overlap");
         assert!(Fetch::new(&[read(48, 4), read(60, 4), read(48, 4)], inline(60)).is_err(), "apart");
+    }
+
+    #[test]
+    fn an_empty_read_chunk_brings_nothing() {
+        assert_eq!(fetched(&[read(48, 0)], inline(60)).items, Placed::None);
     }
 
     #[test]

@@ -7,15 +7,14 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::plan::{Plan, Policy, Role};
-use super::returned::{self, Lengths};
-use super::{Config, Credits, ReplyResources, Traffic};
-use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use super::call::{CallState, Outcome, Phase, Region, RegionState};
+use super::plan::{Plan, Policy};
+use super::{Config, Credits, ReplyResources, Traffic, Unbounded};
+use crate::proto::program::ReplyBounds;
+use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
-use crate::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, ReadSegment, ReplyRefusal, WriteChunk, decode_reply,
-};
-use crate::xdr::{Message, Placed, Received};
+use crate::wire::rdma::{Body, ErrorBody, Header, ReplyRefusal, decode_reply};
+use crate::xdr::{Message, Received};
 
 /// Names a call of one requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,58 +99,6 @@ pub struct Requester {
     discarded: u64,
 }
 
-/// A call that has a credit.
-#[derive(Debug)]
-struct CallState {
-    xid: u32,
-    phase: Phase,
-    regions: Vec<Region>,
-    write_chunks: usize,
-    traffic: Traffic,
-    /// Nobody waits for it any more.
-    abandoned: bool,
-}
-
-#[derive(Debug)]
-enum Phase {
-    /// Memory is being advertised; then the stream goes out.
-    Registering { inline: Option<Bytes>, failed: bool },
-    /// The call is sent.
-    Waiting,
-    /// The reply is here; the memory is being fenced.
-    Fencing(Outcome),
-}
-
-/// How a call will end once its memory is fenced.
-#[derive(Debug)]
-enum Outcome {
-    /// The stream came inline; lengths of the Write chunks.
-    Inline {
-        stream: Bytes,
-        writes: Vec<Lengths>,
-    },
-    /// The stream came in the Reply chunk; its lengths, and those of the Write chunks.
-    Long {
-        reply: Lengths,
-        writes: Vec<Lengths>,
-    },
-    Failed(FailReason),
-}
-
-#[derive(Debug)]
-struct Region {
-    role: Role,
-    state: RegionState,
-}
-
-#[derive(Debug)]
-enum RegionState {
-    Registering,
-    Exposed(Segment),
-    Fencing,
-    Back(Option<Memory>),
-}
-
 impl Requester {
     /// A requester on a new connection, and its first Receives: one for each reply that can be on its way, and
     /// one for what a peer sends out of turn.
@@ -180,6 +127,14 @@ impl Requester {
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
+    }
+
+    /// What a call must offer for a reply of at most this size.
+    ///
+    /// # Errors
+    /// [`Unbounded`] if there is no such size.
+    pub fn resources(&self, bounds: &ReplyBounds) -> Result<ReplyResources, Unbounded> {
+        ReplyResources::in_segments(bounds, self.negotiated.reply_threshold, self.max_segment)
     }
 
     /// Flow control as it stands.
@@ -381,21 +336,38 @@ impl Requester {
             }
             Err(ReplyRefusal::Fail { xid, why }) => (xid, Outcome::Failed(FailReason::BadReply(why))),
             Err(ReplyRefusal::Discard(_)) => return self.discard(invalidated),
+            Err(ReplyRefusal::BackwardCall { xid, chunks }) => {
+                if chunks {
+                    self.refuse_backward_call(xid);
+                }
+                return self.discard(invalidated);
+            }
         };
         let Some(id) = self.by_xid.get(&xid).copied() else { return self.discard(invalidated) };
         let Some(call) = self.calls.get_mut(&id) else { return };
         if !matches!(call.phase, Phase::Waiting) {
             return self.discard(invalidated);
         }
-        if let Some(handle) = invalidated
-            && !call.exposes(handle)
-        {
-            return self
-                .violation("a reply invalidated a handle that is not its call's (RFC 8797 section 4.1)");
+        if let Some(handle) = invalidated {
+            // What the responder says of itself does not matter: Linux's clears its own flag and does it.
+            if !self.config.private_data.remote_invalidation {
+                return self.violation("a reply invalidated a handle, and this end had said that it may not");
+            }
+            if !call.exposes(handle) {
+                return self
+                    .violation("a reply invalidated a handle that is not its call's (RFC 8797 section 4.1)");
+            }
         }
         call.traffic.reply_inline = len;
         call.traffic.remote_invalidation = invalidated.is_some();
         self.fence(id, outcome);
+    }
+
+    /// Answers a call in the backward direction that has chunks; here this end is the responder (RFC 8167 section 5).
+    fn refuse_backward_call(&mut self, xid: u32) {
+        let error = Header { xid, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
+        let token = Token(self.next_number());
+        self.actions.push_back(Action::Send { token, message: vec![error], invalidate: None });
     }
 
     /// Drops a message that is nobody's reply: unknown, late, or a second one (RFC 8166 section 4.5). Memory
@@ -449,126 +421,5 @@ impl Requester {
             self.events.push_back(Event::Done { call, outcome });
         }
         self.events.push_back(Event::Closed(reason.clone()));
-    }
-}
-
-impl CallState {
-    fn lists(&self) -> ChunkLists {
-        let mut lists =
-            ChunkLists { writes: vec![WriteChunk::default(); self.write_chunks], ..ChunkLists::default() };
-        for region in &self.regions {
-            let RegionState::Exposed(segment) = region.state else { continue };
-            match region.role {
-                Role::Read(position) => lists.reads.push(ReadSegment { position, segment }),
-                Role::Write(index) => {
-                    if let Some(chunk) = lists.writes.get_mut(index) {
-                        chunk.0.push(segment);
-                    }
-                }
-                Role::Reply => lists.reply.get_or_insert_default().0.push(segment),
-            }
-        }
-        lists
-    }
-
-    fn count_offered(&mut self, lists: &ChunkLists, long: bool) {
-        let traffic = &mut self.traffic;
-        let mut last = None;
-        for read in &lists.reads {
-            if long && read.position == 0 {
-                traffic.position_zero = traffic.position_zero.saturating_add(u64::from(read.segment.length));
-                continue;
-            }
-            traffic.read_bytes = traffic.read_bytes.saturating_add(u64::from(read.segment.length));
-            if last != Some(read.position) {
-                traffic.read_chunks = traffic.read_chunks.saturating_add(1);
-            }
-            last = Some(read.position);
-        }
-        traffic.write_chunks = u32::try_from(lists.writes.len()).unwrap_or(u32::MAX);
-        traffic.reply_chunk = lists.reply.is_some();
-        traffic.segments = u32::try_from(lists.segments().count()).unwrap_or(u32::MAX);
-    }
-
-    fn exposes(&self, handle: u32) -> bool {
-        self.regions
-            .iter()
-            .any(|region| matches!(region.state, RegionState::Exposed(segment) if segment.handle == handle))
-    }
-
-    /// What a reply's header means for this call (RFC 8166 section 4.2.4, 4.3).
-    fn outcome(&self, body: Body, payload: Bytes) -> Outcome {
-        match body {
-            Body::Error(ErrorBody::Version { low, high }) => {
-                Ok(Outcome::Failed(FailReason::Version { low, high }))
-            }
-            Body::Error(ErrorBody::Chunk) => Ok(Outcome::Failed(FailReason::Chunk)),
-            Body::Msg(lists) => self.placed(&lists, Some(payload)),
-            Body::NoMsg(lists) => self.placed(&lists, None),
-        }
-        .unwrap_or_else(|why| Outcome::Failed(FailReason::BadReply(why.to_string())))
-    }
-
-    fn placed(&self, lists: &ChunkLists, payload: Option<Bytes>) -> Result<Outcome, &'static str> {
-        let offered = self.lists();
-        if lists.writes.len() > offered.writes.len() {
-            return Err("a Write list with more chunks than were offered");
-        }
-        let mut writes = Vec::with_capacity(offered.writes.len());
-        let none = WriteChunk::default();
-        for (index, out) in offered.writes.iter().enumerate() {
-            writes.push(returned::check(lists.writes.get(index).unwrap_or(&none), out)?);
-        }
-        let reply = match (&lists.reply, &offered.reply) {
-            (Some(back), Some(out)) => returned::check(back, out)?,
-            (Some(back), None) if !back.0.is_empty() => return Err("a Reply chunk that was not offered"),
-            _ => Vec::new(),
-        };
-        let used = reply.iter().any(|length| *length > 0);
-        match payload {
-            None if used => Ok(Outcome::Long { reply, writes }),
-            None => Err("RDMA_NOMSG without a Reply chunk"),
-            Some(_) if used => Err("RDMA_MSG with a Reply chunk in use"),
-            Some(stream) if stream.first_chunk() != Some(&self.xid.to_be_bytes()) => {
-                Err("the XIDs of the header and of the RPC message differ")
-            }
-            Some(stream) => Ok(Outcome::Inline { stream, writes }),
-        }
-    }
-
-    /// The end of a call whose memory is back.
-    fn into_outcome(self) -> Result<Reply, FailReason> {
-        let mut traffic = self.traffic;
-        let mut regions = self.regions;
-        let mut take = |role: Role, lengths: Lengths| -> Vec<(u32, Option<Memory>)> {
-            let memories = regions.iter_mut().filter(|region| region.role == role).map(|region| {
-                match &mut region.state {
-                    RegionState::Back(memory) => memory.take(),
-                    _ => None,
-                }
-            });
-            lengths.into_iter().zip(memories).collect()
-        };
-        let Phase::Fencing(outcome) = self.phase else { return Err(FailReason::Registration) };
-        let (stream, writes) = match outcome {
-            Outcome::Failed(reason) => return Err(reason),
-            Outcome::Inline { stream, writes } => (stream, writes),
-            Outcome::Long { reply, writes } => {
-                let stream = returned::collect(take(Role::Reply, reply));
-                traffic.reply_chunk_bytes = stream.len() as u64;
-                if stream.first_chunk() != Some(&self.xid.to_be_bytes()) {
-                    let why = "the XIDs of the header and of the RPC message differ";
-                    return Err(FailReason::BadReply(why.to_string()));
-                }
-                (stream, writes)
-            }
-        };
-        let items: Vec<_> = (0..)
-            .zip(writes)
-            .map(|(index, lengths)| returned::item(take(Role::Write(index), lengths)))
-            .collect();
-        traffic.write_bytes = items.iter().map(|item| item.data.len() as u64).sum();
-        let items = if items.is_empty() { Placed::None } else { Placed::InOrder(items) };
-        Ok(Reply { message: Received { stream, items }, traffic })
     }
 }

@@ -32,26 +32,46 @@ const MAX_WRITE_CHUNKS: u64 = 16;
 impl ReplyResources {
     /// What a call must offer so that the largest possible reply can be returned over a connection with this reply
     /// threshold: nothing if it always fits inline; Write chunks for its eligible items; a Reply chunk if even
-    /// then it may not fit (RFC 8166 section 4.3.2, 4.3.3).
+    /// then it may not fit (RFC 8166 section 4.3.2, 4.3.3). For chunks of one segment each.
     ///
     /// # Errors
     /// [`Unbounded`] if there is no such memory.
     pub fn for_reply(bounds: &ReplyBounds, reply_threshold: u32) -> Result<Self, Unbounded> {
-        let threshold = u64::from(reply_threshold);
-        let header =
-            |writes: &[u64]| ChunkLists::header_len_for(0, writes, None).saturating_add(REPLY_HEADER);
-        if bounds.whole.fits(threshold.saturating_sub(header(&[]))) {
+        ReplyResources::in_segments(bounds, reply_threshold, u32::MAX)
+    }
+
+    /// The same for chunks that are cut in segments of at most `max_segment` bytes, which come back in the reply's
+    /// header and take room there.
+    ///
+    /// # Errors
+    /// As [`ReplyResources::for_reply`].
+    pub fn in_segments(
+        bounds: &ReplyBounds,
+        reply_threshold: u32,
+        max_segment: u32,
+    ) -> Result<Self, Unbounded> {
+        let fits = |size: Size, writes: &[u64]| {
+            let header = ChunkLists::header_len_for(0, writes, None).saturating_add(REPLY_HEADER);
+            u64::from(reply_threshold).checked_sub(header).is_some_and(|room| size.fits(room))
+        };
+        if fits(bounds.whole, &[]) {
             return Ok(ReplyResources::default());
         }
         let mut resources = ReplyResources::default();
+        let mut stream = bounds.reduced;
         if bounds.item != Size::ZERO {
             let item = length(bounds.item)?;
             let items = bounds.items.min(Size::Bounded(MAX_WRITE_CHUNKS)).bound().unwrap_or(MAX_WRITE_CHUNKS);
             resources.write_chunks = vec![item; usize::try_from(items).unwrap_or(1)];
+            if !bounds.items.fits(MAX_WRITE_CHUNKS) {
+                // The items that find no chunk stay in the stream.
+                stream = bounds.whole;
+            }
         }
-        let segments = vec![1; resources.write_chunks.len()];
-        if !bounds.reduced.fits(threshold.saturating_sub(header(&segments))) {
-            resources.reply_chunk = Some(length(bounds.reduced.plus(Size::Bounded(REPLY_HEADER)))?);
+        let segments = |len: u32| u64::from(len.div_ceil(max_segment.max(1)));
+        let segments: Vec<u64> = resources.write_chunks.iter().map(|len| segments(*len)).collect();
+        if !fits(stream, &segments) {
+            resources.reply_chunk = Some(length(stream.plus(Size::Bounded(REPLY_HEADER)))?);
         }
         Ok(resources)
     }
@@ -90,6 +110,22 @@ mod tests {
         assert_eq!(read, ReplyResources { write_chunks: vec![1_048_579], reply_chunk: None });
         let both = ReplyResources::for_reply(&bounds(1_048_700, 10_000, 1_048_579), 4096).expect("bounded");
         assert_eq!(both.reply_chunk, Some(10_424));
+    }
+
+    #[test]
+    fn r126_the_segments_of_a_write_chunk_take_room_in_the_reply() {
+        // 28 and 24 + 400 as above; a Write chunk of one segment takes 24, of 64 segments 1,032.
+        let reply = bounds(66_000, 400, 65_536);
+        let offered = |max_segment| ReplyResources::in_segments(&reply, 1024, max_segment).expect("bounded");
+        assert_eq!(offered(65_536).reply_chunk, None);
+        assert_eq!(offered(1024).reply_chunk, Some(824));
+    }
+
+    #[test]
+    fn r235_items_that_find_no_write_chunk_have_room_in_the_reply_chunk() {
+        let many = ReplyBounds { items: Size::Bounded(17), ..bounds(20_000, 100, 1000) };
+        let offered = ReplyResources::for_reply(&many, 4096).expect("bounded");
+        assert_eq!((offered.write_chunks.len(), offered.reply_chunk), (16, Some(20_424)));
     }
 
     #[test]

@@ -35,6 +35,9 @@ impl Services {
             Ok(header) => header,
             Err(CallRefusal::NotACall) => return None,
             Err(CallRefusal::RpcMismatch { xid }) => return error(xid, ReplyHeader::RpcMismatch),
+            Err(CallRefusal::Truncated { xid }) => {
+                return error(xid, ReplyHeader::Rejected(Reject::GarbageArguments));
+            }
             Err(CallRefusal::Auth { xid, stat }) => {
                 return error(xid, ReplyHeader::Rejected(Reject::AuthError(stat)));
             }

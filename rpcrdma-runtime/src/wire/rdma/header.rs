@@ -85,6 +85,13 @@ pub enum ReplyRefusal {
         /// Why, in words.
         why: String,
     },
+    /// It is a call of the responder (RFC 8167), which this end takes none of.
+    BackwardCall {
+        /// The XID as it came.
+        xid: u32,
+        /// Whether it has chunks: then it is answered with ERR_CHUNK, and else dropped.
+        chunks: bool,
+    },
 }
 
 impl Header {
@@ -205,6 +212,9 @@ pub fn decode_reply(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes),
     }
     let (header, payload) = decode(message).map_err(|error| fail(error.to_string()))?;
     if let Body::Msg(lists) | Body::NoMsg(lists) = &header.body {
+        if is_call(&payload, xid) {
+            return Err(ReplyRefusal::BackwardCall { xid, chunks: !lists.is_empty() });
+        }
         check_lists(lists, limits).map_err(|why| fail(why.to_string()))?;
         if !lists.reads.is_empty() {
             return Err(fail("a Read list in a reply".to_string()));
@@ -214,6 +224,11 @@ pub fn decode_reply(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes),
         return Err(fail("bytes behind an RDMA_NOMSG header".to_string()));
     }
     Ok((header, payload))
+}
+
+/// Whether a Payload stream begins an RPC call. The direction is nowhere else (RFC 8167 section 4.1).
+fn is_call(payload: &[u8], xid: u32) -> bool {
+    payload.strip_prefix(&xid.to_be_bytes()).is_some_and(|rest| rest.starts_with(&[0; 4]))
 }
 
 fn decode(message: &Bytes) -> Result<(Header, Bytes), Error> {

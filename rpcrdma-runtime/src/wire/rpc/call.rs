@@ -30,6 +30,11 @@ pub enum CallRefusal {
         /// The XID as it came.
         xid: u32,
     },
+    /// GARBAGE_ARGS: it is a call and ends within its header.
+    Truncated {
+        /// The XID as it came.
+        xid: u32,
+    },
     /// AUTH_ERROR: its credential or its verifier is malformed.
     Auth {
         /// The XID as it came.
@@ -67,6 +72,7 @@ impl CallHeader {
         if kind != xdr::MsgType::Call as u32 {
             return Err(CallRefusal::NotACall);
         }
+        let mut word = || reader.u32().map_err(|_| CallRefusal::Truncated { xid });
         if word()? != RPC_VERSION {
             return Err(CallRefusal::RpcMismatch { xid });
         }
