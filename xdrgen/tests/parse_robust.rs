@@ -1,0 +1,140 @@
+//! Whatever a document holds, it is read to its end without a panic, and what is found has a place in it.
+
+use proptest::prelude::*;
+use xdrgen::diag::render;
+use xdrgen::source::{Source, Sources};
+
+/// Parses a text under a name; all places must lie in the document, and rendering them must work.
+fn survives(name: &str, text: &str) {
+    let mut sources = Sources::default();
+    sources.add(Source::new(name, text));
+    let parsed = xdrgen::parse(&sources);
+    let length = u32::try_from(text.len()).unwrap();
+    for found in &parsed.diagnostics {
+        // What is missing at the end stands one behind it.
+        assert!(found.primary.span.start <= length && found.primary.span.end <= length + 1, "{found:?}");
+        assert!(found.primary.span.start <= found.primary.span.end, "{found:?}");
+    }
+    for definition in parsed.documents.iter().flat_map(|(_, specification)| &specification.definitions) {
+        assert!(definition.span.start <= definition.span.end && definition.span.end <= length, "{definition:?}");
+    }
+    let few: Vec<_> = parsed.diagnostics.into_iter().take(20).collect();
+    render(&few, &sources, false);
+}
+
+fn survives_in_all_forms(text: &str) {
+    for name in ["a.x", "a.txt", "a"] {
+        survives(name, text);
+    }
+}
+
+const DOCUMENT: &str = "\
+RFC 9999                  A Test                  June 2020
+
+1.  First
+
+   Prose before; NAME 16
+
+   NAME 16
+
+   /// /* About a. */
+   /// struct a {
+   ///    opaque b<NAME>;    /* b */
+   ///    struct a *next;
+Author                  Standards Track                  [Page 7]
+\u{c}
+RFC 9999                  A Test                  June 2020
+
+   /// };
+   /// %#include <x>
+   /// #ifdef X
+   /// #define Y 0x10
+   /// #endif
+
+      union u switch (unsigned c) {
+      case 1: case -2:
+         struct { int d[3]; enum { E, F = 2 } g; } h;
+      default:
+         void;
+      };
+
+   /// program P { version V { void N(void) = 0; string S(string, int) = 1; } = 1; } = 0x20000000;
+   /// typedef string t<>; const Z = \"text\"; /* \u{e9} */
+";
+
+/// Pieces that documents are made of, so that random texts reach deep.
+fn piece() -> impl Strategy<Value = String> {
+    let words = [
+        "struct", "union", "enum", "typedef", "const", "program", "version", "switch", "case", "default", "void", "opaque",
+        "string", "unsigned", "int", "hyper", "bool", "{", "}", "(", ")", "[", "]", "<", ">", ";", ":", ",", "=", "*", "/*",
+        "*/", "//", "\n", "\n\n", "   ", "///", "\n   /// ", "%", "\n%/*", "\n#if", "\n#endif\n", "\n#define A 1\n", "\u{c}",
+        "[Page 3]\n", "\nRFC 1234   2020\n", "a", "b", "NAME", "0", "1", "-1", "0x", "08", "99999999999999999999", "\"", "\r\n",
+        "\u{feff}", "\u{e9}", "\u{2028}", "1. Title\n", "struct a {\n", "};\n", "union u switch (int a) {\n", "pragma x;\n",
+    ];
+    prop_oneof![
+        8 => prop::sample::select(words.to_vec()).prop_map(str::to_owned),
+        1 => "\\PC{0,6}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text(text in "(?s).{0,300}") {
+        survives_in_all_forms(&text);
+    }
+
+    #[test]
+    fn texts_of_the_languages_pieces(pieces in prop::collection::vec(piece(), 0..120), blanks in any::<bool>()) {
+        survives_in_all_forms(&pieces.join(if blanks { " " } else { "" }));
+    }
+
+    #[test]
+    fn a_document_cut_and_put_together_again(cuts in prop::collection::vec(0..DOCUMENT.len(), 1..8)) {
+        let mut pieces: Vec<&str> = Vec::new();
+        let mut from = 0;
+        for cut in cuts {
+            let (from, to) = (from.min(cut), std::mem::replace(&mut from, cut).max(cut));
+            pieces.extend(DOCUMENT.get(from..to));
+        }
+        survives_in_all_forms(&pieces.concat());
+    }
+
+    #[test]
+    fn a_document_with_bytes_changed(changes in prop::collection::vec((0..DOCUMENT.len(), any::<u8>()), 1..6)) {
+        let mut bytes = DOCUMENT.as_bytes().to_vec();
+        for (at, byte) in changes {
+            bytes[at] = byte;
+        }
+        survives_in_all_forms(&String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn a_document_cut_at_every_byte() {
+    for end in 0..DOCUMENT.len() {
+        if let Some(text) = DOCUMENT.get(..end) {
+            survives_in_all_forms(text);
+        }
+    }
+}
+
+/// Texts that would cost a careless parser the square of their length, or its stack.
+#[test]
+fn long_texts_of_one_pattern() {
+    let patterns = [
+        "struct a {\n", "struct a { ", "union u switch (int a) { case 1: ", "/*", "/* struct a {\n", "{", "}", "case 1: ", "<",
+        "typedef int a\n", "enum e { A = ", "#if 1\n", "#else\n", "%/*\n", "a ", "1", "\"", "- ", "/// struct a {\n", "*", "=;",
+        "program P { version V { void N(void) = 0; ", "const A = 1;\n/* c */\n", "[Page 1]\n", "\u{c}\n", "1. A\n",
+        "   struct a {\n   int b;\n", "typedef struct { int a;\n", "[Page 1]\n\n\n",
+    ];
+    for pattern in patterns {
+        survives_in_all_forms(&pattern.repeat(200_000 / pattern.len()));
+    }
+    let mut steps = String::new();
+    for depth in 0..600 {
+        steps.push_str(&format!("{}struct a{depth} {{\n", " ".repeat(depth)));
+    }
+    survives_in_all_forms(&steps);
+}
