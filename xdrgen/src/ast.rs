@@ -30,6 +30,10 @@ pub struct Definition {
 }
 
 /// The kinds of definition.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a document has some hundreds, each in a vector's place of its own"
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionKind {
     /// `const NAME = value;`, or `#define NAME value`.

@@ -115,9 +115,16 @@ fn read(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// How many findings of a run are shown; nobody reads more.
+const SHOWN: usize = 200;
+
 /// Prints findings to standard error, and fails if one is an error.
 fn report(sources: &Sources, found: &[Diagnostic]) -> Result<(), Failure> {
-    complain(&diag::render(found, sources, std::io::stderr().is_terminal()));
+    let shown = found.get(..SHOWN).unwrap_or(found);
+    complain(&diag::render(shown, sources, std::io::stderr().is_terminal()));
+    if found.len() > shown.len() {
+        complain(&format!("xdrgen: {} more are not shown\n", found.len() - shown.len()));
+    }
     if diag::has_errors(found) { Err(Failure::Findings) } else { Ok(()) }
 }
 

@@ -1,7 +1,7 @@
 //! Each kind of finding: its code, its line and column in the document, and what it says.
 
 use xdrgen::diag::{Diagnostic, Severity, render};
-use xdrgen::source::{Source, Sources};
+use xdrgen::source::{Source, SourceId, Sources};
 
 fn found(name: &str, text: &str) -> (Sources, Vec<Diagnostic>, usize) {
     let mut sources = Sources::default();
@@ -14,7 +14,7 @@ fn found(name: &str, text: &str) -> (Sources, Vec<Diagnostic>, usize) {
 /// Codes with their lines and columns.
 fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
     let (sources, found, _) = found(name, text);
-    let source = sources.iter().next().unwrap().1;
+    let source = sources.get(SourceId(0)).expect("the one document");
     let place = |found: &Diagnostic| {
         let at = source.line_column(found.primary.span.start);
         (found.code, at.line, at.column)
@@ -105,7 +105,10 @@ fn a_missing_brace_names_the_one_that_is_open() {
     assert_eq!(found.related.len(), 1);
     assert_eq!(found.related[0].span.start, 9);
     one("enum a {\n  B = 1,\n  C = 2\nunion d switch (int e) { case 1: void; };", "X112", 3, 8);
-    assert_eq!(places("test.x", "program P {\n  version V {\n    void N(void) = 0;\n  } = 1;\n"), [("X112", 4, 9)]);
+    assert_eq!(
+        places("test.x", "program P {\n  version V {\n    void N(void) = 0;\n  } = 1;\n"),
+        [("X112", 4, 9)]
+    );
 }
 
 #[test]
@@ -114,7 +117,10 @@ fn misspelt_keywords() {
     assert_eq!(help(one("strcut a { int b; };", "X113", 1, 1)), "perhaps `struct` is meant");
     assert_eq!(help(one("Enum a { B };", "X113", 1, 1)), "perhaps `enum` is meant");
     assert_eq!(help(one("struct a { unsinged int b; };", "X113", 1, 12)), "perhaps `unsigned` is meant");
-    assert_eq!(help(one("union a swich (int b) { case 1: void; };", "X113", 1, 9)), "perhaps `switch` is meant");
+    assert_eq!(
+        help(one("union a swich (int b) { case 1: void; };", "X113", 1, 9)),
+        "perhaps `switch` is meant"
+    );
     assert_eq!(
         help(one("union a switch (int b) {\ncse 1:\n  void;\n};", "X113", 2, 1)),
         "perhaps `case` is meant"
@@ -129,7 +135,9 @@ fn keywords_as_names() {
 
 #[test]
 fn bodies_stand_at_most_64_deep() {
-    let nested = |depth: usize| format!("struct a {{{}int x;{}", "struct {".repeat(depth), "} y;".repeat(depth) + "};");
+    let nested = |depth: usize| {
+        format!("struct a {{{}int x;{}", "struct {".repeat(depth), "} y;".repeat(depth) + "};")
+    };
     assert_eq!(places("test.x", &nested(63)), []);
     let found = one(&nested(64), "X115", 1, 523);
     assert_eq!(found.message, "more than 64 bodies inside one another");
@@ -140,7 +148,8 @@ fn bodies_stand_at_most_64_deep() {
 #[test]
 fn unions() {
     one("union a switch (int b) {\ncase 1:\n  int c;\n  int d;\n};", "X116", 4, 3);
-    let found = one("union a switch (int b) {\ndefault: void;\ncase 1: void;\ndefault: void;\n};", "X118", 4, 1);
+    let found =
+        one("union a switch (int b) {\ndefault: void;\ncase 1: void;\ndefault: void;\n};", "X118", 4, 1);
     assert_eq!(found.related.len(), 1);
 }
 
@@ -209,7 +218,8 @@ RFC 9999                    A Test                       June 2020
 
 #[test]
 fn marked_lines_that_are_no_xdr_are_reported_and_the_rest_parses() {
-    let text = "   /// const A = 1;\n   /// dn: cn=example,dc=org\n   /// objectClass: top\n   /// const B = 2;\n";
+    let text =
+        "   /// const A = 1;\n   /// dn: cn=example,dc=org\n   /// objectClass: top\n   /// const B = 2;\n";
     let (_, diagnostics, definitions) = found("ldif.txt", text);
     assert_eq!(definitions, 2);
     assert_eq!(places("ldif.txt", text), [("X100", 2, 8)]);

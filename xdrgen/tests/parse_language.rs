@@ -149,13 +149,16 @@ fn declarations() {
     assert!(matches!(kind(10), String(_, None)));
     assert!(matches!(kind(11), String(_, Some(max)) if number(max) == 3));
     assert!(matches!(kind(12), String(_, None)));
-    assert!(matches!(kind(13), Optional(specifier, _) if matches!(specifier.kind, TypeSpecifierKind::Named(_))));
+    assert!(
+        matches!(kind(13), Optional(specifier, _) if matches!(specifier.kind, TypeSpecifierKind::Named(_)))
+    );
     assert!(matches!(kind(14), Void));
 }
 
 #[test]
 fn bodies_in_place() {
-    let text = "struct { int a; } s; union switch (int b) { case 1: void; } u; enum { C = 1 } e; struct {} none;";
+    let text =
+        "struct { int a; } s; union switch (int b) { case 1: void; } u; enum { C = 1 } e; struct {} none;";
     let fields = fields(text);
     let kinds = fields.iter().map(|field| match &field.kind {
         DeclarationKind::Plain(specifier, _) => &specifier.kind,
@@ -185,7 +188,8 @@ fn the_older_way_to_write_a_list() {
 
 #[test]
 fn enum_values_are_numbers_names_or_implicit() {
-    let DefinitionKind::Enum(name, body) = one("enum e { A, B = 2, C = 0x10, D = -1, E = OTHER, F = 017 };") else {
+    let DefinitionKind::Enum(name, body) = one("enum e { A, B = 2, C = 0x10, D = -1, E = OTHER, F = 017 };")
+    else {
         panic!()
     };
     assert_eq!((name.name.as_str(), body.members.len()), ("e", 6));
@@ -215,7 +219,10 @@ fn programs_have_versions_and_procedures() {
     let [null, name] = &program.versions[0].procedures[..] else { panic!() };
     assert_eq!((null.result.as_ref(), null.arguments.len()), (None, 0));
     assert_eq!(name.result.as_ref().unwrap().specifier.kind, TypeSpecifierKind::String);
-    assert_eq!(name.arguments.iter().map(|argument| argument.optional).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(
+        name.arguments.iter().map(|argument| argument.optional).collect::<Vec<_>>(),
+        [false, true, false]
+    );
     let get = &program.versions[1].procedures[0];
     assert!(get.result.as_ref().unwrap().optional);
     assert!(matches!(&get.number, Value::Name(name) if name.name == "GETPROC"));
@@ -229,8 +236,8 @@ fn program_and_version_may_be_names_of_fields() {
 
 #[test]
 fn pass_through_lines_stand_anywhere() {
-    let text = "%#include <a.h>\nenum e {\n% note\n  A = 1,\n%\n  B = 2\n};\nconst C = 1;\n";
-    assert_eq!(names(&parse(text)), ["%#include <a.h>", "e", "% note", "C"]);
+    let text = "%#define F(a) \\\n  (a)\n%#include <a.h>\nenum e {\n% note\n  A = 1,\n%\n  B = 2\n};\nconst C = 1;\n";
+    assert_eq!(names(&parse(text)), ["%#define F(a) \\\n  (a)", "%#include <a.h>", "e", "% note", "C"]);
 }
 
 #[test]
@@ -243,7 +250,8 @@ fn comments_on_pass_through_lines_run_on() {
 
 #[test]
 fn defines_are_constants_where_they_are_numbers() {
-    let text = "#define A 4\n  # define B 0x10 /* why */\n#define C\n#define D (1 << 3)\n#define E A\n#define F \"x\"\n";
+    let text = "#define A 4\n  # define B 0x10 /* why */\n#define C\n#define D (1 << 3)\n#define E A\n#define F \"x\"\n\
+                #define G (A \\\n  + B)\n";
     let definitions = parse(text);
     assert_eq!(names(&definitions), ["A", "B", "E"]);
     assert!(matches!(&definitions[1].kind, DefinitionKind::Const(constant) if number(&constant.value) == 16));

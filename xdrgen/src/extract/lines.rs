@@ -66,7 +66,7 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
         if !blank && !furniture {
             after_break = false;
         }
-        if !blank {
+        if !blank || furniture {
             blank_from = index + 1;
         }
     }

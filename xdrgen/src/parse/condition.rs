@@ -54,11 +54,7 @@ impl Conditions {
                 self.branch(&place, holds);
             }
             "else" => self.branch(&place, true),
-            "endif" => {
-                if self.open.pop().is_none() {
-                    self.found.push((place, "an `#endif` without its `#if`", "remove it"));
-                }
-            }
+            "endif" => self.close(place),
             "undef" if self.active() => {
                 self.defined.remove(argument.trim());
             }
@@ -72,6 +68,12 @@ impl Conditions {
         };
         open.active = open.outer && !open.taken && holds;
         open.taken |= open.active;
+    }
+
+    fn close(&mut self, place: Range<u32>) {
+        if self.open.pop().is_none() {
+            self.found.push((place, "an `#endif` without its `#if`", "remove it"));
+        }
     }
 
     fn holds(&mut self, word: &str, argument: &str, place: &Range<u32>) -> bool {

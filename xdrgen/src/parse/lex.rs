@@ -90,8 +90,17 @@ pub(crate) struct Lexed<'a> {
 
 /// Cuts an extracted text into tokens. `conditions` answers `#ifdef`.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed<'a> {
-    let mut lexer =
-        Lexer { text, map, conditions, at: 0, line: 0, fresh: true, open: false, out: Lexed::default() };
+    let mut lexer = Lexer {
+        text,
+        map,
+        conditions,
+        at: 0,
+        line: 0,
+        fresh: true,
+        open: false,
+        unclosed: false,
+        out: Lexed::default(),
+    };
     while lexer.at < text.len() {
         lexer.step();
     }
@@ -109,8 +118,10 @@ struct Lexer<'a, 'm> {
     line: usize,
     /// Whether no token stands on this line yet.
     fresh: bool,
-    /// Whether a comment was found that nothing closes: then no later one is closed, either.
+    /// Whether a comment was reported that nothing closes: then no later one is closed, either.
     open: bool,
+    /// Whether nothing closes a comment from here on.
+    unclosed: bool,
     out: Lexed<'a>,
 }
 
@@ -162,10 +173,10 @@ impl<'a> Lexer<'a, '_> {
     }
 
     fn directive(&mut self, rest: &'a str) {
-        let length = line_length(rest);
+        let length = joined_length(rest);
         let line = rest.get(..length).unwrap_or("");
         let start = self.at;
-        self.at += length;
+        self.advance(length);
         let body = line.get(1..).unwrap_or("");
         let blanks = body.len() - body.trim_start().len();
         let body = body.trim_start();
@@ -195,13 +206,15 @@ impl<'a> Lexer<'a, '_> {
     }
 
     fn pass_through(&mut self, rest: &'a str) {
-        let length = line_length(rest);
+        let length = joined_length(rest);
         let line = rest.get(1..length).unwrap_or("").trim_end();
         // `%/*` may run over several lines, with `%` before each of them or without.
         let opened =
             line.rfind("/*").filter(|open| line.get(*open..).is_some_and(|rest| !rest.contains("*/")));
         if let Some(open) = opened {
-            if let Some(close) = rest.find("*/") {
+            let close = if self.unclosed { None } else { rest.find("*/") };
+            self.unclosed = close.is_none();
+            if let Some(close) = close {
                 let length = close + 2;
                 if line.get(..open).is_some_and(|before| before.trim().is_empty()) {
                     return self.push_comment(length);
@@ -385,6 +398,19 @@ fn is_pragma(rest: &str) -> bool {
 /// The bytes up to the line's end.
 fn line_length(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
+}
+
+/// The bytes up to the end of a line that goes on behind a backslash.
+fn joined_length(rest: &str) -> usize {
+    let mut length = 0;
+    for line in rest.split_inclusive('\n') {
+        let text = line.trim_end_matches(['\n', '\r']);
+        if !text.ends_with('\\') {
+            return length + text.len();
+        }
+        length += line.len();
+    }
+    length
 }
 
 /// The bytes up to the next line that begins a definition: a comment that nothing closes ends there.

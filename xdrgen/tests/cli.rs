@@ -1,0 +1,85 @@
+//! The program: what goes to which stream, and the exit status.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn xdrgen(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xdrgen")).current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn extract_prints_the_xdr_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("spec.txt"), "Prose.\n   /// const A = 1;\n").unwrap();
+    std::fs::write(folder.path().join("more.x"), "const B = 2;\n").unwrap();
+    let output = xdrgen(folder.path(), &["extract", "spec.txt", "more.x"]);
+    assert_eq!(text(&output.stdout), "const A = 1;\nconst B = 2;\n");
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn check_says_nothing_about_a_sound_document() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("good.x"), "struct a { int b; };\n").unwrap();
+    let output = xdrgen(folder.path(), &["check", "good.x"]);
+    assert_eq!((text(&output.stdout), text(&output.stderr), output.status.code()), ("", "", Some(0)));
+}
+
+#[test]
+fn check_prints_all_findings_to_standard_error() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bad.x"), "struct a { int b };\nconst C = 08;\n").unwrap();
+    let output = xdrgen(folder.path(), &["check", "bad.x"]);
+    assert_eq!(text(&output.stdout), "");
+    assert_eq!(output.status.code(), Some(1));
+    let shown = text(&output.stderr);
+    assert!(shown.contains("error[X111]") && shown.contains("bad.x:1:17"), "{shown}");
+    assert!(shown.contains("error[X102]") && shown.contains("bad.x:2:11"), "{shown}");
+}
+
+#[test]
+fn warnings_do_not_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("odd.x"), "enum a { B = 1, };\n").unwrap();
+    let output = xdrgen(folder.path(), &["check", "odd.x"]);
+    assert!(text(&output.stderr).contains("warning[X131]"));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn names_for_conditions_come_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.x"), "#ifdef BROKEN\nstruct {\n#endif\nconst A = 1;\n").unwrap();
+    assert_eq!(xdrgen(folder.path(), &["check", "a.x"]).status.code(), Some(0));
+    assert_eq!(xdrgen(folder.path(), &["check", "-D", "BROKEN", "a.x"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = xdrgen(folder.path(), &["check", "missing.x"]);
+    assert!(text(&output.stderr).starts_with("xdrgen: missing.x: "), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn wrong_arguments_have_their_own_status() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["check"][..], &[], &["compile", "a.x"], &["check", "--nothing", "a.x"]] {
+        assert_eq!(xdrgen(folder.path(), arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_reported_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("latin.x"), b"const A = 1; /* caf\xe9 */\nconst \xe9 = 2;\n").unwrap();
+    let output = xdrgen(folder.path(), &["check", "latin.x"]);
+    assert!(text(&output.stderr).contains("latin.x:2:7"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+}
