@@ -12,4 +12,4 @@ pub mod parse;
 pub mod source;
 
 pub use extract::{Extract, extract};
-pub use parse::{Options, Parsed, parse, parse_with};
+pub use parse::{Parsed, parse, parse_with};

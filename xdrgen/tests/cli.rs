@@ -4,11 +4,15 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn xdrgen(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xdrgen")).current_dir(folder).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the program runs")
 }
 
 fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    std::str::from_utf8(bytes).expect("text")
 }
 
 #[test]
