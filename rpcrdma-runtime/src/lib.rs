@@ -6,5 +6,10 @@ extern crate alloc;
 pub mod proto;
 #[cfg(feature = "std")]
 pub mod provider;
+#[cfg(feature = "shell")]
+pub mod shell;
 pub mod wire;
 pub mod xdr;
+
+#[cfg(feature = "shell")]
+pub use shell::{Client, Server};

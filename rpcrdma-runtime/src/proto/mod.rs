@@ -3,6 +3,7 @@
 //! An engine is a value: work comes out of it ([`work::Action`]), completions go into it ([`work::Completion`]).
 //! Which provider does the work, and when, is no concern of it.
 
+pub mod iwarp;
 pub mod program;
 pub mod rdma;
 pub mod rpc;

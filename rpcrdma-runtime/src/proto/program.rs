@@ -86,6 +86,14 @@ impl ReplyBounds {
         ReplyBounds { item, whole, ..self }
     }
 
+    /// The same with a bound on the result without its eligible items, and so on the whole.
+    #[must_use]
+    pub const fn with_reduced(self, reduced: u64) -> Self {
+        let reduced = self.reduced.min(Size::Bounded(reduced));
+        let whole = self.whole.min(reduced.plus(self.item.with_padding().repeated(self.items)));
+        ReplyBounds { reduced, whole, ..self }
+    }
+
     /// The same with a bound on the whole result, and so on the result without its items.
     #[must_use]
     pub const fn with_whole(self, whole: u64) -> Self {

@@ -1,6 +1,8 @@
 //! Providers: what moves bytes.
 
 pub mod fabric;
+#[cfg(feature = "iwarp")]
+pub mod iwarp;
 
 use core::net::SocketAddr;
 use core::task::{Context, Poll};

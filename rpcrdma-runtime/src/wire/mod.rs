@@ -4,6 +4,7 @@
 //! peer said is bounded here, once, so that [`crate::proto`] works with values only.
 
 pub mod generated;
+pub mod iwarp;
 pub mod private_data;
 pub mod rdma;
 pub mod rpc;

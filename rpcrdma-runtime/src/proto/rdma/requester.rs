@@ -187,10 +187,16 @@ impl Requester {
     }
 
     /// Closes the connection.
-    pub fn close(&mut self) {
+    pub fn close(&mut self, reason: CloseReason) {
         if self.closed.is_none() {
-            self.actions.push_back(Action::Close { reason: CloseReason::Local });
+            self.actions.push_back(Action::Close { reason });
         }
+    }
+
+    /// Whether there is something to poll.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.actions.is_empty() || !self.events.is_empty()
     }
 
     /// Takes a completion of the provider.
@@ -380,7 +386,7 @@ impl Requester {
     }
 
     fn violation(&mut self, what: &str) {
-        self.actions.push_back(Action::Close { reason: CloseReason::Violation(what.to_string()) });
+        self.close(CloseReason::Violation(what.to_string()));
     }
 
     /// Takes back every region of the call, a remotely invalidated one too: then its memory comes home.

@@ -98,6 +98,12 @@ impl Responder {
         self.refused
     }
 
+    /// Whether there is something to poll.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.actions.is_empty() || !self.events.is_empty()
+    }
+
     /// The next piece of work for the provider.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
@@ -111,6 +117,7 @@ impl Responder {
     /// Closes the connection.
     pub fn close(&mut self, reason: CloseReason) {
         if !self.closed {
+            self.closed = true;
             self.actions.push_back(Action::Close { reason });
         }
     }

@@ -63,6 +63,12 @@ impl Services {
         }
     }
 
+    /// The reply SYSTEM_ERR to call `xid`.
+    #[must_use]
+    pub fn system_error(xid: u32) -> Option<Message> {
+        error(xid, ReplyHeader::Rejected(Reject::SystemError))
+    }
+
     fn find(&self, header: &CallHeader) -> Result<&Arc<dyn Service>, ReplyHeader> {
         let of_program = || self.0.iter().filter(|service| service.program() == header.program);
         if let Some(service) = of_program().find(|service| service.version() == header.version) {

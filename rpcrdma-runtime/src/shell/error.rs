@@ -1,0 +1,78 @@
+use std::io;
+use std::time::Duration;
+
+use crate::proto::rdma::FailReason;
+use crate::provider::iwarp;
+use crate::wire::rpc::ReplyError;
+use crate::xdr;
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The arguments, or the credential, break a bound of their type. Nothing was sent.
+    #[error("the arguments cannot be encoded: {0}")]
+    Encode(#[source] xdr::Error),
+    /// Nobody knows how large the reply can be, so no memory can be offered for it. Nothing was sent.
+    #[error(
+        "the reply of {procedure} has no bound: its binding must give one (`[binding.reply.\"{procedure}\"]`)"
+    )]
+    UnboundedReply {
+        /// The procedure.
+        procedure: &'static str,
+    },
+    /// The transport failed the call.
+    #[error(transparent)]
+    Transport(#[from] FailReason),
+    /// The server answered without a result.
+    #[error(transparent)]
+    Rejected(#[from] ReplyError),
+    /// The result cannot be decoded.
+    #[error("the result cannot be decoded: {0}")]
+    Decode(#[source] xdr::Error),
+    /// No reply came in time. The call may have been executed.
+    #[error("no reply within {0:?}")]
+    Timeout(Duration),
+    /// The connection's task is gone.
+    #[error("the connection is closed")]
+    Disconnected,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The address cannot be resolved.
+    #[error("{address} cannot be resolved: {source}")]
+    Resolve {
+        /// The address as given.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Every address was tried; this is the last one's answer.
+    #[error("no connection to {address}: {source}")]
+    Connect {
+        /// The address as given.
+        address: String,
+        /// Why.
+        source: iwarp::ConnectError,
+    },
+}
+
+/// Why a server cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The address cannot be bound.
+    #[error("{address} cannot be bound: {source}")]
+    Bind {
+        /// The address as given.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// No connection can be accepted any more.
+    #[error("no connection can be accepted: {0}")]
+    Accept(#[source] io::Error),
+}

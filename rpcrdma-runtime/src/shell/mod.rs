@@ -1,0 +1,15 @@
+//! The tokio driver: a [`Client`] that calls programs and a [`Server`] that serves them.
+//!
+//! One task owns each connection and its engine. Callers hand it their calls and wait; handlers run as tasks of
+//! their own. A caller that gives up leaves its buffers with the connection's task until they are fenced.
+
+mod client;
+mod driver;
+mod error;
+mod options;
+mod server;
+
+pub use client::{CallReport, Client};
+pub use error::{CallError, ConnectError, ServeError};
+pub use options::{ClientOptions, Observer, ServerOptions};
+pub use server::{Server, serve_connection};

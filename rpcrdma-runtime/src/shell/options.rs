@@ -1,0 +1,84 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::CallReport;
+use crate::proto::program::Credential;
+use crate::proto::rdma::Config;
+use crate::provider::iwarp;
+
+/// Hears of every call that ended.
+#[derive(Clone)]
+pub struct Observer(Arc<dyn Fn(&CallReport) + Send + Sync>);
+
+impl Observer {
+    /// One that is called, on the caller's task, once a call has ended.
+    pub fn new(observe: impl Fn(&CallReport) + Send + Sync + 'static) -> Self {
+        Observer(Arc::new(observe))
+    }
+
+    pub(super) fn report(&self, report: &CallReport) {
+        (self.0)(report);
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+/// What a client is set to.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// Credits, inline sizes, segments, limits.
+    pub config: Config,
+    /// Who calls (default AUTH_NONE).
+    pub credential: Credential,
+    /// The smallest DDP-eligible item that is worth a Read chunk, in bytes (default 1,024). A message that fits
+    /// inline has none anyway.
+    pub min_item: usize,
+    /// How long a call may take, waiting for a credit included (default 60 s).
+    pub timeout: Duration,
+    /// iWARP's own.
+    pub iwarp: iwarp::Options,
+    /// Hears of every call.
+    pub observer: Option<Observer>,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        ClientOptions {
+            config: Config::default(),
+            credential: Credential::None,
+            min_item: 1024,
+            timeout: Duration::from_secs(60),
+            iwarp: iwarp::Options::default(),
+            observer: None,
+        }
+    }
+}
+
+/// What a server is set to.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Credits, inline sizes, limits.
+    pub config: Config,
+    /// Connections at once (default 1,024); further ones wait to be accepted.
+    pub connections: usize,
+    /// How long a server that is asked to stop waits for the calls that run (default 10 s).
+    pub drain: Duration,
+    /// iWARP's own.
+    pub iwarp: iwarp::Options,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        ServerOptions {
+            config: Config::default(),
+            connections: 1024,
+            drain: Duration::from_secs(10),
+            iwarp: iwarp::Options::default(),
+        }
+    }
+}

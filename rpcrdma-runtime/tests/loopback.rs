@@ -1,0 +1,302 @@
+//! A program of a user's own, served and called over real TCP on the loopback interface.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::program::{
+    Binding, CallContext, Caller, Procedure, Program, Reject, ReplyBounds, Service,
+};
+use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
+use rpcrdma_runtime::shell::{CallError, ClientOptions, Observer, ServerOptions};
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::xdr::{Decode, Encode, Opaque, Reader, Reducer, Xdr, XdrString};
+use rpcrdma_runtime::{Client, Server};
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Blob {
+    name: XdrString,
+    #[ddp_eligible]
+    data: Opaque,
+    mark: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Names {
+    names: Vec<XdrString>,
+}
+
+struct Echo;
+
+impl Program for Echo {
+    const NUMBER: u32 = 0x2000_0001;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "ECHO";
+    const PROCEDURES: &'static [(u32, &'static str)] =
+        &[(1, "ECHO_BLOB"), (2, "ECHO_NAMES"), (3, "ECHO_SLEEP")];
+}
+
+impl Binding for Echo {
+    const PORT: Option<u16> = None;
+    const NETIDS: &'static [&'static str] = &[];
+}
+
+struct EchoBlob;
+
+impl Procedure for EchoBlob {
+    type Program = Echo;
+    type Args = Blob;
+    type Res = Blob;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "ECHO_BLOB";
+
+    fn reply_bounds(args: &Blob) -> ReplyBounds {
+        let bounds = ReplyBounds::of::<Blob>().with_item(args.data.len() as u64);
+        bounds.with_reduced(args.name.len() as u64 + 16)
+    }
+}
+
+struct EchoNames;
+
+impl Procedure for EchoNames {
+    type Program = Echo;
+    type Args = Names;
+    type Res = Names;
+    const NUMBER: u32 = 2;
+    const NAME: &'static str = "ECHO_NAMES";
+
+    fn reply_bounds(args: &Names) -> ReplyBounds {
+        ReplyBounds::of::<Names>().with_whole(rpcrdma_runtime::xdr::encoded_len(args).unwrap())
+    }
+}
+
+struct EchoSleep;
+
+impl Procedure for EchoSleep {
+    type Program = Echo;
+    type Args = u32;
+    type Res = u32;
+    const NUMBER: u32 = 3;
+    const NAME: &'static str = "ECHO_SLEEP";
+}
+
+struct EchoServer;
+
+impl Service for EchoServer {
+    fn program(&self) -> u32 {
+        Echo::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        Echo::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        mut args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            let garbage = |_| Reject::GarbageArguments;
+            let failed = |_| Reject::SystemError;
+            match context.procedure {
+                1 => {
+                    let blob = Blob::decode(&mut args).map_err(garbage)?;
+                    args.finish().map_err(garbage)?;
+                    blob.encode(reply).map_err(failed)
+                }
+                2 => Names::decode(&mut args).map_err(garbage)?.encode(reply).map_err(failed),
+                3 => {
+                    let millis = u32::decode(&mut args).map_err(garbage)?;
+                    tokio::time::sleep(Duration::from_millis(u64::from(millis))).await;
+                    assert_ne!(millis, 13, "this handler panics");
+                    millis.encode(reply).map_err(failed)
+                }
+                _ => Err(Reject::ProcedureUnavailable),
+            }
+        })
+    }
+}
+
+struct Fixture {
+    client: Client,
+    traffic: Arc<Mutex<Vec<Option<Traffic>>>>,
+    stop: tokio::sync::oneshot::Sender<()>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+fn config(inline: u32) -> Config {
+    let private_data = PrivateData { remote_invalidation: true, send_size: inline, receive_size: inline };
+    Config { private_data, ..Config::default() }
+}
+
+async fn start(server: ServerOptions, client: ClientOptions) -> Fixture {
+    let server = Server::bind_with("127.0.0.1:0", server).await.unwrap().service(EchoServer);
+    let address = server.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = tokio::spawn(async move { server.run(async { drop(stopped.await) }).await.unwrap() });
+    let traffic = Arc::new(Mutex::new(Vec::new()));
+    let seen = traffic.clone();
+    let observer = Observer::new(move |report| seen.lock().unwrap().push(report.traffic));
+    let client =
+        Client::connect_with(address, ClientOptions { observer: Some(observer), ..client }).await.unwrap();
+    Fixture { client, traffic, stop, server }
+}
+
+async fn start_with(config: Config) -> Fixture {
+    start(
+        ServerOptions { config, ..ServerOptions::default() },
+        ClientOptions { config, ..ClientOptions::default() },
+    )
+    .await
+}
+
+impl Fixture {
+    fn last(&self) -> Traffic {
+        self.traffic.lock().unwrap().last().unwrap().unwrap()
+    }
+
+    async fn end(self) {
+        drop(self.client);
+        self.stop.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), self.server).await.unwrap().unwrap();
+    }
+}
+
+fn blob(name: usize, data: usize) -> Blob {
+    let bytes: Vec<u8> = (0..data).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect();
+    Blob { name: "n".repeat(name).as_str().into(), data: bytes.into(), mark: 0x1234_5678 }
+}
+
+#[tokio::test]
+async fn sizes_around_every_threshold_come_back_equal() {
+    let fixture = start_with(config(1024)).await;
+    for data in
+        [0, 1, 2, 3, 4, 5, 100, 800, 850, 860, 870, 880, 900, 1000, 1023, 1024, 1025, 4096, 65_537, 1_048_579]
+    {
+        let sent = blob(7, data);
+        assert_eq!(fixture.client.call::<EchoBlob>(&sent).await.unwrap(), sent, "{data} bytes");
+    }
+    let traffic = fixture.last();
+    assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 1_048_579));
+    assert_eq!((traffic.write_chunks, traffic.write_bytes), (1, 1_048_579));
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn chunks_of_many_segments() {
+    let fixture = start_with(Config { max_segment: 10_000, ..config(4096) }).await;
+    let sent = blob(3, 123_457);
+    assert_eq!(fixture.client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+    let traffic = fixture.last();
+    assert_eq!((traffic.read_bytes, traffic.segments), (123_457, 26));
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn long_calls_and_replies_by_position_zero_and_reply_chunk() {
+    let fixture = start_with(config(1024)).await;
+    let sent = Names { names: (0..500).map(|n| format!("name {n}").as_str().into()).collect() };
+    assert_eq!(fixture.client.call::<EchoNames>(&sent).await.unwrap(), sent);
+    let traffic = fixture.last();
+    assert!(traffic.position_zero > 5000 && traffic.reply_chunk_bytes > 5000, "{traffic:?}");
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn a_long_call_with_its_item_beside_it() {
+    let fixture = start_with(Config { long_call: LongCall::Reduced, ..config(1024) }).await;
+    let sent = blob(2000, 50_001);
+    assert_eq!(fixture.client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+    let traffic = fixture.last();
+    assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 50_001));
+    assert!(traffic.position_zero > 2000);
+    assert_eq!((traffic.write_bytes, traffic.reply_chunk), (50_001, true));
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn many_calls_at_once_within_few_credits() {
+    let fixture = start_with(Config { credits: 4, ..config(4096) }).await;
+    let calls: Vec<_> = (0..100)
+        .map(|n| {
+            let client = fixture.client.clone();
+            tokio::spawn(async move {
+                let sent = blob(n, n * 977);
+                assert_eq!(client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn abandoned_calls_disturb_nobody() {
+    let fixture = start_with(Config { credits: 3, ..config(1024) }).await;
+    for wait in [0, 1, 5] {
+        let slow = fixture.client.call::<EchoSleep>(&50);
+        assert!(tokio::time::timeout(Duration::from_millis(wait), slow).await.is_err());
+        let big = blob(1, 300_000);
+        let _ =
+            tokio::time::timeout(Duration::from_millis(wait), fixture.client.call::<EchoBlob>(&big)).await;
+    }
+    let sent = blob(5, 5000);
+    assert_eq!(fixture.client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn a_panic_is_a_system_error_and_the_connection_goes_on() {
+    let fixture = start_with(config(4096)).await;
+    let error = fixture.client.call::<EchoSleep>(&13).await.unwrap_err();
+    assert!(
+        matches!(error, CallError::Rejected(rpcrdma_runtime::wire::rpc::ReplyError::SystemError)),
+        "{error}"
+    );
+    assert_eq!(fixture.client.call::<EchoSleep>(&1).await.unwrap(), 1);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn a_stopping_server_answers_the_calls_that_run() {
+    let Fixture { client, stop, server, .. } = start_with(config(4096)).await;
+    let running = tokio::spawn(async move { client.call::<EchoSleep>(&300).await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    stop.send(()).unwrap();
+    assert_eq!(running.await.unwrap(), 300);
+    tokio::time::timeout(Duration::from_secs(20), server).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn calls_fail_once_when_the_server_goes_away() {
+    let Fixture { client, server, stop: _stop, .. } = start_with(config(4096)).await;
+    assert_eq!(client.call::<EchoSleep>(&0).await.unwrap(), 0);
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.call::<EchoSleep>(&60_000).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    server.abort();
+    let error = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Transport(_)), "{error}");
+    let error = client.call::<EchoSleep>(&0).await.unwrap_err();
+    assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
+}
+
+#[tokio::test]
+async fn data_is_the_chunks_own_memory() {
+    let fixture = start_with(config(4096)).await;
+    let data = Bytes::from(vec![9; 200_000]);
+    let sent = Blob { name: "x".into(), data: data.into(), mark: 1 };
+    let received = fixture.client.call::<EchoBlob>(&sent).await.unwrap();
+    assert_eq!(received.data.len(), 200_000);
+    assert_eq!(fixture.last().write_bytes, 200_000);
+    fixture.end().await;
+}
