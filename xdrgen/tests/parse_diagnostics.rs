@@ -128,6 +128,13 @@ fn misspelt_keywords() {
 }
 
 #[test]
+fn a_name_that_is_nearly_a_keyword_is_none() {
+    one("struct a { strings b[2; };", "X100", 1, 23);
+    one("struct a {\n  floats b\n  int c;\n};", "X111", 2, 11);
+    assert_eq!(places("test.x", "struct a { strings b; voids c; hypers *d; };"), []);
+}
+
+#[test]
 fn keywords_as_names() {
     one("struct a { int case; };", "X114", 1, 16);
     one("enum bool { FALSE, TRUE };", "X114", 1, 6);

@@ -223,7 +223,12 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<Diagno
     let first = || {
         let breaks =
             |at: &usize| context.token(*at).is_some_and(|token| matches!(token.text, "{" | "}" | ";" | ":"));
-        let first = (start..error.at).rev().find(breaks).map_or(start, |at| at + 1);
+        // Only two words before the error: behind a longer part that was right, the word was a name.
+        let near = start.max(error.at.saturating_sub(3));
+        let first = (near..error.at).rev().find(breaks).map_or(start, |at| at + 1);
+        if first + 2 < error.at {
+            return None;
+        }
         let all: Vec<&str> = BEGIN_TYPE.iter().chain(BEGIN_DEFINITION).copied().collect();
         nearest(context, first, &all).map(|keyword| (first, keyword))
     };
