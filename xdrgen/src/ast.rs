@@ -2,7 +2,8 @@
 //!
 //! One type for each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, named as the
 //! grammar names it. Nothing is resolved here: a name is a name, a bound may be a constant that
-//! another document defines. Semantic analysis ([`crate::sema`]) turns this into [`crate::ir`].
+//! another document defines. Semantic analysis (`sema`) turns this into what emission
+//! needs (`ir`).
 
 use crate::source::Span;
 

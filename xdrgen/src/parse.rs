@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use crate::ast::Specification;
 use crate::diag::{self, Diagnostic};
 use crate::extract::{Extract, Form, extract};
-use crate::source::{SourceId, Sources};
+use crate::source::{SourceId, Sources, Span};
 
 pub(crate) use lex::begins_definition;
 pub(crate) use region::{Region, region};
@@ -56,10 +56,22 @@ pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
         let extract = extract(id, source);
         let (specification, diagnostics) = parse_extract(&extract, options);
         parsed.documents.push((id, specification));
+        if specification_is_empty(&parsed, &diagnostics) {
+            let start = Span { source: id, start: 0, end: 0 };
+            let found = Diagnostic::warning("X001", start, "no definition was found in this document");
+            let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
+            parsed.diagnostics.push(found.with_help(help));
+        }
         parsed.diagnostics.extend(diagnostics);
     }
     diag::sort(&mut parsed.diagnostics);
     parsed
+}
+
+/// Whether the document parsed last has nothing, and nothing was said about it that would explain it.
+fn specification_is_empty(parsed: &Parsed, diagnostics: &[Diagnostic]) -> bool {
+    let empty = |(_, specification): &(SourceId, Specification)| specification.definitions.is_empty();
+    diagnostics.is_empty() && parsed.documents.last().is_some_and(empty)
 }
 
 /// Parses what was extracted from one document. The extraction's own findings are among those returned.

@@ -33,6 +33,14 @@ fn one(text: &str, code: &'static str, line: u32, column: u32) -> Diagnostic {
 }
 
 #[test]
+fn a_document_without_definitions() {
+    let (_, found, _) = found("prose.txt", "1. Title\n\n   Nothing but prose.\n");
+    assert_eq!((found.len(), found[0].code, found[0].severity), (1, "X001", Severity::Warning));
+    assert_eq!(places("empty.x", ""), [("X001", 1, 1)]);
+    assert_eq!(places("broken.x", "?"), [("X110", 1, 1)]);
+}
+
+#[test]
 fn expected_something_else() {
     let found = one("struct a {\n  int [3];\n};", "X100", 2, 7);
     assert_eq!(found.message, "expected a name, found `[`");
