@@ -91,29 +91,17 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 /// type-def
 fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let next = input.take_from(1);
-    let named = |(name, body): (Identifier, DefinitionKind)| match body {
-        DefinitionKind::Enum(_, body) => DefinitionKind::Enum(name, body),
-        DefinitionKind::Struct(_, body) => DefinitionKind::Struct(name, body),
-        DefinitionKind::Union(_, body) => DefinitionKind::Union(name, body),
-        other => other,
-    };
-    let unnamed = || Identifier { name: String::new(), span: input.context.span(input.at, input.at) };
     match input.word(0) {
         "typedef" if next.word(0) == "void" => Err(fail(next, Reason::Expected("a type", &[]))),
         "typedef" => cut(map(declaration, DefinitionKind::Typedef)).parse(next),
         "enum" => {
-            let body = map(enum_body, |body| DefinitionKind::Enum(unnamed(), body));
-            cut(map((identifier, body), named)).parse(next)
+            cut(map((identifier, enum_body), |(name, body)| DefinitionKind::Enum(name, body))).parse(next)
         }
         "struct" if next.word(0) == "*" => cut(linked_struct).parse(input),
         "struct" => {
-            let body = map(struct_body, |body| DefinitionKind::Struct(unnamed(), body));
-            cut(map((identifier, body), named)).parse(next)
+            cut(map((identifier, struct_body), |(name, body)| DefinitionKind::Struct(name, body))).parse(next)
         }
-        _ => {
-            let body = map(union_body, |body| DefinitionKind::Union(unnamed(), body));
-            cut(map((identifier, body), named)).parse(next)
-        }
+        _ => cut(map((identifier, union_body), |(name, body)| DefinitionKind::Union(name, body))).parse(next),
     }
 }
 
