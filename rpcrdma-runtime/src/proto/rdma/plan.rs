@@ -38,6 +38,8 @@ pub(super) struct TooLarge;
 pub(super) struct Policy {
     /// The largest Send.
     pub(super) threshold: u32,
+    /// The largest Send of the responder: the chunks that it fills come back in it.
+    pub(super) reply_threshold: u32,
     /// The largest segment.
     pub(super) max_segment: u32,
     pub(super) long_call: LongCall,
@@ -54,6 +56,9 @@ impl Policy {
             let header = ChunkLists::header_len_for(reads, &writes, reply_segments);
             header.saturating_add(payload) <= u64::from(self.threshold)
         };
+        if ChunkLists::header_len_for(0, &writes, reply_segments) > u64::from(self.reply_threshold) {
+            return Err(TooLarge);
+        }
         let item_segments = |items: &[crate::xdr::Item]| {
             items.iter().fold(0u64, |sum, item| sum.saturating_add(self.segments(item.data.len() as u64)))
         };

@@ -241,6 +241,7 @@ impl Requester {
         let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
         let policy = Policy {
             threshold: self.negotiated.call_threshold,
+            reply_threshold: self.negotiated.reply_threshold,
             max_segment: self.max_segment,
             long_call: self.config.long_call,
         };

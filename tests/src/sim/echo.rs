@@ -1,0 +1,183 @@
+use std::future::{Future, ready};
+use std::pin::Pin;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::program::{
+    CallContext, Credential, Procedure, Program, Reject, ReplyBounds, Service,
+};
+use rpcrdma_runtime::wire::rpc::CallHeader;
+use rpcrdma_runtime::xdr::{
+    Decode, Encode, Layout, Message, Opaque, Reader, Reducer, Sink, Size, Xdr, encoded_len,
+};
+
+/// A program whose one procedure takes two eligible items and returns two, of sizes that the caller chooses.
+#[derive(Debug)]
+pub struct Echo;
+
+impl Program for Echo {
+    const NUMBER: u32 = 0x2000_0001;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "ECHO_V1";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "ECHO")];
+}
+
+/// How long the parts of the result are to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
+pub struct Want {
+    /// Of the part that is not eligible.
+    pub note: u32,
+    /// Of the first eligible item.
+    pub item: u32,
+    /// Of the second.
+    pub other: u32,
+}
+
+/// What the procedure takes.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+pub struct Args {
+    /// What the data is made of.
+    pub seed: u32,
+    /// An eligible item.
+    #[ddp_eligible]
+    pub first: Opaque,
+    /// Data that is not eligible.
+    pub note: Opaque,
+    /// Another eligible item.
+    #[ddp_eligible]
+    pub second: Opaque,
+    /// What to return.
+    pub want: Want,
+}
+
+/// What it returns.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+pub struct Res {
+    /// As in the arguments.
+    pub seed: u32,
+    /// Of everything that the arguments held.
+    pub digest: u64,
+    /// Data that is not eligible.
+    pub note: Opaque,
+    /// An eligible item.
+    #[ddp_eligible]
+    pub item: Opaque,
+    /// Stands between them.
+    pub mark: u32,
+    /// Another eligible item.
+    #[ddp_eligible]
+    pub other: Opaque,
+}
+
+/// `len` bytes that depend on the seed and on their place.
+#[must_use]
+pub fn pattern(seed: u32, len: usize) -> Bytes {
+    let byte =
+        |at: u32| at.wrapping_mul(0x9e37_79b1).wrapping_add(seed).rotate_left(at % 31).to_be_bytes()[0];
+    (0..).take(len).map(byte).collect()
+}
+
+impl Args {
+    /// Arguments of these sizes: the first item, the note, the second item.
+    #[must_use]
+    pub fn new(seed: u32, [first, note, second]: [usize; 3], want: Want) -> Self {
+        Args {
+            seed,
+            first: pattern(seed, first).into(),
+            note: pattern(seed.wrapping_add(1), note).into(),
+            second: pattern(seed.wrapping_add(2), second).into(),
+            want,
+        }
+    }
+
+    fn digest(&self) -> u64 {
+        let parts = [self.first.as_bytes(), self.note.as_bytes(), self.second.as_bytes()];
+        let mut sum = u64::from(self.seed);
+        for part in parts {
+            sum = sum.wrapping_mul(31).wrapping_add(part.len() as u64);
+            for byte in part {
+                sum = sum.wrapping_mul(0x0100_0000_01b3) ^ u64::from(*byte);
+            }
+        }
+        sum
+    }
+
+    /// What the procedure returns for them.
+    #[must_use]
+    pub fn result(&self) -> Res {
+        let part = |seed: u32, len: u32| Opaque::from(pattern(seed, len as usize));
+        Res {
+            seed: self.seed,
+            digest: self.digest(),
+            note: part(self.seed.wrapping_add(3), self.want.note),
+            item: part(self.seed.wrapping_add(4), self.want.item),
+            mark: 0x6d61_726b,
+            other: part(self.seed.wrapping_add(5), self.want.other),
+        }
+    }
+}
+
+impl Procedure for Echo {
+    type Program = Echo;
+    type Args = Args;
+    type Res = Res;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "ECHO";
+
+    fn reply_bounds(args: &Args) -> ReplyBounds {
+        let want = args.want;
+        let padded = |len: u32| Size::padded(u64::from(len));
+        let reduced = Size::Bounded(Res::MIN).plus(padded(want.note));
+        ReplyBounds {
+            whole: reduced.plus(padded(want.item)).plus(padded(want.other)),
+            reduced,
+            item: Size::Bounded(u64::from(want.item.max(want.other))),
+            items: Size::Bounded(2),
+        }
+    }
+}
+
+impl Service for Echo {
+    fn program(&self) -> u32 {
+        <Echo as Program>::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        <Echo as Program>::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        mut args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        if context.procedure != <Echo as Procedure>::NUMBER {
+            return Box::pin(ready(Err(Reject::ProcedureUnavailable)));
+        }
+        let decoded = Args::decode(&mut args).and_then(|decoded| args.finish().map(|()| decoded));
+        let answered = decoded
+            .map_err(|_| Reject::GarbageArguments)
+            .and_then(|decoded| decoded.result().encode(reply).map_err(|_| Reject::SystemError));
+        Box::pin(ready(answered))
+    }
+}
+
+/// The message of a call with these arguments; items of at least `min_item` bytes are out of the stream.
+///
+/// # Panics
+/// If the arguments cannot be encoded.
+#[must_use]
+pub fn call(xid: u32, args: &Args, min_item: usize) -> Message {
+    let mut reducer = Reducer::new(min_item);
+    let header = CallHeader {
+        xid,
+        program: <Echo as Program>::NUMBER,
+        version: <Echo as Program>::VERSION,
+        procedure: <Echo as Procedure>::NUMBER,
+        credential: Credential::None,
+    };
+    header.encode(&mut reducer).expect("a header without credential");
+    args.encode(&mut reducer).expect("unbounded arguments");
+    debug_assert_eq!(reducer.position(), 40 + encoded_len(args).expect("unbounded arguments"));
+    reducer.into_message()
+}

@@ -1,0 +1,251 @@
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::rdma::{Config, Event, Requester, Responder, ResponderEvent};
+use rpcrdma_runtime::proto::work::{Action, Completion};
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::fabric::{End, EndConfig, Fabric, FabricConfig, Faults, Side};
+use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
+use rpcrdma_runtime::wire::rdma::{Header, decode_reply};
+
+/// Two engines and what is between them.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// The requester's.
+    pub left: Config,
+    /// The responder's.
+    pub right: Config,
+    /// RDMA Reads that the requester serves at once.
+    pub reads: u32,
+    /// What goes wrong.
+    pub faults: Faults,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            seed: 1,
+            left: Config::default(),
+            right: Config::default(),
+            reads: 16,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// What the requester says when it connects.
+#[must_use]
+pub fn left_config(settings: &Settings) -> EndConfig {
+    end(&settings.left, settings.reads)
+}
+
+/// What the responder says when it connects.
+#[must_use]
+pub fn right_config(settings: &Settings) -> EndConfig {
+    end(&settings.right, settings.reads)
+}
+
+fn end(config: &Config, reads_in: u32) -> EndConfig {
+    EndConfig {
+        private_data: Bytes::copy_from_slice(&config.private_data.encode()),
+        receive_size: config.private_data.receive_size,
+        reads_in,
+        ..EndConfig::default()
+    }
+}
+
+/// A requester on the left, a responder on the right. Every rule that can be seen from outside of both is checked
+/// as their messages pass.
+#[derive(Debug)]
+pub struct Pair {
+    /// The connection.
+    pub fabric: Fabric,
+    /// The requester.
+    pub requester: Requester,
+    /// The responder.
+    pub responder: Responder,
+    /// What both agreed on.
+    pub negotiated: Negotiated,
+    /// Every Send of the requester, whole.
+    pub calls_sent: Vec<Bytes>,
+    /// Every Send of the responder, whole, and what it invalidated.
+    pub replies_sent: Vec<(Bytes, Option<u32>)>,
+    limits: rpcrdma_runtime::proto::rdma::Limits,
+    left: End,
+    right: End,
+    left_receives: Receives,
+    right_receives: Receives,
+}
+
+/// A side's Receives.
+#[derive(Debug, Default)]
+struct Receives {
+    posted: u64,
+    taken: u64,
+}
+
+impl Pair {
+    /// Connects them.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        let (fabric, left, right) = Fabric::pair(FabricConfig {
+            seed: settings.seed,
+            ends: [left_config(settings), right_config(settings)],
+            delay: Duration::from_millis(1),
+            faults: settings.faults,
+            automatic: false,
+        });
+        let said = |end: &End| PrivateData::find(&end.info().private_data).unwrap_or(PrivateData::ABSENT);
+        let negotiated = PrivateData::negotiate(&said(&right), &said(&left));
+        Pair {
+            requester: Requester::new(settings.left, negotiated, left.info().max_region),
+            responder: Responder::new(settings.right, negotiated, right.info().reads_out),
+            negotiated,
+            calls_sent: Vec::new(),
+            replies_sent: Vec::new(),
+            limits: settings.left.limits,
+            fabric,
+            left,
+            right,
+            left_receives: Receives::default(),
+            right_receives: Receives::default(),
+        }
+    }
+
+    /// Lets both engines do what they can do now, then goes on to the next thing that happens. False if nothing
+    /// is under way.
+    pub fn step(&mut self) -> bool {
+        self.settle();
+        self.fabric.advance()
+    }
+
+    /// Lets both engines do what they can do now.
+    pub fn settle(&mut self) {
+        loop {
+            let mut moved = false;
+            while let Some(action) = self.requester.poll_action() {
+                self.check_call(&action);
+                self.left.submit(action);
+                moved = true;
+            }
+            while let Some(action) = self.responder.poll_action() {
+                self.check_reply(&action);
+                self.right.submit(action);
+                moved = true;
+            }
+            while let Some(completion) = next(&mut self.left) {
+                self.left_receives.count(&completion);
+                self.requester.handle_completion(completion);
+                moved = true;
+            }
+            while let Some(completion) = next(&mut self.right) {
+                self.right_receives.count(&completion);
+                self.responder.handle_completion(completion);
+                moved = true;
+            }
+            if !moved {
+                return self.check_flow();
+            }
+        }
+    }
+
+    /// Steps until the requester says something.
+    ///
+    /// # Panics
+    /// If it has nothing to say.
+    pub fn next_event(&mut self) -> Event {
+        loop {
+            self.settle();
+            if let Some(event) = self.requester.poll_event() {
+                return event;
+            }
+            assert!(self.fabric.advance(), "the requester has nothing to say");
+        }
+    }
+
+    /// Steps until the responder says something.
+    ///
+    /// # Panics
+    /// If it has nothing to say.
+    pub fn next_call(&mut self) -> ResponderEvent {
+        loop {
+            self.settle();
+            if let Some(event) = self.responder.poll_event() {
+                return event;
+            }
+            assert!(self.fabric.advance(), "the responder has nothing to say");
+        }
+    }
+
+    fn check_call(&mut self, action: &Action) {
+        match action {
+            Action::PostReceives { count } => self.left_receives.posted += u64::from(*count),
+            Action::Send { message, .. } => {
+                let message: Bytes = message.concat().into();
+                assert!(
+                    message.len() <= self.negotiated.call_threshold as usize,
+                    "R045: a call of {message:?}"
+                );
+                self.calls_sent.push(message);
+            }
+            Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
+            Action::Register { .. } | Action::Invalidate { .. } | Action::Close { .. } => {}
+        }
+    }
+
+    fn check_reply(&mut self, action: &Action) {
+        match action {
+            Action::PostReceives { count } => self.right_receives.posted += u64::from(*count),
+            Action::Send { message, invalidate, .. } => {
+                let message: Bytes = message.concat().into();
+                assert!(
+                    message.len() <= self.negotiated.reply_threshold as usize,
+                    "R045: a reply of {message:?}"
+                );
+                let granted = match decode_reply(&message, &self.limits) {
+                    Ok((Header { credits, .. }, _)) => u64::from(credits),
+                    Err(refusal) => panic!("a reply that nobody can read: {refusal:?}"),
+                };
+                assert!(granted > 0, "R023: the grant is never 0");
+                self.replies_sent.push((message, *invalidate));
+                let unanswered = self.right_receives.posted - self.replies_sent.len() as u64;
+                assert!(unanswered >= granted, "R029: {granted} granted with {unanswered} Receives");
+            }
+            Action::Register { .. } | Action::Invalidate { .. } => panic!("a responder advertises nothing"),
+            Action::Read { .. } | Action::Write { .. } | Action::Close { .. } => {}
+        }
+    }
+
+    fn check_flow(&self) {
+        let credits = self.requester.credits();
+        assert!(credits.granted() >= 1 && credits.granted() <= credits.asked(), "{credits:?}");
+        let waiting = self.left_receives.posted - self.left_receives.taken;
+        assert!(waiting >= u64::from(credits.in_flight()), "R036: {credits:?} with {waiting} Receives");
+        assert!(self.fabric.exposed(Side::Right).is_empty(), "a responder advertises nothing");
+        if credits.in_flight() == 0 {
+            assert_eq!(
+                self.fabric.registered(Side::Left),
+                0,
+                "R200: memory is advertised and no call is out"
+            );
+        }
+    }
+}
+
+impl Receives {
+    fn count(&mut self, completion: &Completion) {
+        if matches!(completion, Completion::Received { .. }) {
+            self.taken += 1;
+        }
+    }
+}
+
+fn next(end: &mut End) -> Option<Completion> {
+    match end.poll_completion(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(completion) => Some(completion),
+        Poll::Pending => None,
+    }
+}

@@ -1,0 +1,43 @@
+//! Random runs of both engines over the fabric. `SIM_SEED=n` runs one seed again; `SIM_RUNS=n` runs more of them.
+
+use std::env;
+
+use rpcrdma_tests::sim::{Outcome, run};
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+#[test]
+fn every_call_ends_once_and_its_data_is_intact() {
+    if let Some(seed) = number("SIM_SEED") {
+        println!("{:?}", run(seed));
+        return;
+    }
+    let mut sum = Outcome::default();
+    for seed in 0..number("SIM_RUNS").unwrap_or(600) {
+        let one = std::panic::catch_unwind(|| run(seed));
+        sum += one.unwrap_or_else(|_| panic!("seed {seed} (SIM_SEED={seed} runs it again)"));
+    }
+    println!("{sum:?}");
+    assert_eq!(sum.calls, sum.replies + sum.failures + sum.abandoned);
+    for (kind, count) in [
+        ("replies", sum.replies),
+        ("failures", sum.failures),
+        ("abandoned calls", sum.abandoned),
+        ("Read chunks", sum.with_read_chunks),
+        ("Long calls", sum.long_calls),
+        ("Write chunks", sum.with_write_chunks),
+        ("Long replies", sum.long_replies),
+        ("remote invalidations", sum.remote_invalidations),
+    ] {
+        assert!(count > 50, "the runs hardly had {kind}: {count}");
+    }
+}
+
+#[test]
+fn a_seed_runs_the_same_again() {
+    for seed in [3, 77] {
+        assert_eq!(run(seed), run(seed));
+    }
+}
