@@ -8,6 +8,7 @@ use rpcrdma_runtime::proto::rdma::{
     Call, CallId, Config, Event, FailReason, IncomingCall, LongCall, Reply, ResponderEvent,
 };
 use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::decode_reply;
@@ -174,7 +175,7 @@ impl Run {
 
     fn close(&mut self) {
         self.closing = true;
-        self.pair.requester.close();
+        self.pair.requester.close(CloseReason::Local);
         while self.pair.step() {}
         self.hear_the_requester();
         assert!(self.closed, "the requester never heard of the end");
