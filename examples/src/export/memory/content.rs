@@ -1,0 +1,244 @@
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::export::Error;
+
+/// The largest file, in bytes: what the clients' signed offsets can tell.
+pub(super) const FILE_MAX: u64 = i64::MAX as u64;
+
+/// Data below this length is copied, so that a few bytes do not keep the buffer of a whole message.
+const SHARED_FROM: usize = 64 << 10;
+
+/// A file's content: what was written, where it was written, and holes between.
+///
+/// A large write is kept as the buffer it came in, and reading hands out parts of it: nothing is copied. What a later write covers
+/// only in part stays in memory whole until the rest is covered too.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// By offset; none is empty, none overlaps the next, none ends behind `size`.
+    extents: BTreeMap<u64, Bytes>,
+    size: u64,
+    /// The sum of the extents' lengths.
+    held: u64,
+}
+
+impl Content {
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes that are no hole.
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// At most `count` bytes from `offset` on, and whether the file ends with them.
+    pub(super) fn read(&self, offset: u64, count: u32) -> (Bytes, bool) {
+        let left = self.size.saturating_sub(offset);
+        let count = u64::from(count).min(left);
+        let eof = count == left;
+        let before = self.extents.range(..=offset).next_back();
+        if let Some((start, data)) = before
+            && let Some(range) = span(offset - start, count)
+            && range.end <= data.len()
+        {
+            return (data.slice(range), eof);
+        }
+        (self.gather(offset, count), eof)
+    }
+
+    /// A copy of a range, with zeros for the holes. `count` is at most `u32::MAX`.
+    fn gather(&self, offset: u64, count: u64) -> Bytes {
+        let end = offset.saturating_add(count);
+        let mut all = BytesMut::zeroed(usize::try_from(count).unwrap_or(0));
+        let first = self.extents.range(..offset).next_back();
+        for (start, data) in first.into_iter().chain(self.extents.range(offset..end)) {
+            let from = offset.max(*start);
+            let to = end.min(start + data.len() as u64);
+            let (Some(source), Some(target)) =
+                (span(from - start, to.saturating_sub(from)), span(from - offset, to.saturating_sub(from)))
+            else {
+                continue;
+            };
+            if let (Some(source), Some(target)) = (data.get(source), all.get_mut(target)) {
+                target.copy_from_slice(source);
+            }
+        }
+        all.freeze()
+    }
+
+    /// # Errors
+    /// [`Error::FBig`] behind [`FILE_MAX`].
+    pub(super) fn write(&mut self, offset: u64, data: &Bytes) -> Result<(), Error> {
+        let len = data.len() as u64;
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(Error::FBig)?;
+        if len == 0 {
+            return Ok(());
+        }
+        self.cut(offset, end);
+        self.held += len;
+        self.size = self.size.max(end);
+        if data.len() >= SHARED_FROM {
+            self.extents.insert(offset, data.clone());
+        } else {
+            self.insert_small(offset, data);
+        }
+        Ok(())
+    }
+
+    /// Many small writes one behind the other make one extent of at most [`SHARED_FROM`] bytes.
+    fn insert_small(&mut self, offset: u64, data: &[u8]) {
+        let before = self.extents.range(..offset).next_back().map(|(start, bytes)| (*start, bytes.len()));
+        if let Some((start, held)) = before
+            && start + held as u64 == offset
+            && held + data.len() <= SHARED_FROM
+            && let Some(extent) = self.extents.remove(&start)
+        {
+            let mut extent = extent.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+            extent.extend_from_slice(data);
+            self.extents.insert(start, extent.freeze());
+            return;
+        }
+        self.extents.insert(offset, Bytes::copy_from_slice(data));
+    }
+
+    /// Makes a hole.
+    fn cut(&mut self, from: u64, to: u64) {
+        let before = self.extents.range(..from).next_back().map(|(start, data)| (*start, data.clone()));
+        if let Some((start, mut data)) = before
+            && start + data.len() as u64 > from
+        {
+            let tail = data.split_off(usize::try_from(from - start).unwrap_or(usize::MAX));
+            self.held -= tail.len() as u64;
+            self.extents.insert(start, data);
+            self.keep_behind(from, tail, to);
+        }
+        while let Some((&start, _)) = self.extents.range(from..to).next()
+            && let Some(data) = self.extents.remove(&start)
+        {
+            self.held -= data.len() as u64;
+            self.keep_behind(start, data, to);
+        }
+    }
+
+    /// Puts back what of an extent lies from `to` on.
+    fn keep_behind(&mut self, start: u64, mut data: Bytes, to: u64) {
+        let cut = to - start;
+        if cut < data.len() as u64 {
+            let tail = data.split_off(usize::try_from(cut).unwrap_or(usize::MAX));
+            self.held += tail.len() as u64;
+            self.extents.insert(to, tail);
+        }
+    }
+
+    /// Cuts off, or fills up with a hole.
+    ///
+    /// # Errors
+    /// [`Error::FBig`] behind [`FILE_MAX`].
+    pub(super) fn resize(&mut self, size: u64) -> Result<(), Error> {
+        if size > FILE_MAX {
+            return Err(Error::FBig);
+        }
+        if size < self.size {
+            self.cut(size, self.size);
+        }
+        self.size = size;
+        Ok(())
+    }
+}
+
+fn span(from: u64, len: u64) -> Option<core::ops::Range<usize>> {
+    let from = usize::try_from(from).ok()?;
+    let end = from.checked_add(usize::try_from(len).ok()?)?;
+    Some(from..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same writes into a plain vector.
+    fn model(writes: &[(usize, usize, u8)]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for &(offset, len, byte) in writes {
+            if len > 0 {
+                all.resize(all.len().max(offset + len), 0);
+            }
+            all[offset..offset + len].fill(byte);
+        }
+        all
+    }
+
+    fn check(content: &Content, expected: &[u8]) {
+        assert_eq!(content.size(), expected.len() as u64);
+        for (offset, count) in
+            [(0, expected.len()), (1, 70_000), (expected.len() / 2, expected.len()), (65_000, 3)]
+        {
+            let (data, eof) = content.read(offset as u64, u32::try_from(count).unwrap());
+            let end = (offset + count).min(expected.len());
+            assert!(data[..] == expected[offset.min(end)..end], "at {offset}, {count} bytes");
+            assert_eq!(eof, end == expected.len());
+        }
+    }
+
+    #[test]
+    fn what_was_written_last_is_read_whatever_it_covers() {
+        let mut content = Content::default();
+        let mut writes = Vec::new();
+        let mut seed = 1_usize;
+        for round in 0..300_u32 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let offset = (seed >> 20) % 300_000;
+            let len = if round % 3 == 0 { (seed >> 33) % 200_000 } else { (seed >> 33) % 500 };
+            let byte = (round % 255) as u8 + 1;
+            content.write(offset as u64, &Bytes::from(vec![byte; len])).unwrap();
+            writes.push((offset, len, byte));
+            if round % 20 == 0 {
+                check(&content, &model(&writes));
+            }
+        }
+        check(&content, &model(&writes));
+        assert_eq!(content.held(), content.extents.values().map(|data| data.len() as u64).sum::<u64>());
+    }
+
+    #[test]
+    fn a_large_write_is_neither_copied_in_nor_out() {
+        let data = Bytes::from(vec![7; 1 << 20]);
+        let mut content = Content::default();
+        content.write(0, &data).unwrap();
+        let (read, eof) = content.read(4096, 1 << 19);
+        assert_eq!(read.as_ptr(), data[4096..].as_ptr());
+        assert!(!eof);
+    }
+
+    #[test]
+    fn small_writes_in_a_row_become_one_extent() {
+        let mut content = Content::default();
+        for index in 0..1000_u64 {
+            content.write(index * 3, &Bytes::from_static(b"abc")).unwrap();
+        }
+        assert_eq!(content.extents.len(), 1);
+        check(&content, &b"abc".repeat(1000));
+    }
+
+    #[test]
+    fn what_was_cut_off_comes_back_as_zeros() {
+        let mut content = Content::default();
+        content.write(0, &Bytes::from(vec![1; 100_000])).unwrap();
+        content.resize(10).unwrap();
+        content.resize(20).unwrap();
+        check(&content, &[[1; 10], [0; 10]].concat());
+        assert_eq!(content.held(), 10);
+    }
+
+    #[test]
+    fn a_file_ends_where_offsets_end() {
+        let mut content = Content::default();
+        assert_eq!(content.write(u64::MAX, &Bytes::from_static(b"x")), Err(Error::FBig));
+        assert_eq!(content.write(FILE_MAX, &Bytes::from_static(b"x")), Err(Error::FBig));
+        content.write(FILE_MAX - 1, &Bytes::from_static(b"x")).unwrap();
+        assert_eq!(content.read(FILE_MAX - 2, 100), (Bytes::from_static(b"\0x"), true));
+        assert_eq!(content.read(u64::MAX, 100), (Bytes::new(), true));
+    }
+}

@@ -1,0 +1,405 @@
+use core::ops::Bound;
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+
+use super::content::Content;
+use crate::export::permissions::access_bits;
+use crate::export::{Attributes, Caller, Cookie, Error, FileKind, SetAttributes, SetTime, Time, Verifier};
+
+/// The number of the top directory.
+pub(super) const ROOT: u64 = 1;
+/// The first cookie of a name; those below are `.` and `..`.
+const FIRST_COOKIE: Cookie = 3;
+/// The most names of one file.
+pub(super) const LINKS_MAX: u32 = 32_000;
+/// Attributes and the names of a directory take this, as far as `used` tells.
+const DIRECTORY_SIZE: u64 = 4096;
+
+/// A directory's names.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) parent: u64,
+    /// A cookie is never given twice, so that a listing goes on where it was, whatever came and went.
+    entries: BTreeMap<Cookie, (Bytes, u64)>,
+    cookies: HashMap<Bytes, Cookie>,
+    next: Cookie,
+}
+
+impl Directory {
+    fn new(parent: u64) -> Self {
+        Directory { parent, entries: BTreeMap::new(), cookies: HashMap::new(), next: FIRST_COOKIE }
+    }
+
+    pub(super) fn get(&self, name: &[u8]) -> Option<u64> {
+        let cookie = self.cookies.get(name)?;
+        self.entries.get(cookie).map(|(_, id)| *id)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn behind(&self, cookie: Cookie) -> impl Iterator<Item = (Cookie, &Bytes, u64)> {
+        let range = (Bound::Excluded(cookie), Bound::Unbounded);
+        self.entries.range(range).map(|(cookie, (name, id))| (*cookie, name, *id))
+    }
+
+    fn insert(&mut self, name: Bytes, id: u64) {
+        self.entries.insert(self.next, (name.clone(), id));
+        self.cookies.insert(name, self.next);
+        self.next += 1;
+    }
+
+    fn remove(&mut self, name: &[u8]) -> Option<u64> {
+        let cookie = self.cookies.remove(name)?;
+        self.entries.remove(&cookie).map(|(_, id)| id)
+    }
+}
+
+/// What a file has besides attributes.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// The content, and the verifier of the exclusive CREATE that made it.
+    Regular(Content, Option<Verifier>),
+    Directory(Directory),
+    Symlink(Bytes),
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) attributes: Attributes,
+    pub(super) body: Body,
+}
+
+impl Node {
+    /// # Errors
+    /// [`Error::IsDir`], or [`Error::Inval`] for a link.
+    pub(super) fn content(&self) -> Result<&Content, Error> {
+        match &self.body {
+            Body::Regular(content, _) => Ok(content),
+            Body::Directory(_) => Err(Error::IsDir),
+            Body::Symlink(_) => Err(Error::Inval),
+        }
+    }
+
+    fn content_mut(&mut self) -> Result<&mut Content, Error> {
+        match &mut self.body {
+            Body::Regular(content, _) => Ok(content),
+            Body::Directory(_) => Err(Error::IsDir),
+            Body::Symlink(_) => Err(Error::Inval),
+        }
+    }
+
+    /// # Errors
+    /// [`Error::NotDir`].
+    pub(super) fn directory(&self) -> Result<&Directory, Error> {
+        if let Body::Directory(directory) = &self.body { Ok(directory) } else { Err(Error::NotDir) }
+    }
+
+    /// The body's length and the storage it takes.
+    fn measure(&mut self) {
+        let (size, used) = match &self.body {
+            Body::Regular(content, _) => (content.size(), content.held()),
+            Body::Directory(_) => (DIRECTORY_SIZE, DIRECTORY_SIZE),
+            Body::Symlink(target) => (target.len() as u64, target.len() as u64),
+        };
+        self.attributes.size = size;
+        self.attributes.used = used;
+    }
+}
+
+/// All files. Numbers are never used twice, so that a handle of a removed file is known as such.
+#[derive(Debug)]
+pub(super) struct Tree {
+    nodes: HashMap<u64, Node>,
+    last_id: u64,
+    last_time: Time,
+    fsid: u64,
+    /// Bytes of all contents.
+    pub(super) held: u64,
+    /// Bounds on `held` and on the number of files.
+    pub(super) bytes_max: u64,
+    pub(super) files_max: usize,
+}
+
+impl Tree {
+    pub(super) fn new(fsid: u64, bytes_max: u64, files_max: usize, mode: u32) -> Self {
+        let mut tree = Tree {
+            nodes: HashMap::new(),
+            last_id: 0,
+            last_time: Time::default(),
+            fsid,
+            held: 0,
+            bytes_max,
+            files_max,
+        };
+        let root = tree.make(&Caller::ROOT, FileKind::Directory, mode, Body::Directory(Directory::new(ROOT)));
+        tree.nodes.insert(ROOT, root);
+        tree.last_id = ROOT;
+        tree
+    }
+
+    pub(super) fn files(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// # Errors
+    /// [`Error::Stale`].
+    pub(super) fn node(&self, id: u64) -> Result<&Node, Error> {
+        self.nodes.get(&id).ok_or(Error::Stale)
+    }
+
+    fn node_mut(&mut self, id: u64) -> Result<&mut Node, Error> {
+        self.nodes.get_mut(&id).ok_or(Error::Stale)
+    }
+
+    /// # Errors
+    /// [`Error::Stale`], [`Error::NotDir`].
+    pub(super) fn directory(&self, id: u64) -> Result<&Directory, Error> {
+        self.node(id)?.directory()
+    }
+
+    /// # Errors
+    /// [`Error::Stale`], [`Error::NotDir`], and [`Error::Acces`] unless the caller has these bits in the directory.
+    pub(super) fn directory_for(&self, caller: &Caller, id: u64, bits: u32) -> Result<&Directory, Error> {
+        let node = self.node(id)?;
+        let directory = node.directory()?;
+        if caller.has(&node.attributes, bits) { Ok(directory) } else { Err(Error::Acces) }
+    }
+
+    /// The time, later than any that was given before: a change within the clock's step shows as well.
+    fn tick(&mut self) -> Time {
+        let after = |last: Time| match last.nanoseconds {
+            999_999_999 => Time { seconds: last.seconds.saturating_add(1), nanoseconds: 0 },
+            nanoseconds => Time { nanoseconds: nanoseconds + 1, ..last },
+        };
+        self.last_time = Time::now().max(after(self.last_time));
+        self.last_time
+    }
+
+    fn make(&mut self, caller: &Caller, kind: FileKind, mode: u32, body: Body) -> Node {
+        let now = self.tick();
+        let attributes = Attributes {
+            kind,
+            mode: mode & 0o7777,
+            nlink: if kind == FileKind::Directory { 2 } else { 1 },
+            uid: caller.uid,
+            gid: caller.gid,
+            size: 0,
+            used: 0,
+            rdev: (0, 0),
+            fsid: self.fsid,
+            fileid: self.last_id + 1,
+            atime: now,
+            mtime: now,
+            ctime: now,
+        };
+        let mut node = Node { attributes, body };
+        node.measure();
+        node
+    }
+
+    /// Makes a file under a name that is free.
+    ///
+    /// # Errors
+    /// [`Error::NoSpc`], and what setting the attributes says; then nothing is made.
+    pub(super) fn add(
+        &mut self,
+        caller: &Caller,
+        dir: u64,
+        name: &[u8],
+        body: Body,
+        new: &SetAttributes,
+    ) -> Result<u64, Error> {
+        let (kind, mode) = match &body {
+            Body::Regular(..) => (FileKind::Regular, 0o644),
+            Body::Directory(_) => (FileKind::Directory, 0o755),
+            Body::Symlink(_) => (FileKind::Symlink, 0o777),
+        };
+        let stored = if let Body::Symlink(target) = &body { target.len() as u64 } else { 0 };
+        if self.nodes.len() >= self.files_max || self.held.saturating_add(stored) > self.bytes_max {
+            return Err(Error::NoSpc);
+        }
+        let node = self.make(caller, kind, mode, body);
+        let id = node.attributes.fileid;
+        self.nodes.insert(id, node);
+        if let Err(error) = self.set(caller, id, new) {
+            self.nodes.remove(&id);
+            return Err(error);
+        }
+        self.last_id = id;
+        self.held += stored;
+        self.enter(dir, name, id)?;
+        Ok(id)
+    }
+
+    /// A new directory's body.
+    pub(super) fn empty_directory(parent: u64) -> Body {
+        Body::Directory(Directory::new(parent))
+    }
+
+    /// Sets a name that is free.
+    pub(super) fn enter(&mut self, dir: u64, name: &[u8], id: u64) -> Result<(), Error> {
+        let is_directory = matches!(self.node(id)?.body, Body::Directory(_));
+        let now = self.tick();
+        let node = self.node_mut(dir)?;
+        let Body::Directory(directory) = &mut node.body else { return Err(Error::NotDir) };
+        directory.insert(Bytes::copy_from_slice(name), id);
+        node.attributes.nlink += u32::from(is_directory);
+        node.attributes.mtime = now;
+        node.attributes.ctime = now;
+        if let Body::Directory(moved) = &mut self.node_mut(id)?.body {
+            moved.parent = dir;
+        }
+        Ok(())
+    }
+
+    /// Takes a name away and returns its file, which stays.
+    pub(super) fn leave(&mut self, dir: u64, name: &[u8]) -> Result<u64, Error> {
+        let now = self.tick();
+        let node = self.node_mut(dir)?;
+        let Body::Directory(directory) = &mut node.body else { return Err(Error::NotDir) };
+        let id = directory.remove(name).ok_or(Error::NoEnt)?;
+        node.attributes.mtime = now;
+        node.attributes.ctime = now;
+        if matches!(self.node(id)?.body, Body::Directory(_)) {
+            let parent = &mut self.node_mut(dir)?.attributes;
+            parent.nlink = parent.nlink.saturating_sub(1);
+        }
+        Ok(id)
+    }
+
+    /// Counts one name less, and forgets the file with its last one.
+    pub(super) fn release(&mut self, id: u64) -> Result<(), Error> {
+        let now = self.tick();
+        let node = self.node_mut(id)?;
+        let links = node.attributes.nlink.saturating_sub(1);
+        if links == 0 || matches!(node.body, Body::Directory(_)) {
+            let held = node.attributes.used;
+            if !matches!(node.body, Body::Directory(_)) {
+                self.held = self.held.saturating_sub(held);
+            }
+            self.nodes.remove(&id);
+            return Ok(());
+        }
+        node.attributes.nlink = links;
+        node.attributes.ctime = now;
+        Ok(())
+    }
+
+    /// Counts one name more.
+    ///
+    /// # Errors
+    /// [`Error::MLink`], and [`Error::IsDir`] for a directory.
+    pub(super) fn retain(&mut self, id: u64) -> Result<(), Error> {
+        let now = self.tick();
+        let node = self.node_mut(id)?;
+        if matches!(node.body, Body::Directory(_)) {
+            return Err(Error::IsDir);
+        }
+        if node.attributes.nlink >= LINKS_MAX {
+            return Err(Error::MLink);
+        }
+        node.attributes.nlink += 1;
+        node.attributes.ctime = now;
+        Ok(())
+    }
+
+    /// Whether a directory is another one or above it. Ends at the top: no directory is above itself.
+    pub(super) fn is_above(&self, upper: u64, lower: u64) -> bool {
+        let mut at = lower;
+        for _ in 0..self.nodes.len() {
+            if at == upper {
+                return true;
+            }
+            match self.directory(at) {
+                Ok(directory) if at != ROOT => at = directory.parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// # Errors
+    /// [`Error::NoSpc`], [`Error::FBig`], [`Error::IsDir`], [`Error::Inval`], [`Error::Acces`].
+    pub(super) fn write(&mut self, caller: &Caller, id: u64, offset: u64, data: &Bytes) -> Result<(), Error> {
+        let full = self.held.saturating_add(data.len() as u64) > self.bytes_max;
+        let now = self.tick();
+        let node = self.node_mut(id)?;
+        let held = node.content()?.held();
+        if !caller.may_write(&node.attributes) {
+            return Err(Error::Acces);
+        }
+        if full {
+            return Err(Error::NoSpc);
+        }
+        node.content_mut()?.write(offset, data)?;
+        node.attributes.mtime = now;
+        self.changed(id, now, held)
+    }
+
+    /// Sets attributes, all or none.
+    ///
+    /// # Errors
+    /// [`Error::Perm`], [`Error::Acces`], [`Error::IsDir`], [`Error::Inval`], [`Error::FBig`].
+    pub(super) fn set(&mut self, caller: &Caller, id: u64, new: &SetAttributes) -> Result<(), Error> {
+        let now = self.tick();
+        let node = self.node_mut(id)?;
+        may_set(caller, &node.attributes, new)?;
+        let held = node.content().map_or(0, Content::held);
+        if let Some(size) = new.size {
+            node.content_mut()?.resize(size)?;
+            node.attributes.mtime = now;
+        }
+        let attributes = &mut node.attributes;
+        attributes.mode = new.mode.map_or(attributes.mode, |mode| mode & 0o7777);
+        attributes.uid = new.uid.unwrap_or(attributes.uid);
+        attributes.gid = new.gid.unwrap_or(attributes.gid);
+        let time = |set: Option<SetTime>, old: Time| match set {
+            None => old,
+            Some(SetTime::Now) => now,
+            Some(SetTime::To(time)) => time,
+        };
+        attributes.atime = time(new.atime, attributes.atime);
+        attributes.mtime = time(new.mtime, attributes.mtime);
+        self.changed(id, now, held)
+    }
+
+    /// Brings the sums up to date after a change of a file that held so much before.
+    fn changed(&mut self, id: u64, now: Time, held_before: u64) -> Result<(), Error> {
+        let node = self.node_mut(id)?;
+        node.measure();
+        node.attributes.ctime = now;
+        let held = node.content().map_or(0, Content::held);
+        self.held = self.held.saturating_sub(held_before).saturating_add(held);
+        Ok(())
+    }
+}
+
+/// Whether the caller may set these attributes (the rules of POSIX chmod, chown, truncate and utimes).
+fn may_set(caller: &Caller, old: &Attributes, new: &SetAttributes) -> Result<(), Error> {
+    let owns = caller.owns(old);
+    let sets_uid = new.uid.is_some_and(|uid| uid != old.uid);
+    let sets_gid = new.gid.is_some_and(|gid| gid != old.gid);
+    let allowed_gid = new.gid.is_none_or(|gid| caller.uid == 0 || caller.is_in(gid));
+    if (sets_uid && caller.uid != 0) || (sets_gid && !(owns && allowed_gid)) || (new.mode.is_some() && !owns)
+    {
+        return Err(Error::Perm);
+    }
+    for set in [new.atime, new.mtime].into_iter().flatten() {
+        match set {
+            SetTime::To(time) if time.nanoseconds > 999_999_999 => return Err(Error::Inval),
+            SetTime::To(_) if !owns => return Err(Error::Perm),
+            SetTime::Now if !owns && !caller.has(old, access_bits::MODIFY) => return Err(Error::Acces),
+            _ => {}
+        }
+    }
+    match (new.size, old.kind) {
+        (None, _) => Ok(()),
+        (Some(_), FileKind::Directory) => Err(Error::IsDir),
+        (Some(_), FileKind::Regular) if caller.may_write(old) => Ok(()),
+        (Some(_), FileKind::Regular) => Err(Error::Acces),
+        (Some(_), _) => Err(Error::Inval),
+    }
+}

@@ -1,0 +1,139 @@
+//! Who may do what, by the mode of a file.
+
+use super::{Attributes, FileKind};
+
+/// The bits of ACCESS (RFC 1813 section 3.3.4).
+pub mod access_bits {
+    /// Read a file, or list a directory.
+    pub const READ: u32 = 0x01;
+    /// Look a name up.
+    pub const LOOKUP: u32 = 0x02;
+    /// Change what is there.
+    pub const MODIFY: u32 = 0x04;
+    /// Add to it.
+    pub const EXTEND: u32 = 0x08;
+    /// Remove an entry.
+    pub const DELETE: u32 = 0x10;
+    /// Run as a program.
+    pub const EXECUTE: u32 = 0x20;
+    /// All that change something.
+    pub const CHANGES: u32 = MODIFY | EXTEND | DELETE;
+}
+
+/// Who calls. With AUTH_SYS that is what the client claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The user.
+    pub uid: u32,
+    /// The first group.
+    pub gid: u32,
+    /// Further groups, at most 16.
+    pub gids: Vec<u32>,
+}
+
+impl Caller {
+    /// The user without a name: who does not say who it is.
+    pub const NOBODY: Caller = Caller { uid: 65_534, gid: 65_534, gids: Vec::new() };
+
+    /// The user who may do everything.
+    pub const ROOT: Caller = Caller { uid: 0, gid: 0, gids: Vec::new() };
+
+    /// Whether the caller is in a group.
+    #[must_use]
+    pub fn is_in(&self, gid: u32) -> bool {
+        self.gid == gid || self.gids.contains(&gid)
+    }
+
+    /// The three bits (read 4, write 2, execute 1) that the mode grants to the caller.
+    fn bits(&self, attributes: &Attributes) -> u32 {
+        if self.uid == 0 {
+            let executes = attributes.kind == FileKind::Directory || attributes.mode & 0o111 != 0;
+            return 6 | u32::from(executes);
+        }
+        let shift = match () {
+            () if self.uid == attributes.uid => 6,
+            () if self.is_in(attributes.gid) => 3,
+            () => 0,
+        };
+        (attributes.mode >> shift) & 7
+    }
+
+    /// The [`access_bits`] that the caller has.
+    #[must_use]
+    pub fn granted(&self, attributes: &Attributes) -> u32 {
+        let bits = self.bits(attributes);
+        let when = |bit: u32, granted: u32| if bits & bit == bit { granted } else { 0 };
+        if attributes.kind == FileKind::Directory {
+            return when(4, access_bits::READ) | when(1, access_bits::LOOKUP) | when(3, access_bits::CHANGES);
+        }
+        when(4, access_bits::READ)
+            | when(2, access_bits::MODIFY | access_bits::EXTEND)
+            | when(1, access_bits::EXECUTE)
+    }
+
+    /// Whether the caller may read the file's content. The owner always may, since it could open the file before it
+    /// took the permission away, and NFS has no open (RFC 1813 section 4.4). Who may run a program may read it.
+    pub(super) fn may_read(&self, attributes: &Attributes) -> bool {
+        self.uid == attributes.uid || self.bits(attributes) & 5 != 0
+    }
+
+    /// Whether the caller may write the file's content; the owner always may.
+    pub(super) fn may_write(&self, attributes: &Attributes) -> bool {
+        self.uid == attributes.uid || self.bits(attributes) & 2 != 0
+    }
+
+    /// Whether the caller has all of these [`access_bits`].
+    pub(super) fn has(&self, attributes: &Attributes, bits: u32) -> bool {
+        self.granted(attributes) & bits == bits
+    }
+
+    /// Whether the caller is the file's owner, or root.
+    pub(super) fn owns(&self, attributes: &Attributes) -> bool {
+        self.uid == 0 || self.uid == attributes.uid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::Time;
+
+    fn file(kind: FileKind, mode: u32) -> Attributes {
+        let now = Time::default();
+        Attributes {
+            kind,
+            mode,
+            nlink: 1,
+            uid: 10,
+            gid: 20,
+            size: 0,
+            used: 0,
+            rdev: (0, 0),
+            fsid: 0,
+            fileid: 1,
+            atime: now,
+            mtime: now,
+            ctime: now,
+        }
+    }
+
+    #[test]
+    fn the_first_class_that_fits_decides() {
+        let owner = Caller { uid: 10, gid: 20, gids: Vec::new() };
+        let group = Caller { uid: 11, gid: 1, gids: vec![20] };
+        let of = file(FileKind::Regular, 0o047);
+        assert_eq!(owner.granted(&of), 0, "an owner is not also a member of the group");
+        assert!(owner.may_read(&of) && owner.may_write(&of), "but an owner reads and writes");
+        assert_eq!(group.granted(&of), access_bits::READ);
+        assert!(!group.may_write(&of));
+        assert!(Caller::NOBODY.may_write(&of));
+    }
+
+    #[test]
+    fn root_runs_only_what_somebody_may_run() {
+        assert_eq!(Caller::ROOT.granted(&file(FileKind::Regular, 0)) & access_bits::EXECUTE, 0);
+        assert_ne!(Caller::ROOT.granted(&file(FileKind::Regular, 0o1)) & access_bits::EXECUTE, 0);
+        let all = access_bits::READ | access_bits::LOOKUP | access_bits::CHANGES;
+        assert_eq!(Caller::ROOT.granted(&file(FileKind::Directory, 0)), all);
+    }
+}
