@@ -1,4 +1,4 @@
-use crate::proto::work::Segment;
+use crate::wire::rdma::Segment;
 
 /// Length of a tagged DDP header (RFC 5041 section 4.1).
 pub const TAGGED_LEN: usize = 14;
