@@ -94,6 +94,11 @@ mod tests {
         // A marker that points at the FPDU's start goes before the length; MPA sums it too.
         let first: Vec<u8> = [[0; 4].to_vec(), figure_5()].concat();
         assert_eq!(Crc32c::of(&first).to_le_bytes(), [0x52, 0x23, 0x99, 0x83]);
+        // The second FPDU of the stream: message 2, with a marker between header and payload that points back 20.
+        let mut second = figure_5();
+        second[15] = 2;
+        second.splice(20..20, [0, 0, 0, 20]);
+        assert_eq!(Crc32c::of(&second).to_le_bytes(), [0x84, 0x92, 0x58, 0x98]);
     }
 
     #[test]
