@@ -30,6 +30,7 @@ struct Shared {
     next_xid: AtomicU32,
     next_key: AtomicU64,
     negotiated: Negotiated,
+    max_segment: u32,
     peer: Option<SocketAddr>,
     options: ClientOptions,
 }
@@ -96,7 +97,7 @@ impl Client {
         let server = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&options.config.private_data, &server);
         let requester = Requester::new(options.config, negotiated, info.max_region);
-        let peer = info.peer;
+        let (peer, max_segment) = (info.peer, options.config.max_segment.min(info.max_region));
         let (commands, receiver) = mpsc::unbounded_channel();
         tokio::spawn(
             drive(connection, requester, receiver).instrument(debug_span!("connection", peer = ?peer)),
@@ -106,6 +107,7 @@ impl Client {
             next_xid: AtomicU32::new(first_xid()),
             next_key: AtomicU64::new(0),
             negotiated,
+            max_segment,
             peer,
             options,
         }))
@@ -142,8 +144,10 @@ impl Client {
     }
 
     fn prepare<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<Call, CallError> {
-        let reply = ReplyResources::for_reply(&Q::reply_bounds(args), self.0.negotiated.reply_threshold)
-            .map_err(|_| CallError::UnboundedReply { procedure: Q::NAME })?;
+        let Shared { negotiated, max_segment, .. } = &*self.0;
+        let reply =
+            ReplyResources::in_segments(&Q::reply_bounds(args), negotiated.reply_threshold, *max_segment)
+                .map_err(|_| CallError::UnboundedReply { procedure: Q::NAME })?;
         let header = CallHeader {
             xid,
             program: <Q::Program as Program>::NUMBER,
