@@ -48,7 +48,7 @@ impl MemoryExport {
         MemoryExport { tree, instance: instance.to_be_bytes() }
     }
 
-    /// A panic in a call leaves the tree as it was or with the call's change: nothing that one cannot go on with.
+    /// A panic in a call leaves the tree as it was or with the call's change: one can go on with it.
     fn read_tree(&self) -> RwLockReadGuard<'_, Tree> {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }

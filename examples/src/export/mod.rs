@@ -3,8 +3,8 @@
 //! An [`Export`] knows files, names and attributes, and nothing of XDR or of who carries the calls. There are two:
 //! [`memory`], which keeps everything in memory, and [`directory`], which serves a directory of this machine.
 
-//DIR #[cfg(target_os = "linux")]
-//DIR pub mod directory;
+#[cfg(target_os = "linux")]
+pub mod directory;
 mod error;
 pub mod memory;
 mod names;

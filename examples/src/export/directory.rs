@@ -1,0 +1,187 @@
+//! A directory of this machine.
+//!
+//! No call reaches a file outside it: the way from the top to a directory is walked in a sandbox (cap-std), names in a directory are
+//! single components, links are never followed, and what was opened is compared with the file that the handle stands for before it is
+//! used.
+//!
+//! What it does not do:
+//! - Every caller has the rights of the server's user, and what callers make belongs to that user. What the
+//!   caller claims to be is not looked at; if the server is root, owners can be set.
+//! - Handles are good while the server runs. A file that is renamed by somebody else is stale until it is looked up again. On file systems
+//!   that do not tell when a file was made, a handle can stand for a later file of the same number.
+//! - Attributes from before and after a change belong to it as far as this server's own callers go; processes
+//!   of this machine can come between.
+//! - Each file that was looked up takes about a hundred bytes of memory until it is removed.
+
+mod change;
+mod locks;
+mod operations;
+mod stat;
+mod table;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use cap_std::fs::Dir;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use self::locks::Locks;
+use self::stat::{Key, Stat};
+use self::table::Table;
+use super::{Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc};
+use crate::export::Before;
+
+/// A directory that is served.
+#[derive(Debug)]
+pub struct DirectoryExport {
+    top: Dir,
+    root: Stat,
+    table: Table,
+    locks: Locks,
+    write_verifier: Verifier,
+    /// Whether the server may give files away.
+    privileged: bool,
+}
+
+/// An open file, good for everything that is not its content, and what it is. It was checked to be the one that was asked for.
+#[derive(Debug)]
+struct Located {
+    file: OwnedFd,
+    stat: Stat,
+}
+
+impl Located {
+    /// Opens the same file again for its content.
+    fn open(&self, flags: OFlags) -> Result<OwnedFd, Error> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        Ok(openat(CWD, self.path(), flags, Mode::empty())?)
+    }
+
+    /// A path that leads to this file and no other, whatever its names are now.
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+
+    /// # Errors
+    /// [`Error::IsDir`], and [`Error::Inval`] for all else that is no regular file.
+    fn must_be_regular(&self) -> Result<(), Error> {
+        match self.stat.attributes.kind {
+            FileKind::Regular => Ok(()),
+            FileKind::Directory => Err(Error::IsDir),
+            _ => Err(Error::Inval),
+        }
+    }
+}
+
+impl DirectoryExport {
+    /// Serves a directory.
+    ///
+    /// # Errors
+    /// If it cannot be opened or is none.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
+        let root = Stat::of(&top).map_err(io::Error::other)?;
+        Ok(DirectoryExport {
+            top,
+            root,
+            table: Table::default(),
+            locks: Locks::default(),
+            write_verifier: RandomState::new().build_hasher().finish().to_be_bytes(),
+            privileged: rustix::process::geteuid().is_root(),
+        })
+    }
+
+    fn handle(&self, stat: &Stat) -> FileHandle {
+        let words = [self.root.key.ino, stat.key.dev, stat.key.ino, stat.generation];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        FileHandle::new(&bytes).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// [`Error::BadHandle`] for what this server never made, [`Error::Stale`] for a handle of another directory.
+    fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), Error> {
+        let bytes: &[u8; 32] = handle.as_slice().try_into().map_err(|_| Error::BadHandle)?;
+        let mut words = [0; 4];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = bytes.try_into().map(u64::from_be_bytes).map_err(|_| Error::BadHandle)?;
+        }
+        let [root, dev, ino, generation] = words;
+        if root != self.root.key.ino {
+            return Err(Error::Stale);
+        }
+        Ok((Key { dev, ino }, generation))
+    }
+
+    /// Opens the file that a handle stands for.
+    fn locate(&self, handle: &FileHandle) -> Result<Located, Error> {
+        let (key, generation) = self.identity(handle)?;
+        let is_it = |located: &Located| located.stat.key == key && located.stat.generation == generation;
+        if key == self.root.key {
+            return Some(at_name(&self.top, b".")?).filter(is_it).ok_or(Error::Stale);
+        }
+        let mut refused = Error::Stale;
+        for (path, name) in self.table.candidates(key, self.root.key) {
+            let located = if path.as_os_str().is_empty() {
+                at_name(&self.top, &name)
+            } else {
+                self.top.open_dir(&path).map_err(Error::from).and_then(|parent| at_name(&parent, &name))
+            };
+            match located {
+                Ok(located) if is_it(&located) => return Ok(located),
+                // Something else is there now: the name is gone.
+                Ok(_) | Err(Error::NoEnt | Error::NotDir | Error::Inval) => {}
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    /// # Errors
+    /// [`Error::NotDir`].
+    fn locate_directory(&self, handle: &FileHandle) -> Result<Located, Error> {
+        let located = self.locate(handle)?;
+        if located.stat.is(FileKind::Directory) { Ok(located) } else { Err(Error::NotDir) }
+    }
+
+    /// A file that was seen under a name, from now on known by its handle.
+    fn learn(&self, dir: &Stat, name: &[u8], stat: Stat) -> Found {
+        if stat.key != self.root.key {
+            self.table.learn(stat.key, stat.is(FileKind::Directory), dir.key, name);
+        }
+        Found { handle: self.handle(&stat), attributes: stat.attributes }
+    }
+
+    /// Changes a file or directory while no other caller does, with the attributes around the change.
+    fn change<T>(
+        &self,
+        located: Result<Located, Error>,
+        change: impl FnOnce(&Located) -> Result<T, Error>,
+    ) -> Outcome<T> {
+        let mut located = match located {
+            Ok(located) => located,
+            Err(error) => return Outcome::failed(error),
+        };
+        let _held = self.locks.one(located.stat.key);
+        // Again, now that nobody else changes it.
+        match Stat::of(&located.file) {
+            Ok(stat) => located.stat = stat,
+            Err(error) => return Outcome::failed(error),
+        }
+        let before = Some(Before::from(&located.stat.attributes));
+        let result = change(&located);
+        Outcome { result, wcc: Wcc { before, after: after(&located) } }
+    }
+}
+
+fn after(located: &Located) -> Option<super::Attributes> {
+    Stat::of(&located.file).ok().map(|stat| stat.attributes)
+}
+
+/// Opens what a name of one component stands for, a link itself and not what it leads to.
+fn at_name(dir: impl AsFd, name: &[u8]) -> Result<Located, Error> {
+    let file = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = Stat::of(&file)?;
+    Ok(Located { file, stat })
+}

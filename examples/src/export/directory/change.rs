@@ -1,0 +1,60 @@
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, ftruncate,
+    utimensat,
+};
+
+use super::Located;
+use crate::export::{Error, FileKind, SetAttributes, SetTime, Time, Verifier};
+
+/// Sets attributes, one after the other: a failure leaves those that came before it. The times come last, since the others change them.
+///
+/// # Errors
+/// What the system says; [`Error::Inval`] for numbers that are none.
+pub(super) fn set_attributes(located: &Located, new: &SetAttributes) -> Result<(), Error> {
+    let times = Timestamps { last_access: timespec(new.atime)?, last_modification: timespec(new.mtime)? };
+    let (uid, gid) = (id(new.uid)?, id(new.gid)?);
+    if let Some(size) = new.size {
+        located.must_be_regular()?;
+        if i64::try_from(size).is_err() {
+            return Err(Error::FBig);
+        }
+        ftruncate(located.open(OFlags::WRONLY)?, size)?;
+    }
+    if uid.is_some() || gid.is_some() {
+        let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+        chownat(&located.file, c"", uid, gid, AtFlags::EMPTY_PATH)?;
+    }
+    if let Some(mode) = new.mode
+        && !located.stat.is(FileKind::Symlink)
+    {
+        chmod(located.path(), Mode::from_raw_mode(mode & 0o7777))?;
+    }
+    if new.atime.is_some() || new.mtime.is_some() {
+        utimensat(&located.file, c"", &times, AtFlags::EMPTY_PATH)?;
+    }
+    Ok(())
+}
+
+/// All ones stand for no user and no group.
+fn id(id: Option<u32>) -> Result<Option<u32>, Error> {
+    if id == Some(u32::MAX) { Err(Error::Inval) } else { Ok(id) }
+}
+
+fn timespec(set: Option<SetTime>) -> Result<Timespec, Error> {
+    match set {
+        None => Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }),
+        Some(SetTime::Now) => Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_NOW }),
+        Some(SetTime::To(Time { seconds, nanoseconds })) if nanoseconds <= 999_999_999 => {
+            Ok(Timespec { tv_sec: i64::from(seconds), tv_nsec: i64::from(nanoseconds) })
+        }
+        Some(SetTime::To(_)) => Err(Error::Inval),
+    }
+}
+
+/// The times that a file made by an exclusive CREATE has until its client sets them: they hold the verifier, so that the call is known again,
+/// even by a server that was started anew. The top bits do not fit and are left out.
+pub(super) fn verifier_times(verifier: Verifier) -> [Time; 2] {
+    let [a, b, c, d, e, f, g, h] = verifier;
+    [[a, b, c, d], [e, f, g, h]]
+        .map(|half| Time { seconds: u32::from_be_bytes(half) & 0x7fff_ffff, nanoseconds: 0 })
+}

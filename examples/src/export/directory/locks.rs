@@ -1,0 +1,43 @@
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::stat::Key;
+
+const LOCKS: usize = 64;
+
+/// Keeps calls that change the same file apart, so that attributes from before and after a change belong to it. Processes of this
+/// machine are not kept out.
+#[derive(Debug)]
+pub(super) struct Locks {
+    locks: [Mutex<()>; LOCKS],
+    hash: RandomState,
+}
+
+impl Default for Locks {
+    fn default() -> Self {
+        Locks { locks: [const { Mutex::new(()) }; LOCKS], hash: RandomState::new() }
+    }
+}
+
+impl Locks {
+    fn index(&self, key: Key) -> usize {
+        usize::try_from(self.hash.hash_one(key) % LOCKS as u64).unwrap_or(0)
+    }
+
+    fn at(&self, index: usize) -> Option<MutexGuard<'_, ()>> {
+        self.locks.get(index).map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Holds one file.
+    pub(super) fn one(&self, key: Key) -> Option<MutexGuard<'_, ()>> {
+        self.at(self.index(key))
+    }
+
+    /// Holds two files, which may be the same. All take them in one order, so nobody waits in a ring.
+    pub(super) fn two(&self, a: Key, b: Key) -> [Option<MutexGuard<'_, ()>>; 2] {
+        let (a, b) = (self.index(a), self.index(b));
+        let first = self.at(a.min(b));
+        let second = if a == b { None } else { self.at(a.max(b)) };
+        [first, second]
+    }
+}

@@ -1,0 +1,396 @@
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::fs::{
+    Access, AtFlags, CWD, Mode, OFlags, access, fdatasync, fstatvfs, fsync, linkat, mkdirat, openat,
+    readlinkat, renameat, symlinkat, unlinkat,
+};
+use rustix::io::{Errno, pread, pwrite};
+
+use super::change::{set_attributes, verifier_times};
+use super::{DirectoryExport, Located, Stat, after, at_name};
+use crate::export::permissions::access_bits;
+use crate::export::{
+    Attributes, Before, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, FileKind, Found, Limits,
+    Listed, NAME_MAX, Outcome, ReadData, Renamed, SetAttributes, SetTime, Space, Stability, TRANSFER_MAX,
+    Time, Verifier, Wcc, Written, names,
+};
+
+/// The longest path in a symbolic link, in bytes.
+const PATH_MAX: usize = 4096;
+
+impl Export for DirectoryExport {
+    const BLOCKS: bool = true;
+
+    fn root(&self) -> FileHandle {
+        self.handle(&self.root)
+    }
+
+    fn write_verifier(&self) -> Verifier {
+        self.write_verifier
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            transfer: TRANSFER_MAX,
+            listing: TRANSFER_MAX,
+            file_size: i64::MAX.cast_unsigned(),
+            time_step: Time { seconds: 0, nanoseconds: 1 },
+            links: 32_000,
+            name: u32::try_from(NAME_MAX).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error> {
+        Ok(self.locate(file)?.stat.attributes)
+    }
+
+    fn set_attributes(
+        &self,
+        _caller: &Caller,
+        file: &FileHandle,
+        new: &SetAttributes,
+        guard: Option<Time>,
+    ) -> Outcome<()> {
+        self.change(self.locate(file), |located| {
+            if guard.is_some_and(|guard| guard != located.stat.attributes.ctime) {
+                return Err(Error::NotSync);
+            }
+            set_attributes(located, new)
+        })
+    }
+
+    fn lookup(&self, _caller: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+        let dir = self.locate_directory(dir)?;
+        names::check(name)?;
+        if names::is_dot(name) {
+            return self.dot(&dir, name);
+        }
+        let stat = Stat::of_name(&dir.file, name)?;
+        Ok(self.learn(&dir.stat, name, stat))
+    }
+
+    fn access(&self, _caller: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error> {
+        let located = self.locate(file)?;
+        let may = |how| access(located.path(), how).is_ok();
+        let (read, write, execute) = (may(Access::READ_OK), may(Access::WRITE_OK), may(Access::EXEC_OK));
+        let when = |granted: bool, bits: u32| if granted { bits } else { 0 };
+        let granted = if located.stat.is(FileKind::Directory) {
+            when(read, access_bits::READ)
+                | when(execute, access_bits::LOOKUP)
+                | when(write && execute, access_bits::CHANGES)
+        } else {
+            when(read, access_bits::READ)
+                | when(write, access_bits::MODIFY | access_bits::EXTEND)
+                | when(execute, access_bits::EXECUTE)
+        };
+        Ok((granted & wanted, located.stat.attributes))
+    }
+
+    fn readlink(&self, _caller: &Caller, file: &FileHandle) -> Result<Bytes, Error> {
+        let located = self.locate(file)?;
+        if !located.stat.is(FileKind::Symlink) {
+            return Err(Error::Inval);
+        }
+        let target = readlinkat(&located.file, c"", Vec::with_capacity(256))?;
+        Ok(Bytes::from(target.into_bytes()))
+    }
+
+    fn read(&self, _caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error> {
+        let located = self.locate(file)?;
+        located.must_be_regular()?;
+        let size = located.stat.attributes.size;
+        let count = u64::from(count.min(TRANSFER_MAX)).min(size.saturating_sub(offset));
+        let mut data = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        let open = located.open(OFlags::RDONLY)?;
+        while data.len() as u64 != count {
+            let at = offset.saturating_add(data.len() as u64);
+            match pread(&open, spare_capacity(&mut data), at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let end = offset.saturating_add(data.len() as u64);
+        // Less than the size said: somebody cut the file off meanwhile.
+        let eof = (data.len() as u64) < count || end >= size;
+        Ok(ReadData { data: data.into(), eof })
+    }
+
+    fn write(
+        &self,
+        _caller: &Caller,
+        file: &FileHandle,
+        offset: u64,
+        data: &Bytes,
+        stable: Stability,
+    ) -> Outcome<Written> {
+        self.change(self.locate(file), |located| {
+            located.must_be_regular()?;
+            let data = data.slice(..data.len().min(TRANSFER_MAX as usize));
+            let end = offset.checked_add(data.len() as u64);
+            end.filter(|end| i64::try_from(*end).is_ok()).ok_or(Error::FBig)?;
+            let open = located.open(OFlags::WRONLY)?;
+            let count = write_all(&open, &data, offset)?;
+            match stable {
+                Stability::Unstable => {}
+                Stability::DataSync => fdatasync(&open)?,
+                Stability::FileSync => fsync(&open)?,
+            }
+            Ok(Written { count, committed: stable })
+        })
+    }
+
+    fn create(&self, _caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
+        self.change(self.locate_directory(dir), |dir| {
+            names::check_new(name)?;
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
+                Ok(_) => {
+                    let new = match how {
+                        CreateHow::Unchecked(new) | CreateHow::Guarded(new) => new.clone(),
+                        CreateHow::Exclusive(verifier) => marked(*verifier),
+                    };
+                    self.made(dir, name, &new)
+                }
+                Err(Errno::EXIST) => self.create_again(dir, name, how),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    fn mkdir(&self, _caller: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found> {
+        self.change(self.locate_directory(dir), |dir| {
+            names::check_new(name)?;
+            mkdirat(&dir.file, name, Mode::RWXU)?;
+            self.made(dir, name, &SetAttributes { size: None, ..new.clone() })
+        })
+    }
+
+    fn symlink(
+        &self,
+        _caller: &Caller,
+        dir: &FileHandle,
+        name: &[u8],
+        target: &Bytes,
+        new: &SetAttributes,
+    ) -> Outcome<Found> {
+        self.change(self.locate_directory(dir), |dir| {
+            names::check_new(name)?;
+            if target.len() >= PATH_MAX {
+                return Err(Error::NameTooLong);
+            }
+            if target.is_empty() || target.contains(&0) {
+                return Err(Error::Inval);
+            }
+            symlinkat(&target[..], &dir.file, name)?;
+            self.made(dir, name, &SetAttributes { size: None, mode: None, ..new.clone() })
+        })
+    }
+
+    fn remove(&self, _caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+        self.unlink(dir, name, AtFlags::empty())
+    }
+
+    fn rmdir(&self, _caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+        self.unlink(dir, name, AtFlags::REMOVEDIR)
+    }
+
+    fn rename(&self, _caller: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed {
+        let (from_dir, to_dir) = match (self.locate_directory(from.0), self.locate_directory(to.0)) {
+            (Ok(from), Ok(to)) => (from, to),
+            (Err(error), _) | (_, Err(error)) => return Renamed::failed(error),
+        };
+        let _held = self.locks.two(from_dir.stat.key, to_dir.stat.key);
+        let before = [&from_dir, &to_dir]
+            .map(|dir| Stat::of(&dir.file).ok().map(|stat| Before::from(&stat.attributes)));
+        let result = self.move_name((&from_dir, from.1), (&to_dir, to.1));
+        let [from_before, to_before] = before;
+        Renamed {
+            result,
+            from: Wcc { before: from_before, after: after(&from_dir) },
+            to: Wcc { before: to_before, after: after(&to_dir) },
+        }
+    }
+
+    fn link(&self, _caller: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+        self.change(self.locate_directory(dir), |dir| {
+            let located = self.locate(file)?;
+            names::check_new(name)?;
+            if located.stat.is(FileKind::Directory) {
+                return Err(Error::IsDir);
+            }
+            linkat(CWD, located.path(), &dir.file, name, AtFlags::SYMLINK_FOLLOW)?;
+            self.table.learn(located.stat.key, false, dir.stat.key, name);
+            Ok(())
+        })
+    }
+
+    fn list(
+        &self,
+        _caller: &Caller,
+        dir: &FileHandle,
+        after: (Cookie, Verifier),
+        plus: bool,
+        take: &mut dyn FnMut(Entry) -> bool,
+    ) -> Result<Listed, Error> {
+        let dir = self.locate_directory(dir)?;
+        let mut names = rustix::fs::Dir::new(dir.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
+        // The file system's own cookies: they hold while names come and go, and when the server is started anew.
+        let verifier = Verifier::default();
+        let from = i64::try_from(after.0).map_err(|_| Error::BadCookie)?;
+        if from != 0 {
+            names.seek(from).map_err(|_| Error::BadCookie)?;
+        }
+        while let Some(entry) = names.read() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            let found = self.listed(&dir, name, plus);
+            let entry = Entry {
+                fileid: found.as_ref().map_or(entry.ino(), |found| found.attributes.fileid),
+                name: Bytes::copy_from_slice(name),
+                cookie: entry.offset().cast_unsigned(),
+                found: found.filter(|_| plus),
+            };
+            if !take(entry) {
+                return Ok(Listed { verifier, eof: false });
+            }
+        }
+        Ok(Listed { verifier, eof: true })
+    }
+
+    fn space(&self, file: &FileHandle) -> Result<Space, Error> {
+        let of = fstatvfs(&self.locate(file)?.file)?;
+        let bytes = [of.f_blocks, of.f_bfree, of.f_bavail].map(|blocks| blocks.saturating_mul(of.f_frsize));
+        Ok(Space { bytes, files: [of.f_files, of.f_ffree, of.f_favail] })
+    }
+
+    fn commit(&self, _caller: &Caller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
+        self.change(self.locate(file), |located| {
+            located.must_be_regular()?;
+            let open = located.open(OFlags::WRONLY).or_else(|_| located.open(OFlags::RDONLY))?;
+            Ok(fsync(open)?)
+        })
+    }
+}
+
+impl DirectoryExport {
+    /// `.` and `..`; there is nothing above the top.
+    fn dot(&self, dir: &Located, name: &[u8]) -> Result<Found, Error> {
+        let is_top = dir.stat.key == self.root.key;
+        if name == b"." || is_top {
+            return Ok(Found { handle: self.handle(&dir.stat), attributes: dir.stat.attributes.clone() });
+        }
+        let expected = self.table.parent(dir.stat.key).ok_or(Error::Stale)?;
+        let above = Stat::of_name(&dir.file, b"..")?;
+        // Moved by somebody else, perhaps out of what is served.
+        if above.key != expected {
+            return Err(Error::Stale);
+        }
+        Ok(Found { handle: self.handle(&above), attributes: above.attributes })
+    }
+
+    /// An entry's file. Without `plus` only where the list's own number leads outside.
+    fn listed(&self, dir: &Located, name: &[u8], plus: bool) -> Option<Found> {
+        if names::is_dot(name) {
+            return self.dot(dir, name).ok();
+        }
+        if !plus {
+            return None;
+        }
+        let stat = Stat::of_name(&dir.file, name).ok()?;
+        Some(self.learn(&dir.stat, name, stat))
+    }
+
+    /// Sets the attributes of what was just made. Only root can give files away: others keep them.
+    fn made(&self, dir: &Located, name: &[u8], new: &SetAttributes) -> Result<Found, Error> {
+        let located = at_name(&dir.file, name)?;
+        let new =
+            if self.privileged { new.clone() } else { SetAttributes { uid: None, gid: None, ..new.clone() } };
+        set_attributes(&located, &new)?;
+        let stat = Stat::of(&located.file)?;
+        Ok(self.learn(&dir.stat, name, stat))
+    }
+
+    /// CREATE of a name that is taken.
+    fn create_again(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, Error> {
+        let located = at_name(&dir.file, name)?;
+        let attributes = &located.stat.attributes;
+        match how {
+            _ if !located.stat.is(FileKind::Regular) => Err(Error::Exist),
+            CreateHow::Unchecked(new) => {
+                set_attributes(&located, &SetAttributes { size: new.size, ..SetAttributes::default() })?;
+                let stat = Stat::of(&located.file)?;
+                Ok(self.learn(&dir.stat, name, stat))
+            }
+            CreateHow::Exclusive(verifier)
+                if attributes.size == 0
+                    && [attributes.atime, attributes.mtime] == verifier_times(*verifier) =>
+            {
+                Ok(self.learn(&dir.stat, name, located.stat))
+            }
+            _ => Err(Error::Exist),
+        }
+    }
+
+    fn unlink(&self, dir: &FileHandle, name: &[u8], flags: AtFlags) -> Outcome<()> {
+        self.change(self.locate_directory(dir), |dir| {
+            names::check_old(name)?;
+            let stat = Stat::of_name(&dir.file, name)?;
+            let is_directory = stat.is(FileKind::Directory);
+            if is_directory && !flags.contains(AtFlags::REMOVEDIR) {
+                return Err(Error::IsDir);
+            }
+            unlinkat(&dir.file, name, flags)?;
+            self.table.forget(stat.key, dir.stat.key, name);
+            Ok(())
+        })
+    }
+
+    fn move_name(&self, from: (&Located, &[u8]), to: (&Located, &[u8])) -> Result<(), Error> {
+        names::check_old(from.1)?;
+        names::check(to.1)?;
+        if names::is_dot(to.1) {
+            return Err(Error::Inval);
+        }
+        let moved = Stat::of_name(&from.0.file, from.1)?;
+        let replaced = Stat::of_name(&to.0.file, to.1).ok();
+        match renameat(&from.0.file, from.1, &to.0.file, to.1) {
+            Ok(()) => {}
+            // RFC 1813 section 3.3.14 has one error for all that cannot be replaced.
+            Err(Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => return Err(Error::Exist),
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(replaced) = &replaced {
+            self.table.forget(replaced.key, to.0.stat.key, to.1);
+        }
+        // Two names of one file: the system leaves both.
+        if replaced.is_none_or(|replaced| replaced.key != moved.key) {
+            self.table.forget(moved.key, from.0.stat.key, from.1);
+        }
+        self.table.learn(moved.key, moved.is(FileKind::Directory), to.0.stat.key, to.1);
+        Ok(())
+    }
+}
+
+/// What an exclusive CREATE leaves on its file.
+fn marked(verifier: Verifier) -> SetAttributes {
+    let [atime, mtime] = verifier_times(verifier).map(|time| Some(SetTime::To(time)));
+    SetAttributes { atime, mtime, ..SetAttributes::default() }
+}
+
+/// Bytes written: fewer than all only if then the storage refused more.
+fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u32, Error> {
+    let mut done = 0;
+    while let Some(rest) = data.get(done..)
+        && !rest.is_empty()
+    {
+        match pwrite(&file, rest, offset.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(count) => done = done.saturating_add(count),
+            Err(Errno::INTR) => {}
+            Err(error) if done == 0 => return Err(error.into()),
+            Err(_) => break,
+        }
+    }
+    u32::try_from(done).map_err(|_| Error::ServerFault)
+}

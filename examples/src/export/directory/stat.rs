@@ -1,0 +1,93 @@
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
+
+use crate::export::{Attributes, Error, FileKind, Time};
+
+/// A file's number and that of its file system: one file at a time has both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) dev: u64,
+    pub(super) ino: u64,
+}
+
+/// What the system tells of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Stat {
+    pub(super) key: Key,
+    /// Tells it from a later file of the same number: when it was made. Zero where the file system does not keep that.
+    pub(super) generation: u64,
+    pub(super) attributes: Attributes,
+}
+
+impl Stat {
+    /// Of an open file, whatever it was opened for.
+    pub(super) fn of(file: impl AsFd) -> Result<Stat, Error> {
+        let of = statx(file, c"", AtFlags::EMPTY_PATH, wanted())?;
+        Ok(Stat::from(&of))
+    }
+
+    /// Of a name in a directory; a link is not followed.
+    pub(super) fn of_name(dir: impl AsFd, name: &[u8]) -> Result<Stat, Error> {
+        let of = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, wanted())?;
+        Ok(Stat::from(&of))
+    }
+
+    pub(super) fn is(&self, kind: FileKind) -> bool {
+        self.attributes.kind == kind
+    }
+}
+
+fn wanted() -> StatxFlags {
+    StatxFlags::BASIC_STATS | StatxFlags::BTIME
+}
+
+impl From<&Statx> for Stat {
+    fn from(of: &Statx) -> Self {
+        let dev = (u64::from(of.stx_dev_major) << 32) | u64::from(of.stx_dev_minor);
+        let kind = kind(FileType::from_raw_mode(of.stx_mode.into()));
+        let attributes = Attributes {
+            kind,
+            mode: u32::from(of.stx_mode) & 0o7777,
+            nlink: of.stx_nlink,
+            uid: of.stx_uid,
+            gid: of.stx_gid,
+            size: of.stx_size,
+            used: of.stx_blocks.saturating_mul(512),
+            rdev: (of.stx_rdev_major, of.stx_rdev_minor),
+            fsid: dev,
+            fileid: of.stx_ino,
+            atime: time(&of.stx_atime),
+            mtime: time(&of.stx_mtime),
+            ctime: time(&of.stx_ctime),
+        };
+        let born = of.stx_btime.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
+        let generation = if of.stx_mask & StatxFlags::BTIME.bits() == 0 {
+            0
+        } else {
+            born.wrapping_add(u64::from(of.stx_btime.tv_nsec))
+        };
+        Stat { key: Key { dev, ino: of.stx_ino }, generation, attributes }
+    }
+}
+
+/// The nearest time that NFS can tell.
+fn time(time: &StatxTimestamp) -> Time {
+    let latest = if time.tv_sec < 0 { 0 } else { u32::MAX };
+    u32::try_from(time.tv_sec).map_or(Time { seconds: latest, nanoseconds: 0 }, |seconds| Time {
+        seconds,
+        nanoseconds: time.tv_nsec,
+    })
+}
+
+fn kind(of: FileType) -> FileKind {
+    match of {
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Symlink,
+        FileType::BlockDevice => FileKind::Block,
+        FileType::CharacterDevice => FileKind::Character,
+        FileType::Socket => FileKind::Socket,
+        FileType::Fifo => FileKind::Fifo,
+        _ => FileKind::Regular,
+    }
+}
