@@ -247,7 +247,7 @@ impl Run {
             Err(FailReason::Closed(_)) if self.settings.faults.may_close() => {
                 return self.outcome.failures += 1;
             }
-            Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 1000 => {
+            Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
                 return self.outcome.failures += 1;
             }
             Err(why) => panic!("a call failed: {why}; {:?} {:?}", call.args.want, self.settings),

@@ -1,0 +1,437 @@
+//! A responder and a peer that says whatever it likes.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::rdma::{Config, IncomingCall, Responder, ResponderEvent};
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Segment, Token};
+use rpcrdma_runtime::wire::private_data::Negotiated;
+use rpcrdma_runtime::wire::rdma::{
+    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_reply,
+};
+use rpcrdma_runtime::xdr::{Item, Message, Placed, Reader};
+
+const XID: u32 = 0x0102_0304;
+
+/// What a responder asked for, sorted by kind; and the peer's memory.
+struct Peer {
+    responder: Responder,
+    receives: u32,
+    sent: VecDeque<(Bytes, Option<u32>)>,
+    reads: VecDeque<(Token, Segment)>,
+    writes: Vec<(Segment, Bytes)>,
+    closed: Option<CloseReason>,
+    events: VecDeque<ResponderEvent>,
+}
+
+impl Peer {
+    fn new() -> Self {
+        Peer::with(Config::default(), 16, true)
+    }
+
+    fn with(config: Config, reads_out: u32, remote_invalidation: bool) -> Self {
+        let negotiated = Negotiated { call_threshold: 4096, reply_threshold: 1024, remote_invalidation };
+        let mut peer = Peer {
+            responder: Responder::new(config, negotiated, reads_out),
+            receives: 0,
+            sent: VecDeque::new(),
+            reads: VecDeque::new(),
+            writes: Vec::new(),
+            closed: None,
+            events: VecDeque::new(),
+        };
+        peer.collect();
+        peer
+    }
+
+    fn collect(&mut self) {
+        while let Some(action) = self.responder.poll_action() {
+            match action {
+                Action::PostReceives { count } => self.receives += count,
+                Action::Send { message, invalidate, .. } => {
+                    self.sent.push_back((message.concat().into(), invalidate));
+                }
+                Action::Read { token, source } => self.reads.push_back((token, source)),
+                Action::Write { sink, data, .. } => {
+                    assert!(self.sent.is_empty(), "R005: a Write behind the Send that announces it");
+                    self.writes.push((sink, data));
+                }
+                Action::Close { reason } => self.closed = Some(reason),
+                Action::Register { .. } | Action::Invalidate { .. } => {
+                    panic!("a responder advertises nothing")
+                }
+            }
+        }
+        self.events.extend(std::iter::from_fn(|| self.responder.poll_event()));
+    }
+
+    fn send(&mut self, message: impl Into<Bytes>) {
+        self.send_invalidating(message, None);
+    }
+
+    fn send_invalidating(&mut self, message: impl Into<Bytes>, invalidated: Option<u32>) {
+        self.receives -= 1;
+        self.responder.handle_completion(Completion::Received { message: message.into(), invalidated });
+        self.collect();
+    }
+
+    /// Answers the oldest RDMA Read with bytes of its handle's low octet.
+    fn serve_read(&mut self) -> Segment {
+        let (token, source) = self.reads.pop_front().expect("an RDMA Read");
+        let data = vec![source.handle.to_be_bytes()[3]; source.length as usize];
+        self.serve(token, data.into());
+        source
+    }
+
+    fn serve(&mut self, token: Token, data: Bytes) {
+        self.responder.handle_completion(Completion::ReadDone { token, data });
+        self.collect();
+    }
+
+    fn call(&mut self) -> IncomingCall {
+        match self.events.pop_front() {
+            Some(ResponderEvent::Call(call)) => call,
+            other => panic!("no call: {other:?}"),
+        }
+    }
+
+    fn reply(&mut self, call: &IncomingCall, message: Message) {
+        self.responder.reply(call.key, message);
+        self.collect();
+    }
+
+    /// The only message that was sent.
+    fn answer(&mut self) -> (Header, Bytes, Option<u32>) {
+        assert_eq!(self.sent.len(), 1, "one answer");
+        let (message, invalidate) = self.sent.pop_front().expect("one");
+        let (header, payload) = decode_reply(&message, &Limits::default()).expect("a reply");
+        (header, payload, invalidate)
+    }
+
+    fn answers_err_chunk(&mut self) -> bool {
+        matches!(self.answer(), (Header { xid: XID, body: Body::Error(ErrorBody::Chunk), .. }, _, None))
+    }
+}
+
+fn words(words: &[u32]) -> Bytes {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// The beginning of an RPC call: XID, CALL, and `more` bytes.
+fn rpc(more: usize) -> Bytes {
+    [&words(&[XID, 0])[..], &vec![0x11; more]].concat().into()
+}
+
+fn msg(lists: ChunkLists, payload: &[u8]) -> Bytes {
+    let header = Header { xid: XID, credits: 4, body: Body::Msg(lists) }.encode();
+    [&header[..], payload].concat().into()
+}
+
+fn nomsg(lists: ChunkLists) -> Bytes {
+    Header { xid: XID, credits: 4, body: Body::NoMsg(lists) }.encode()
+}
+
+fn segment(handle: u32, length: u32) -> Segment {
+    Segment { handle, length, offset: 0xffff_0000_0000 }
+}
+
+fn read(position: u32, handle: u32, length: u32) -> ReadSegment {
+    ReadSegment { position, segment: segment(handle, length) }
+}
+
+fn reads(reads: Vec<ReadSegment>) -> ChunkLists {
+    ChunkLists { reads, ..ChunkLists::default() }
+}
+
+fn chunk(lengths: &[u32]) -> WriteChunk {
+    WriteChunk((100..).zip(lengths).map(|(handle, length)| segment(handle, *length)).collect())
+}
+
+fn lengths(chunk: &WriteChunk) -> Vec<u32> {
+    chunk.0.iter().map(|segment| segment.length).collect()
+}
+
+/// A reply's stream of this length, beginning with the XID.
+fn stream(len: usize) -> Bytes {
+    let mut stream = words(&[XID, 1]).to_vec();
+    stream.resize(len, 0x22);
+    stream.into()
+}
+
+/// What a refused message gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Gets {
+    Nothing,
+    ErrVers,
+    ErrChunk,
+}
+
+#[test]
+fn h13_to_h35_every_bad_header_gets_what_its_rule_says() {
+    use Gets::{ErrChunk, ErrVers, Nothing};
+    let header = |version: u32, kind: u32, rest: &[u32]| words(&[&[XID, version, 4, kind], rest].concat());
+    let long = |kind: u32, rest: &[u32]| {
+        let mut message = header(1, kind, rest).to_vec();
+        message.extend_from_slice(&rpc(40));
+        Bytes::from(message)
+    };
+    let wraps = ReadSegment { position: 8, segment: Segment { handle: 1, length: 16, offset: u64::MAX - 8 } };
+    let table: Vec<(&str, Bytes, Gets)> = vec![
+        ("H13 nothing", Bytes::new(), Nothing),
+        ("H13 one byte", Bytes::from_static(b"x"), Nothing),
+        ("H13 15 bytes", header(1, 0, &[]).slice(..15), Nothing),
+        ("H13 27 bytes", header(1, 0, &[0, 0, 0]).slice(..27), Nothing),
+        ("H14 version 0", header(0, 0, &[0, 0, 0]), ErrVers),
+        ("H14 version 2", header(2, 0, &[0, 0, 0]), ErrVers),
+        ("H14 version 2 of an unknown type", header(2, 77, &[9, 9, 9]), ErrVers),
+        ("H14 version 0xffffffff", header(u32::MAX, 4, &[0, 0, 0]), ErrVers),
+        ("H15 type 5", long(5, &[0, 0, 0]), ErrChunk),
+        ("H15 type 0xffffffff", long(u32::MAX, &[0, 0, 0]), ErrChunk),
+        ("H16 RDMA_MSGP", long(2, &[0, 0, 0, 0, 0]), ErrChunk),
+        ("H17 RDMA_ERROR", long(4, &[2, 0, 0]), Nothing),
+        ("H18 RDMA_DONE", long(3, &[0, 0, 0]), Nothing),
+        ("H19 RDMA_NOMSG without lists", nomsg(ChunkLists::default()), ErrChunk),
+        (
+            "H20 RDMA_NOMSG and more",
+            [&nomsg(reads(vec![read(0, 1, 48)]))[..], b"more"].concat().into(),
+            ErrChunk,
+        ),
+        ("H21 position 1", msg(reads(vec![read(1, 1, 4)]), &rpc(40)), ErrChunk),
+        ("H21 position 2", msg(reads(vec![read(2, 1, 4)]), &rpc(40)), ErrChunk),
+        ("H21 position 47", msg(reads(vec![read(47, 1, 4)]), &rpc(40)), ErrChunk),
+        ("H22 position past the stream", msg(reads(vec![read(52, 1, 4)]), &rpc(40)), ErrChunk),
+        ("H22 position 0xfffffffc", msg(reads(vec![read(0xffff_fffc, 1, 4)]), &rpc(40)), ErrChunk),
+        ("H23 overlap", msg(reads(vec![read(40, 1, 9), read(48, 2, 4)]), &rpc(40)), ErrChunk),
+        ("H24 another XID", msg(ChunkLists::default(), &words(&[XID + 1, 0, 2, 0, 0, 0])), ErrChunk),
+        ("H24 no payload", msg(ChunkLists::default(), &[]), ErrChunk),
+        ("H25 discriminator 2", long(0, &[2, 0, 0]), ErrChunk),
+        ("H25 discriminator 0x80000000", long(0, &[0, 0x8000_0000, 0]), ErrChunk),
+        ("H26 cut list", header(1, 0, &[1, 8, 1, 4, 0, 0, 1, 16]), ErrChunk),
+        ("H29 segment count 0xffffffff", long(0, &[0, 1, u32::MAX, 0]), ErrChunk),
+        ("H29 reply segment count 0x10000000", long(0, &[0, 0, 1, 0x1000_0000]), ErrChunk),
+        ("H34 sum over 4 GiB", msg(reads(vec![read(48, 1, u32::MAX); 16]), &rpc(40)), ErrChunk),
+        (
+            "H34 write sum over 4 GiB",
+            msg(ChunkLists { writes: vec![chunk(&[u32::MAX; 2])], ..ChunkLists::default() }, &rpc(40)),
+            ErrChunk,
+        ),
+        ("H35 wrapping offset", msg(reads(vec![wraps]), &rpc(40)), ErrChunk),
+        ("position zero beside an inline stream", msg(reads(vec![read(0, 1, 8)]), &rpc(40)), ErrChunk),
+        ("a reply in the backward direction", msg(ChunkLists::default(), &stream(40)), Nothing),
+    ];
+    let mut peer = Peer::new();
+    let posted = peer.receives;
+    for (name, message, gets) in table {
+        peer.send(message.clone());
+        match gets {
+            Nothing => assert!(peer.sent.is_empty(), "{name}"),
+            ErrChunk => assert!(peer.answers_err_chunk(), "{name}"),
+            ErrVers => {
+                let (answer, _) = peer.sent.pop_front().unwrap_or_else(|| panic!("{name}"));
+                let mut expected = words(&[XID, 0, 64, 4, 1, 1, 1]).to_vec();
+                expected[4..8].copy_from_slice(&message[4..8]);
+                assert_eq!(answer, expected, "{name}: R167 the version as it came");
+            }
+        }
+        assert_eq!(peer.receives, posted, "{name}: its Receive is posted again");
+        assert_eq!(peer.responder.in_progress(), 0, "{name}");
+        assert!(peer.reads.is_empty() && peer.events.is_empty() && peer.closed.is_none(), "{name}");
+    }
+}
+
+#[test]
+fn h12_h63_what_the_requester_asks_for_does_not_change_the_grant() {
+    let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);
+    assert_eq!(peer.receives, 4, "R009: one for each credit, and one more");
+    for asked in [0, 1, u32::MAX] {
+        let header = Header { xid: XID, credits: asked, body: Body::Msg(ChunkLists::default()) }.encode();
+        peer.send([&header[..], &rpc(40)].concat());
+        let call = peer.call();
+        peer.reply(&call, Message::whole(stream(40)));
+        assert_eq!(peer.answer().0.credits, 3);
+        assert_eq!(peer.receives, 4);
+    }
+}
+
+#[test]
+fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
+    let mut peer = Peer::new();
+    // Two items, each behind its count, the first of 5 bytes without its padding and in two segments.
+    let payload = [&rpc(0)[..], &words(&[5, 4, 0x6d61_726b])].concat();
+    peer.send(msg(reads(vec![read(24, 3, 4), read(12, 1, 3), read(12, 2, 2)]), &payload));
+    assert_eq!((peer.serve_read().handle, peer.serve_read().handle, peer.serve_read().handle), (1, 2, 3));
+    let call = peer.call();
+    let mut reader = Reader::new(&call.message);
+    let head = (reader.u32(), reader.u32());
+    assert_eq!(head, (Ok(XID), Ok(0)));
+    assert_eq!(reader.item(u32::MAX).as_deref(), Ok(&[1, 1, 1, 2, 2][..]));
+    assert_eq!(reader.item(u32::MAX).as_deref(), Ok(&[3; 4][..]));
+    assert_eq!(reader.u32(), Ok(0x6d61_726b));
+    assert_eq!(reader.position(), 32, "R071: it counts in the unreduced stream");
+    assert!(reader.finish().is_ok());
+}
+
+#[test]
+fn r121_r133_a_position_zero_chunk_is_the_stream() {
+    let mut peer = Peer::new();
+    peer.send(nomsg(reads(vec![read(0, 1, 8), read(0, 2, 8)])));
+    let (first, second) = (peer.reads.pop_front().expect("one"), peer.reads.pop_front().expect("two"));
+    peer.serve(second.0, Bytes::from_static(b"argument"));
+    assert!(peer.events.is_empty(), "it waits for the other segment");
+    peer.serve(first.0, rpc(0));
+    let call = peer.call();
+    assert_eq!(call.message.stream, [&rpc(0)[..], b"argument"].concat());
+    assert_eq!(call.message.items, Placed::None);
+}
+
+#[test]
+fn r144_the_xid_in_a_position_zero_chunk_is_compared_too() {
+    let mut peer = Peer::new();
+    peer.send(nomsg(reads(vec![read(0, 1, 40)])));
+    peer.serve_read();
+    assert!(peer.answers_err_chunk());
+}
+
+#[test]
+fn r011_no_more_reads_are_outstanding_than_were_agreed_on() {
+    let mut peer = Peer::with(Config::default(), 2, false);
+    peer.send(msg(reads((0..5).map(|n| read(12 + 4 * n, n, 4)).collect()), &rpc(40)));
+    peer.send(msg(reads(vec![read(12, 9, 4)]), &rpc(40)));
+    let mut order = Vec::new();
+    while !peer.reads.is_empty() {
+        assert!(peer.reads.len() <= 2);
+        order.push(peer.serve_read().handle);
+    }
+    assert_eq!(order, [0, 1, 2, 3, 4, 9]);
+    let (first, second) = (peer.call(), peer.call());
+    assert_ne!(first.key, second.key, "H39: two calls with one XID are two calls");
+}
+
+#[test]
+fn a_peer_that_serves_no_reads_gets_err_chunk_for_read_chunks() {
+    let mut peer = Peer::with(Config::default(), 0, false);
+    peer.send(msg(reads(vec![read(12, 1, 4)]), &rpc(40)));
+    assert!(peer.answers_err_chunk());
+}
+
+#[test]
+fn r091_r099_data_is_written_without_padding_and_lengths_say_how_much() {
+    let mut peer = Peer::new();
+    let writes = vec![chunk(&[3, 3]), chunk(&[8])];
+    peer.send(msg(ChunkLists { writes: writes.clone(), ..ChunkLists::default() }, &rpc(40)));
+    let call = peer.call();
+    let items = vec![Item { position: 12, data: Bytes::from_static(b"12345") }];
+    peer.reply(&call, Message { stream: stream(12), items });
+    let written: Vec<_> =
+        peer.writes.iter().map(|(sink, data)| (sink.handle, sink.length, &data[..])).collect();
+    assert_eq!(written, [(100, 3, &b"123"[..]), (101, 2, &b"45"[..])]);
+    let (header, payload, _) = peer.answer();
+    let Body::Msg(lists) = header.body else { panic!("inline") };
+    assert!(lists.reads.is_empty(), "R083");
+    assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![3, 2], vec![0]), "R092 R100");
+    assert_eq!(lists.writes[0].0[1].offset, writes[0].0[1].offset, "R091");
+    assert_eq!(payload, stream(12), "R097");
+}
+
+#[test]
+fn r123_r128_the_reply_chunk_takes_what_does_not_fit_inline() {
+    let offered = ChunkLists { reply: Some(chunk(&[1000, 1000])), ..ChunkLists::default() };
+    let mut peer = Peer::new();
+    peer.send(msg(offered.clone(), &rpc(40)));
+    let call = peer.call();
+    peer.reply(&call, Message::whole(stream(900)));
+    let (header, payload, _) = peer.answer();
+    assert_eq!(payload.len(), 900);
+    assert!(
+        matches!(header.body, Body::Msg(lists) if lists.reply == Some(offered.reply.clone().expect("it").filled(0)))
+    );
+    peer.send(msg(offered, &rpc(40)));
+    let call = peer.call();
+    peer.reply(&call, Message::whole(stream(1500)));
+    let (header, payload, _) = peer.answer();
+    assert!(payload.is_empty(), "R131");
+    assert!(
+        matches!(header.body, Body::NoMsg(lists) if lists.reply.as_ref().map(lengths) == Some(vec![1000, 500]))
+    );
+    assert_eq!(peer.writes.iter().map(|(_, data)| data.len()).sum::<usize>(), 1500);
+}
+
+#[test]
+fn h33_h71_a_reply_without_room_is_err_chunk_and_nothing_is_written() {
+    for offered in [
+        ChunkLists::default(),
+        ChunkLists { reply: Some(chunk(&[1])), ..ChunkLists::default() },
+        ChunkLists { reply: Some(chunk(&[0, 0, 0])), ..ChunkLists::default() },
+    ] {
+        let mut peer = Peer::new();
+        let posted = peer.receives;
+        peer.send(msg(offered, &rpc(40)));
+        let call = peer.call();
+        peer.reply(&call, Message::whole(stream(1500)));
+        assert!(peer.answers_err_chunk());
+        assert!(peer.writes.is_empty(), "R177");
+        assert_eq!(peer.receives, posted);
+    }
+}
+
+#[test]
+fn r286_to_r288_send_with_invalidate_takes_the_one_handle_of_the_call_if_both_agreed() {
+    let one = ChunkLists { writes: vec![chunk(&[64])], ..ChunkLists::default() };
+    let two = ChunkLists { writes: vec![chunk(&[32, 32])], ..ChunkLists::default() };
+    let shared = ChunkLists {
+        reads: vec![read(12, 100, 4)],
+        reply: Some(WriteChunk(vec![segment(100, 64)])),
+        ..ChunkLists::default()
+    };
+    for (agreed, lists, expected) in [
+        (true, one.clone(), Some(100)),
+        (false, one, None),
+        (true, two, None),
+        (true, ChunkLists::default(), None),
+        // H66: one handle in two lists is one handle.
+        (true, shared, Some(100)),
+    ] {
+        let mut peer = Peer::with(Config::default(), 16, agreed);
+        peer.send(msg(lists, &rpc(40)));
+        if !peer.reads.is_empty() {
+            peer.serve_read();
+        }
+        let call = peer.call();
+        peer.reply(&call, Message::whole(stream(40)));
+        assert_eq!(peer.answer().2, expected);
+    }
+}
+
+#[test]
+fn a_dropped_call_gives_its_receive_back_and_a_late_reply_goes_nowhere() {
+    let mut peer = Peer::new();
+    let posted = peer.receives;
+    peer.send(msg(ChunkLists::default(), &rpc(40)));
+    let call = peer.call();
+    peer.responder.drop_call(call.key);
+    peer.reply(&call, Message::whole(stream(40)));
+    assert!(peer.sent.is_empty());
+    assert_eq!(peer.receives, posted);
+}
+
+#[test]
+fn h46_a_call_that_invalidates_ends_the_connection() {
+    let mut peer = Peer::new();
+    peer.send_invalidating(msg(ChunkLists::default(), &rpc(40)), Some(7));
+    assert!(matches!(peer.closed, Some(CloseReason::Violation(_))));
+    assert!(peer.events.is_empty());
+}
+
+#[test]
+fn replies_after_the_end_of_the_connection_go_nowhere() {
+    let mut peer = Peer::new();
+    peer.send(msg(ChunkLists::default(), &rpc(40)));
+    peer.send(msg(reads(vec![read(12, 1, 4)]), &rpc(40)));
+    let call = peer.call();
+    peer.responder.handle_completion(Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() });
+    peer.collect();
+    assert!(matches!(peer.events.pop_front(), Some(ResponderEvent::Closed(CloseReason::Peer))));
+    peer.reply(&call, Message::whole(stream(40)));
+    assert!(peer.sent.is_empty());
+    assert_eq!(peer.responder.in_progress(), 0);
+}
