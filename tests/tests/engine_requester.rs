@@ -1,0 +1,599 @@
+//! A requester and a peer that answers whatever it likes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::rdma::{
+    Call, CallId, Config, Event, FailReason, LongCall, Reply, ReplyResources, Requester,
+};
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
+use rpcrdma_runtime::wire::rdma::{
+    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_call,
+};
+use rpcrdma_runtime::xdr::{Item, Message, Placed};
+
+/// What a requester asked for, and the memory that it advertises.
+struct Peer {
+    requester: Requester,
+    sent: VecDeque<Bytes>,
+    exposed: BTreeMap<u32, Memory>,
+    /// Memory that is to be fenced, and is not yet.
+    fencing: Vec<(Token, u32)>,
+    /// Fencing waits until it is told to go on.
+    slow: bool,
+    /// Registrations that succeed before the others fail.
+    registrations: usize,
+    receives: u32,
+    events: VecDeque<Event>,
+    closed: Option<CloseReason>,
+}
+
+impl Peer {
+    fn new() -> Self {
+        Peer::with(Config::default())
+    }
+
+    fn with(config: Config) -> Self {
+        let negotiated =
+            Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
+        let mut peer = Peer {
+            requester: Requester::new(config, negotiated, 1 << 20),
+            sent: VecDeque::new(),
+            exposed: BTreeMap::new(),
+            fencing: Vec::new(),
+            slow: false,
+            registrations: usize::MAX,
+            receives: 0,
+            events: VecDeque::new(),
+            closed: None,
+        };
+        peer.collect();
+        peer
+    }
+
+    fn collect(&mut self) {
+        while let Some(action) = self.requester.poll_action() {
+            match action {
+                Action::PostReceives { count } => self.receives += count,
+                Action::Register { token, memory } => self.register(token, memory),
+                Action::Invalidate { token, handle } => self.fencing.push((token, handle)),
+                Action::Send { message, invalidate, .. } => {
+                    assert_eq!(invalidate, None, "a requester invalidates nothing of the peer's");
+                    self.sent.push_back(message.concat().into());
+                }
+                Action::Close { reason } => self.closed = Some(reason),
+                Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
+            }
+            if !self.slow {
+                self.fence();
+            }
+        }
+        self.events.extend(std::iter::from_fn(|| self.requester.poll_event()));
+    }
+
+    fn register(&mut self, token: Token, memory: Memory) {
+        let completion = if self.registrations == 0 {
+            Completion::RegisterFailed { token, memory }
+        } else {
+            self.registrations -= 1;
+            let handle = u32::try_from(token.0).expect("small") + 1000;
+            let length = u32::try_from(memory.len()).expect("small");
+            self.exposed.insert(handle, memory);
+            Completion::Registered { token, segment: Segment { handle, length, offset: 1 << 40 } }
+        };
+        self.requester.handle_completion(completion);
+    }
+
+    fn fence(&mut self) {
+        for (token, handle) in std::mem::take(&mut self.fencing) {
+            let memory = self.exposed.remove(&handle).expect("what is fenced was advertised");
+            self.requester.handle_completion(Completion::Invalidated { token, handle, memory });
+        }
+    }
+
+    fn finish_fencing(&mut self) {
+        self.fence();
+        self.collect();
+    }
+
+    fn call(&mut self, xid: u32, call: Call) -> CallId {
+        assert_eq!(call.message.stream[..4], xid.to_be_bytes());
+        let id = self.requester.submit(call);
+        self.collect();
+        id
+    }
+
+    /// The oldest call that was sent and not looked at.
+    fn next_sent(&mut self) -> (Header, Bytes) {
+        let sent = self.sent.pop_front().expect("a call");
+        assert!(sent.len() <= 1024, "R045");
+        decode_call(&sent, &Limits::default()).expect("a good header")
+    }
+
+    /// Makes a call and gives its chunk lists.
+    fn lists(&mut self, xid: u32, call: Call) -> ChunkLists {
+        self.call(xid, call);
+        match self.next_sent().0.body {
+            Body::Msg(lists) | Body::NoMsg(lists) => lists,
+            Body::Error(_) => panic!("R164: a requester sends no errors"),
+        }
+    }
+
+    fn receive(&mut self, message: impl Into<Bytes>) {
+        self.receive_invalidating(message, None);
+    }
+
+    fn receive_invalidating(&mut self, message: impl Into<Bytes>, invalidated: Option<u32>) {
+        self.receives -= 1;
+        self.requester.handle_completion(Completion::Received { message: message.into(), invalidated });
+        self.collect();
+    }
+
+    fn write(&mut self, segment: &Segment, data: &[u8]) {
+        match self.exposed.get_mut(&segment.handle) {
+            Some(Memory::Sink(memory)) => memory[..data.len()].copy_from_slice(data),
+            other => panic!("cannot be written: {other:?}"),
+        }
+    }
+
+    fn read(&self, segment: &Segment) -> Bytes {
+        match self.exposed.get(&segment.handle) {
+            Some(Memory::Source(memory)) => memory.clone(),
+            other => panic!("cannot be read: {other:?}"),
+        }
+    }
+
+    fn outcome(&mut self) -> Result<Reply, FailReason> {
+        match self.events.pop_front() {
+            Some(Event::Done { outcome, .. }) => outcome,
+            other => panic!("no call has ended: {other:?}"),
+        }
+    }
+
+    fn failure(&mut self) -> FailReason {
+        self.outcome().expect_err("it fails")
+    }
+}
+
+fn words(words: &[u32]) -> Bytes {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// The beginning of an RPC call and `more` bytes.
+fn rpc_call(xid: u32, more: usize) -> Bytes {
+    [&words(&[xid, 0])[..], &vec![0x11; more]].concat().into()
+}
+
+/// The beginning of an RPC reply and `more` bytes.
+fn rpc_reply(xid: u32, more: usize) -> Bytes {
+    [&words(&[xid, 1])[..], &vec![0x22; more]].concat().into()
+}
+
+fn short(xid: u32) -> Call {
+    offering(xid, &[], None)
+}
+
+fn offering(xid: u32, write_chunks: &[u32], reply_chunk: Option<u32>) -> Call {
+    let reply = ReplyResources { write_chunks: write_chunks.to_vec(), reply_chunk };
+    Call { message: Message::whole(rpc_call(xid, 40)), reply }
+}
+
+fn with_items(xid: u32, stream: usize, items: &[(u32, usize)]) -> Call {
+    let item = |(position, len): &(u32, usize)| Item { position: *position, data: vec![0x33; *len].into() };
+    let items = items.iter().map(item).collect();
+    Call { message: Message { stream: rpc_call(xid, stream), items }, reply: ReplyResources::default() }
+}
+
+fn msg(xid: u32, credits: u32, lists: ChunkLists, payload: &[u8]) -> Bytes {
+    let header = Header { xid, credits, body: Body::Msg(lists) }.encode();
+    [&header[..], payload].concat().into()
+}
+
+fn nomsg(xid: u32, lists: ChunkLists) -> Bytes {
+    Header { xid, credits: 8, body: Body::NoMsg(lists) }.encode()
+}
+
+/// The plain reply, granting 8.
+fn answer(xid: u32) -> Bytes {
+    msg(xid, 8, ChunkLists::default(), &rpc_reply(xid, 16))
+}
+
+fn returning(writes: Vec<WriteChunk>, reply: Option<WriteChunk>) -> ChunkLists {
+    ChunkLists { reads: Vec::new(), writes, reply }
+}
+
+#[test]
+fn r030_r031_one_call_until_a_reply_grants_more() {
+    let mut peer = Peer::new();
+    for xid in 1..=4 {
+        peer.call(xid, short(xid));
+    }
+    assert_eq!((peer.sent.len(), peer.requester.queued()), (1, 3));
+    peer.receive(msg(1, 2, ChunkLists::default(), &rpc_reply(1, 16)));
+    assert_eq!((peer.sent.len(), peer.requester.queued()), (3, 1));
+    peer.receive(msg(2, 1, ChunkLists::default(), &rpc_reply(2, 16)));
+    assert_eq!(peer.sent.len(), 3, "R024: the grant has shrunk");
+    peer.receive(msg(3, 1, ChunkLists::default(), &rpc_reply(3, 16)));
+    assert_eq!((peer.sent.len(), peer.requester.queued()), (4, 0));
+}
+
+#[test]
+fn r020_r032_every_call_asks_for_the_same() {
+    let mut peer = Peer::with(Config { credits: 5, ..Config::default() });
+    assert_eq!(peer.receives, 6, "R036: one for each reply, and one more");
+    for xid in 1..=3 {
+        peer.call(xid, short(xid));
+        assert_eq!(peer.next_sent().0.credits, 5);
+        peer.receive(answer(xid));
+        assert!(peer.outcome().is_ok());
+        assert_eq!(peer.receives, 6);
+    }
+}
+
+#[test]
+fn h37_h38_replies_that_belong_to_no_call_are_dropped() {
+    let mut peer = Peer::new();
+    peer.receive(answer(99));
+    peer.call(1, short(1));
+    peer.receive(answer(2));
+    assert!(peer.events.is_empty());
+    peer.receive(answer(1));
+    assert!(peer.outcome().is_ok());
+    peer.receive(answer(1));
+    assert!(peer.events.is_empty(), "the second reply");
+    assert_eq!((peer.requester.discarded(), peer.closed.take()), (3, None));
+    assert_eq!(peer.requester.credits().in_flight(), 0);
+}
+
+#[test]
+fn h38_a_second_reply_while_memory_is_being_fenced_changes_nothing() {
+    let mut peer = Peer::new();
+    let lists = peer.lists(1, offering(1, &[8], None));
+    peer.slow = true;
+    peer.write(&lists.writes[0].0[0], b"answer");
+    peer.receive(msg(1, 8, returning(vec![lists.writes[0].filled(6)], None), &rpc_reply(1, 16)));
+    peer.receive(msg(1, 8, returning(vec![lists.writes[0].filled(8)], None), &rpc_reply(1, 20)));
+    assert!(peer.events.is_empty(), "R200: nothing before the fence");
+    peer.finish_fencing();
+    let Placed::InOrder(items) = peer.outcome().expect("a reply").message.items else { panic!("placed") };
+    assert_eq!(items[0].data, b"answer"[..]);
+    assert!(peer.events.is_empty());
+}
+
+#[test]
+fn r200_the_caller_hears_of_the_reply_once_all_memory_is_fenced() {
+    let mut peer = Peer::new();
+    let lists = peer.lists(1, offering(1, &[8, 8], Some(2000)));
+    peer.slow = true;
+    peer.receive(msg(
+        1,
+        8,
+        returning(lists.writes.iter().map(|w| w.filled(0)).collect(), None),
+        &rpc_reply(1, 4),
+    ));
+    assert_eq!((peer.fencing.len(), peer.events.len()), (3, 0));
+    let last = peer.fencing.pop().expect("three");
+    peer.finish_fencing();
+    assert_eq!((peer.exposed.len(), peer.events.len()), (1, 0));
+    peer.fencing.push(last);
+    peer.finish_fencing();
+    assert!(peer.outcome().is_ok());
+}
+
+#[test]
+fn r202_an_abandoned_call_keeps_its_credit_and_its_memory_until_its_reply() {
+    let mut peer = Peer::new();
+    let call = offering(1, &[8], None);
+    let id = peer.call(1, call);
+    let Body::Msg(lists) = peer.next_sent().0.body else { panic!("short") };
+    peer.call(2, short(2));
+    peer.requester.cancel(id);
+    peer.collect();
+    assert_eq!((peer.exposed.len(), peer.sent.len()), (1, 0), "the responder may still write");
+    peer.receive(msg(1, 1, returning(vec![lists.writes[0].filled(8)], None), &rpc_reply(1, 4)));
+    assert!(peer.exposed.is_empty() && peer.events.is_empty());
+    assert_eq!(peer.sent.len(), 1, "its credit goes to the next call");
+}
+
+#[test]
+fn a_call_that_is_abandoned_in_the_queue_is_never_sent() {
+    let mut peer = Peer::new();
+    peer.call(1, short(1));
+    let id = peer.call(2, short(2));
+    peer.requester.cancel(id);
+    peer.receive(answer(1));
+    assert_eq!((peer.sent.len(), peer.requester.queued()), (1, 0));
+}
+
+#[test]
+fn r071_r074_r075_items_travel_in_read_chunks_without_their_padding() {
+    let mut peer = Peer::new();
+    let lists = peer.lists(1, with_items(1, 40, &[(12, 701), (720, 1500)]));
+    let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
+    assert_eq!(reads, [(12, 701), (720, 1500)]);
+    assert_eq!(peer.read(&lists.reads[0].segment).len(), 701);
+    peer.receive(answer(1));
+    let traffic = peer.outcome().expect("a reply").traffic;
+    assert_eq!((traffic.read_chunks, traffic.read_bytes, traffic.position_zero), (2, 2201, 0));
+}
+
+#[test]
+fn what_fits_inline_goes_inline() {
+    let mut peer = Peer::new();
+    // 28 of header, 8 and 40 of stream, and an item of 945 with 3 of padding: 1,024.
+    peer.call(1, with_items(1, 40, &[(12, 945)]));
+    let (header, payload) = peer.next_sent();
+    assert_eq!((header.body, payload.len()), (Body::Msg(ChunkLists::default()), 996));
+    peer.receive(answer(1));
+    let lists = peer.lists(2, with_items(2, 40, &[(12, 949)]));
+    assert_eq!(lists.reads.len(), 1);
+}
+
+#[test]
+fn r054_a_chunk_is_cut_where_a_segment_is_full() {
+    let mut peer = Peer::with(Config { max_segment: 600, ..Config::default() });
+    let mut call = with_items(1, 40, &[(12, 1501)]);
+    call.reply = ReplyResources { write_chunks: vec![700], reply_chunk: Some(1800) };
+    let lists = peer.lists(1, call);
+    let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
+    assert_eq!(reads, [(12, 600), (12, 600), (12, 301)]);
+    let lengths = |chunk: &WriteChunk| chunk.0.iter().map(|segment| segment.length).collect::<Vec<_>>();
+    assert_eq!(lengths(&lists.writes[0]), [600, 100], "R098: no room for padding");
+    assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600; 3]));
+}
+
+#[test]
+fn r120_a_call_that_does_not_fit_goes_whole_in_a_position_zero_chunk() {
+    let mut peer = Peer::new();
+    let call = with_items(1, 1200, &[(12, 2001)]);
+    let whole = call.message.flatten();
+    peer.call(1, call);
+    let (header, payload) = peer.next_sent();
+    let Body::NoMsg(lists) = header.body else { panic!("long") };
+    assert!(payload.is_empty(), "R131");
+    assert_eq!(lists.reads.len(), 1);
+    assert_eq!(lists.reads[0].position, 0, "R121");
+    assert_eq!(peer.read(&lists.reads[0].segment), whole, "R133: padding included");
+    peer.receive(answer(1));
+    assert_eq!(peer.outcome().expect("a reply").traffic.position_zero, whole.len() as u64);
+}
+
+#[test]
+fn r125_items_may_stay_in_chunks_of_their_own_beside_it() {
+    let mut peer = Peer::with(Config { long_call: LongCall::Reduced, ..Config::default() });
+    let lists = peer.lists(1, with_items(1, 1200, &[(12, 2001)]));
+    let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
+    assert_eq!(reads, [(0, 1208), (12, 2001)]);
+}
+
+#[test]
+fn a_reply_in_write_chunks_and_in_the_reply_chunk_is_put_together() {
+    let mut peer = Peer::with(Config { max_segment: 1000, ..Config::default() });
+    let lists = peer.lists(1, offering(1, &[1500, 8], Some(2000)));
+    let (write, reply) = (&lists.writes[0], lists.reply.as_ref().expect("offered"));
+    peer.write(&write.0[0], &[1; 1000]);
+    peer.write(&write.0[1], &[2; 5]);
+    let stream = rpc_reply(1, 1100);
+    peer.write(&reply.0[0], &stream[..1000]);
+    peer.write(&reply.0[1], &stream[1000..]);
+    let back = returning(vec![write.filled(1005), lists.writes[1].filled(0)], Some(reply.filled(1108)));
+    peer.receive(nomsg(1, back));
+    let reply = peer.outcome().expect("a reply");
+    assert_eq!(reply.message.stream, stream);
+    let Placed::InOrder(items) = reply.message.items else { panic!("placed") };
+    assert_eq!((items[0].data.len(), items[0].data[999], items[0].data[1000]), (1005, 1, 2));
+    assert_eq!((items[1].data.len(), items[1].segments), (0, 1), "R101 an unused chunk");
+    assert_eq!((reply.traffic.write_bytes, reply.traffic.reply_chunk_bytes), (1005, 1108));
+}
+
+#[test]
+fn d1_d2_unused_segments_and_chunks_may_be_left_out() {
+    for back in [
+        |offered: &WriteChunk| returning(vec![WriteChunk(offered.filled(3).0[..1].to_vec())], None),
+        |offered: &WriteChunk| returning(vec![offered.filled(3)], Some(WriteChunk::default())),
+    ] {
+        let mut peer = Peer::with(Config { max_segment: 8, ..Config::default() });
+        let lists = peer.lists(1, offering(1, &[16], Some(16)));
+        peer.write(&lists.writes[0].0[0], b"abc");
+        peer.receive(msg(1, 8, back(&lists.writes[0]), &rpc_reply(1, 16)));
+        let Placed::InOrder(items) = peer.outcome().expect("a reply").message.items else { panic!("placed") };
+        assert_eq!(items[0].data, b"abc"[..]);
+    }
+    let mut peer = Peer::new();
+    peer.lists(1, offering(1, &[16], None));
+    peer.receive(msg(1, 8, returning(vec![WriteChunk::default()], None), &rpc_reply(1, 16)));
+    assert!(peer.outcome().is_ok(), "a chunk of no segments");
+    peer.lists(2, offering(2, &[16], None));
+    peer.receive(answer(2));
+    assert!(peer.outcome().is_ok(), "no Write list at all");
+}
+
+#[test]
+fn h30_h32_a_reply_that_does_not_fit_the_call_fails_it_and_shows_nothing() {
+    type Spoil = fn(&ChunkLists) -> Bytes;
+    let table: [(&str, Spoil); 12] = [
+        ("longer than offered", |l| {
+            let mut chunk = l.writes[0].filled(16);
+            chunk.0[0].length = 17;
+            msg(1, 8, returning(vec![chunk], None), &rpc_reply(1, 16))
+        }),
+        ("another handle", |l| {
+            let mut chunk = l.writes[0].filled(16);
+            chunk.0[0].handle ^= 1;
+            msg(1, 8, returning(vec![chunk], None), &rpc_reply(1, 16))
+        }),
+        ("another offset", |l| {
+            let mut chunk = l.writes[0].filled(16);
+            chunk.0[0].offset += 4;
+            msg(1, 8, returning(vec![chunk], None), &rpc_reply(1, 16))
+        }),
+        ("more segments", |l| {
+            let chunk = WriteChunk([&l.writes[0].0[..], &l.writes[0].0[..]].concat());
+            msg(1, 8, returning(vec![chunk], None), &rpc_reply(1, 16))
+        }),
+        ("more chunks", |l| msg(1, 8, returning(vec![l.writes[0].filled(0); 2], None), &rpc_reply(1, 16))),
+        ("a Read list", |_| {
+            let read = ReadSegment { position: 0, segment: Segment { handle: 1, length: 4, offset: 0 } };
+            let lists = ChunkLists { reads: vec![read], ..ChunkLists::default() };
+            msg(1, 8, lists, &rpc_reply(1, 16))
+        }),
+        ("RDMA_NOMSG without a Reply chunk", |_| nomsg(1, ChunkLists::default())),
+        ("RDMA_NOMSG with a Reply chunk of no bytes", |l| {
+            nomsg(1, returning(vec![], l.reply.as_ref().map(|chunk| chunk.filled(0))))
+        }),
+        ("RDMA_MSG with a Reply chunk in use", |l| {
+            let lists = returning(vec![], l.reply.as_ref().map(|chunk| chunk.filled(8)));
+            msg(1, 8, lists, &rpc_reply(1, 16))
+        }),
+        ("the XID of another call in the payload", |_| msg(1, 8, ChunkLists::default(), &rpc_reply(2, 16))),
+        ("no XID in the Reply chunk", |l| {
+            nomsg(1, returning(vec![], l.reply.as_ref().map(|chunk| chunk.filled(16))))
+        }),
+        ("a broken list", |_| words(&[1, 1, 8, 0, 0, 5, 0])),
+    ];
+    for (name, spoil) in table {
+        let mut peer = Peer::new();
+        let lists = peer.lists(1, offering(1, &[16], Some(16)));
+        peer.receive(spoil(&lists));
+        assert!(matches!(peer.failure(), FailReason::BadReply(_)), "{name}");
+        assert!(peer.exposed.is_empty(), "{name}: R200");
+        assert_eq!(peer.requester.credits().in_flight(), 0, "{name}");
+        assert_eq!(peer.receives, 65, "{name}");
+    }
+}
+
+#[test]
+fn r165_r169_errors_end_their_call_and_nothing_else() {
+    let error = |xid, body| Header { xid, credits: 8, body: Body::Error(body) }.encode();
+    let mut peer = Peer::new();
+    peer.call(1, short(1));
+    peer.receive(error(1, ErrorBody::Chunk));
+    assert_eq!(peer.failure(), FailReason::Chunk);
+    peer.call(2, short(2));
+    peer.call(3, short(3));
+    peer.receive(error(2, ErrorBody::Version { low: 2, high: 3 }));
+    assert_eq!(peer.failure(), FailReason::Version { low: 2, high: 3 });
+    peer.receive(error(99, ErrorBody::Chunk));
+    assert!(peer.events.is_empty());
+    // H31: an error that cannot be read ends the call as well.
+    peer.receive(words(&[3, 1, 8, 4, 77]));
+    assert!(matches!(peer.failure(), FailReason::BadReply(_)));
+    peer.call(4, short(4));
+    peer.receive(words(&[4, 1, 8, 4]));
+    assert!(matches!(peer.failure(), FailReason::BadReply(_)), "truncated");
+    assert_eq!(peer.sent.len(), 4, "R169: none is sent again; R164: none is answered");
+}
+
+#[test]
+fn r192_and_others_what_a_requester_drops() {
+    for (name, message) in [
+        ("H13 nothing", Bytes::new()),
+        ("H13 15 bytes", words(&[1, 1, 8, 0]).slice(..15)),
+        ("H13 27 bytes", words(&[1, 1, 8, 0, 0, 0, 0]).slice(..27)),
+        ("H14 version 2", words(&[1, 2, 8, 0, 0, 0, 0, 1, 1])),
+        ("H16 RDMA_MSGP", words(&[1, 1, 8, 2, 0, 0, 0, 0, 0, 1, 1])),
+        ("H18 RDMA_DONE", words(&[1, 1, 8, 3, 0, 0, 0])),
+        ("H36 a backward call", msg(1, 8, ChunkLists::default(), &rpc_call(1, 40))),
+    ] {
+        let mut peer = Peer::new();
+        peer.call(1, short(1));
+        peer.sent.clear();
+        peer.receive(message);
+        assert!(peer.events.is_empty() && peer.sent.is_empty() && peer.closed.is_none(), "{name}");
+        assert_eq!((peer.requester.credits().granted(), peer.receives), (1, 65), "{name}");
+        peer.receive(answer(1));
+        assert!(peer.outcome().is_ok(), "{name}: the call is still waiting");
+    }
+}
+
+#[test]
+fn h36_a_backward_call_with_chunks_gets_err_chunk() {
+    let mut peer = Peer::new();
+    peer.call(1, short(1));
+    peer.sent.clear();
+    let read = ReadSegment { position: 8, segment: Segment { handle: 1, length: 4, offset: 0 } };
+    peer.receive(msg(1, 0, ChunkLists { reads: vec![read], ..ChunkLists::default() }, &rpc_call(1, 40)));
+    assert_eq!(peer.sent.pop_front(), Some(words(&[1, 1, 1, 4, 2])), "R035: credits are never 0");
+    assert!(peer.events.is_empty(), "R210: the call with the same XID is another one");
+}
+
+#[test]
+fn r287_h47_only_a_handle_of_the_call_is_invalidated_and_only_if_we_allow_it() {
+    let run = |allowed: bool, other: bool| {
+        let said = PrivateData { remote_invalidation: allowed, ..Config::default().private_data };
+        let mut peer = Peer::with(Config { private_data: said, ..Config::default() });
+        peer.receive(answer(0));
+        peer.call(10, short(10));
+        peer.receive(answer(10));
+        let _ = peer.outcome();
+        peer.sent.clear();
+        let first = peer.lists(1, offering(1, &[8], None));
+        let second = peer.lists(2, offering(2, &[8], None));
+        let handle = if other { &second } else { &first }.writes[0].0[0].handle;
+        let back = returning(vec![first.writes[0].filled(8)], None);
+        peer.receive_invalidating(msg(1, 8, back, &rpc_reply(1, 16)), Some(handle));
+        peer
+    };
+    let mut good = run(true, false);
+    assert!(good.closed.is_none());
+    assert!(good.outcome().expect("a reply").traffic.remote_invalidation);
+    assert_eq!(good.exposed.len(), 1, "its memory is back, the other call's is not");
+    for mut bad in [run(true, true), run(false, false)] {
+        assert!(matches!(bad.closed, Some(CloseReason::Violation(_))));
+        assert!(bad.events.is_empty());
+        bad.requester.handle_completion(Completion::Closed { reason: CloseReason::Local, returned: vec![] });
+        bad.collect();
+        assert!(matches!(bad.failure(), FailReason::Closed(_)));
+    }
+    let mut stray = Peer::new();
+    stray.receive_invalidating(answer(77), Some(5));
+    assert!(matches!(stray.closed, Some(CloseReason::Violation(_))));
+}
+
+#[test]
+fn a_registration_that_fails_takes_the_others_back_and_fails_the_call_alone() {
+    let mut peer = Peer::new();
+    peer.registrations = 2;
+    peer.call(1, offering(1, &[8, 8], Some(8)));
+    assert_eq!(peer.failure(), FailReason::Registration);
+    assert!(peer.sent.is_empty() && peer.exposed.is_empty());
+    peer.registrations = usize::MAX;
+    peer.call(2, short(2));
+    assert_eq!(peer.sent.len(), 1, "its credit came back");
+}
+
+#[test]
+fn r179_a_call_that_cannot_be_sent_fails_at_once() {
+    let mut peer = Peer::with(Config { max_segment: 16, ..Config::default() });
+    peer.call(1, offering(1, &[2000], None));
+    assert!(matches!(peer.failure(), FailReason::Unsendable(_)));
+    peer.call(2, short(2));
+    peer.call(2, short(2));
+    peer.receive(answer(2));
+    assert!(peer.outcome().is_ok());
+    peer.call(3, short(3));
+    peer.call(3, short(3));
+    assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "an XID that is in use");
+}
+
+#[test]
+fn every_call_ends_once_when_the_connection_ends() {
+    let mut peer = Peer::new();
+    peer.receive(answer(0));
+    peer.slow = true;
+    let first = peer.lists(1, offering(1, &[8], None));
+    peer.receive(msg(1, 8, returning(vec![first.writes[0].filled(0)], None), &rpc_reply(1, 16)));
+    let abandoned = peer.call(2, offering(2, &[8], None));
+    peer.requester.cancel(abandoned);
+    peer.call(3, short(3));
+    let returned = std::mem::take(&mut peer.exposed).into_values().collect();
+    peer.requester.handle_completion(Completion::Closed { reason: CloseReason::Peer, returned });
+    peer.collect();
+    assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer), "the one that was being fenced");
+    assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer));
+    assert!(matches!(peer.events.pop_front(), Some(Event::Closed(CloseReason::Peer))));
+    assert!(peer.events.is_empty());
+    peer.call(4, short(4));
+    assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer), "and every later one");
+}

@@ -1,0 +1,166 @@
+//! What Linux's client and server said to each other: it decodes, and encodes again to the same bytes.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::program::Credential;
+use rpcrdma_runtime::wire::rdma::{
+    Body, Header, Limits, Refusal, ReplyRefusal, decode_call, decode_reply as decode_reply_header,
+};
+use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
+use rpcrdma_runtime::xdr::{Reader, Writer};
+
+#[derive(Clone, Debug)]
+struct Captured {
+    from_client: bool,
+    name: String,
+    bytes: Bytes,
+}
+
+/// The value of a key in a line of JSON that has neither nesting nor escapes.
+fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(&format!("\"{key}\": \""))?;
+    rest.split_once('"').map(|(value, _)| value)
+}
+
+fn parse(line: &str) -> Option<Captured> {
+    let kind = field(line, "kind")?;
+    let hex = field(line, "hex").filter(|_| matches!(kind, "Send" | "Send_Inv"))?;
+    let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hex");
+    Some(Captured {
+        from_client: field(line, "dir") == Some("C->S"),
+        name: field(line, "name").unwrap_or(kind).to_owned(),
+        bytes: hex.as_bytes().chunks(2).map(octet).collect(),
+    })
+}
+
+fn captured(path: &Path) -> Vec<Captured> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines().filter_map(parse).collect()
+}
+
+fn ours(name: &str) -> Vec<Captured> {
+    captured(&Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name))
+}
+
+/// The header encodes again to the bytes it was read from.
+fn header_again(message: &Captured, header: &Header, payload: &Bytes) {
+    let encoded = header.clone().encode();
+    assert_eq!([&encoded[..], payload].concat(), message.bytes, "{}", message.name);
+}
+
+fn call(message: &Captured) {
+    let (header, payload) = decode_call(&message.bytes, &Limits::default()).expect("a call");
+    header_again(message, &header, &payload);
+    let mut reader = Reader::from_bytes(&payload);
+    let rpc = CallHeader::decode(&mut reader).expect("an RPC call");
+    assert_eq!(rpc.xid, header.xid, "R144");
+    assert!(matches!(rpc.credential, Credential::Sys(_) | Credential::None), "{}", message.name);
+    let mut writer = Writer::new();
+    rpc.encode(&mut writer).expect("what was read");
+    assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
+}
+
+fn reply(message: &Captured) {
+    let (header, payload) = decode_reply_header(&message.bytes, &Limits::default()).expect("a reply");
+    header_again(message, &header, &payload);
+    if matches!(header.body, Body::NoMsg(_)) {
+        return assert!(payload.is_empty());
+    }
+    let mut reader = Reader::from_bytes(&payload);
+    decode_reply(&mut reader, header.xid).expect("a success");
+    let mut writer = Writer::new();
+    ReplyHeader::Success.encode(header.xid, &mut writer).expect("a header");
+    assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
+}
+
+#[test]
+fn what_linux_says_about_nfsv3_is_read_and_written_alike() {
+    let messages = ours("linux-nfs3.jsonl");
+    assert_eq!(messages.len(), 16);
+    for message in &messages {
+        if message.from_client { call(message) } else { reply(message) }
+    }
+}
+
+#[test]
+fn linux_uses_each_kind_of_chunk() {
+    let messages = ours("linux-nfs3.jsonl");
+    let lists = messages.iter().filter_map(|message| {
+        match decode_call(&message.bytes, &Limits::default()).ok()?.0.body {
+            Body::Msg(lists) => Some(lists),
+            _ => None,
+        }
+    });
+    let (mut reads, mut writes, mut replies) = (Vec::new(), 0, 0);
+    for lists in lists {
+        reads.extend(lists.reads.iter().map(|read| read.position));
+        writes += lists.writes.len();
+        replies += usize::from(lists.reply.is_some());
+    }
+    // The data of a WRITE stands behind 108 bytes of RPC header and arguments. The replies that bring chunks back
+    // count too: nothing in their header says that they are no calls.
+    assert_eq!(reads, [108]);
+    assert!(writes >= 1 && replies >= 1, "{writes} Write chunks, {replies} Reply chunks");
+}
+
+#[test]
+fn linux_calls_in_the_backward_direction() {
+    let messages = ours("linux-nfs42-backward.jsonl");
+    let [backward_call, backward_reply] = &messages[..] else { panic!("two messages") };
+    let limits = Limits::default();
+    assert!(matches!(
+        decode_reply_header(&backward_call.bytes, &limits),
+        Err(ReplyRefusal::BackwardCall { chunks: false, .. })
+    ));
+    // The client's reply travels to the responder; as a header it is well formed.
+    let (header, payload) = decode_call(&backward_reply.bytes, &limits).expect("a header");
+    header_again(backward_reply, &header, &payload);
+}
+
+#[test]
+fn every_captured_message_that_is_cut_short_is_refused_or_has_less_payload() {
+    for message in ours("linux-nfs3.jsonl") {
+        for cut in 0..message.bytes.len() {
+            let cut = message.bytes.slice(..cut);
+            match decode_call(&cut, &Limits::default()) {
+                Ok((header, payload)) => assert_eq!([&header.encode()[..], &payload].concat(), cut),
+                Err(Refusal::Discard(_)) => assert!(cut.len() < 28),
+                Err(Refusal::Chunk { .. }) => {}
+                Err(Refusal::Version { .. }) => panic!("its version is 1"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_capture_in_the_folder_that_the_environment_names() {
+    let Ok(folder) = env::var("RPCRDMA_VECTORS") else {
+        println!("RPCRDMA_VECTORS names no folder: nothing to do");
+        return;
+    };
+    let mut files = 0;
+    for entry in fs::read_dir(&folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "jsonl") {
+            continue;
+        }
+        files += 1;
+        for message in captured(&path) {
+            let limits = Limits::default();
+            let decoded = if message.from_client {
+                decode_call(&message.bytes, &limits).ok()
+            } else {
+                match decode_reply_header(&message.bytes, &limits) {
+                    Err(ReplyRefusal::BackwardCall { .. }) => decode_call(&message.bytes, &limits).ok(),
+                    other => other.ok(),
+                }
+            };
+            let (header, payload) = decoded.unwrap_or_else(|| panic!("{}: {}", path.display(), message.name));
+            header_again(&message, &header, &payload);
+        }
+    }
+    assert!(files > 0, "{folder} has no captures");
+}
