@@ -45,6 +45,8 @@ pub(crate) struct Arm<'a> {
     pub(crate) default: Option<Span>,
     /// The first field is the discriminant.
     pub(crate) keeps_discriminant: bool,
+    /// The type of that field.
+    pub(crate) kept: Option<&'a Type>,
     pub(crate) payload: Option<Field<'a>>,
 }
 
@@ -126,7 +128,7 @@ fn names(tokens: proc_macro2::TokenStream, wanted: &Ident) -> bool {
 fn variants<'a>(data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<&'a Ident> {
     for variant in &data.variants {
         if !matches!(variant.fields, Fields::Unit) {
-            errors.at(variant, "a variant that holds data makes this a union: name its discriminant with `#[xdr(union = \"Type\")]` on the enum");
+            errors.at(&variant.ident, "a variant that holds data makes this a union: name its discriminant with `#[xdr(union = \"Type\")]` on the enum");
         }
         let attrs = VariantAttrs::parse(&variant.attrs, errors);
         if let Some(span) = attrs.eligible {
@@ -180,52 +182,71 @@ fn arm<'a>(container: &Ident, variant: &'a syn::Variant, errors: &mut Errors) ->
         errors.at(value, "a union's arm is chosen by `#[xdr(case = ...)]`, not by `= value`");
     }
     if attrs.cases.is_empty() && attrs.default.is_none() {
-        errors.at(&variant.ident, "this arm has no label: add `#[xdr(case = ...)]` or `#[xdr(default)]`");
+        if !attrs.failed {
+            errors.at(&variant.ident, "this arm has no label: add `#[xdr(case = ...)]` or `#[xdr(default)]`");
+        }
         return None;
     }
     let keeps_discriminant = attrs.default.is_some() || attrs.cases.len() > 1;
     let mut fields = fields(container, &variant.fields, errors);
     let leading = usize::from(keeps_discriminant);
     if fields.len() < leading || fields.len() > leading + 1 {
-        errors.at(variant, if keeps_discriminant {
+        errors.at(&variant.ident, if keeps_discriminant {
             "an arm that several discriminants choose keeps the discriminant: write `Name(Discriminant)` or `Name(Discriminant, Payload)`"
         } else {
             "a union's arm is one declaration: write one payload, or none for `void`"
         });
         return None;
     }
-    if keeps_discriminant && let Some(span) = fields.first().and_then(|field| field.attrs.eligible) {
-        errors.push(Error::new(
-            span,
-            "a discriminant is never DDP-eligible (RFC 8166 section 3.4.4); mark the payload",
-        ));
+    if keeps_discriminant && let Some(kept) = fields.first() {
+        check_kept(variant, kept, errors);
     }
-    if keeps_discriminant
-        && fields.first().is_some_and(|field| field.attrs.eligible.is_none() && !field.attrs.is_empty())
-    {
-        errors.at(variant, "the discriminant takes no attribute");
-    }
-    let mut payload = fields.drain(leading..).next();
-    match (&mut payload, attrs.eligible) {
-        (Some(field), Some(span)) if field.attrs.eligible.is_some() => {
-            errors.push(Error::new(span, "`#[ddp_eligible]` stands here twice; remove one"));
-        }
-        (Some(field), span @ Some(_)) => field.attrs.eligible = span,
-        (None, Some(span)) => {
-            errors.push(Error::new(span, "a `void` arm holds nothing that could be DDP-eligible"))
-        }
-        (_, None) => {}
-    }
-    if let Some(field) = &mut payload {
-        field.name = variant.ident.to_string();
-    }
+    let payload = fields.drain(leading..).next();
+    let payload = name_payload(variant, payload, attrs.eligible, errors);
     Some(Arm {
         ident: &variant.ident,
         cases: attrs.cases,
         default: attrs.default,
         keeps_discriminant,
+        kept: variant.fields.iter().next().filter(|_| keeps_discriminant).map(|field| &field.ty),
         payload,
     })
+}
+
+/// The discriminant in front of a payload.
+fn check_kept(variant: &syn::Variant, kept: &Field<'_>, errors: &mut Errors) {
+    if let Some(span) = kept.attrs.eligible {
+        errors.push(Error::new(
+            span,
+            "a discriminant is never DDP-eligible (RFC 8166 section 3.4.4); mark the payload",
+        ));
+    } else if !kept.attrs.is_empty() {
+        errors.at(&variant.ident, "the discriminant of an arm takes no attribute");
+    }
+}
+
+/// The payload as errors call it, with the mark that may stand at the variant.
+fn name_payload<'a>(
+    variant: &syn::Variant,
+    payload: Option<Field<'a>>,
+    eligible: Option<Span>,
+    errors: &mut Errors,
+) -> Option<Field<'a>> {
+    let Some(mut field) = payload else {
+        if let Some(span) = eligible {
+            errors.push(Error::new(span, "a `void` arm holds nothing that could be DDP-eligible"));
+        }
+        return None;
+    };
+    field.name = variant.ident.to_string();
+    match eligible {
+        Some(span) if field.attrs.eligible.is_some() => {
+            errors.push(Error::new(span, "`#[ddp_eligible]` stands here twice; remove one"));
+        }
+        Some(span) => field.attrs.eligible = Some(span),
+        None => {}
+    }
+    Some(field)
 }
 
 /// The type's name without path and arguments, if it is a path.

@@ -52,6 +52,8 @@ pub(crate) struct VariantAttrs {
     pub(crate) cases: Vec<Expr>,
     pub(crate) default: Option<Span>,
     pub(crate) eligible: Option<Span>,
+    /// Something was wrong and has been said: nothing follows from what is missing.
+    pub(crate) failed: bool,
 }
 
 /// On a field.
@@ -70,7 +72,7 @@ fn take_eligible(attr: &Attribute, slot: &mut Option<Span>, errors: &mut Errors)
     }
     match &attr.meta {
         Meta::Path(_) if slot.is_some() => errors.at(attr, "`#[ddp_eligible]` stands here twice; remove one"),
-        Meta::Path(_) => *slot = Some(attr.span()),
+        Meta::Path(_) => *slot = Some(attr.path().span()),
         _ => errors.at(
             attr,
             "`#[ddp_eligible]` takes no argument; which items a message moves is decided when it is sent",
@@ -140,7 +142,7 @@ impl VariantAttrs {
                     Err(meta.error("unknown attribute; a union's arm takes `case = ...` and `default`"))
                 }
             });
-            errors.keep(parsed);
+            found.failed |= errors.keep(parsed).is_none();
         }
         found
     }

@@ -5,13 +5,29 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use quote::ToTokens;
-use syn::{Error, Expr, ExprLit, Lit, Result, UnOp};
+use syn::{Error, Expr, ExprLit, Lit, Result, Type, UnOp};
 
 use crate::ast::{Arm, Body, Container, Field, type_name, type_span};
 use crate::attr::Errors;
 
 /// Types of XDR that are one fixed word or two: never worth a chunk, and never allowed in one.
 const SCALARS: [&str; 9] = ["bool", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
+
+/// Types of Rust that have no encoding, and what to write.
+const STRANGERS: [(&str, &str); 9] = [
+    (
+        "u8",
+        "opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`; rpcgen's `unsigned char` is `UnsignedChar`",
+    ),
+    ("i8", "rpcgen's `char` is `Char`"),
+    ("usize", "its size is the machine's; write `u32` or `u64`"),
+    ("isize", "its size is the machine's; write `i32` or `i64`"),
+    ("u128", "the largest integer is an unsigned hyper, `u64`; sixteen bytes of opaque data are `[u8; 16]`"),
+    ("i128", "the largest integer is a hyper, `i64`; sixteen bytes of opaque data are `[u8; 16]`"),
+    ("char", "rpcgen's `char` is `Char`; text is `XdrString<N>`"),
+    ("str", "text is `XdrString<N>`"),
+    ("Vec<u8>", "opaque data is `Opaque<N>`"),
+];
 
 pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     let mut errors = Errors::default();
@@ -21,7 +37,10 @@ pub(crate) fn check(container: &Container<'_>) -> Result<()> {
             errors.at(container.ident, "an enum without values cannot be encoded");
         }
         Body::Enum { .. } => {}
-        Body::Union { arms, .. } => check_arms(container, arms, &mut errors),
+        Body::Union { discriminant, arms } => {
+            check_arms(container, arms, &mut errors);
+            check_labels(discriminant, arms, &mut errors);
+        }
     }
     errors.finish()
 }
@@ -30,6 +49,9 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
     let attrs = &field.attrs;
     let name = type_name(field.ty).map(ToString::to_string).unwrap_or_default();
     let is_vec = name == "Vec";
+    if check_stranger(field, errors) {
+        return;
+    }
     if let Some(span) = attrs.eligible {
         if SCALARS.contains(&name.as_str()) {
             errors.push(Error::new(
@@ -65,6 +87,51 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         && attrs.eligible.is_some()
     {
         errors.push(Error::new(span, "a DDP-eligible item is bytes and holds no other value"));
+    }
+}
+
+/// Whether the type is one that never has an encoding; then that is said, and nothing else.
+fn check_stranger(field: &Field<'_>, errors: &mut Errors) -> bool {
+    let written = field.ty.to_token_stream().to_string().replace(' ', "");
+    let Some((name, instead)) = STRANGERS.iter().find(|(name, _)| *name == written) else { return false };
+    errors.push(Error::new(type_span(field.ty), format!("`{name}` is no XDR type: {instead}")));
+    true
+}
+
+/// The discriminant is a type of the language that can be one, and a label that is a number is one of its values.
+fn check_labels(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
+    let written = discriminant.to_token_stream().to_string();
+    for kept in arms.iter().filter_map(|arm| arm.kept) {
+        let name = kept.to_token_stream().to_string();
+        // Other types may be the same under another name: the compiler knows.
+        if name != written && [&name, &written].iter().any(|name| SCALARS.contains(&name.as_str())) {
+            errors.push(Error::new(
+                type_span(kept),
+                format!("this holds the union's discriminant: its type is `{written}`"),
+            ));
+        }
+    }
+    let (least, largest) = match written.as_str() {
+        "i32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
+        "u32" => (0, i128::from(u32::MAX)),
+        // No number is in an empty range.
+        "bool" => (1, 0),
+        name if SCALARS.contains(&name) || STRANGERS.iter().any(|(stranger, _)| *stranger == name) => {
+            let message =
+                "a union's discriminant is an `i32`, a `u32`, a `bool` or an enum (RFC 4506 section 4.15)";
+            return errors.push(Error::new(type_span(discriminant), message));
+        }
+        _ => return,
+    };
+    for case in arms.iter().flat_map(|arm| &arm.cases) {
+        let is_bool = matches!(case, Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }));
+        let fits = match number(case) {
+            Some(value) => (least..=largest).contains(&value),
+            None => !is_bool || written == "bool",
+        };
+        if !fits {
+            errors.at(case, &format!("this is no value of the discriminant's type, `{written}`"));
+        }
     }
 }
 

@@ -52,8 +52,10 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
         // A value that holds values of its own type holds any number of what one of them holds.
         items = quote!(#items.repeated(__xdr::Size::Unbounded));
     }
+    let unlisted = unlisted(container);
     quote! {
         #[automatically_derived]
+        #unlisted
         impl #layout_impl __xdr::Layout for #ident #type_generics #layout_where {
             const MIN: u64 = #min;
             const MAX: __xdr::Size = #max;
@@ -63,6 +65,7 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
         }
 
         #[automatically_derived]
+        #unlisted
         impl #encode_impl __xdr::Encode for #ident #type_generics #encode_where {
             #[inline]
             fn encode<__S: __xdr::Sink + ?::core::marker::Sized>(
@@ -74,6 +77,7 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
         }
 
         #[automatically_derived]
+        #unlisted
         impl #decode_impl __xdr::Decode<'__de> for #ident #type_generics #decode_where {
             #[inline]
             fn decode(__reader: &mut __xdr::Reader<'__de>) -> ::core::result::Result<Self, __xdr::Error> {
@@ -81,6 +85,12 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
             }
         }
     }
+}
+
+/// To whoever has a type without an encoding, the compiler lists types that have one. The runtime's own
+/// messages do not belong there. Elsewhere a module of the user's may be called `diagnostic`.
+fn unlisted(container: &Container<'_>) -> Option<TokenStream> {
+    container.krate.is_ident("crate").then(|| quote!(#[diagnostic::do_not_recommend]))
 }
 
 fn is_recursive(container: &Container<'_>) -> bool {
@@ -133,15 +143,15 @@ fn decoding(generics: &Generics) -> Generics {
 // ---- one field
 
 fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
-    let name = &field.name;
+    let (name, ty) = (&field.name, field.ty);
     let call = if field.attrs.eligible.is_some() {
-        quote_spanned!(type_span(field.ty)=> __xdr::DdpItem::encode_eligible(#access, __sink))
+        quote_spanned!(type_span(ty)=> <#ty as __xdr::DdpItem>::encode_eligible(#access, __sink))
     } else if let Some(max) = &field.attrs.max {
         quote!(__xdr::encode_array(#access, #max, __sink))
     } else if field.attrs.list.is_some() {
         quote!(__xdr::encode_list(#access, __sink))
     } else {
-        quote_spanned!(type_span(field.ty)=> __xdr::Encode::encode(#access, __sink))
+        quote_spanned!(type_span(ty)=> <#ty as __xdr::Encode>::encode(#access, __sink))
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
@@ -258,6 +268,7 @@ fn expand_struct(container: &Container<'_>, style: Style, fields: &[Field<'_>]) 
 fn expand_enum(container: &Container<'_>, variants: &[&Ident]) -> TokenStream {
     let ident = container.ident;
     let name = ident.to_string();
+    let unlisted = unlisted(container);
     let unknown = quote!(__xdr::ErrorKind::UnknownEnum { type_name: #name, value: __value });
     let body = impls(
         container,
@@ -302,9 +313,10 @@ fn expand_enum(container: &Container<'_>, variants: &[&Ident]) -> TokenStream {
         }
 
         #[automatically_derived]
-        impl ::core::convert::From<#ident> for i64 {
-            fn from(value: #ident) -> i64 {
-                i64::from(__number(&value))
+        #unlisted
+        impl __xdr::Discriminant for #ident {
+            fn number(&self) -> i64 {
+                __number(self) as i64
             }
         }
 
@@ -324,7 +336,7 @@ fn expand_union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]
     let name = container.ident.to_string();
     let unknown = quote!(__xdr::ErrorKind::UnknownDiscriminant {
         type_name: #name,
-        value: ::core::convert::Into::<i64>::into(__discriminant),
+        value: __xdr::Discriminant::number(&__discriminant),
     });
     let encode = arms.iter().map(|arm| encode_arm(arm, arms, discriminant, &unknown));
     let decode = arms.iter().filter(|arm| arm.default.is_none()).map(decode_arm);

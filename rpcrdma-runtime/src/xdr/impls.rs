@@ -3,7 +3,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Decode, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len};
+use super::{
+    Decode, Discriminant, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len,
+};
 
 /// Implements [`Layout`] for types of one size that hold no eligible item.
 macro_rules! fixed_layout {
@@ -150,6 +152,24 @@ impl<'de> Decode<'de> for () {
     #[inline]
     fn decode(_reader: &mut Reader<'de>) -> Result<Self, Error> {
         Ok(())
+    }
+}
+
+impl Discriminant for i32 {
+    fn number(&self) -> i64 {
+        i64::from(*self)
+    }
+}
+
+impl Discriminant for u32 {
+    fn number(&self) -> i64 {
+        i64::from(*self)
+    }
+}
+
+impl Discriminant for bool {
+    fn number(&self) -> i64 {
+        i64::from(*self)
     }
 }
 

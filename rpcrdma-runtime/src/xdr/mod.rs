@@ -31,7 +31,24 @@ pub use sink::{Length, Sink, Writer, encoded_len, to_bytes};
 pub use size::Size;
 pub use string::XdrString;
 
+/// What can choose the arm of a union: `i32`, `u32`, `bool` and every C-like enum that derives [`Xdr`]
+/// (RFC 4506 section 4.15).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the discriminant of a union",
+    label = "neither an integer of 32 bits, nor a bool, nor an enum",
+    note = "a union's discriminant is an `i32`, a `u32`, a `bool`, or an enum without data that derives `Xdr` (RFC 4506 section 4.15)"
+)]
+pub trait Discriminant {
+    /// The value as a number, for errors.
+    fn number(&self) -> i64;
+}
+
 /// How long the encodings of a type can be, known at compile time.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no XDR encoding, so its size is not known",
+    label = "no encoding",
+    note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
+)]
 pub trait Layout {
     /// The smallest encoding in bytes.
     const MIN: u64;
@@ -47,6 +64,11 @@ pub trait Layout {
 }
 
 /// A type that can be written as XDR.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no XDR encoding, so it cannot be written",
+    label = "no encoding",
+    note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
+)]
 pub trait Encode: Layout {
     /// Writes the value.
     ///
@@ -56,6 +78,11 @@ pub trait Encode: Layout {
 }
 
 /// A type that can be read from XDR. Values may borrow from what is read.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no XDR encoding, so it cannot be read",
+    label = "no encoding",
+    note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
+)]
 pub trait Decode<'de>: Layout + Sized {
     /// Reads one value.
     ///

@@ -1,0 +1,12 @@
+//! What `#[derive(Xdr)]` takes, and what it says of what it does not take: one mistake gives one error, at its
+//! place, that says what to do.
+//!
+//! After a message has changed on purpose, `TRYBUILD=overwrite cargo test -p rpcrdma-tests --test ui` writes the
+//! new ones; read the difference.
+
+#[test]
+fn derive() {
+    let cases = trybuild::TestCases::new();
+    cases.pass("ui/pass/*.rs");
+    cases.compile_fail("ui/fail/*.rs");
+}

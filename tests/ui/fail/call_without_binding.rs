@@ -1,0 +1,16 @@
+use rpcrdma_runtime::proto::program::{Binding, Program};
+
+struct Backward;
+
+impl Program for Backward {
+    const NUMBER: u32 = 0x2000_0001;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "BACKWARD_V1";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(0, "NULL")];
+}
+
+fn over_rdma<P: Binding>() {}
+
+fn main() {
+    over_rdma::<Backward>();
+}

@@ -1,0 +1,9 @@
+use rpcrdma_runtime::xdr::{Opaque, Xdr};
+
+#[derive(Xdr)]
+#[ddp_eligible]
+struct Args {
+    data: Opaque,
+}
+
+fn main() {}

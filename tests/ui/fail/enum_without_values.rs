@@ -1,0 +1,6 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+#[derive(Xdr)]
+enum Color {}
+
+fn main() {}

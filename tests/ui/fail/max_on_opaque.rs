@@ -1,0 +1,9 @@
+use rpcrdma_runtime::xdr::{Opaque, Xdr};
+
+#[derive(Xdr)]
+struct Args {
+    #[xdr(max = 8)]
+    data: Opaque,
+}
+
+fn main() {}

@@ -1,0 +1,14 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+#[derive(Xdr)]
+#[xdr(union = "u32")]
+enum Reply {
+    #[xdr(case = 0)]
+    Data(u32),
+    #[xdr(default)]
+    Failed(u32),
+    #[xdr(default)]
+    Other(u32),
+}
+
+fn main() {}

@@ -1,0 +1,78 @@
+//! Unions by enum, integer and bool; labels of every form; eligible payloads marked in either place.
+
+use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, XdrString, from_slice, to_bytes};
+
+mod status {
+    #[derive(Clone, Copy, Debug, PartialEq, rpcrdma_runtime::xdr::Xdr)]
+    pub enum Status {
+        Ok,
+        Stale = 70,
+        Worst = -1,
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "status::Status")]
+enum Read {
+    #[xdr(case = "status::Status::Ok")]
+    #[ddp_eligible]
+    Data(Opaque),
+    #[xdr(default)]
+    Failed(status::Status),
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "i32")]
+enum Link {
+    #[xdr(case = -5)]
+    Below(#[ddp_eligible] XdrString<1024>),
+    #[xdr(case = "LIMIT")]
+    Limit,
+    #[xdr(case = 0x10, case = 17)]
+    Several(i32),
+    #[xdr(default)]
+    Other(i32, u64),
+}
+
+const LIMIT: i32 = 9;
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "bool")]
+enum Attributes {
+    #[xdr(case = true)]
+    Known(#[xdr(max = 2)] Vec<u32>),
+    #[xdr(case = false)]
+    Unknown,
+}
+
+/// A node that may hold others, on either side.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "u32")]
+enum Expression {
+    #[xdr(case = 0)]
+    Value(u32),
+    #[xdr(case = 1)]
+    Negated(Box<Expression>),
+    #[xdr(case = 2)]
+    Sum(#[xdr(list)] Vec<Expression>),
+}
+
+fn same<T: Xdr + PartialEq + core::fmt::Debug>(value: T) {
+    let bytes = to_bytes(&value).unwrap();
+    assert_eq!(from_slice::<T>(&bytes).unwrap(), value);
+}
+
+fn main() {
+    same(Read::Data(vec![1; 9].into()));
+    same(Read::Failed(status::Status::Worst));
+    same(Link::Below("target".into()));
+    same(Link::Limit);
+    same(Link::Several(17));
+    same(Link::Other(0, 1));
+    same(Attributes::Known(vec![1, 2]));
+    same(Attributes::Unknown);
+    same(Expression::Sum(vec![Expression::Value(1), Expression::Negated(Box::new(Expression::Value(2)))]));
+    assert_eq!(<Read as Layout>::MAX_REDUCED, Size::Bounded(8));
+    assert_eq!(<Link as Layout>::ITEM, Size::Bounded(1024));
+    assert_eq!(<Attributes as Layout>::MAX, Size::Bounded(4 + 4 + 8));
+}
