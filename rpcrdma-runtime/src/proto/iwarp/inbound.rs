@@ -1,230 +1,361 @@
-//! What comes in: FPDUs, checked whole before any byte of them is placed.
-
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Bytes, BytesMut};
 
-use super::outbound::Message;
+use super::regions::Refusal;
 use super::stream::Stream;
-use crate::proto::work::Completion;
-use crate::wire::iwarp::{Ddp, Fault, FpduError, HeaderError, Opcode, Queue, ReadRequest, next_fpdu};
+use crate::proto::work::{CloseReason, Completion};
+use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND};
+use crate::wire::iwarp::{Code, DdpError, DdpHeader, Opcode, RdmapError, ReadRequest, Terminate, ddp, fpdu};
 
-#[derive(Debug, Default)]
+/// What is being received.
 pub(super) struct Inbound {
-    buffer: BytesMut,
-    heard: bool,
-    /// Receives that no Send has used yet.
-    receives: u32,
-    /// Sends that have ended.
-    sends: u32,
-    read_requests: u32,
-    /// A Send of which more is to come.
+    pub(super) assembly: Assembly,
+    /// FPDUs that were whole.
+    pub(super) fpdus: u64,
+    receives: u64,
+    send_msn: u32,
+    read_msn: u32,
     send: Option<PartialSend>,
-    /// A Write of which more is to come.
-    write: Option<PartialWrite>,
+    tagged: Option<PartialTagged>,
 }
 
-#[derive(Debug)]
+/// A Send of which segments are missing.
 struct PartialSend {
     opcode: Opcode,
-    invalidate: u32,
-    data: Vec<u8>,
+    data: BytesMut,
 }
 
-#[derive(Debug, PartialEq)]
-struct PartialWrite {
-    stag: u32,
-    offset: u64,
+/// A tagged message of which segments are missing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PartialTagged {
+    Write { stag: u32, offset: u64 },
+    ReadResponse,
 }
 
-/// The fields of an untagged header.
-struct Untagged {
-    opcode: Opcode,
-    last: bool,
-    invalidate: u32,
-    queue: u32,
-    msn: u32,
-    offset: u32,
+/// A rule was broken.
+pub(super) struct Fault {
+    /// What the peer is told.
+    pub(super) code: Code,
+    /// What this end is told.
+    pub(super) what: &'static str,
+}
+
+fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
+    Err(Fault { code, what })
+}
+
+impl Fault {
+    /// The Terminate that says so. With it go the length and the DDP header of the segment, and the Read Request
+    /// (RFC 5040 section 4.8); nothing, if it was not even a segment.
+    pub(super) fn terminate(&self, fpdu: &[u8]) -> Terminate {
+        const MPA: u8 = 2;
+        let mut terminate = Terminate { code: self.code, segment: None, read_request: None };
+        let Ok(ulpdu) = fpdu::open(fpdu, false) else { return terminate };
+        let (header_len, control) = match DdpHeader::parse(ulpdu) {
+            Ok((header, _)) => (header.wire_len(), Some(header.control())),
+            Err(DdpError::Version { tagged: true }) => (ddp::TAGGED_LEN, None),
+            Err(DdpError::Version { tagged: false }) => (ddp::UNTAGGED_LEN, None),
+            Err(DdpError::Short) => return terminate,
+        };
+        let Some((header, payload)) = ulpdu.split_at_checked(header_len) else { return terminate };
+        if self.code.layer == MPA {
+            return terminate;
+        }
+        terminate.segment = u16::try_from(ulpdu.len()).ok().map(|length| (length, header.to_vec()));
+        let is_request = control.map(Opcode::from_control) == Some(Ok(Opcode::ReadRequest));
+        if is_request && ReadRequest::parse(payload).is_some() {
+            terminate.read_request = Some(payload.to_vec());
+        }
+        terminate
+    }
+}
+
+/// Finds the FPDUs in a stream that comes in pieces. An FPDU that is in one piece is not copied; of one that is not,
+/// no more than [`fpdu::MAX_LEN`] octets are kept.
+#[derive(Default)]
+pub(super) struct Assembly {
+    partial: Vec<u8>,
+}
+
+/// Where the next FPDU is.
+pub(super) enum Found<'a> {
+    /// In one piece in what came.
+    Whole(&'a [u8]),
+    /// Put together, in [`Assembly::partial`].
+    Partial,
+    /// Not all there yet.
+    Nowhere,
+}
+
+impl Assembly {
+    /// The next FPDU, and what is behind it.
+    pub(super) fn next<'a>(&mut self, octets: &'a [u8]) -> (Found<'a>, &'a [u8]) {
+        if self.partial.is_empty()
+            && let Some((fpdu, rest)) = fpdu::len(octets).and_then(|len| octets.split_at_checked(len))
+        {
+            return (Found::Whole(fpdu), rest);
+        }
+        let rest = self.fill(fpdu::LENGTH_LEN, octets);
+        let Some(len) = fpdu::len(&self.partial) else { return (Found::Nowhere, rest) };
+        let rest = self.fill(len, rest);
+        if self.partial.len() < len { (Found::Nowhere, rest) } else { (Found::Partial, rest) }
+    }
+
+    /// The FPDU that was put together.
+    pub(super) fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
+    /// Fills up to `len` octets.
+    fn fill<'a>(&mut self, len: usize, octets: &'a [u8]) -> &'a [u8] {
+        let missing = len.saturating_sub(self.partial.len()).min(octets.len());
+        let (now, rest) = octets.split_at_checked(missing).unwrap_or((octets, &[]));
+        self.partial.extend_from_slice(now);
+        rest
+    }
+
+    /// The FPDU is dealt with.
+    pub(super) fn clear(&mut self) {
+        self.partial.clear();
+    }
 }
 
 impl Inbound {
-    pub(super) fn buffer(&mut self) -> &mut BytesMut {
-        &mut self.buffer
+    pub(super) fn new() -> Self {
+        Inbound {
+            assembly: Assembly::default(),
+            fpdus: 0,
+            receives: 0,
+            send_msn: 1,
+            read_msn: 1,
+            send: None,
+            tagged: None,
+        }
     }
 
-    pub(super) fn post_receives(&mut self, count: u32) {
-        self.receives = self.receives.saturating_add(count);
-    }
-
-    pub(super) fn has_heard(&self) -> bool {
-        self.heard
+    pub(super) fn post(&mut self, count: u32) {
+        self.receives = self.receives.saturating_add(u64::from(count));
     }
 
     pub(super) fn is_mid_message(&self) -> bool {
-        !self.buffer.is_empty() || self.send.is_some() || self.write.is_some()
+        !self.assembly.partial.is_empty() || self.send.is_some() || self.tagged.is_some()
     }
 }
 
-impl Stream {
-    /// Takes one FPDU off the input; false if none is whole.
-    ///
-    /// # Errors
-    /// What the peer did wrong.
-    pub(super) fn take_fpdu(&mut self) -> Result<bool, Fault> {
-        let mut buffer = core::mem::take(&mut self.inbound.buffer);
-        let taken = match next_fpdu(&buffer, self.settings.crc) {
-            Ok(Some((ulpdu, len))) => {
-                self.inbound.heard = true;
-                self.take_ulpdu(ulpdu).map(|()| len)
-            }
-            Ok(None) => Ok(0),
-            Err(FpduError::TooShort) => Err(Fault::FPDU),
-            Err(FpduError::Crc) => Err(Fault::CRC),
-        };
-        buffer.advance(taken.unwrap_or(0).min(buffer.len()));
-        self.inbound.buffer = buffer;
-        taken.map(|len| len > 0)
-    }
+/// The fields of an untagged segment.
+struct Untagged<'a> {
+    last: bool,
+    word: u32,
+    queue: u32,
+    msn: u32,
+    offset: u32,
+    payload: &'a [u8],
+}
 
-    fn take_ulpdu(&mut self, ulpdu: &[u8]) -> Result<(), Fault> {
-        let (header, payload) = Ddp::decode(ulpdu).map_err(|error| match error {
-            HeaderError::TooShort => Fault::FPDU,
-            HeaderError::DdpVersion { tagged: true } => Fault::TAGGED_VERSION,
-            HeaderError::DdpVersion { tagged: false } => Fault::UNTAGGED_VERSION,
-            HeaderError::RdmapVersion => Fault::RDMAP_VERSION,
-            HeaderError::Opcode => Fault::UNEXPECTED_OPCODE,
-        })?;
-        match header {
-            Ddp::Tagged { opcode: Opcode::ReadResponse, last, stag, offset } => {
-                self.take_response(last, stag, offset, payload)
+/// The fields of a tagged segment.
+struct Tagged<'a> {
+    last: bool,
+    stag: u32,
+    offset: u64,
+    payload: &'a [u8],
+}
+
+impl Stream {
+    pub(super) fn take_fpdu(&mut self, octets: &[u8]) -> Result<(), Fault> {
+        let Ok(ulpdu) = fpdu::open(octets, self.config.crc) else {
+            return fault(Code::CRC, "the CRC of an FPDU is wrong");
+        };
+        let (header, payload) = match DdpHeader::parse(ulpdu) {
+            Ok(parsed) => parsed,
+            Err(DdpError::Short) => return fault(Code::FPDU_LENGTH, "an FPDU is shorter than its headers"),
+            Err(DdpError::Version { tagged: true }) => return fault(Code::TAGGED_VERSION, "a DDP segment"),
+            Err(DdpError::Version { tagged: false }) => {
+                return fault(Code::UNTAGGED_VERSION, "a DDP segment");
             }
-            Ddp::Tagged { last, stag, offset, .. } => self.take_write(last, stag, offset, payload),
-            Ddp::Untagged { opcode: Opcode::Terminate, .. } => {
-                // Only a diagnosis: whatever it says, the stream is over.
-                self.terminated(payload);
+        };
+        let opcode = match Opcode::from_control(header.control()) {
+            Ok(opcode) => opcode,
+            Err(RdmapError::Version) => return fault(Code::RDMAP_VERSION, "an RDMAP message"),
+            Err(RdmapError::Opcode(_)) => return fault(Code::UNEXPECTED_OPCODE, "an RDMAP message"),
+        };
+        self.inbound.fpdus = self.inbound.fpdus.saturating_add(1);
+        match (opcode, header) {
+            (Opcode::Write, DdpHeader::Tagged { last, stag, offset, .. }) => {
+                self.take_write(&Tagged { last, stag, offset, payload })
+            }
+            (Opcode::ReadResponse, DdpHeader::Tagged { last, stag, offset, .. }) => {
+                self.take_read_response(&Tagged { last, stag, offset, payload })
+            }
+            (Opcode::Send { .. }, DdpHeader::Untagged { last, word, queue, msn, offset, .. }) => {
+                self.take_send(opcode, &Untagged { last, word, queue, msn, offset, payload })
+            }
+            (Opcode::ReadRequest, DdpHeader::Untagged { last, word, queue, msn, offset, .. }) => {
+                self.take_read_request(&Untagged { last, word, queue, msn, offset, payload })
+            }
+            (Opcode::Terminate, DdpHeader::Untagged { .. }) => {
+                self.take_terminate(payload);
                 Ok(())
             }
-            Ddp::Untagged { opcode, last, invalidate, queue, msn, offset } => {
-                let untagged = Untagged { opcode, last, invalidate, queue, msn, offset };
-                if opcode == Opcode::ReadRequest {
-                    self.take_read_request(&untagged, payload)
-                } else {
-                    self.take_send(&untagged, payload)
-                }
-            }
+            _ => fault(Code::UNEXPECTED_OPCODE, "the T bit does not fit the opcode"),
         }
     }
 
-    fn take_send(&mut self, header: &Untagged, payload: &[u8]) -> Result<(), Fault> {
-        let inbound = &mut self.inbound;
-        if header.queue != Queue::Send as u32 {
-            return Err(Fault::QUEUE_NUMBER);
+    fn take_send(&mut self, opcode: Opcode, segment: &Untagged<'_>) -> Result<(), Fault> {
+        if segment.queue != QUEUE_SEND {
+            return fault(Code::INVALID_QUEUE, "a Send on another queue than 0");
         }
-        if header.msn != inbound.sends.wrapping_add(1) {
-            return Err(Fault::MSN_RANGE);
+        if segment.msn != self.inbound.send_msn {
+            return fault(Code::MSN_RANGE, "a Send out of sequence");
         }
-        let received = inbound.send.as_ref().map_or(0, |send| send.data.len());
-        if u32::try_from(received) != Ok(header.offset) {
-            return Err(Fault::MESSAGE_OFFSET);
+        let so_far = self.inbound.send.as_ref().map_or(0, |send| send.data.len());
+        if usize::try_from(segment.offset) != Ok(so_far) {
+            return fault(Code::INVALID_OFFSET, "a segment of a Send is not where the last one ended");
         }
-        if inbound.receives == 0 {
-            return Err(Fault::NO_BUFFER);
+        if self.inbound.send.as_ref().is_some_and(|send| send.opcode != opcode) {
+            return fault(Code::UNEXPECTED_OPCODE, "a Send changes its kind on the way");
         }
-        if received.saturating_add(payload.len()) > self.settings.receive_size {
-            return Err(Fault::TOO_LONG);
+        if self.inbound.receives == 0 {
+            return fault(Code::NO_BUFFER, "a Send without a Receive for it");
         }
-        let send = inbound.send.get_or_insert_with(|| PartialSend {
-            opcode: header.opcode,
-            invalidate: header.invalidate,
-            data: Vec::with_capacity(payload.len()),
-        });
-        if send.opcode != header.opcode
-            || (header.opcode.invalidates() && send.invalidate != header.invalidate)
-        {
-            return Err(Fault::UNEXPECTED_OPCODE);
+        let size = so_far.saturating_add(segment.payload.len());
+        let limit = usize::try_from(self.config.receive_size).unwrap_or(usize::MAX);
+        if size > limit {
+            return fault(Code::TOO_LONG, "a Send is longer than a Receive");
         }
-        send.data.extend_from_slice(payload);
-        if !header.last {
+        if !segment.last {
+            // At most our own receive size, and only for a message of several segments.
+            let fresh = || PartialSend { opcode, data: BytesMut::with_capacity(limit) };
+            self.inbound.send.get_or_insert_with(fresh).data.extend_from_slice(segment.payload);
             return Ok(());
         }
-        let Some(send) = inbound.send.take() else { return Ok(()) };
-        inbound.sends = inbound.sends.wrapping_add(1);
-        inbound.receives = inbound.receives.saturating_sub(1);
-        let mut invalidated = None;
-        if send.opcode.invalidates() {
-            self.regions.invalidate(send.invalidate)?;
-            invalidated = Some(send.invalidate);
-        }
-        self.completions.push_back(Completion::Received { message: send.data.into(), invalidated });
-        Ok(())
-    }
-
-    fn take_write(&mut self, last: bool, stag: u32, offset: u64, payload: &[u8]) -> Result<(), Fault> {
-        if let Some(write) = &self.inbound.write
-            && *write != (PartialWrite { stag, offset })
-        {
-            // A message ends before the next of its kind begins (RFC 5041 section 5.1).
-            return Err(Fault::TAGGED_BOUNDS);
-        }
-        if !payload.is_empty() {
-            self.regions.place(stag, offset, payload)?;
-        }
-        self.inbound.write =
-            (!last).then(|| PartialWrite { stag, offset: offset.wrapping_add(payload.len() as u64) });
-        Ok(())
-    }
-
-    fn take_read_request(&mut self, header: &Untagged, payload: &[u8]) -> Result<(), Fault> {
-        if header.queue != Queue::ReadRequest as u32 {
-            return Err(Fault::QUEUE_NUMBER);
-        }
-        if header.msn != self.inbound.read_requests.wrapping_add(1) {
-            return Err(Fault::MSN_RANGE);
-        }
-        if header.offset != 0 {
-            return Err(Fault::MESSAGE_OFFSET);
-        }
-        let request = ReadRequest::decode(payload).filter(|_| header.last).ok_or(Fault::TOO_LONG)?;
-        let pending = u32::try_from(self.outbound.responses_pending()).unwrap_or(u32::MAX);
-        if pending >= self.settings.reads_in {
-            return Err(Fault::CATASTROPHIC);
-        }
-        self.inbound.read_requests = self.inbound.read_requests.wrapping_add(1);
-        // A Read of nothing asks for no memory (RFC 5040 section 5.2).
-        let data = match request.source.length {
-            0 => bytes::Bytes::new(),
-            _ => self.regions.source(&request.source)?,
+        let message = match self.inbound.send.take() {
+            Some(mut send) => {
+                send.data.extend_from_slice(segment.payload);
+                send.data.freeze()
+            }
+            None => Bytes::copy_from_slice(segment.payload),
         };
-        self.outbound.respond(Message::ReadResponse {
-            source: request.source.handle,
-            sink: request.sink,
-            offset: request.sink_offset,
-            rest: data,
-        });
+        let invalidated = matches!(opcode, Opcode::Send { invalidate: true, .. }).then_some(segment.word);
+        if invalidated.is_some_and(|handle| !self.regions.invalidate_by_peer(handle)) {
+            return fault(
+                Code::CANNOT_INVALIDATE,
+                "a Send with Invalidate of a handle that is not advertised",
+            );
+        }
+        self.inbound.receives = self.inbound.receives.saturating_sub(1);
+        self.inbound.send_msn = self.inbound.send_msn.wrapping_add(1);
+        self.completions.push_back(Completion::Received { message, invalidated });
         Ok(())
     }
 
-    fn take_response(&mut self, last: bool, stag: u32, offset: u64, payload: &[u8]) -> Result<(), Fault> {
-        let Some(read) = self.outbound.reads.front_mut() else { return Err(Fault::UNEXPECTED_OPCODE) };
-        if read.stag != stag {
-            return Err(Fault::TAGGED_STAG);
+    fn take_write(&mut self, segment: &Tagged<'_>) -> Result<(), Fault> {
+        let &Tagged { last, stag, offset, payload } = segment;
+        match self.inbound.tagged {
+            None => {}
+            Some(partial) if partial == (PartialTagged::Write { stag, offset }) => {}
+            Some(PartialTagged::Write { .. }) => {
+                return fault(Code::BASE_OR_BOUNDS, "an RDMA Write does not go on where it ended");
+            }
+            Some(PartialTagged::ReadResponse) => {
+                return fault(Code::UNEXPECTED_OPCODE, "an RDMA Write inside of a Read Response");
+            }
         }
-        if read.base.wrapping_add(read.data.len() as u64) != offset {
-            return Err(Fault::TAGGED_BOUNDS);
+        // Without octets there is nothing to place and the handle means nothing.
+        if !payload.is_empty()
+            && let Err(refusal) = self.regions.place(stag, offset, payload)
+        {
+            let code = match refusal {
+                Refusal::Unknown => Code::INVALID_STAG,
+                Refusal::Rights => Code::ACCESS_RIGHTS,
+                Refusal::Bounds => Code::BASE_OR_BOUNDS,
+                Refusal::Wrap => Code::WRAP,
+            };
+            return fault(code, "an RDMA Write is refused");
         }
-        let received = read.data.len().saturating_add(payload.len());
-        if received > read.length || (last && received != read.length) {
-            return Err(Fault::TAGGED_BOUNDS);
+        let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+        let offset = offset.wrapping_add(length);
+        self.inbound.tagged = (!last).then_some(PartialTagged::Write { stag, offset });
+        Ok(())
+    }
+
+    fn take_read_request(&mut self, segment: &Untagged<'_>) -> Result<(), Fault> {
+        if segment.queue != QUEUE_READ_REQUEST {
+            return fault(Code::INVALID_QUEUE, "a Read Request on another queue than 1");
         }
-        if read.data.is_empty() && !payload.is_empty() {
-            // The first bytes are here, so the peer does answer: room for the rest.
-            read.data.reserve(read.length);
+        if segment.msn != self.inbound.read_msn {
+            return fault(Code::MSN_RANGE, "a Read Request out of sequence");
         }
-        read.data.extend_from_slice(payload);
-        if last && let Some(read) = self.outbound.reads.pop_front() {
+        if segment.offset != 0 {
+            return fault(Code::INVALID_OFFSET, "a Read Request does not begin with its first octet");
+        }
+        if self.inbound.send.is_some() {
+            return fault(Code::UNEXPECTED_OPCODE, "a Read Request inside of a Send");
+        }
+        let Some(request) = ReadRequest::parse(segment.payload).filter(|_| segment.last) else {
+            return fault(Code::UNSPECIFIED, "a Read Request is not of 28 octets");
+        };
+        if u32::try_from(self.outbound.responses()).unwrap_or(u32::MAX) >= self.config.reads_in {
+            return fault(Code::STREAM_CATASTROPHIC, "more Read Requests than agreed on");
+        }
+        self.inbound.read_msn = self.inbound.read_msn.wrapping_add(1);
+        if request.length == 0 {
+            self.outbound.respond(&request, Bytes::new(), None);
+            return Ok(());
+        }
+        let length = usize::try_from(request.length).unwrap_or(usize::MAX);
+        match self.regions.source(request.source_stag, request.source_offset, length) {
+            Ok(data) => {
+                self.outbound.respond(&request, data, Some(request.source_stag));
+                Ok(())
+            }
+            Err(Refusal::Unknown) => fault(Code::READ_INVALID_STAG, "a Read Request is refused"),
+            Err(Refusal::Rights) => fault(Code::ACCESS_RIGHTS, "a Read Request is refused"),
+            Err(Refusal::Bounds) => fault(Code::READ_BOUNDS, "a Read Request is refused"),
+            Err(Refusal::Wrap) => fault(Code::READ_WRAP, "a Read Request is refused"),
+        }
+    }
+
+    fn take_read_response(&mut self, segment: &Tagged<'_>) -> Result<(), Fault> {
+        if matches!(self.inbound.tagged, Some(PartialTagged::Write { .. })) {
+            return fault(Code::UNEXPECTED_OPCODE, "a Read Response inside of an RDMA Write");
+        }
+        let Some(read) = self.reads.front_mut() else {
+            return fault(Code::UNEXPECTED_OPCODE, "a Read Response that nobody asked for");
+        };
+        if segment.stag != read.sink_stag {
+            return fault(Code::INVALID_STAG, "a Read Response for other memory");
+        }
+        let so_far = u64::try_from(read.data.len()).unwrap_or(u64::MAX);
+        if Some(segment.offset) != read.sink_offset.checked_add(so_far) {
+            return fault(Code::BASE_OR_BOUNDS, "a Read Response does not go on where it ended");
+        }
+        let length = usize::try_from(read.length).unwrap_or(usize::MAX);
+        let size = read.data.len().saturating_add(segment.payload.len());
+        if size > length || segment.last != (size == length) {
+            return fault(Code::BASE_OR_BOUNDS, "a Read Response is not as long as the request");
+        }
+        if read.data.capacity() == 0 {
+            // The length is that of our own request.
+            read.data.reserve(length);
+        }
+        read.data.extend_from_slice(segment.payload);
+        self.inbound.tagged = (!segment.last).then_some(PartialTagged::ReadResponse);
+        if segment.last
+            && let Some(read) = self.reads.pop_front()
+        {
             let data = read.data.freeze();
             self.completions.push_back(Completion::ReadDone { token: read.token, data });
         }
         Ok(())
+    }
+
+    /// The peer has ended the stream. What it says is a diagnosis; nothing is answered.
+    fn take_terminate(&mut self, payload: &[u8]) {
+        self.fail(match Terminate::read_code(payload) {
+            Some(Code { layer, etype, code }) => CloseReason::Terminated { layer, etype, code },
+            None => CloseReason::Violation("the peer terminated the stream and does not say why".to_string()),
+        });
     }
 }

@@ -1,291 +1,324 @@
-//! What goes out: messages cut into FPDUs, in the order in which they were asked for.
-
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::mem;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
-use super::stream::Stream;
-use crate::proto::work::{Completion, Segment, Token};
-use crate::wire::iwarp::{
-    Ddp, Fault, MAX_ULPDU, Opcode, Queue, ReadRequest, TAGGED_LEN, Trailer, UNTAGGED_LEN,
-};
+use crate::proto::work::{Segment, Token};
+use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
+use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ReadRequest, Terminate, ddp, fpdu};
 
-/// A message that is, or will be, on its way.
-#[derive(Debug)]
-pub(super) enum Message {
-    Send {
-        token: Token,
-        rest: VecDeque<Bytes>,
-        invalidate: Option<u32>,
-        offset: u32,
-        msn: Option<u32>,
-    },
-    Write {
-        token: Token,
-        sink: Segment,
-        rest: Bytes,
-    },
-    ReadRequest {
-        token: Token,
-        source: Segment,
-    },
-    /// The answer to a Read Request: memory `source` to the peer's `sink`.
-    ReadResponse {
-        source: u32,
-        sink: u32,
-        offset: u64,
-        rest: Bytes,
-    },
-    Terminate(Fault),
-    Nudge,
-}
+/// Payload that is shorter than this is copied beside its header: cheaper than one piece more.
+const COPY: usize = 256;
+/// Room that is taken at once for headers and trailers.
+const ARENA: usize = 4096;
+/// The longest FPDU that is sent, in octets.
+const MAX_FPDU: usize = 65_532;
 
-/// A Read of ours that the peer answers.
-#[derive(Debug)]
-pub(super) struct PendingRead {
-    pub(super) token: Token,
-    pub(super) stag: u32,
-    pub(super) base: u64,
-    pub(super) length: usize,
-    pub(super) data: BytesMut,
-}
-
-#[derive(Debug, Default)]
+/// What waits to leave.
+///
+/// Sends, Writes and Read Requests leave in the order in which they were asked for. Read Responses have a queue
+/// of their own and take turns with them, a message at a time: two messages never interleave.
 pub(super) struct Outbound {
-    /// What was asked for.
-    posted: VecDeque<Message>,
-    /// Answers to the peer's Read Requests.
-    responses: VecDeque<Message>,
-    /// The message that is part of the way out. Messages are not interleaved.
-    current: Option<Message>,
-    response_turn: bool,
-    sends: u32,
-    read_requests: u32,
-    pub(super) reads: VecDeque<PendingRead>,
+    work: VecDeque<Work>,
+    responses: VecDeque<Outgoing>,
+    current: Option<Outgoing>,
+    terminate: Option<Terminate>,
+    /// The last message was a Read Response: the other queue is next.
+    after_response: bool,
+    send_msn: u32,
+    read_msn: u32,
+    arena: BytesMut,
+    max_fpdu: usize,
+    crc: bool,
+    /// An FPDU has left.
+    started: bool,
 }
 
-impl Message {
-    pub(super) fn send(token: Token, message: Vec<Bytes>, invalidate: Option<u32>) -> Self {
-        let rest = message.into_iter().filter(|piece| !piece.is_empty()).collect();
-        Message::Send { token, rest, invalidate, offset: 0, msn: None }
-    }
+/// What was asked for.
+pub(super) enum Work {
+    Send { token: Token, message: Vec<Bytes>, invalidate: Option<u32> },
+    Write { token: Option<Token>, sink: Segment, data: Bytes },
+    Read { token: Token, source: Segment },
+}
 
-    pub(super) fn write(token: Token, sink: Segment, data: Bytes) -> Self {
-        Message::Write { token, sink, rest: data }
-    }
+/// A message on its way.
+struct Outgoing {
+    opcode: Opcode,
+    place: Place,
+    pieces: VecDeque<Bytes>,
+    left: usize,
+    sent: u64,
+    left_event: Option<Departure>,
+}
+
+enum Place {
+    Tagged { stag: u32, offset: u64 },
+    Untagged { word: u32, queue: u32, msn: u32 },
+}
+
+/// A message has left whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Departure {
+    Sent(Token),
+    Written(Token),
+    /// A Read Response from the memory of this handle.
+    Response(u32),
 }
 
 impl Outbound {
-    pub(super) fn post(&mut self, message: Message) {
-        self.posted.push_back(message);
-    }
-
-    pub(super) fn respond(&mut self, response: Message) {
-        self.responses.push_back(response);
-    }
-
-    /// Nothing but this goes out any more, behind what is part of the way out already: FPDUs are whole.
-    pub(super) fn terminate(&mut self, fault: Fault) {
-        self.posted.clear();
-        self.responses.clear();
-        self.current = Some(Message::Terminate(fault));
-    }
-
-    pub(super) fn nudge(&mut self) {
-        if self.current.is_none() {
-            self.current = Some(Message::Nudge);
+    pub(super) fn new(max_fpdu: usize, crc: bool) -> Self {
+        Outbound {
+            work: VecDeque::new(),
+            responses: VecDeque::new(),
+            current: None,
+            terminate: None,
+            after_response: false,
+            send_msn: 1,
+            read_msn: 1,
+            arena: BytesMut::new(),
+            max_fpdu: max_fpdu.clamp(fpdu::MIN_LIMIT, MAX_FPDU),
+            crc,
+            started: false,
         }
     }
 
-    pub(super) fn reads_outstanding(&self) -> usize {
-        self.reads.len()
+    pub(super) fn push(&mut self, work: Work) {
+        self.work.push_back(work);
     }
 
-    /// Read Requests of the peer that are not answered.
-    pub(super) fn responses_pending(&self) -> usize {
-        let current = usize::from(matches!(self.current, Some(Message::ReadResponse { .. })));
-        self.responses.len().saturating_add(current)
-    }
-
-    pub(super) fn is_drained(&self) -> bool {
-        self.current.is_none() && self.posted.is_empty() && self.responses.is_empty()
-    }
-
-    /// The next message to begin: responses and posted work by turns. A Read Request that would exceed the peer's
-    /// IRD holds back what was posted behind it, as the order of posting demands.
-    fn next_message(&mut self, reads_out: usize) -> Option<Message> {
-        let stalled =
-            matches!(self.posted.front(), Some(Message::ReadRequest { .. })) && self.reads.len() >= reads_out;
-        let response_first = self.response_turn || stalled || self.posted.is_empty();
-        if response_first && let Some(response) = self.responses.pop_front() {
-            self.response_turn = false;
-            return Some(response);
-        }
-        self.response_turn = true;
-        if stalled { None } else { self.posted.pop_front() }
-    }
-}
-
-/// Takes up to `len` bytes off the front of gathered pieces.
-fn take(rest: &mut VecDeque<Bytes>, mut len: usize) -> Vec<Bytes> {
-    let mut taken = Vec::new();
-    while len > 0
-        && let Some(mut piece) = rest.pop_front()
-    {
-        if piece.len() > len {
-            rest.push_front(piece.split_off(len));
-        }
-        len = len.saturating_sub(piece.len());
-        taken.push(piece);
-    }
-    taken
-}
-
-/// A segment to send.
-struct Fpdu {
-    header: Ddp,
-    payload: Vec<Bytes>,
-}
-
-impl Stream {
-    /// Appends the next FPDU, and gives its length; 0 if there is none now.
-    ///
-    /// # Errors
-    /// A fault of the peer that shows only now.
-    pub(super) fn next_fpdu(&mut self, out: &mut VecDeque<Bytes>) -> Result<usize, Fault> {
-        let reads_out = usize::try_from(self.settings.reads_out).unwrap_or(usize::MAX);
-        let Some(message) = self.outbound.current.take().or_else(|| self.outbound.next_message(reads_out))
-        else {
-            return Ok(0);
-        };
-        let max = self.settings.max_ulpdu.min(MAX_ULPDU);
-        let fpdu = match message {
-            Message::Send { token, rest, invalidate, offset, msn } => {
-                self.send_segment(token, rest, invalidate, (offset, msn), max.saturating_sub(UNTAGGED_LEN))
-            }
-            Message::Write { token, sink, rest } => {
-                self.write_segment(token, sink, rest, max.saturating_sub(TAGGED_LEN))
-            }
-            Message::ReadRequest { token, source } => self.read_request(token, source),
-            Message::ReadResponse { source, sink, offset, rest } => {
-                if !rest.is_empty() && !self.regions.is_readable(source) {
-                    return Err(Fault::INVALID_STAG);
-                }
-                self.response_segment(source, sink, offset, rest, max.saturating_sub(TAGGED_LEN))
-            }
-            Message::Terminate(fault) => Fpdu {
-                header: untagged(Opcode::Terminate, Queue::Terminate, 1),
-                payload: alloc::vec![Bytes::copy_from_slice(&fault.encode())],
-            },
-            Message::Nudge => Fpdu {
-                header: Ddp::Tagged { opcode: Opcode::Write, last: true, stag: 0, offset: 0 },
-                payload: Vec::new(),
-            },
-        };
-        Ok(fpdu.put(out, self.settings.crc))
-    }
-
-    fn send_segment(
-        &mut self,
-        token: Token,
-        mut rest: VecDeque<Bytes>,
-        invalidate: Option<u32>,
-        (offset, msn): (u32, Option<u32>),
-        room: usize,
-    ) -> Fpdu {
-        let msn = msn.unwrap_or_else(|| {
-            self.outbound.sends = self.outbound.sends.wrapping_add(1);
-            self.outbound.sends
+    /// Answers a Read Request. `source` is the handle of a region that holds a share of `data`.
+    pub(super) fn respond(&mut self, request: &ReadRequest, data: Bytes, source: Option<u32>) {
+        self.responses.push_back(Outgoing {
+            opcode: Opcode::ReadResponse,
+            place: Place::Tagged { stag: request.sink_stag, offset: request.sink_offset },
+            left: data.len(),
+            pieces: VecDeque::from([data]),
+            sent: 0,
+            left_event: source.map(Departure::Response),
         });
-        let payload = take(&mut rest, room);
-        let len: usize = payload.iter().map(Bytes::len).sum();
-        let last = rest.is_empty();
-        let opcode = if invalidate.is_some() { Opcode::SendInvalidate } else { Opcode::Send };
-        let header = Ddp::Untagged {
-            opcode,
-            last,
-            invalidate: invalidate.unwrap_or(0),
-            queue: Queue::Send as u32,
-            msn,
-            offset,
+    }
+
+    /// Read Responses that are not sent whole yet.
+    pub(super) fn responses(&self) -> usize {
+        let current = self.current.as_ref().is_some_and(|message| message.opcode == Opcode::ReadResponse);
+        self.responses.len().saturating_add(usize::from(current))
+    }
+
+    /// Everything is dropped for a Terminate, if one is to be sent.
+    pub(super) fn end(&mut self, terminate: Option<Terminate>) {
+        self.work.clear();
+        self.responses.clear();
+        self.current = None;
+        self.terminate = terminate;
+    }
+
+    /// What was asked for still leaves, but for what needs the peer's answer and for what answers it.
+    pub(super) fn wind_up(&mut self) {
+        self.work.retain(|work| !matches!(work, Work::Read { .. }));
+        self.responses.clear();
+        if self.current.as_ref().is_some_and(|message| message.opcode == Opcode::ReadResponse) {
+            self.current = None;
+        }
+    }
+
+    /// Whether an FPDU could leave. `may_read`: the peer takes one more Read Request.
+    pub(super) fn is_ready(&self, may_read: bool) -> bool {
+        self.terminate.is_some()
+            || self.current.is_some()
+            || !self.responses.is_empty()
+            || self.work.front().is_some_and(|work| may_read || !matches!(work, Work::Read { .. }))
+    }
+
+    pub(super) fn started(&self) -> bool {
+        self.started
+    }
+
+    /// Whether a Read is to leave next. It needs a sink, which only the stream can give: it takes it from here,
+    /// and hands the message back to [`Outbound::request`].
+    pub(super) fn take_read(&mut self, may_read: bool) -> Option<(Token, Segment)> {
+        let turn = self.responses.is_empty() || self.after_response;
+        if !may_read || !turn || self.current.is_some() || self.terminate.is_some() {
+            return None;
+        }
+        match self.work.pop_front()? {
+            Work::Read { token, source } => Some((token, source)),
+            other => {
+                self.work.push_front(other);
+                None
+            }
+        }
+    }
+
+    /// Makes a Read Request the next message.
+    pub(super) fn request(&mut self, request: &ReadRequest) {
+        let mut octets = Vec::new();
+        request.encode(|piece| octets.extend_from_slice(piece));
+        let place = Place::Untagged { word: 0, queue: QUEUE_READ_REQUEST, msn: self.read_msn };
+        self.read_msn = self.read_msn.wrapping_add(1);
+        self.after_response = false;
+        self.current = Some(whole(Opcode::ReadRequest, place, octets));
+    }
+
+    /// Sends one FPDU, if one is ready: its pieces go to `out`. Says how long it is, and what left with it.
+    pub(super) fn emit(&mut self, out: &mut VecDeque<Bytes>) -> Option<(usize, Option<Departure>)> {
+        let mut message = self.current.take().or_else(|| self.next())?;
+        self.started = true;
+        let len = self.segment(&mut message, out);
+        if message.left > 0 {
+            self.current = Some(message);
+            return Some((len, None));
+        }
+        Some((len, message.left_event))
+    }
+
+    fn next(&mut self) -> Option<Outgoing> {
+        if let Some(terminate) = self.terminate.take() {
+            let place = Place::Untagged { word: 0, queue: QUEUE_TERMINATE, msn: 1 };
+            return Some(whole(Opcode::Terminate, place, terminate.encode()));
+        }
+        // A Read at the front waits for `take_read`.
+        let blocked = self.work.front().is_none_or(|work| matches!(work, Work::Read { .. }));
+        if !self.responses.is_empty() && (blocked || !self.after_response) {
+            self.after_response = true;
+            return self.responses.pop_front();
+        }
+        if blocked {
+            return None;
+        }
+        self.after_response = false;
+        let work = self.work.pop_front()?;
+        self.begin(work)
+    }
+
+    fn begin(&mut self, work: Work) -> Option<Outgoing> {
+        Some(match work {
+            Work::Send { token, message, invalidate } => {
+                let place =
+                    Place::Untagged { word: invalidate.unwrap_or(0), queue: QUEUE_SEND, msn: self.send_msn };
+                self.send_msn = self.send_msn.wrapping_add(1);
+                Outgoing {
+                    opcode: Opcode::Send { invalidate: invalidate.is_some(), solicited: false },
+                    place,
+                    left: message.iter().map(Bytes::len).sum(),
+                    pieces: message.into(),
+                    sent: 0,
+                    left_event: Some(Departure::Sent(token)),
+                }
+            }
+            Work::Write { token, sink, data } => Outgoing {
+                opcode: Opcode::Write,
+                place: Place::Tagged { stag: sink.handle, offset: sink.offset },
+                left: data.len(),
+                pieces: VecDeque::from([data]),
+                sent: 0,
+                left_event: token.map(Departure::Written),
+            },
+            Work::Read { .. } => return None,
+        })
+    }
+
+    /// One FPDU of a message: header, payload and trailer.
+    fn segment(&mut self, message: &mut Outgoing, out: &mut VecDeque<Bytes>) -> usize {
+        let header_len = match message.place {
+            Place::Tagged { .. } => ddp::TAGGED_LEN,
+            Place::Untagged { .. } => ddp::UNTAGGED_LEN,
         };
-        if last {
-            self.completions.push_back(Completion::Sent { token });
-        } else {
-            let offset = offset.saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
-            self.outbound.current = Some(Message::Send { token, rest, invalidate, offset, msn: Some(msn) });
-        }
-        Fpdu { header, payload }
+        // A multiple of four, so that only a message's last segment has pad octets.
+        let room = self.max_fpdu.saturating_sub(fpdu::LENGTH_LEN + fpdu::CRC_LEN + header_len) & !3;
+        let payload = message.left.min(room);
+        let ulpdu = header_len.saturating_add(payload);
+        let header = message.header(message.left == payload);
+        self.arena.reserve(ARENA.min(fpdu::LENGTH_LEN + header_len + COPY + 3 + fpdu::CRC_LEN));
+        let mut pen = Pen { arena: &mut self.arena, out, crc: self.crc.then(Crc32c::new) };
+        pen.put(&u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
+        header.encode(|piece| pen.put(piece));
+        message.take(payload, |piece| pen.share(piece));
+        let pad = fpdu::padding(ulpdu);
+        pen.put([0; 3].get(..pad).unwrap_or_default());
+        pen.finish();
+        fpdu::LENGTH_LEN + ulpdu + pad + fpdu::CRC_LEN
     }
 
-    fn write_segment(&mut self, token: Token, mut sink: Segment, mut rest: Bytes, room: usize) -> Fpdu {
-        let piece = rest.split_to(rest.len().min(room));
-        let last = rest.is_empty();
-        let header = Ddp::Tagged { opcode: Opcode::Write, last, stag: sink.handle, offset: sink.offset };
-        if last {
-            self.completions.push_back(Completion::Written { token });
-        } else {
-            sink.offset = sink.offset.wrapping_add(piece.len() as u64);
-            self.outbound.current = Some(Message::Write { token, sink, rest });
+    /// Hands over what was copied and is not in `out` yet. Call it once the last FPDU of a round was emitted.
+    pub(super) fn flush(&mut self, out: &mut VecDeque<Bytes>) {
+        if !self.arena.is_empty() {
+            out.push_back(self.arena.split().freeze());
         }
-        Fpdu { header, payload: alloc::vec![piece] }
-    }
-
-    fn response_segment(
-        &mut self,
-        source: u32,
-        sink: u32,
-        offset: u64,
-        mut rest: Bytes,
-        room: usize,
-    ) -> Fpdu {
-        let piece = rest.split_to(rest.len().min(room));
-        let last = rest.is_empty();
-        if !last {
-            let offset = offset.wrapping_add(piece.len() as u64);
-            self.outbound.current = Some(Message::ReadResponse { source, sink, offset, rest });
-        }
-        Fpdu {
-            header: Ddp::Tagged { opcode: Opcode::ReadResponse, last, stag: sink, offset },
-            payload: alloc::vec![piece],
-        }
-    }
-
-    fn read_request(&mut self, token: Token, source: Segment) -> Fpdu {
-        self.outbound.read_requests = self.outbound.read_requests.wrapping_add(1);
-        let mut stag = self.entropy.stag();
-        while self.regions.contains(stag) || self.outbound.reads.iter().any(|read| read.stag == stag) {
-            stag = self.entropy.stag();
-        }
-        let length = usize::try_from(source.length).unwrap_or(usize::MAX);
-        // Our own number, bounded by the engine's limit on transfers; grown as the data comes.
-        let pending = PendingRead { token, stag, base: 0, length, data: BytesMut::new() };
-        let request = ReadRequest { sink: stag, sink_offset: pending.base, source };
-        self.outbound.reads.push_back(pending);
-        Fpdu {
-            header: untagged(Opcode::ReadRequest, Queue::ReadRequest, self.outbound.read_requests),
-            payload: alloc::vec![Bytes::copy_from_slice(&request.encode())],
+        if self.arena.capacity() < ARENA / 4 {
+            self.arena = BytesMut::with_capacity(ARENA);
         }
     }
 }
 
-fn untagged(opcode: Opcode, queue: Queue, msn: u32) -> Ddp {
-    Ddp::Untagged { opcode, last: true, invalidate: 0, queue: queue as u32, msn, offset: 0 }
+impl Outgoing {
+    fn header(&self, last: bool) -> DdpHeader {
+        let control = self.opcode.control();
+        match self.place {
+            Place::Tagged { stag, offset } => {
+                DdpHeader::Tagged { last, control, stag, offset: offset.wrapping_add(self.sent) }
+            }
+            Place::Untagged { word, queue, msn } => {
+                // A longer message was refused when it was asked for.
+                let offset = u32::try_from(self.sent).unwrap_or(u32::MAX);
+                DdpHeader::Untagged { last, control, word, queue, msn, offset }
+            }
+        }
+    }
+
+    /// Takes `count` octets of payload off the front.
+    fn take(&mut self, count: usize, mut each: impl FnMut(Bytes)) {
+        self.left = self.left.saturating_sub(count);
+        self.sent = self.sent.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        let mut missing = count;
+        while missing > 0 {
+            let Some(piece) = self.pieces.front_mut() else { return };
+            let part = if piece.len() <= missing { mem::take(piece) } else { piece.split_to(missing) };
+            missing = missing.saturating_sub(part.len());
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
+            if !part.is_empty() {
+                each(part);
+            }
+        }
+    }
 }
 
-impl Fpdu {
-    fn put(self, out: &mut VecDeque<Bytes>, crc: bool) -> usize {
-        let len: usize = self.payload.iter().map(Bytes::len).sum();
-        let (header, header_len) = self.header.encode(len);
-        let header = header.split_at(header_len).0;
-        let pieces: Vec<&[u8]> =
-            core::iter::once(header).chain(self.payload.iter().map(|piece| &piece[..])).collect();
-        let trailer = Trailer::new(&pieces, crc);
-        let total = header_len.saturating_add(len).saturating_add(trailer.as_slice().len());
-        out.push_back(Bytes::copy_from_slice(header));
-        out.extend(self.payload.into_iter().filter(|piece| !piece.is_empty()));
-        out.push_back(Bytes::copy_from_slice(trailer.as_slice()));
-        total
+fn whole(opcode: Opcode, place: Place, octets: Vec<u8>) -> Outgoing {
+    let data = Bytes::from(octets);
+    Outgoing { opcode, place, left: data.len(), pieces: VecDeque::from([data]), sent: 0, left_event: None }
+}
+
+/// Writes FPDUs: small things are copied one behind the other, large payload is handed on as it is.
+struct Pen<'a> {
+    arena: &'a mut BytesMut,
+    out: &'a mut VecDeque<Bytes>,
+    crc: Option<Crc32c>,
+}
+
+impl Pen<'_> {
+    fn put(&mut self, octets: &[u8]) {
+        if let Some(crc) = &mut self.crc {
+            crc.update(octets);
+        }
+        self.arena.put_slice(octets);
+    }
+
+    fn share(&mut self, piece: Bytes) {
+        if piece.len() < COPY {
+            return self.put(&piece);
+        }
+        if let Some(crc) = &mut self.crc {
+            crc.update(&piece);
+        }
+        if !self.arena.is_empty() {
+            self.out.push_back(self.arena.split().freeze());
+        }
+        self.out.push_back(piece);
+    }
+
+    fn finish(self) {
+        self.arena.put_slice(&self.crc.map_or([0; fpdu::CRC_LEN], |crc| crc.octets()));
     }
 }

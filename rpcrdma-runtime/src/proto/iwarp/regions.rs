@@ -1,202 +1,237 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::fmt;
+use core::mem;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use crate::proto::work::{Memory, Segment};
-use crate::wire::iwarp::Fault;
+use super::Entropy;
+use crate::proto::work::{Completion, Memory, Segment, Token};
 
-/// Where unpredictable numbers come from.
-pub struct Entropy(Box<dyn FnMut() -> u64 + Send>);
+/// Tries to find a handle that is free. With 32 random bits one is nearly always enough.
+const TRIES: usize = 16;
 
-impl Entropy {
-    /// Takes a source. STags and offsets are made of it, so a real connection's cannot be guessed only if this cannot.
-    pub fn new(source: impl FnMut() -> u64 + Send + 'static) -> Self {
-        Entropy(Box::new(source))
-    }
-
-    pub(super) fn next_u64(&mut self) -> u64 {
-        (self.0)()
-    }
-
-    /// An STag; never zero.
-    pub(super) fn stag(&mut self) -> u32 {
-        let [a, b, c, d, ..] = self.next_u64().to_be_bytes();
-        u32::from_be_bytes([a, b, c, d]).max(1)
-    }
+/// The memory that the peer can reach, by its handle.
+///
+/// A handle is 32 random bits, never an address, and means nothing on another connection. A region is fenced by
+/// taking its `advertised` mark away: both ways to it, [`Regions::place`] and [`Regions::source`], look at the mark
+/// first, and copy while they hold the table. Read Responses that are still being sent hold a share of a source;
+/// its memory goes back once the last has left.
+pub(super) struct Regions {
+    entropy: Box<dyn Entropy>,
+    by_handle: BTreeMap<u32, Region>,
 }
 
-impl fmt::Debug for Entropy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Entropy")
-    }
-}
-
-/// The advertised memory of one stream: the table that stands between the peer and every byte of ours.
-#[derive(Debug, Default)]
-pub(super) struct Regions(BTreeMap<u32, Region>);
-
-#[derive(Debug)]
 struct Region {
-    /// What the peer calls its first byte: random, not an address.
-    base: u64,
     memory: Memory,
-    /// The peer invalidated it; it waits to be fetched home.
-    invalidated: bool,
+    base: u64,
+    advertised: bool,
+    /// Read Responses that are not sent whole yet.
+    responses: u32,
+    /// Who waits for the last of them.
+    fence: Option<Token>,
 }
 
-/// Room above a base, so that no region's offsets wrap.
-const BASE_MASK: u64 = 0x7fff_ffff_ffff_f000;
+/// Why the peer cannot have what it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// No such handle, or it is fenced.
+    Unknown,
+    /// A source is not written, a sink is not read.
+    Rights,
+    /// Beyond the region.
+    Bounds,
+    /// The end is beyond 64 bits.
+    Wrap,
+}
 
 impl Regions {
-    /// Advertises memory.
-    ///
-    /// # Errors
-    /// The memory itself, if its length is no segment's.
-    pub(super) fn register(&mut self, memory: Memory, entropy: &mut Entropy) -> Result<Segment, Memory> {
-        let Ok(length) = u32::try_from(memory.len()) else { return Err(memory) };
-        let mut handle = entropy.stag();
-        while self.0.contains_key(&handle) {
-            handle = entropy.stag();
+    pub(super) fn new(entropy: Box<dyn Entropy>) -> Self {
+        Regions { entropy, by_handle: BTreeMap::new() }
+    }
+
+    /// A handle and an offset that nothing else has. The offset leaves room for the largest region.
+    pub(super) fn fresh(&mut self) -> Option<(u32, u64)> {
+        for _ in 0..TRIES {
+            let [h0, h1, h2, h3, rest @ ..] = self.entropy.random()?.to_be_bytes();
+            let handle = u32::from_be_bytes([h0, h1, h2, h3]);
+            // 44 bits that nobody can guess; with the largest region on top it never wraps.
+            let base = u64::from(u32::from_be_bytes(rest)) << 12;
+            // 0 is what a nudge is written to, and is reserved by other implementations.
+            if handle != 0 && !self.by_handle.contains_key(&handle) {
+                return Some((handle, base));
+            }
         }
-        let base = entropy.next_u64() & BASE_MASK;
-        self.0.insert(handle, Region { base, memory, invalidated: false });
+        None
+    }
+
+    pub(super) fn register(&mut self, memory: Memory, max: u32) -> Result<Segment, Memory> {
+        let Some(length) = u32::try_from(memory.len()).ok().filter(|length| *length <= max) else {
+            return Err(memory);
+        };
+        let Some((handle, base)) = self.fresh() else { return Err(memory) };
+        let region = Region { memory, base, advertised: true, responses: 0, fence: None };
+        self.by_handle.insert(handle, region);
         Ok(Segment { handle, length, offset: base })
     }
 
-    /// Whether an STag is in use, for anything.
-    pub(super) fn contains(&self, stag: u32) -> bool {
-        self.0.contains_key(&stag)
+    /// Fences a region and says when its memory is back: now, or with the last response. A handle that is unknown
+    /// gives empty memory, so that nobody waits for ever.
+    pub(super) fn invalidate(&mut self, token: Token, handle: u32) -> Option<Completion> {
+        let empty = Memory::Source(Bytes::new());
+        let Some(region) = self.by_handle.get_mut(&handle).filter(|region| region.fence.is_none()) else {
+            return Some(Completion::Invalidated { token, handle, memory: empty });
+        };
+        region.advertised = false;
+        if region.responses > 0 {
+            region.fence = Some(token);
+            return None;
+        }
+        let memory = self.by_handle.remove(&handle).map_or(empty, |region| region.memory);
+        Some(Completion::Invalidated { token, handle, memory })
     }
 
-    /// Fences memory: the peer cannot reach it any more.
-    pub(super) fn revoke(&mut self, handle: u32) -> Option<Memory> {
-        self.0.remove(&handle).map(|region| region.memory)
-    }
-
-    /// Everything, fenced.
-    pub(super) fn revoke_all(&mut self) -> Vec<Memory> {
-        core::mem::take(&mut self.0).into_values().map(|region| region.memory).collect()
-    }
-
-    /// The peer invalidates its handle.
-    pub(super) fn invalidate(&mut self, stag: u32) -> Result<(), Fault> {
-        match self.0.get_mut(&stag) {
-            Some(region) if !region.invalidated => {
-                region.invalidated = true;
-                Ok(())
+    /// Fences a region because the peer said so. False if there is none under the whole handle.
+    pub(super) fn invalidate_by_peer(&mut self, handle: u32) -> bool {
+        match self.by_handle.get_mut(&handle) {
+            Some(region) if region.advertised => {
+                region.advertised = false;
+                true
             }
-            _ => Err(Fault::CANNOT_INVALIDATE),
+            _ => false,
         }
     }
 
-    /// Places what the peer writes: all of it or nothing.
-    pub(super) fn place(&mut self, stag: u32, offset: u64, data: &[u8]) -> Result<(), Fault> {
-        let region = self.0.get_mut(&stag).filter(|region| !region.invalidated).ok_or(Fault::TAGGED_STAG)?;
-        let Memory::Sink(memory) = &mut region.memory else { return Err(Fault::ACCESS) };
-        offset.checked_add(data.len() as u64).ok_or(Fault::TAGGED_WRAP)?;
-        let start = offset.checked_sub(region.base).and_then(|start| usize::try_from(start).ok());
-        let start = start.ok_or(Fault::TAGGED_BOUNDS)?;
-        let end = start.checked_add(data.len()).ok_or(Fault::TAGGED_WRAP)?;
-        memory.get_mut(start..end).ok_or(Fault::TAGGED_BOUNDS)?.copy_from_slice(data);
+    /// Copies what the peer writes.
+    pub(super) fn place(&mut self, handle: u32, offset: u64, data: &[u8]) -> Result<(), Refusal> {
+        let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
+        let region = region.ok_or(Refusal::Unknown)?;
+        let (base, memory) = (region.base, &mut region.memory);
+        let Memory::Sink(sink) = memory else { return Err(Refusal::Rights) };
+        let start = within(base, sink.len(), offset, data.len())?;
+        let end = start.checked_add(data.len()).ok_or(Refusal::Bounds)?;
+        sink.get_mut(start..end).ok_or(Refusal::Bounds)?.copy_from_slice(data);
         Ok(())
     }
 
-    /// What the peer reads.
-    pub(super) fn source(&self, wanted: &Segment) -> Result<Bytes, Fault> {
-        let region =
-            self.0.get(&wanted.handle).filter(|region| !region.invalidated).ok_or(Fault::INVALID_STAG)?;
-        let Memory::Source(memory) = &region.memory else { return Err(Fault::ACCESS) };
-        let length = u64::from(wanted.length);
-        wanted.offset.checked_add(length).ok_or(Fault::READ_WRAP)?;
-        let start = wanted.offset.checked_sub(region.base).ok_or(Fault::READ_BOUNDS)?;
-        let end = start.checked_add(length).ok_or(Fault::READ_WRAP)?;
-        if end > memory.len() as u64 {
-            return Err(Fault::READ_BOUNDS);
-        }
-        // Both are at most the length of memory that exists.
-        let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-        range.map(|(start, end)| memory.slice(start..end)).ok_or(Fault::READ_BOUNDS)
+    /// A share of what the peer reads, until [`Regions::response_left`].
+    pub(super) fn source(&mut self, handle: u32, offset: u64, length: usize) -> Result<Bytes, Refusal> {
+        let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
+        let region = region.ok_or(Refusal::Unknown)?;
+        let Memory::Source(source) = &region.memory else { return Err(Refusal::Rights) };
+        let start = within(region.base, source.len(), offset, length)?;
+        let end = start.checked_add(length).ok_or(Refusal::Bounds)?;
+        region.responses = region.responses.saturating_add(1);
+        Ok(source.slice(start..end))
     }
 
-    /// Whether the peer may still read this memory.
-    pub(super) fn is_readable(&self, stag: u32) -> bool {
-        self.0.get(&stag).is_some_and(|region| !region.invalidated)
+    /// A Read Response left. If its region's memory waited for that, it comes back.
+    pub(super) fn response_left(&mut self, handle: u32) -> Option<Completion> {
+        let region = self.by_handle.get_mut(&handle)?;
+        region.responses = region.responses.saturating_sub(1);
+        let token = region.fence.filter(|_| region.responses == 0)?;
+        let memory = self.by_handle.remove(&handle)?.memory;
+        Some(Completion::Invalidated { token, handle, memory })
     }
+
+    /// Fences everything.
+    pub(super) fn take_all(&mut self) -> Vec<Memory> {
+        mem::take(&mut self.by_handle).into_values().map(|region| region.memory).collect()
+    }
+}
+
+/// Where in a region of `size` octets at `base` a range begins, if it is inside. No octet of one that is not
+/// inside is touched.
+fn within(base: u64, size: usize, offset: u64, length: usize) -> Result<usize, Refusal> {
+    let length = u64::try_from(length).map_err(|_| Refusal::Bounds)?;
+    let size = u64::try_from(size).map_err(|_| Refusal::Bounds)?;
+    offset.checked_add(length).ok_or(Refusal::Wrap)?;
+    let start = offset.checked_sub(base).ok_or(Refusal::Bounds)?;
+    match start.checked_add(length) {
+        Some(end) if end <= size => usize::try_from(start).map_err(|_| Refusal::Bounds),
+        _ => Err(Refusal::Bounds),
+    }
+}
+
+/// Room for a Read's answer.
+pub(super) struct PendingRead {
+    pub(super) token: Token,
+    pub(super) sink_stag: u32,
+    pub(super) sink_offset: u64,
+    pub(super) length: u32,
+    pub(super) data: BytesMut,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::BytesMut;
 
-    fn entropy() -> Entropy {
-        let mut state = 1u64;
-        Entropy::new(move || {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            state
-        })
+    fn regions() -> Regions {
+        let mut state = 7u64;
+        Regions::new(Box::new(move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            Some(state)
+        }))
     }
 
-    fn sink(regions: &mut Regions, len: usize) -> Segment {
-        regions.register(Memory::Sink(BytesMut::zeroed(len)), &mut entropy()).expect("registered")
-    }
-
-    #[test]
-    fn h44_one_byte_past_the_end_places_nothing() {
-        let mut regions = Regions::default();
-        let at = sink(&mut regions, 8);
-        assert_eq!(regions.place(at.handle, at.offset + 4, &[1; 5]), Err(Fault::TAGGED_BOUNDS));
-        assert_eq!(regions.place(at.handle, at.offset - 1, &[1; 2]), Err(Fault::TAGGED_BOUNDS));
-        assert_eq!(regions.place(at.handle, u64::MAX, &[1; 2]), Err(Fault::TAGGED_WRAP));
-        assert_eq!(regions.place(at.handle, at.offset + 4, &[2; 4]), Ok(()));
-        let Some(Memory::Sink(memory)) = regions.revoke(at.handle) else { panic!("a sink") };
-        assert_eq!(memory[..], [0, 0, 0, 0, 2, 2, 2, 2]);
+    fn sink(regions: &mut Regions, size: usize) -> Segment {
+        regions.register(Memory::Sink(BytesMut::zeroed(size)), u32::MAX).unwrap()
     }
 
     #[test]
-    fn h40_h41_h45_an_unknown_a_stale_and_a_revoked_stag() {
-        let mut regions = Regions::default();
-        let at = sink(&mut regions, 8);
-        assert_eq!(regions.place(at.handle ^ 1, at.offset, &[1]), Err(Fault::TAGGED_STAG));
-        regions.revoke(at.handle);
-        assert_eq!(regions.place(at.handle, at.offset, &[1]), Err(Fault::TAGGED_STAG));
+    fn ranges_are_checked_to_the_octet() {
+        let mut regions = regions();
+        let Segment { handle, offset, .. } = sink(&mut regions, 8);
+        assert_eq!(regions.place(handle, offset, &[1; 8]), Ok(()));
+        assert_eq!(regions.place(handle, offset + 8, &[]), Ok(()), "nothing, at the end");
+        assert_eq!(regions.place(handle, offset + 1, &[2; 8]), Err(Refusal::Bounds));
+        assert_eq!(regions.place(handle, offset - 1, &[2; 8]), Err(Refusal::Bounds));
+        assert_eq!(regions.place(handle, 0, &[2; 1]), Err(Refusal::Bounds), "offsets do not begin with 0");
+        assert_eq!(regions.place(handle, u64::MAX, &[2; 2]), Err(Refusal::Wrap));
+        assert_eq!(regions.place(handle ^ 1, offset, &[2; 1]), Err(Refusal::Unknown), "another key");
+        let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) =
+            regions.invalidate(Token(1), handle)
+        else {
+            panic!("not back")
+        };
+        assert_eq!(data, [1; 8][..], "what was refused placed nothing");
+        assert_eq!(regions.place(handle, offset, &[1]), Err(Refusal::Unknown), "fenced");
     }
 
     #[test]
-    fn h43_rights_are_separate() {
-        let mut regions = Regions::default();
-        let written = sink(&mut regions, 8);
-        assert_eq!(regions.source(&written), Err(Fault::ACCESS));
-        let read = regions
-            .register(Memory::Source(Bytes::from_static(b"data")), &mut entropy())
-            .expect("registered");
-        assert_eq!(regions.place(read.handle, read.offset, &[1]), Err(Fault::ACCESS));
-        assert_eq!(regions.source(&read).expect("readable")[..], *b"data");
+    fn rights() {
+        let mut regions = regions();
+        let Segment { handle, offset, .. } = sink(&mut regions, 8);
+        assert_eq!(regions.source(handle, offset, 1).unwrap_err(), Refusal::Rights);
+        let source = Memory::Source(Bytes::from_static(b"abcdef"));
+        let Segment { handle, offset, .. } = regions.register(source, u32::MAX).unwrap();
+        assert_eq!(regions.place(handle, offset, &[1]), Err(Refusal::Rights));
+        assert_eq!(regions.source(handle, offset + 2, 3).unwrap(), "cde");
+        assert_eq!(regions.source(handle, offset + 2, 5).unwrap_err(), Refusal::Bounds);
     }
 
     #[test]
-    fn h48_reads_stay_within_their_memory() {
-        let mut regions = Regions::default();
-        let at = regions
-            .register(Memory::Source(Bytes::from_static(b"data")), &mut entropy())
-            .expect("registered");
-        assert_eq!(regions.source(&Segment { length: u32::MAX, ..at }), Err(Fault::READ_BOUNDS));
-        assert_eq!(regions.source(&Segment { offset: at.offset + 1, ..at }), Err(Fault::READ_BOUNDS));
-        assert_eq!(regions.source(&Segment { offset: u64::MAX, ..at }), Err(Fault::READ_WRAP));
-        assert_eq!(regions.source(&Segment { handle: !at.handle, ..at }), Err(Fault::INVALID_STAG));
+    fn a_source_comes_back_when_its_last_response_has_left() {
+        let mut regions = regions();
+        let source = Memory::Source(Bytes::from_static(b"abcdef"));
+        let Segment { handle, offset, .. } = regions.register(source, u32::MAX).unwrap();
+        regions.source(handle, offset, 6).unwrap();
+        regions.source(handle, offset, 6).unwrap();
+        assert!(regions.invalidate(Token(5), handle).is_none());
+        assert_eq!(regions.source(handle, offset, 1).unwrap_err(), Refusal::Unknown, "no new one begins");
+        assert!(!regions.invalidate_by_peer(handle));
+        assert!(regions.response_left(handle).is_none());
+        let back = regions.response_left(handle);
+        assert!(matches!(back, Some(Completion::Invalidated { token: Token(5), .. })), "{back:?}");
     }
 
     #[test]
-    fn h46_only_what_is_advertised_is_invalidated_and_only_once() {
-        let mut regions = Regions::default();
-        let at = sink(&mut regions, 8);
-        assert_eq!(regions.invalidate(!at.handle), Err(Fault::CANNOT_INVALIDATE));
-        assert_eq!(regions.invalidate(at.handle), Ok(()));
-        assert_eq!(regions.invalidate(at.handle), Err(Fault::CANNOT_INVALIDATE));
-        assert_eq!(regions.place(at.handle, at.offset, &[1]), Err(Fault::TAGGED_STAG));
-        assert!(regions.revoke(at.handle).is_some(), "its memory still comes home");
+    fn without_randomness_or_above_the_limit_nothing_is_advertised() {
+        let mut dry = Regions::new(Box::new(|| None));
+        assert!(dry.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err());
+        assert!(regions().register(Memory::Sink(BytesMut::zeroed(9)), 8).is_err());
+        let mut same = Regions::new(Box::new(|| Some(1 << 40)));
+        assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_ok());
+        assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err(), "no handle twice");
     }
 }

@@ -1,223 +1,307 @@
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt;
 
 use bytes::{Bytes, BytesMut};
 
-use super::inbound::Inbound;
-use super::outbound::{Message, Outbound};
-use super::regions::{Entropy, Regions};
-use crate::proto::work::{Action, CloseReason, Completion};
-use crate::wire::iwarp::Fault;
+use super::inbound::{Fault, Found, Inbound};
+use super::outbound::{Departure, Outbound, Work};
+use super::regions::{PendingRead, Regions};
+use super::{Entropy, Role, StreamConfig};
+use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use crate::wire::iwarp::{Code, ReadRequest, Terminate};
 
-/// Which end of the connection this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It connected. It may send at once.
-    Initiator,
-    /// It accepted. It sends nothing before it has received an FPDU (RFC 5044 section 7.1.2).
-    Responder,
-}
-
-/// What was agreed on at set-up, and what this end is set to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Which end.
-    pub role: Role,
-    /// CRCs are sent and checked.
-    pub crc: bool,
-    /// The largest ULPDU to send, in bytes.
-    pub max_ulpdu: usize,
-    /// The largest Send to receive, in bytes.
-    pub receive_size: usize,
-    /// RDMA Reads that this end makes at once (ORD).
-    pub reads_out: u32,
-    /// RDMA Reads that the peer makes at once (IRD).
-    pub reads_in: u32,
-}
-
-/// One stream.
+/// One end of an iWARP stream, from the first octet behind the MPA frames to the last.
 ///
-/// Feed what TCP brings to [`Stream::input`] and call [`Stream::process`]; take what TCP is to carry from
-/// [`Stream::fill`]; ask with [`Stream::submit`] and hear from [`Stream::poll_completion`].
-#[derive(Debug)]
+/// 1. [`Stream::submit`] takes work.
+/// 2. [`Stream::poll_transmit`] gives octets to send; [`Stream::receive`] takes octets that came.
+/// 3. [`Stream::poll_completion`] tells what has happened.
+///
+/// When it ends, of itself or by [`Action::Close`], [`Stream::is_open`] turns false and all memory is fenced. What is
+/// still to be sent comes from [`Stream::poll_transmit`]; then [`Stream::finish`] brings [`Completion::Closed`].
+/// If the TCP stream is gone, [`Stream::abort`] does.
 pub struct Stream {
-    pub(super) settings: Settings,
+    pub(super) config: StreamConfig,
     pub(super) regions: Regions,
-    pub(super) entropy: Entropy,
     pub(super) inbound: Inbound,
     pub(super) outbound: Outbound,
+    /// Our Reads without an answer, the oldest first.
+    pub(super) reads: VecDeque<PendingRead>,
     pub(super) completions: VecDeque<Completion>,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    Open,
-    /// Nothing more is received; once everything is sent the stream ends for this reason.
-    Closing(CloseReason),
-    Closed,
+    ending: Option<CloseReason>,
+    returned: Vec<Memory>,
+    closed: bool,
 }
 
 impl Stream {
-    /// A stream whose set-up is done.
+    /// A stream on which no FPDU was sent or received.
     #[must_use]
-    pub fn new(settings: Settings, entropy: Entropy) -> Self {
+    pub fn new(config: StreamConfig, entropy: impl Entropy + 'static) -> Self {
         Stream {
-            settings,
-            regions: Regions::default(),
-            entropy,
-            inbound: Inbound::default(),
-            outbound: Outbound::default(),
+            config,
+            regions: Regions::new(Box::new(entropy)),
+            inbound: Inbound::new(),
+            outbound: Outbound::new(config.max_fpdu, config.crc),
+            reads: VecDeque::new(),
             completions: VecDeque::new(),
-            state: State::Open,
+            ending: None,
+            returned: Vec::new(),
+            closed: false,
         }
     }
 
-    /// Asks for work.
+    /// Takes work. What cannot be done ends the stream; once it has ended nothing is done, but memory comes
+    /// back with [`Completion::Closed`].
     pub fn submit(&mut self, action: Action) {
-        if !matches!(self.state, State::Open) {
-            // What it would have brought back is in `Closed`, but memory that comes too late for that.
-            if let Action::Register { token, memory } = action {
-                self.completions.push_front(Completion::RegisterFailed { token, memory });
-            }
-            return;
+        if !self.is_open() {
+            return self.submit_late(action);
         }
         match action {
-            Action::PostReceives { count } => self.inbound.post_receives(count),
+            Action::PostReceives { count } => self.inbound.post(count),
             Action::Send { token, message, invalidate } => {
-                self.outbound.post(Message::send(token, message, invalidate));
+                let length: usize = message.iter().map(Bytes::len).sum();
+                if u32::try_from(length).is_err() {
+                    return self.refuse("a Send of 4 GiB or more");
+                }
+                self.outbound.push(Work::Send { token, message, invalidate });
             }
             Action::Register { token, memory } => {
-                let completion = match self.regions.register(memory, &mut self.entropy) {
+                let max = self.config.max_region;
+                self.completions.push_back(match self.regions.register(memory, max) {
                     Ok(segment) => Completion::Registered { token, segment },
                     Err(memory) => Completion::RegisterFailed { token, memory },
-                };
-                self.completions.push_back(completion);
+                });
             }
             Action::Invalidate { token, handle } => {
-                if let Some(memory) = self.regions.revoke(handle) {
-                    self.completions.push_back(Completion::Invalidated { token, handle, memory });
+                let done = self.regions.invalidate(token, handle);
+                self.completions.extend(done);
+            }
+            Action::Read { token, source } => {
+                if self.config.reads_out == 0 {
+                    return self.refuse("the peer takes no RDMA Read on this connection");
                 }
+                if source.offset.checked_add(u64::from(source.length)).is_none() {
+                    return self.refuse("the memory to read ends beyond 64 bits");
+                }
+                self.outbound.push(Work::Read { token, source });
             }
-            Action::Read { token, source } => self.outbound.post(Message::ReadRequest { token, source }),
-            Action::Write { token, sink, data } => self.outbound.post(Message::write(token, sink, data)),
-            Action::Close { reason: CloseReason::Violation(why) } => {
-                self.terminate(Fault::UPPER_LAYER, CloseReason::Violation(why));
+            Action::Write { token, sink, data } => {
+                let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
+                if length > u64::from(sink.length) || sink.offset.checked_add(length).is_none() {
+                    return self.refuse("an RDMA Write does not fit the memory it is for");
+                }
+                self.outbound.push(Work::Write { token: Some(token), sink, data });
             }
-            Action::Close { reason } => self.state = State::Closing(reason),
-        }
-    }
-
-    /// Where bytes that TCP brought are appended.
-    pub fn input(&mut self) -> &mut BytesMut {
-        self.inbound.buffer()
-    }
-
-    /// Takes what is whole of the input.
-    pub fn process(&mut self) {
-        while matches!(self.state, State::Open) {
-            match self.take_fpdu() {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(fault) => self.terminate(fault, CloseReason::Violation(fault.why.to_string())),
+            Action::Close { reason: CloseReason::Violation(what) } => {
+                let terminate = Terminate { code: Code::UNSPECIFIED, segment: None, read_request: None };
+                self.outbound.end(Some(terminate));
+                self.end(CloseReason::Violation(what));
             }
-        }
-        // Nothing of a stream that is ending is looked at.
-        self.inbound.buffer().clear();
-    }
-
-    /// Hands over bytes to send, in order, until `budget` bytes are there or nothing more can go out now.
-    /// A gathered FPDU comes in several pieces; payload is shared, not copied.
-    pub fn fill(&mut self, out: &mut VecDeque<Bytes>, budget: usize) {
-        if matches!(self.state, State::Closed) || !self.may_send() {
-            return;
-        }
-        let mut filled = 0usize;
-        while filled < budget {
-            match self.next_fpdu(out) {
-                Ok(0) => return,
-                Ok(len) => filled = filled.saturating_add(len),
-                Err(fault) => self.terminate(fault, CloseReason::Violation(fault.why.to_string())),
+            Action::Close { reason } => {
+                self.outbound.wind_up();
+                self.end(reason);
             }
         }
     }
 
-    /// Sends a zero-length RDMA Write: a segment that means nothing and is legal at any time
-    /// (RFC 5040 section 5.1). It wakes a peer that has left something unread.
-    pub fn nudge(&mut self) {
-        if matches!(self.state, State::Open) {
-            self.outbound.nudge();
+    /// Work that crossed the end of the stream: memory finds its way back.
+    fn submit_late(&mut self, action: Action) {
+        let Action::Register { token, memory } = action else { return };
+        if !self.closed {
+            self.returned.push(memory);
+        } else if self.has_completion() {
+            // `Closed` waits to be taken, and stays the last.
+            self.completions.push_front(Completion::RegisterFailed { token, memory });
         }
     }
 
-    /// The next completion.
+    /// Takes octets of the TCP stream, cut in any way.
+    pub fn receive(&mut self, octets: &[u8]) {
+        if self.is_open()
+            && self.config.role == Role::Initiator
+            && !self.outbound.started()
+            && !octets.is_empty()
+        {
+            return self.fail(CloseReason::Violation("the responder sent before the initiator".to_string()));
+        }
+        // Taken out, so that the FPDU in it can be looked at while the rest of the stream changes.
+        let mut assembly = core::mem::take(&mut self.inbound.assembly);
+        let mut rest = octets;
+        while self.is_open() {
+            let (found, after) = assembly.next(rest);
+            rest = after;
+            let fpdu = match &found {
+                Found::Whole(fpdu) => fpdu,
+                Found::Partial => assembly.partial(),
+                Found::Nowhere => break,
+            };
+            if let Err(fault) = self.take_fpdu(fpdu) {
+                self.terminate(&fault, fpdu);
+            }
+            if let Found::Partial = found {
+                assembly.clear();
+            }
+        }
+        self.inbound.assembly = assembly;
+    }
+
+    /// Appends to `out` what is to be sent, in pieces, until there are `budget` octets or more, or nothing is ready.
+    /// Says how many octets it has appended. Payload is not copied, and each piece belongs to one FPDU or to the
+    /// seam of two, so `out` can be written as it comes.
+    pub fn poll_transmit(&mut self, budget: usize, out: &mut VecDeque<Bytes>) -> usize {
+        let mut total = 0usize;
+        while total < budget && self.may_transmit() {
+            if let Some((token, source)) = self.outbound.take_read(self.may_read()) {
+                self.begin_read(token, source);
+            }
+            let Some((len, departure)) = self.outbound.emit(out) else { break };
+            total = total.saturating_add(len);
+            match departure {
+                Some(Departure::Sent(token)) => self.completions.push_back(Completion::Sent { token }),
+                Some(Departure::Written(token)) => self.completions.push_back(Completion::Written { token }),
+                Some(Departure::Response(handle)) => {
+                    let done = self.regions.response_left(handle);
+                    self.completions.extend(done);
+                }
+                None => {}
+            }
+        }
+        self.outbound.flush(out);
+        total
+    }
+
+    /// What has happened, the oldest first. [`Completion::Closed`] is the last.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
     }
 
-    /// Whether the peer has been heard.
+    /// Whether [`Stream::poll_completion`] has something.
     #[must_use]
-    pub fn has_heard(&self) -> bool {
-        self.inbound.has_heard()
+    pub fn has_completion(&self) -> bool {
+        !self.completions.is_empty()
     }
 
-    /// Whether the peer owes the rest of something.
+    /// Whether [`Stream::poll_transmit`] has something.
     #[must_use]
-    pub fn is_mid_message(&self) -> bool {
-        self.inbound.is_mid_message() || self.outbound.reads_outstanding() > 0
+    pub fn has_output(&self) -> bool {
+        self.may_transmit() && self.outbound.is_ready(self.may_read())
     }
 
-    /// Whether the stream is to end once everything is sent.
+    /// Whether the stream carries on.
     #[must_use]
-    pub fn is_closing(&self) -> bool {
-        matches!(self.state, State::Closing(_))
+    pub fn is_open(&self) -> bool {
+        self.ending.is_none()
     }
 
-    /// Whether nothing is left to send.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.outbound.is_drained() || !self.may_send()
-    }
-
-    /// Whether the stream is over: [`Completion::Closed`] was given or is the next to be.
+    /// Whether [`Completion::Closed`] was given out, or is about to be.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self.state, State::Closed)
+        self.closed
     }
 
-    /// Why the stream is ending, if it is.
+    /// FPDUs received. Together with [`Stream::awaits_peer`] it tells a peer that stands still.
     #[must_use]
-    pub fn closing_reason(&self) -> Option<CloseReason> {
-        match &self.state {
-            State::Closing(reason) => Some(reason.clone()),
-            State::Open | State::Closed => None,
+    pub fn received(&self) -> u64 {
+        self.inbound.fpdus
+    }
+
+    /// Whether the peer owes something: the rest of an FPDU or of a message, or the answer to an RDMA Read.
+    #[must_use]
+    pub fn awaits_peer(&self) -> bool {
+        self.is_open() && (self.inbound.is_mid_message() || !self.reads.is_empty())
+    }
+
+    /// Sends an RDMA Write of no octets, which a receiver does nothing about, unless other things are to be sent
+    /// anyway. Linux's siw may leave the first FPDU unread until one more segment comes.
+    pub fn nudge(&mut self) {
+        if self.is_open() && self.may_transmit() && !self.has_output() {
+            let sink = Segment { handle: 0, length: 0, offset: 0 };
+            self.outbound.push(Work::Write { token: None, sink, data: Bytes::new() });
         }
     }
 
-    /// Ends the stream now: all memory is fenced and given back.
-    pub fn finish(&mut self, reason: CloseReason) {
-        if !matches!(self.state, State::Closed) {
-            self.state = State::Closed;
-            let returned = self.regions.revoke_all();
+    /// All that could be sent was sent: the stream is closed. Does nothing while it is open.
+    pub fn finish(&mut self) {
+        if self.closed {
+            return;
+        }
+        if let Some(reason) = self.ending.clone() {
+            self.closed = true;
+            let returned = core::mem::take(&mut self.returned);
             self.completions.push_back(Completion::Closed { reason, returned });
         }
     }
 
-    fn may_send(&self) -> bool {
-        self.settings.role == Role::Initiator || self.inbound.has_heard()
+    /// The TCP stream is gone, or the peer took too long. If the stream was ending already, for a reason of its own,
+    /// that reason stays.
+    pub fn abort(&mut self, reason: CloseReason) {
+        self.fail(reason);
+        self.finish();
     }
 
-    /// Says why, and nothing after it; then the stream ends.
-    fn terminate(&mut self, fault: Fault, reason: CloseReason) {
-        if matches!(self.state, State::Open) {
-            self.outbound.terminate(fault);
-            self.state = State::Closing(reason);
+    fn may_transmit(&self) -> bool {
+        self.config.role == Role::Initiator || self.inbound.fpdus > 0
+    }
+
+    fn may_read(&self) -> bool {
+        u32::try_from(self.reads.len()).is_ok_and(|outstanding| outstanding < self.config.reads_out)
+    }
+
+    fn begin_read(&mut self, token: Token, source: Segment) {
+        let Some((sink_stag, sink_offset)) = self.regions.fresh() else {
+            return self.fail(CloseReason::Io("no random numbers are to be had".to_string()));
+        };
+        let length = source.length;
+        let request = ReadRequest {
+            sink_stag,
+            sink_offset,
+            length,
+            source_stag: source.handle,
+            source_offset: source.offset,
+        };
+        self.outbound.request(&request);
+        self.reads.push_back(PendingRead { token, sink_stag, sink_offset, length, data: BytesMut::new() });
+    }
+
+    /// The peer broke a rule: it is told with a Terminate.
+    fn terminate(&mut self, fault: &Fault, fpdu: &[u8]) {
+        let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
+        self.outbound.end(Some(fault.terminate(fpdu)));
+        // Whoever sends rubbish has begun to send.
+        self.inbound.fpdus = self.inbound.fpdus.max(1);
+        self.end(reason);
+    }
+
+    /// This end asked for what cannot be.
+    fn refuse(&mut self, what: &str) {
+        self.fail(CloseReason::Violation(what.to_string()));
+    }
+
+    /// Ends the stream, without another octet sent.
+    pub(super) fn fail(&mut self, reason: CloseReason) {
+        self.outbound.end(None);
+        self.end(reason);
+    }
+
+    fn end(&mut self, reason: CloseReason) {
+        if self.ending.is_none() {
+            self.returned = self.regions.take_all();
+            self.reads.clear();
+            self.ending = Some(reason);
         }
     }
+}
 
-    /// The peer's Terminate.
-    pub(super) fn terminated(&mut self, payload: &[u8]) {
-        let (layer, etype, code) = Fault::decode(payload);
-        self.finish(CloseReason::Terminated { layer, etype, code });
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("config", &self.config)
+            .field("received", &self.inbound.fpdus)
+            .field("reads", &self.reads.len())
+            .field("ending", &self.ending)
+            .finish_non_exhaustive()
     }
 }

@@ -2,229 +2,256 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
+use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tracing::{debug, trace};
 
 use super::Options;
-use crate::proto::iwarp::{Entropy, Role, Settings, Stream};
+use super::deadlines::{Deadlines, Expired, Progress};
+use crate::proto::iwarp::{Agreed, Role, Stream};
 use crate::proto::work::{Action, CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
 
-/// What one poll sends at most before it looks at what has arrived.
-const SEND_BUDGET: usize = 512 << 10;
-/// How much is cut into FPDUs ahead of TCP.
-const AHEAD: usize = 128 << 10;
-/// How much is read at once.
-const READ_SIZE: usize = 256 << 10;
-/// Pieces in one gathered write.
-const SLICES: usize = 64;
-/// How long what is left to say may take when the stream is over.
-const LINGER: Duration = Duration::from_secs(5);
-/// When a silent peer is woken first; then after twice as long each time.
-const FIRST_NUDGE: Duration = Duration::from_millis(20);
-const NUDGES: u32 = 6;
+/// Octets that are made ready for TCP at once.
+const OUTPUT: usize = 256 << 10;
+/// Pieces that are handed to TCP at once.
+const PIECES: usize = 64;
+/// The room to read into: at first, and at most. It grows when a read fills it.
+const INPUT: usize = 16 << 10;
+const MAX_INPUT: usize = 256 << 10;
+/// Rounds of writing and reading before others get their turn.
+const ROUNDS: usize = 8;
 
-/// One end of an iWARP connection.
+/// An iWARP connection over TCP.
+///
+/// Both directions go on in every poll: a peer that does not read does not keep this side from reading.
 pub struct IwarpConnection {
-    tcp: TcpStream,
-    info: ConnectionInfo,
+    socket: TcpStream,
     stream: Stream,
-    /// Cut into FPDUs and not taken by TCP yet.
-    unsent: VecDeque<Bytes>,
-    timer: Pin<Box<Sleep>>,
-    stall_timeout: Duration,
-    /// Since when the peer owes something, or does not take anything.
-    progress: Instant,
-    nudges_left: u32,
-    next_nudge: Option<Instant>,
-    nudge_after: Duration,
+    info: ConnectionInfo,
+    input: Vec<u8>,
+    output: VecDeque<Bytes>,
+    /// Octets in `output`.
+    queued: usize,
+    /// Octets given to TCP, and taken from it.
+    written: u64,
+    read: u64,
+    phase: Phase,
+    deadlines: Deadlines,
 }
 
-/// Numbers for STags and offsets from the system, some at a time.
-fn system_entropy() -> Entropy {
-    let mut pool = [0u8; 256];
-    let mut rest: usize = 0;
-    Entropy::new(move || {
-        if rest < 8 {
-            // Without unpredictable STags nothing can be advertised; a system that gives none cannot serve.
-            getrandom::fill(&mut pool).expect("the system has random numbers");
-            rest = pool.len();
-        }
-        rest -= 8;
-        pool.get(rest..).and_then(|tail| tail.first_chunk()).map_or(0, |bytes| u64::from_be_bytes(*bytes))
-    })
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Both directions are up.
+    Open,
+    /// This side has sent all it will ever send, and waits for the peer's end.
+    Closing,
+    /// Nothing happens any more.
+    Closed,
 }
 
 impl IwarpConnection {
-    pub(super) fn new(tcp: TcpStream, info: ConnectionInfo, settings: Settings, options: &Options) -> Self {
-        let now = Instant::now();
-        let nudges_left = if options.nudge && settings.role == Role::Initiator { NUDGES } else { 0 };
+    pub(super) fn new(
+        socket: TcpStream,
+        role: Role,
+        agreed: Agreed,
+        receive_size: u32,
+        info: ConnectionInfo,
+        options: &Options,
+    ) -> Self {
+        let config = agreed.stream(role, receive_size, options.fpdu_for(&socket), options.max_region);
+        debug!(?config, peer = ?info.peer, "iWARP connection");
         IwarpConnection {
-            tcp,
+            stream: Stream::new(config, Pool::default()),
+            socket,
             info,
-            stream: Stream::new(settings, system_entropy()),
-            unsent: VecDeque::new(),
-            timer: Box::pin(sleep_until(now)),
-            stall_timeout: options.stall_timeout,
-            progress: now,
-            nudges_left,
-            next_nudge: None,
-            nudge_after: FIRST_NUDGE,
+            input: vec![0; INPUT],
+            output: VecDeque::new(),
+            queued: 0,
+            written: 0,
+            read: 0,
+            phase: Phase::Open,
+            deadlines: Deadlines::new(options, role == Role::Initiator),
         }
     }
 
-    /// Sends until TCP takes no more, nothing is left, or the budget is used up. True in the last case.
+    /// Gives TCP what it takes. Says whether it took something.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut sent = 0;
-        loop {
-            if self.unsent.is_empty() {
-                self.stream.fill(&mut self.unsent, AHEAD);
+        let mut progress = false;
+        while self.phase == Phase::Open {
+            if self.queued < OUTPUT / 2 {
+                self.queued += self.stream.poll_transmit(OUTPUT - self.queued, &mut self.output);
             }
-            if self.unsent.is_empty() {
-                return false;
+            if self.output.is_empty() {
+                break;
             }
-            if sent >= SEND_BUDGET {
-                return true;
-            }
-            match self.tcp.poll_write_ready(cx) {
+            match self.socket.poll_write_ready(cx) {
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return self.fail(&error),
-                Poll::Pending => return false,
+                Poll::Ready(Err(error)) => return self.lost(&error),
+                Poll::Pending => break,
             }
-            let slices: Vec<IoSlice<'_>> =
-                self.unsent.iter().take(SLICES).map(|piece| IoSlice::new(piece)).collect();
-            match self.tcp.try_write_vectored(&slices) {
-                Ok(len) => {
-                    sent += len;
-                    self.sent(len);
+            let mut slices = [IoSlice::new(&[]); PIECES];
+            let mut count = 0;
+            for (slice, piece) in slices.iter_mut().zip(&self.output) {
+                *slice = IoSlice::new(piece);
+                count += 1;
+            }
+            match self.socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
+                Ok(count) => {
+                    self.wrote(count);
+                    progress = true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return self.fail(&error),
+                Err(error) => return self.lost(&error),
+            }
+            if self.stream.has_completion() {
+                break;
+            }
+        }
+        progress
+    }
+
+    fn wrote(&mut self, count: usize) {
+        self.written = self.written.wrapping_add(u64::try_from(count).unwrap_or(0));
+        self.queued = self.queued.saturating_sub(count);
+        let mut left = count;
+        while left > 0 {
+            let Some(piece) = self.output.front_mut() else { return };
+            let part = piece.len().min(left);
+            piece.advance(part);
+            left -= part;
+            if piece.is_empty() {
+                self.output.pop_front();
             }
         }
     }
 
-    fn sent(&mut self, mut len: usize) {
-        self.progress = Instant::now();
-        if self.nudges_left > 0 && self.next_nudge.is_none() && !self.stream.has_heard() {
-            self.next_nudge = Some(self.progress + self.nudge_after);
-        }
-        while let Some(mut piece) = self.unsent.pop_front() {
-            if piece.len() > len {
-                piece.advance(len);
-                self.unsent.push_front(piece);
-                return;
+    /// Takes from TCP what there is. Says whether there was something.
+    fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+        loop {
+            match self.socket.poll_read_ready(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return self.lost(&error),
+                Poll::Pending => return false,
             }
-            len -= piece.len();
-            if len == 0 {
-                return;
+            match self.read_some() {
+                Ok(Some(0)) => {
+                    self.gone(CloseReason::Peer);
+                    return true;
+                }
+                Ok(Some(_)) => return true,
+                Ok(None) => {}
+                Err(error) => return self.lost(&error),
             }
         }
     }
 
-    /// Receives once; pending if nothing is there.
-    fn receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Err(error) = ready!(self.tcp.poll_read_ready(cx)) {
-            self.fail(&error);
-            return Poll::Ready(());
-        }
-        let input = self.stream.input();
-        input.reserve(READ_SIZE);
-        match self.tcp.try_read_buf(input) {
-            // Half a connection is of no use: RDMA streams end both ways at once.
-            Ok(0) => self.stream.finish(CloseReason::Peer),
-            Ok(_) => {
-                self.progress = Instant::now();
-                self.stream.process();
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                self.fail(&error);
-            }
-        }
-        Poll::Ready(())
-    }
-
-    fn fail(&mut self, error: &io::Error) -> bool {
-        // A stream that is over anyway ends for its own reason.
-        let reason = self.stream.closing_reason().unwrap_or_else(|| CloseReason::Io(error.to_string()));
-        self.stream.finish(reason);
-        false
-    }
-
-    /// What has to happen by when, if nothing else does.
-    fn deadline(&self) -> Option<Instant> {
-        let stalled = if self.stream.is_closing() {
-            Some(self.progress + LINGER)
-        } else if self.stream.is_mid_message() || !self.unsent.is_empty() {
-            Some(self.progress + self.stall_timeout)
-        } else {
-            None
+    /// One read: how much there was, or `None` if the socket has to be waited for.
+    fn read_some(&mut self) -> io::Result<Option<usize>> {
+        let count = match self.socket.try_read(&mut self.input) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
         };
-        let nudge = self.next_nudge.filter(|_| !self.stream.has_heard());
-        [stalled, nudge].into_iter().flatten().min()
+        self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
+        // A stream that has ended takes nothing more: this only empties the socket, so that the system does not
+        // reset the connection and lose what is still on its way to the peer.
+        self.stream.receive(self.input.get(..count).unwrap_or_default());
+        if count == self.input.len() && count < MAX_INPUT {
+            self.input.resize(count.saturating_mul(2), 0);
+        }
+        Ok(Some(count))
     }
 
-    /// Does what is due. Pending if nothing is.
-    fn tick(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(deadline) = self.deadline() else { return Poll::Pending };
-        if self.timer.deadline() != deadline {
-            self.timer.as_mut().reset(deadline);
+    /// TCP failed. What the peer sent before, a Terminate perhaps, says more than the error.
+    fn lost(&mut self, error: &io::Error) -> bool {
+        trace!(%error, "TCP");
+        for _ in 0..ROUNDS {
+            if !matches!(self.read_some(), Ok(Some(1..))) {
+                break;
+            }
         }
-        ready!(self.timer.as_mut().poll(cx));
-        if self.next_nudge == Some(deadline) && !self.stream.has_heard() {
-            self.nudge();
-        } else {
-            let timed_out =
-                || CloseReason::Timeout("the peer neither sent the rest nor took what was sent".to_owned());
-            let reason = self.stream.closing_reason().unwrap_or_else(timed_out);
-            self.stream.finish(reason);
-        }
-        Poll::Ready(())
+        self.gone(CloseReason::Io(error.to_string()));
+        true
     }
 
-    fn nudge(&mut self) {
-        self.stream.nudge();
-        self.nudges_left = self.nudges_left.saturating_sub(1);
-        self.nudge_after *= 2;
-        self.next_nudge = (self.nudges_left > 0).then(|| Instant::now() + self.nudge_after);
+    /// There is nobody at the other end any more.
+    fn gone(&mut self, reason: CloseReason) {
+        self.stream.abort(reason);
+        self.output.clear();
+        self.queued = 0;
+        self.phase = Phase::Closed;
+    }
+
+    /// Closes this side once a stream that has ended has nothing more to send.
+    fn wind_up(&mut self, cx: &mut Context<'_>) {
+        if self.phase != Phase::Open || self.stream.is_open() {
+            return;
+        }
+        if self.output.is_empty() && !self.stream.has_output() {
+            match Pin::new(&mut self.socket).poll_shutdown(cx) {
+                Poll::Ready(Ok(())) => self.phase = Phase::Closing,
+                Poll::Ready(Err(error)) => self.gone(CloseReason::Io(error.to_string())),
+                Poll::Pending => {}
+            }
+        }
+    }
+
+    /// Says whether something had taken too long.
+    fn watch(&mut self, cx: &mut Context<'_>) -> bool {
+        let sending = !self.output.is_empty() || self.stream.has_output();
+        let progress = Progress {
+            sending: (self.phase == Phase::Open && sending).then_some(self.written),
+            receiving: self.stream.awaits_peer().then(|| self.stream.received()),
+            closing: self.phase == Phase::Closing,
+            unheard: self.stream.is_open() && !sending && self.written > 0 && self.read == 0,
+        };
+        let Poll::Ready(expired) = self.deadlines.poll(cx, progress) else { return false };
+        debug!(?expired, peer = ?self.info.peer, "deadline");
+        match expired {
+            Expired::Unheard => self.stream.nudge(),
+            Expired::Sending => self.gone(CloseReason::Timeout("the peer takes no data".to_owned())),
+            Expired::Receiving => {
+                self.gone(CloseReason::Timeout(
+                    "the rest of a message, or the answer to an RDMA Read".to_owned(),
+                ));
+            }
+            Expired::Closing => self.gone(CloseReason::Timeout("the peer's end".to_owned())),
+        }
+        true
     }
 }
 
 impl Connection for IwarpConnection {
     fn submit(&mut self, action: Action) {
-        if !self.stream.is_mid_message() && self.unsent.is_empty() {
-            // Idle time does not count against the peer.
-            self.progress = Instant::now();
-        }
         self.stream.submit(action);
     }
 
     fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion> {
-        loop {
-            let more = self.transmit(cx);
+        for _ in 0..ROUNDS {
             if let Some(completion) = self.stream.poll_completion() {
                 return Poll::Ready(completion);
             }
-            if self.stream.is_closed() {
+            if self.phase == Phase::Closed {
                 return Poll::Pending;
             }
-            if let Some(reason) = self.stream.closing_reason()
-                && self.unsent.is_empty()
-                && self.stream.is_drained()
-            {
-                self.stream.finish(reason);
-                continue;
+            let mut progress = self.transmit(cx);
+            if self.phase != Phase::Closed {
+                progress |= self.receive(cx);
             }
-            if self.receive(cx).is_ready() || more {
-                continue;
+            self.wind_up(cx);
+            if self.phase != Phase::Closed {
+                progress |= self.watch(cx);
             }
-            ready!(self.tick(cx));
+            if !progress && !self.stream.has_completion() && self.phase != Phase::Closed {
+                return Poll::Pending;
+            }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn info(&self) -> &ConnectionInfo {
@@ -234,6 +261,36 @@ impl Connection for IwarpConnection {
 
 impl fmt::Debug for IwarpConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IwarpConnection").field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("IwarpConnection")
+            .field("info", &self.info)
+            .field("stream", &self.stream)
+            .field("phase", &self.phase)
+            .field("queued", &self.queued)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The system's random numbers, some at a time.
+#[derive(Default)]
+struct Pool {
+    octets: Vec<u8>,
+}
+
+impl crate::proto::iwarp::Entropy for Pool {
+    fn random(&mut self) -> Option<u64> {
+        const EACH: usize = 8;
+        const AT_ONCE: usize = 64 * EACH;
+        if self.octets.len() < EACH {
+            self.octets.resize(AT_ONCE, 0);
+            if getrandom::fill(&mut self.octets).is_err() {
+                self.octets.clear();
+                return None;
+            }
+        }
+        let (rest, number) = self.octets.split_last_chunk::<EACH>()?;
+        let number = u64::from_ne_bytes(*number);
+        let left = rest.len();
+        self.octets.truncate(left);
+        Some(number)
     }
 }

@@ -1,9 +1,15 @@
-//! iWARP in user space, over a TCP connection: RDMA on any machine, compatible with Linux's siw on the wire.
+//! iWARP in user space over TCP: no driver, no module, no hardware. It speaks to any iWARP peer, Linux's siw
+//! among them.
+//!
+//! [`connect`] and [`Listener`] make an [`IwarpConnection`], which is a [`Connection`](super::Connection).
 
 mod connection;
+mod deadlines;
+mod error;
+mod handshake;
 mod options;
-mod setup;
 
 pub use connection::IwarpConnection;
+pub use error::ConnectError;
+pub use handshake::{Incoming, Listener, Request, connect};
 pub use options::Options;
-pub use setup::{ConnectError, Incoming, Listener, Request, connect};

@@ -1,11 +1,14 @@
-/// CRC32C as MPA uses it (RFC 5044 section 4.4), over pieces.
+//! The CRC32C of an FPDU (RFC 5044 section 4.4).
+
+/// A running CRC32C: over the length field, the ULPDU and the pad octets, in this order.
 ///
-/// On the wire its least significant byte comes first.
-#[derive(Clone, Debug)]
+/// With the standard library it uses the processor's instruction where there is one, without it a table.
+#[derive(Clone)]
 pub struct Crc32c(State);
 
 #[cfg(feature = "std")]
 type State = u32;
+
 #[cfg(not(feature = "std"))]
 type State = crc::Digest<'static, u32>;
 
@@ -13,7 +16,7 @@ type State = crc::Digest<'static, u32>;
 static TABLE: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
 impl Crc32c {
-    /// Of nothing yet.
+    /// The sum over nothing.
     #[must_use]
     pub fn new() -> Self {
         #[cfg(feature = "std")]
@@ -22,31 +25,29 @@ impl Crc32c {
         return Crc32c(TABLE.digest());
     }
 
-    /// Takes more bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
+    /// Adds octets.
+    pub fn update(&mut self, octets: &[u8]) {
         #[cfg(feature = "std")]
         {
-            self.0 = crc32c::crc32c_append(self.0, bytes);
+            self.0 = crc32c::crc32c_append(self.0, octets);
         }
         #[cfg(not(feature = "std"))]
-        self.0.update(bytes);
+        self.0.update(octets);
     }
 
-    /// The sum.
+    /// The sum as a number.
     #[must_use]
-    pub fn finish(self) -> u32 {
+    pub fn value(&self) -> u32 {
         #[cfg(feature = "std")]
         return self.0;
         #[cfg(not(feature = "std"))]
-        return self.0.finalize();
+        return self.0.clone().finalize();
     }
 
-    /// The sum of one piece.
+    /// The sum as it stands on the wire: least significant octet first, alone of all iWARP fields.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> u32 {
-        let mut sum = Crc32c::new();
-        sum.update(bytes);
-        sum.finish()
+    pub fn octets(&self) -> [u8; 4] {
+        self.value().to_le_bytes()
     }
 }
 
@@ -56,16 +57,32 @@ impl Default for Crc32c {
     }
 }
 
+impl core::fmt::Debug for Crc32c {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Crc32c({:#010x})", self.value())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_check_value() {
-        assert_eq!(Crc32c::of(b"123456789"), 0xe306_9283);
-        let mut pieces = Crc32c::new();
-        pieces.update(b"1234");
-        pieces.update(b"56789");
-        assert_eq!(pieces.finish(), 0xe306_9283);
+    fn the_check_value_of_crc32c() {
+        let mut crc = Crc32c::new();
+        crc.update(b"1234");
+        crc.update(b"56789");
+        assert_eq!(crc.value(), 0xe306_9283);
+        assert_eq!(crc.octets(), [0x83, 0x92, 0x06, 0xe3]);
+    }
+
+    /// The table that no_std uses and the instruction that std uses agree.
+    #[test]
+    fn both_ways_to_compute_it_agree() {
+        let table = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
+        let octets: alloc::vec::Vec<u8> = (0..=255u8).cycle().take(5000).collect();
+        for len in [0, 1, 3, 4, 7, 8, 63, 64, 1023, 5000] {
+            assert_eq!(table.checksum(&octets[..len]), crc32c::crc32c(&octets[..len]), "{len} octets");
+        }
     }
 }

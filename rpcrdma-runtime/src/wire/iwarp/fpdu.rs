@@ -1,75 +1,56 @@
-use super::Crc32c;
+//! FPDUs: how MPA cuts the TCP stream into DDP segments (RFC 5044 section 4), without markers.
+//!
+//! A length of two octets, the ULPDU that it counts, zero octets up to a multiple of four, and four octets
+//! of CRC, which are always there: zero and without meaning when no CRC was agreed on.
 
-/// The largest ULPDU: its length is 16 bits.
-pub const MAX_ULPDU: usize = 65_535;
-const LENGTH: usize = 2;
-const CRC: usize = 4;
+use super::crc::Crc32c;
 
-/// What is wrong with an FPDU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Octets of the length field.
+pub const LENGTH_LEN: usize = 2;
+/// Octets of the CRC field.
+pub const CRC_LEN: usize = 4;
+/// The longest FPDU that can be, in octets.
+pub const MAX_LEN: usize = LENGTH_LEN + u16::MAX as usize + 3 + CRC_LEN;
+/// The shortest FPDU that a sender may be limited to, in octets (RFC 5044 section 4: a ULPDU of 128).
+pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN;
+
+/// Why octets are no FPDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FpduError {
-    /// Its ULPDU is shorter than any DDP header.
-    TooShort,
-    /// Its CRC is wrong.
+    /// The CRC does not fit the content.
+    #[error("the CRC of an FPDU is wrong")]
     Crc,
 }
 
-/// Padding and CRC, which stand behind a ULPDU (RFC 5044 section 4.3, 4.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trailer {
-    bytes: [u8; 3 + CRC],
-    pad: usize,
+/// The length of the FPDU that begins with `octets`, once its length field is there.
+#[must_use]
+pub fn len(octets: &[u8]) -> Option<usize> {
+    let (length, _) = octets.split_first_chunk()?;
+    let ulpdu = usize::from(u16::from_be_bytes(*length));
+    Some(LENGTH_LEN + ulpdu + padding(ulpdu) + CRC_LEN)
 }
 
-impl Trailer {
-    /// The trailer of a ULPDU that is given in pieces, its length field first. Without a CRC the field is zero.
-    #[must_use]
-    pub fn new(pieces: &[&[u8]], crc: bool) -> Self {
-        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let pad = len.wrapping_neg() & 3;
-        let mut bytes = [0; 3 + CRC];
-        if crc {
-            let mut sum = Crc32c::new();
-            pieces.iter().for_each(|piece| sum.update(piece));
-            sum.update(bytes.split_at(pad).0);
-            for (slot, byte) in bytes.iter_mut().skip(pad).zip(sum.finish().to_le_bytes()) {
-                *slot = byte;
-            }
-        }
-        Trailer { bytes, pad }
-    }
-
-    /// Its bytes.
-    #[must_use]
-    pub fn as_slice(&self) -> &[u8] {
-        self.bytes.get(..self.pad.saturating_add(CRC)).unwrap_or(&self.bytes)
-    }
+/// Zero octets behind a ULPDU of that length.
+#[must_use]
+pub const fn padding(ulpdu: usize) -> usize {
+    ulpdu.wrapping_add(LENGTH_LEN).wrapping_neg() & 3
 }
 
-/// The first FPDU of a stream: its ULPDU and how many bytes it takes in all. Nothing if it is not whole yet.
+/// The ULPDU of an FPDU that is there whole: `octets` has the length that [`len`] said.
 ///
 /// # Errors
-/// [`FpduError`]; the stream cannot be read further then.
-pub fn next_fpdu(stream: &[u8], crc: bool) -> Result<Option<(&[u8], usize)>, FpduError> {
-    let Some((length, rest)) = stream.split_first_chunk::<LENGTH>() else { return Ok(None) };
-    let len = usize::from(u16::from_be_bytes(*length));
-    if len < super::TAGGED_LEN {
-        return Err(FpduError::TooShort);
-    }
-    let pad = len.wrapping_add(LENGTH).wrapping_neg() & 3;
-    let Some((ulpdu, rest)) = rest.split_at_checked(len) else { return Ok(None) };
-    let Some((padding, rest)) = rest.split_at_checked(pad) else { return Ok(None) };
-    let Some((sum, _)) = rest.split_first_chunk::<CRC>() else { return Ok(None) };
+/// [`FpduError::Crc`], if `crc` asks for it to be checked. Octets that are not all there count as such.
+pub fn open(octets: &[u8], crc: bool) -> Result<&[u8], FpduError> {
+    let (covered, sum) = octets.split_last_chunk::<CRC_LEN>().ok_or(FpduError::Crc)?;
     if crc {
-        let mut expected = Crc32c::new();
-        expected.update(length);
-        expected.update(ulpdu);
-        expected.update(padding);
-        if expected.finish() != u32::from_le_bytes(*sum) {
+        let mut computed = Crc32c::new();
+        computed.update(covered);
+        if computed.octets() != *sum {
             return Err(FpduError::Crc);
         }
     }
-    Ok(Some((ulpdu, LENGTH.saturating_add(len).saturating_add(pad).saturating_add(CRC))))
+    let (length, rest) = covered.split_first_chunk().ok_or(FpduError::Crc)?;
+    rest.get(..usize::from(u16::from_be_bytes(*length))).ok_or(FpduError::Crc)
 }
 
 #[cfg(test)]
@@ -77,54 +58,52 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// The FPDU of RFC 5044 figure 5: an untagged segment with 24 bytes of payload.
-    fn figure_5() -> Vec<u8> {
-        let mut ulpdu = vec![0x00, 0x2a, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
-        ulpdu.extend([0; 24]);
-        ulpdu
+    /// RFC 5044 figures 5 and 6: a Send of 24 zero octets, first and second of a stream.
+    fn figure(msn: u8) -> Vec<u8> {
+        let mut fpdu = alloc::vec![0x00, 0x2a, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, msn, 0, 0, 0, 0];
+        fpdu.extend([0; 24]);
+        fpdu
     }
 
-    #[test]
-    fn without_its_marker_the_first_figure_of_rfc_5044_sums_to_b7243ec3() {
-        assert_eq!(Trailer::new(&[&figure_5()], true).as_slice(), [0xb7, 0x24, 0x3e, 0xc3]);
-    }
-
-    #[test]
-    fn with_their_markers_the_figures_of_rfc_5044_sum_as_printed() {
-        // A marker that points at the FPDU's start goes before the length; MPA sums it too.
-        let first: Vec<u8> = [[0; 4].to_vec(), figure_5()].concat();
-        assert_eq!(Crc32c::of(&first).to_le_bytes(), [0x52, 0x23, 0x99, 0x83]);
-        // The second FPDU of the stream: message 2, with a marker between header and payload that points back 20.
-        let mut second = figure_5();
-        second[15] = 2;
-        second.splice(20..20, [0, 0, 0, 20]);
-        assert_eq!(Crc32c::of(&second).to_le_bytes(), [0x84, 0x92, 0x58, 0x98]);
-    }
-
-    #[test]
-    fn every_truncation_waits_and_every_flipped_bit_is_found() {
-        let ulpdu: Vec<u8> = (0..37).collect();
-        let mut wire = vec![0, 37];
-        wire.extend(&ulpdu);
-        let trailer = Trailer::new(&[&wire.clone()], true);
-        wire.extend(trailer.as_slice());
-        assert_eq!(wire.len() % 4, 0);
-        assert_eq!(next_fpdu(&wire, true), Ok(Some((&ulpdu[..], wire.len()))));
-        for len in 0..wire.len() {
-            assert_eq!(next_fpdu(&wire[..len], true), Ok(None), "{len}");
+    fn sum(parts: &[&[u8]]) -> [u8; 4] {
+        let mut crc = Crc32c::new();
+        for part in parts {
+            crc.update(part);
         }
-        for bit in 16..wire.len() * 8 {
-            let mut bad = wire.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(next_fpdu(&bad, true), Err(FpduError::Crc), "bit {bit}");
-        }
+        crc.octets()
     }
 
     #[test]
-    fn h51_a_length_below_any_header_is_refused_at_once() {
-        for len in 0..14u8 {
-            assert_eq!(next_fpdu(&[0, len], false), Err(FpduError::TooShort));
+    fn sums_of_rfc_5044() {
+        let five = figure(1);
+        assert_eq!(sum(&[&[0; 4], &five]), [0x52, 0x23, 0x99, 0x83], "figure 5, with its marker");
+        let six = figure(2);
+        let (before, after) = six.split_at(20);
+        assert_eq!(sum(&[before, &[0, 0, 0, 0x14], after]), [0x84, 0x92, 0x58, 0x98], "figure 6, the same");
+        assert_eq!(sum(&[&five]), [0xb7, 0x24, 0x3e, 0xc3], "figure 5 without its marker");
+    }
+
+    #[test]
+    fn an_fpdu_opens() {
+        let mut fpdu = figure(1);
+        fpdu.extend([0xb7, 0x24, 0x3e, 0xc3]);
+        assert_eq!(len(&fpdu), Some(fpdu.len()));
+        assert_eq!(open(&fpdu, true).unwrap(), &figure(1)[2..]);
+        for at in 0..fpdu.len() {
+            let mut bad = fpdu.clone();
+            bad[at] ^= 0x10;
+            assert_eq!(open(&bad, true), Err(FpduError::Crc), "octet {at} flipped");
         }
-        assert_eq!(next_fpdu(&[0, 14], false), Ok(None));
+        *fpdu.last_mut().unwrap() = 0;
+        assert!(open(&fpdu, false).is_ok(), "nobody looks at the field without CRCs");
+    }
+
+    #[test]
+    fn padding_is_to_four_octets_and_is_not_counted() {
+        for (ulpdu, pad) in [(0, 2), (1, 1), (2, 0), (3, 3), (42, 0), (65535, 3)] {
+            assert_eq!(padding(ulpdu), pad, "{ulpdu}");
+        }
+        assert_eq!(len(&[0xff, 0xff]), Some(MAX_LEN));
+        assert_eq!(len(&[0xff]), None);
     }
 }

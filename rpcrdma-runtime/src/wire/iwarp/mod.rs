@@ -1,13 +1,26 @@
-//! iWARP over TCP: MPA (RFC 5044, RFC 6581), DDP (RFC 5041) and RDMAP (RFC 5040) as values.
+//! iWARP on the wire: MPA (RFC 5044, RFC 6581), DDP (RFC 5041) and RDMAP (RFC 5040), as values.
+//!
+//! From the outside in: a TCP stream opens with one MPA frame each way ([`mpa`]); after that it is a row of
+//! FPDUs ([`fpdu`]), each of which holds one DDP segment ([`ddp`]) of one RDMAP message ([`rdmap`]).
+//! All numbers are big-endian, but for the CRC ([`crc`]).
 
-mod crc;
-mod fpdu;
-mod header;
-mod mpa;
-mod terminate;
+pub mod crc;
+pub mod ddp;
+pub mod fpdu;
+pub mod mpa;
+pub mod rdmap;
+pub mod terminate;
 
 pub use crc::Crc32c;
-pub use fpdu::{FpduError, MAX_ULPDU, Trailer, next_fpdu};
-pub use header::{Ddp, HeaderError, Opcode, Queue, ReadRequest, TAGGED_LEN, UNTAGGED_LEN};
-pub use mpa::{Enhanced, Frame, HEAD_LEN, Head, Kind, MAX_DEPTH, MAX_PRIVATE_DATA, MpaError};
-pub use terminate::{Fault, Layer};
+pub use ddp::{DdpError, DdpHeader};
+pub use fpdu::FpduError;
+pub use mpa::{FrameHeader, FrameKind, MpaError, ReadDepths};
+pub use rdmap::{Opcode, RdmapError, ReadRequest};
+pub use terminate::{Code, Terminate};
+
+/// Takes `N` octets off the front.
+fn take<const N: usize>(octets: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = octets.split_first_chunk::<N>()?;
+    *octets = rest;
+    Some(*head)
+}

@@ -1,251 +1,265 @@
-use alloc::vec::Vec;
+//! The MPA request and reply that open a connection (RFC 5044 section 7.1, RFC 6581).
+//!
+//! A frame is read in two steps, so that nothing is allocated by a number of the peer's: first
+//! [`HEADER_LEN`] octets into a [`FrameHeader`], which refuses a length above [`MAX_PRIVATE_DATA`]; then
+//! that many octets of private data, which in an enhanced frame begin with the [`ReadDepths`].
 
-use bytes::Bytes;
+/// Octets of a frame before its private data.
+pub const HEADER_LEN: usize = 20;
+/// Octets of the key that a frame begins with.
+pub const KEY_LEN: usize = 16;
+/// The most private data that a frame may have, in octets (RFC 5044 section 7.1.1), the depths included.
+pub const MAX_PRIVATE_DATA: u16 = 512;
+/// The most private data that we send, the depths included: Linux's siw counts its own in one octet.
+pub const MAX_SENT_PRIVATE_DATA: usize = 200;
+/// The newest revision (RFC 6581).
+pub const REVISION: u8 = 2;
+/// A depth of "not negotiated" (RFC 6581 section 9).
+pub const NOT_NEGOTIATED: u16 = 0x3fff;
 
-/// The part of a frame that says how long the rest is.
-pub const HEAD_LEN: usize = 20;
-/// The most private data that is taken, in octets (RFC 5044 section 7.1), IRD and ORD words included.
-pub const MAX_PRIVATE_DATA: usize = 512;
-/// The largest IRD or ORD that can be said; one more, 0x3fff, means that it is not negotiated (RFC 6581 section 9.1).
-pub const MAX_DEPTH: u16 = 0x3ffe;
-
-const REQUEST_KEY: &[u8; 16] = b"MPA ID Req Frame";
-const REPLY_KEY: &[u8; 16] = b"MPA ID Rep Frame";
+const REQUEST_KEY: &[u8; KEY_LEN] = b"MPA ID Req Frame";
+const REPLY_KEY: &[u8; KEY_LEN] = b"MPA ID Rep Frame";
 const MARKERS: u8 = 0x80;
 const CRC: u8 = 0x40;
 const REJECT: u8 = 0x20;
 const ENHANCED: u8 = 0x10;
-const HIGHEST_REVISION: u8 = 2;
-const WORDS: usize = 4;
-const PEER_TO_PEER: u16 = 0x8000;
-const DEPTH: u16 = 0x3fff;
+const RESERVED: u8 = 0x0f;
 
-/// Request or reply.
+/// Which of the two frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// From the initiator.
     Request,
     /// From the responder.
     Reply,
 }
 
-/// Why a frame cannot be taken.
+impl FrameKind {
+    /// The octets that such a frame begins with.
+    #[must_use]
+    pub fn key(self) -> &'static [u8; KEY_LEN] {
+        match self {
+            FrameKind::Request => REQUEST_KEY,
+            FrameKind::Reply => REPLY_KEY,
+        }
+    }
+
+    /// Whether a stream that began with `octets` can still become such a frame. So a stranger is known by
+    /// his first octet and is not waited for.
+    #[must_use]
+    pub fn may_begin_with(self, octets: &[u8]) -> bool {
+        self.key().iter().zip(octets).all(|(ours, theirs)| ours == theirs)
+    }
+}
+
+/// What is wrong with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MpaError {
-    /// It does not begin with the key: the peer speaks something else.
-    #[error("the peer does not speak MPA")]
+    /// The stream does not begin with the key of the expected frame: no MPA peer.
+    #[error("this is no MPA frame: the key is wrong")]
     Key,
-    /// A revision above 2.
-    #[error("MPA revision {0} is not supported")]
+    /// Revision above 2.
+    #[error("MPA revision {0} is unknown")]
     Revision(u8),
-    /// More private data than is taken.
+    /// More private data than RFC 5044 allows.
     #[error("{0} octets of private data are more than 512")]
-    PrivateData(usize),
-    /// The enhanced flag without room for IRD and ORD.
-    #[error("an enhanced frame without its IRD and ORD words")]
-    NoWords,
+    PrivateData(u16),
+    /// An enhanced frame without room for the depths (RFC 6581 section 9).
+    #[error("an enhanced MPA frame has no IRD and ORD")]
+    NoDepths,
 }
 
-/// The words of RFC 6581 section 9.1.
+/// A frame's fixed part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Enhanced {
-    /// RDMA Reads that the sender takes at once.
-    pub ird: u16,
-    /// RDMA Reads that the sender makes at once.
-    pub ord: u16,
-    /// The A flag: the initiator's first message is a ready-to-receive indication.
-    pub peer_to_peer: bool,
-    /// The B, C and D flags as they came: which zero-length messages can be that indication.
-    pub ready_to_receive: [bool; 3],
-}
-
-/// The fixed part of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    flags: u8,
-    revision: u8,
-    private_data: usize,
-}
-
-/// A request or a reply (RFC 5044 section 7.1, RFC 6581 section 6).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// Which.
-    pub kind: Kind,
-    /// The sender wants markers in what it receives.
+pub struct FrameHeader {
+    /// Request or reply.
+    pub kind: FrameKind,
+    /// M: the sender wants markers in what it receives.
     pub markers: bool,
-    /// The sender wants CRCs.
+    /// C: the sender wants CRCs.
     pub crc: bool,
-    /// The connection is refused.
+    /// R: the connection is refused (replies only).
     pub reject: bool,
-    /// The protocol's revision.
+    /// S: the private data begins with the depths (RFC 6581 section 9).
+    pub enhanced: bool,
+    /// The four low bits of the flags, which have no meaning here and are kept as they came.
+    pub reserved: u8,
+    /// Revision: 0, 1 or 2.
     pub revision: u8,
-    /// IRD and ORD, if the frame is enhanced.
-    pub enhanced: Option<Enhanced>,
-    /// The upper layer's private data, behind those words.
-    pub private_data: Bytes,
+    /// Octets of private data that follow, the depths included; at most [`MAX_PRIVATE_DATA`].
+    pub private_data_len: u16,
 }
 
-impl Head {
-    /// Reads the fixed part.
+impl FrameHeader {
+    /// Reads the fixed part of a frame of the given kind.
     ///
     /// # Errors
-    /// [`MpaError`], before anything is allocated.
-    pub fn decode(kind: Kind, head: &[u8; HEAD_LEN]) -> Result<Head, MpaError> {
-        let key = match kind {
-            Kind::Request => REQUEST_KEY,
-            Kind::Reply => REPLY_KEY,
-        };
-        let Some([flags, revision, high, low]) = head.strip_prefix(key) else { return Err(MpaError::Key) };
-        if *revision > HIGHEST_REVISION {
+    /// [`MpaError::Key`], [`MpaError::Revision`], [`MpaError::PrivateData`], and [`MpaError::NoDepths`] if the
+    /// frame is enhanced and too short for it.
+    pub fn parse(kind: FrameKind, octets: &[u8; HEADER_LEN]) -> Result<Self, MpaError> {
+        let [key @ .., flags, revision, len_high, len_low] = octets;
+        if key != kind.key() {
+            return Err(MpaError::Key);
+        }
+        if *revision > REVISION {
             return Err(MpaError::Revision(*revision));
         }
-        let private_data = usize::from(u16::from_be_bytes([*high, *low]));
-        if private_data > MAX_PRIVATE_DATA {
-            return Err(MpaError::PrivateData(private_data));
-        }
-        Ok(Head { flags: *flags, revision: *revision, private_data })
-    }
-
-    /// How many octets follow; at most [`MAX_PRIVATE_DATA`].
-    #[must_use]
-    pub fn private_data_len(&self) -> usize {
-        self.private_data
-    }
-
-    /// The whole frame.
-    ///
-    /// # Errors
-    /// [`MpaError::NoWords`].
-    pub fn with_private_data(self, kind: Kind, private_data: &[u8]) -> Result<Frame, MpaError> {
-        let is_enhanced = self.flags & ENHANCED != 0 && self.revision == HIGHEST_REVISION;
-        let (enhanced, rest) = if is_enhanced {
-            let ([i0, i1, o0, o1], rest) =
-                private_data.split_first_chunk::<WORDS>().ok_or(MpaError::NoWords)?;
-            (Some(Enhanced::decode(u16::from_be_bytes([*i0, *i1]), u16::from_be_bytes([*o0, *o1]))), rest)
-        } else {
-            (None, private_data)
-        };
-        Ok(Frame {
+        let header = FrameHeader {
             kind,
-            markers: self.flags & MARKERS != 0,
-            crc: self.flags & CRC != 0,
-            reject: self.flags & REJECT != 0,
-            revision: self.revision,
-            enhanced,
-            private_data: Bytes::copy_from_slice(rest),
-        })
-    }
-}
-
-impl Enhanced {
-    fn decode(ird: u16, ord: u16) -> Enhanced {
-        let flag = |word: u16, bit: u16| word & bit != 0;
-        Enhanced {
-            ird: ird & DEPTH,
-            ord: ord & DEPTH,
-            peer_to_peer: flag(ird, PEER_TO_PEER),
-            ready_to_receive: [flag(ird, 0x4000), flag(ord, 0x8000), flag(ord, 0x4000)],
+            markers: flags & MARKERS != 0,
+            crc: flags & CRC != 0,
+            reject: flags & REJECT != 0,
+            enhanced: flags & ENHANCED != 0 && *revision == REVISION,
+            reserved: flags & RESERVED,
+            revision: *revision,
+            private_data_len: u16::from_be_bytes([*len_high, *len_low]),
+        };
+        if header.private_data_len > MAX_PRIVATE_DATA {
+            return Err(MpaError::PrivateData(header.private_data_len));
         }
+        if header.enhanced && usize::from(header.private_data_len) < ReadDepths::LEN {
+            return Err(MpaError::NoDepths);
+        }
+        Ok(header)
     }
 
-    fn encode(&self) -> [u8; WORDS] {
-        let flag = |set: bool, bit: u16| if set { bit } else { 0 };
-        let [send, write, read] = self.ready_to_receive;
-        let ird = (self.ird & DEPTH) | flag(self.peer_to_peer, PEER_TO_PEER) | flag(send, 0x4000);
-        let ord = (self.ord & DEPTH) | flag(write, 0x8000) | flag(read, 0x4000);
-        let ([i0, i1], [o0, o1]) = (ird.to_be_bytes(), ord.to_be_bytes());
-        [i0, i1, o0, o1]
-    }
-}
-
-impl Frame {
-    /// The octets. Private data beyond what the length field says is cut; senders keep it far below.
+    /// The octets.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = flag(self.markers, MARKERS)
             | flag(self.crc, CRC)
             | flag(self.reject, REJECT)
-            | flag(self.enhanced.is_some(), ENHANCED);
-        let words = self.enhanced.as_ref().map(Enhanced::encode);
-        let private_data: Vec<u8> =
-            words.into_iter().flatten().chain(self.private_data.iter().copied()).collect();
-        let length = u16::try_from(private_data.len()).unwrap_or(u16::MAX);
-        let key = match self.kind {
-            Kind::Request => REQUEST_KEY,
-            Kind::Reply => REPLY_KEY,
-        };
-        let mut out = Vec::with_capacity(HEAD_LEN.saturating_add(private_data.len()));
-        out.extend_from_slice(key);
-        out.extend([flags, self.revision]);
-        out.extend(length.to_be_bytes());
-        out.extend(private_data);
-        out
+            | flag(self.enhanced, ENHANCED)
+            | (self.reserved & RESERVED);
+        let mut octets = [0; HEADER_LEN];
+        let (key, rest) = octets.split_at_mut(KEY_LEN);
+        key.copy_from_slice(self.kind.key());
+        let [len_high, len_low] = self.private_data_len.to_be_bytes();
+        rest.copy_from_slice(&[flags, self.revision, len_high, len_low]);
+        octets
     }
+}
 
-    /// Reads a whole frame.
+/// The first four octets of an enhanced frame's private data: how many RDMA Reads may be outstanding, and
+/// the peer-to-peer bits (RFC 6581 section 9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadDepths {
+    /// IRD: Reads that the sender serves at once; at most [`NOT_NEGOTIATED`].
+    pub ird: u16,
+    /// ORD: Reads that the sender has outstanding at once; at most [`NOT_NEGOTIATED`].
+    pub ord: u16,
+    /// A: the sender wants the peer-to-peer model: after the reply the initiator sends a ready-to-receive
+    /// message before all others.
+    pub peer_to_peer: bool,
+    /// B: a zero-length Send can be that message.
+    pub rtr_send: bool,
+    /// C: a zero-length RDMA Write can be it.
+    pub rtr_write: bool,
+    /// D: a zero-length RDMA Read can be it.
+    pub rtr_read: bool,
+}
+
+impl ReadDepths {
+    /// Octets.
+    pub const LEN: usize = 4;
+
+    /// Takes the depths off the front of an enhanced frame's private data: the rest is the upper layer's.
     ///
     /// # Errors
-    /// [`MpaError`]; nothing if it is not whole.
-    pub fn decode(kind: Kind, octets: &[u8]) -> Result<Option<Frame>, MpaError> {
-        let Some((head, rest)) = octets.split_first_chunk::<HEAD_LEN>() else { return Ok(None) };
-        let head = Head::decode(kind, head)?;
-        let Some(private_data) = rest.get(..head.private_data_len()) else { return Ok(None) };
-        head.with_private_data(kind, private_data).map(Some)
+    /// [`MpaError::NoDepths`].
+    pub fn split(private_data: &[u8]) -> Result<(Self, &[u8]), MpaError> {
+        let ([i0, i1, o0, o1], rest) = private_data.split_first_chunk().ok_or(MpaError::NoDepths)?;
+        let (ird, ord) = (u16::from_be_bytes([*i0, *i1]), u16::from_be_bytes([*o0, *o1]));
+        let depths = ReadDepths {
+            ird: ird & NOT_NEGOTIATED,
+            ord: ord & NOT_NEGOTIATED,
+            peer_to_peer: ird & 0x8000 != 0,
+            rtr_send: ird & 0x4000 != 0,
+            rtr_write: ord & 0x8000 != 0,
+            rtr_read: ord & 0x4000 != 0,
+        };
+        Ok((depths, rest))
+    }
+
+    /// The octets.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let flag = |set: bool, bit: u16| if set { bit } else { 0 };
+        let ird = (self.ird & NOT_NEGOTIATED) | flag(self.peer_to_peer, 0x8000) | flag(self.rtr_send, 0x4000);
+        let ord = (self.ord & NOT_NEGOTIATED) | flag(self.rtr_write, 0x8000) | flag(self.rtr_read, 0x4000);
+        let ([i0, i1], [o0, o1]) = (ird.to_be_bytes(), ord.to_be_bytes());
+        [i0, i1, o0, o1]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
-    /// What Linux's client and server said to each other (6.1 and 6.12, siw).
-    const LINUX_REQUEST: &str = "4d504120494420526571204672616d651002000c00800000f6ab0e1801010303";
-    const LINUX_REPLY: &str = "4d504120494420526570204672616d651002000c00000080f6ab0e1801000303";
+    /// What Linux 6.1 and 6.12 send: NFS client, then NFS server.
+    const LINUX_REQUEST: &[u8] =
+        b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
+    const LINUX_REPLY: &[u8] =
+        b"MPA ID Rep Frame\x10\x02\x00\x0c\x00\x00\x00\x80\xf6\xab\x0e\x18\x01\x00\x03\x03";
 
-    fn octets(hex: &str) -> Vec<u8> {
-        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex")).collect()
+    fn parse(kind: FrameKind, octets: &[u8]) -> (FrameHeader, ReadDepths, Vec<u8>) {
+        let (head, private_data) = octets.split_first_chunk().unwrap();
+        let header = FrameHeader::parse(kind, head).unwrap();
+        assert_eq!(usize::from(header.private_data_len), private_data.len());
+        let (depths, rest) = ReadDepths::split(private_data).unwrap();
+        let again = [&header.encode()[..], &depths.encode()[..], rest].concat();
+        assert_eq!(again, octets, "encodes to what it was read from");
+        (header, depths, rest.to_vec())
     }
 
     #[test]
-    fn frames_of_linux_are_read_and_written_again() {
-        let request = Frame::decode(Kind::Request, &octets(LINUX_REQUEST)).expect("good").expect("whole");
-        assert_eq!(request.enhanced.map(|words| (words.ird, words.ord)), Some((128, 0)));
-        assert!(!request.crc && !request.markers && !request.reject);
-        assert_eq!(request.private_data[..], octets("f6ab0e1801010303"));
-        assert_eq!(request.encode(), octets(LINUX_REQUEST));
-        let reply = Frame::decode(Kind::Reply, &octets(LINUX_REPLY)).expect("good").expect("whole");
-        assert_eq!(reply.enhanced.map(|words| (words.ird, words.ord)), Some((0, 128)));
-        assert_eq!(reply.encode(), octets(LINUX_REPLY));
+    fn frames_of_linux() {
+        let (header, depths, rest) = parse(FrameKind::Request, LINUX_REQUEST);
+        assert!(header.enhanced && !header.markers && !header.crc && !header.reject);
+        assert_eq!((header.revision, depths.ird, depths.ord), (2, 128, 0));
+        assert_eq!(rest, [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3]);
+        let (_, depths, rest) = parse(FrameKind::Reply, LINUX_REPLY);
+        assert_eq!((depths.ird, depths.ord), (0, 128));
+        assert_eq!(rest, [0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]);
     }
 
     #[test]
-    fn every_truncation_waits() {
-        let whole = octets(LINUX_REQUEST);
-        for len in 0..whole.len() {
-            assert_eq!(Frame::decode(Kind::Request, &whole[..len]), Ok(None), "{len}");
+    fn every_bit_survives() {
+        for bits in 0..=255u8 {
+            let octets = [&b"MPA ID Rep Frame"[..], &[bits, 2, 0, 4]].concat();
+            let header = FrameHeader::parse(FrameKind::Reply, octets.first_chunk().unwrap()).unwrap();
+            assert_eq!(header.encode(), octets.as_slice());
+        }
+        for word in [0x8000_0000u32, 0x4000_0000, 0x8000, 0x4000, 0x3fff_3fff, 0xffff_ffff, 0] {
+            let octets = word.to_be_bytes();
+            let (depths, rest) = ReadDepths::split(&octets).unwrap();
+            assert!(rest.is_empty());
+            assert_eq!(depths.encode(), octets);
         }
     }
 
     #[test]
-    fn h03_h04_h06_h07_what_is_not_taken() {
-        let mut frame = octets(LINUX_REQUEST);
-        assert_eq!(Frame::decode(Kind::Reply, &frame), Err(MpaError::Key));
-        assert_eq!(Frame::decode(Kind::Request, b"GET / HTTP/1.1\r\nHost: example\r\n"), Err(MpaError::Key));
-        for revision in [3, 255] {
-            frame[17] = revision;
-            assert_eq!(Frame::decode(Kind::Request, &frame), Err(MpaError::Revision(revision)));
-        }
-        frame[17] = 0;
-        assert!(
-            Frame::decode(Kind::Request, &frame)
-                .is_ok_and(|frame| frame.is_some_and(|f| f.enhanced.is_none()))
-        );
-        frame[17] = 2;
-        (frame[18], frame[19]) = (0xff, 0xff);
-        assert_eq!(Frame::decode(Kind::Request, &frame), Err(MpaError::PrivateData(65535)));
-        (frame[18], frame[19]) = (0, 3);
-        assert_eq!(Frame::decode(Kind::Request, &frame[..23]), Err(MpaError::NoWords));
+    fn what_is_refused() {
+        let refused = |octets: &[u8]| {
+            FrameHeader::parse(FrameKind::Request, octets.first_chunk().unwrap()).unwrap_err()
+        };
+        assert_eq!(refused(LINUX_REPLY), MpaError::Key);
+        assert_eq!(refused(b"GET / HTTP/1.1\r\nHost:"), MpaError::Key);
+        assert_eq!(refused(b"MPA ID Req Frame\x10\x03\x00\x0c"), MpaError::Revision(3));
+        assert_eq!(refused(b"MPA ID Req Frame\x10\xff\x00\x0c"), MpaError::Revision(255));
+        assert_eq!(refused(b"MPA ID Req Frame\x10\x02\xff\xff"), MpaError::PrivateData(65535));
+        assert_eq!(refused(b"MPA ID Req Frame\x00\x01\x02\x01"), MpaError::PrivateData(513));
+        assert_eq!(refused(b"MPA ID Req Frame\x10\x02\x00\x03"), MpaError::NoDepths);
+    }
+
+    #[test]
+    fn a_stranger_is_known_by_the_first_octets() {
+        assert!(FrameKind::Request.may_begin_with(b"MPA ID Re"));
+        assert!(FrameKind::Request.may_begin_with(LINUX_REQUEST));
+        assert!(!FrameKind::Request.may_begin_with(b"G"));
+        assert!(!FrameKind::Request.may_begin_with(b"MPA ID Rep"));
     }
 }

@@ -1,99 +1,179 @@
-/// Who found the error (RFC 5040 section 4.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// RDMAP.
-    Rdmap = 0,
-    /// DDP.
-    Ddp = 1,
-    /// The lower layer: MPA.
-    Llp = 2,
-}
+//! The Terminate message (RFC 5040 section 4.8): why a stream ends.
 
-/// An error that ends the stream, as a Terminate message says it.
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::take;
+
+const HAS_LENGTH: u8 = 0x80;
+const HAS_DDP: u8 = 0x40;
+const HAS_RDMAP: u8 = 0x20;
+const FLAGS: u8 = HAS_LENGTH | HAS_DDP | HAS_RDMAP;
+/// The same flags as Linux's siw puts them: mirrored.
+const SIW_FLAGS: u8 = 0x07;
+
+/// What went wrong, and in which layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Who found it.
-    pub layer: Layer,
-    /// The kind, within the layer.
+pub struct Code {
+    /// 0 RDMAP, 1 DDP, 2 MPA.
+    pub layer: u8,
+    /// Error type within the layer.
     pub etype: u8,
-    /// Which, within the kind.
+    /// Error code within the type.
     pub code: u8,
-    /// In words.
-    pub why: &'static str,
 }
 
-const CONTROL: usize = 4;
-
-macro_rules! faults {
-    ($($(#[$doc:meta])* $name:ident = ($layer:ident, $etype:literal, $code:literal, $why:literal);)*) => {
-        /// The faults that this implementation finds.
-        impl Fault {
-            $($(#[$doc])* pub const $name: Fault = Fault { layer: Layer::$layer, etype: $etype, code: $code, why: $why };)*
-        }
-    };
+const fn code(layer: u8, etype: u8, code: u8) -> Code {
+    Code { layer, etype, code }
 }
 
-faults! {
-    /// RDMAP, remote protection.
-    INVALID_STAG = (Rdmap, 1, 0x00, "a Read Request for memory that is not advertised");
-    /// RDMAP, remote protection.
-    READ_BOUNDS = (Rdmap, 1, 0x01, "a Read Request beyond the end of its memory");
-    /// RDMAP, remote protection.
-    ACCESS = (Rdmap, 1, 0x02, "memory that is not advertised for this");
-    /// RDMAP, remote protection.
-    READ_WRAP = (Rdmap, 1, 0x04, "a Read Request whose offset wraps");
-    /// RDMAP, remote protection.
-    CANNOT_INVALIDATE = (Rdmap, 1, 0x09, "a Send that invalidates memory that is not advertised");
-    /// RDMAP, remote operation.
-    RDMAP_VERSION = (Rdmap, 2, 0x05, "another version of RDMAP");
-    /// RDMAP, remote operation.
-    UNEXPECTED_OPCODE = (Rdmap, 2, 0x06, "an opcode that is unknown, not expected, or has the wrong T bit");
-    /// RDMAP, remote operation.
-    CATASTROPHIC = (Rdmap, 2, 0x07, "more Read Requests than were agreed on");
-    /// RDMAP, remote operation: said of what the layer above found.
-    UPPER_LAYER = (Rdmap, 2, 0xff, "the layer above refused the peer");
-    /// DDP, tagged buffer.
-    TAGGED_STAG = (Ddp, 1, 0x00, "a tagged segment for memory that is not advertised");
-    /// DDP, tagged buffer.
-    TAGGED_BOUNDS = (Ddp, 1, 0x01, "a tagged segment beyond the end of its memory");
-    /// DDP, tagged buffer.
-    TAGGED_WRAP = (Ddp, 1, 0x03, "a tagged segment whose offset wraps");
-    /// DDP, tagged buffer.
-    TAGGED_VERSION = (Ddp, 1, 0x04, "another version of DDP");
-    /// DDP, untagged buffer.
-    QUEUE_NUMBER = (Ddp, 2, 0x01, "a queue number that is not the opcode's");
-    /// DDP, untagged buffer.
-    NO_BUFFER = (Ddp, 2, 0x02, "a Send for which no Receive is posted");
-    /// DDP, untagged buffer.
-    MSN_RANGE = (Ddp, 2, 0x03, "a message sequence number out of order");
-    /// DDP, untagged buffer.
-    MESSAGE_OFFSET = (Ddp, 2, 0x04, "a message offset out of order");
-    /// DDP, untagged buffer.
-    TOO_LONG = (Ddp, 2, 0x05, "a message longer than its Receive");
-    /// DDP, untagged buffer.
-    UNTAGGED_VERSION = (Ddp, 2, 0x06, "another version of DDP");
-    /// MPA.
-    CRC = (Llp, 0, 0x02, "a wrong CRC");
-    /// MPA.
-    FPDU = (Llp, 0, 0x03, "an FPDU shorter than its header");
-}
+impl Code {
+    /// RDMAP, catastrophic error of this end.
+    pub const LOCAL_CATASTROPHIC: Code = code(0, 0, 0);
+    /// RDMAP, of a Read Request: there is no such source.
+    pub const READ_INVALID_STAG: Code = code(0, 1, 0x00);
+    /// RDMAP, of a Read Request: it reaches out of the source.
+    pub const READ_BOUNDS: Code = code(0, 1, 0x01);
+    /// RDMAP: the memory is not for that.
+    pub const ACCESS_RIGHTS: Code = code(0, 1, 0x02);
+    /// RDMAP, of a Read Request: its end is beyond 64 bits.
+    pub const READ_WRAP: Code = code(0, 1, 0x04);
+    /// RDMAP: an STag to invalidate that cannot be.
+    pub const CANNOT_INVALIDATE: Code = code(0, 1, 0x09);
+    /// RDMAP version.
+    pub const RDMAP_VERSION: Code = code(0, 2, 0x05);
+    /// RDMAP opcode: unknown, or not to be expected now.
+    pub const UNEXPECTED_OPCODE: Code = code(0, 2, 0x06);
+    /// RDMAP, catastrophic for this stream: more Read Requests than agreed on.
+    pub const STREAM_CATASTROPHIC: Code = code(0, 2, 0x07);
+    /// RDMAP: a message that is not formed right.
+    pub const UNSPECIFIED: Code = code(0, 2, 0xff);
+    /// DDP, tagged: there is no such STag.
+    pub const INVALID_STAG: Code = code(1, 1, 0x00);
+    /// DDP, tagged: beyond the memory, or not where the message goes on.
+    pub const BASE_OR_BOUNDS: Code = code(1, 1, 0x01);
+    /// DDP, tagged: its end is beyond 64 bits.
+    pub const WRAP: Code = code(1, 1, 0x03);
+    /// DDP, tagged: version.
+    pub const TAGGED_VERSION: Code = code(1, 1, 0x04);
+    /// DDP, untagged: no such queue, or not for that message.
+    pub const INVALID_QUEUE: Code = code(1, 2, 0x01);
+    /// DDP, untagged: no Receive is posted.
+    pub const NO_BUFFER: Code = code(1, 2, 0x02);
+    /// DDP, untagged: the message sequence number is not the next.
+    pub const MSN_RANGE: Code = code(1, 2, 0x03);
+    /// DDP, untagged: the offset is not where the message goes on.
+    pub const INVALID_OFFSET: Code = code(1, 2, 0x04);
+    /// DDP, untagged: longer than the Receive.
+    pub const TOO_LONG: Code = code(1, 2, 0x05);
+    /// DDP, untagged: version.
+    pub const UNTAGGED_VERSION: Code = code(1, 2, 0x06);
+    /// MPA: CRC.
+    pub const CRC: Code = code(2, 0, 0x02);
+    /// MPA: an FPDU's length.
+    pub const FPDU_LENGTH: Code = code(2, 0, 0x03);
 
-impl Fault {
-    /// The payload of a Terminate message, without the optional copies of headers.
+    /// Whether RFC 5040 (figure 9), RFC 5041 (section 7.2), RFC 5044 (section 8) or RFC 6581 has such an error.
     #[must_use]
-    pub fn encode(&self) -> [u8; CONTROL] {
-        [(self.layer as u8) << 4 | (self.etype & 0x0f), self.code, 0, 0]
+    pub fn is_known(self) -> bool {
+        match (self.layer, self.etype) {
+            (0, 0) => true,
+            (0, 1) => matches!(self.code, 0..=4 | 9 | 0xff),
+            (0, 2) => matches!(self.code, 5..=9 | 0xff),
+            (1, 0) => self.code == 0,
+            (1, 1) => self.code <= 4,
+            (1, 2) => matches!(self.code, 1..=6),
+            (2, 0) => matches!(self.code, 1..=7),
+            _ => false,
+        }
     }
 
-    /// Layer, type and code of a Terminate message's payload. What it says is for people; Linux's siw swaps the
-    /// halves of the first octet, which cannot be told apart for certain, so it is given as it came.
+    /// What it says, in words.
     #[must_use]
-    pub fn decode(payload: &[u8]) -> (u8, u8, u8) {
-        match payload {
-            [first, code, ..] => (first >> 4, first & 0x0f, *code),
-            [first] => (first >> 4, first & 0x0f, 0),
-            [] => (0, 0, 0),
+    pub fn meaning(self) -> &'static str {
+        match (self.layer, self.etype, self.code) {
+            (0 | 1, 0, _) => "catastrophic error of the peer",
+            (0, 1, 0) | (1, 1, 0) => "no such STag",
+            (0 | 1, 1, 1) => "out of the memory's bounds",
+            (0, 1, 2) => "access rights",
+            (0, 1, 3) | (1, 1, 2) => "the STag is not of this stream",
+            (0, 1, 4) | (1, 1, 3) => "the offset wraps",
+            (0, 1 | 2, 9) => "the STag cannot be invalidated",
+            (0, 2, 5) => "RDMAP version",
+            (0, 2, 6) => "unexpected opcode",
+            (0, 2, 7 | 8) => "catastrophic error",
+            (1, 1, 4) | (1, 2, 6) => "DDP version",
+            (1, 2, 1) => "no such queue",
+            (1, 2, 2) => "no Receive is posted",
+            (1, 2, 3) => "message sequence number",
+            (1, 2, 4) => "message offset",
+            (1, 2, 5) => "the message is longer than the Receive",
+            (2, 0, 1) => "TCP stream lost",
+            (2, 0, 2) => "CRC",
+            (2, 0, 3) => "FPDU length",
+            (2, 0, 4) => "MPA request or reply",
+            (2, 0, 5) => "catastrophic error in MPA",
+            (2, 0, 6) => "IRD too small",
+            (2, 0, 7) => "no ready-to-receive message in common",
+            _ => "unknown error",
         }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Code { layer, etype, code } = self;
+        write!(f, "{} (layer {layer}, type {etype}, code {code:#04x})", self.meaning())
+    }
+}
+
+/// A Terminate message as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terminate {
+    /// What went wrong.
+    pub code: Code,
+    /// The length and the DDP header of the segment that is to blame, if one is.
+    pub segment: Option<(u16, Vec<u8>)>,
+    /// The Read Request that is to blame, if one is.
+    pub read_request: Option<Vec<u8>>,
+}
+
+impl Terminate {
+    /// The payload of the message, as RFC 5040 has it.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let Code { layer, etype, code } = self.code;
+        let mut flags = 0;
+        if self.segment.is_some() {
+            flags |= HAS_LENGTH | HAS_DDP;
+        }
+        if self.segment.is_some() && self.read_request.is_some() {
+            flags |= HAS_RDMAP;
+        }
+        let mut octets = alloc::vec![(layer << 4) | (etype & 0x0f), code, flags, 0];
+        if let Some((length, header)) = &self.segment {
+            octets.extend_from_slice(&length.to_be_bytes());
+            octets.extend_from_slice(header);
+            octets.extend_from_slice(self.read_request.as_deref().unwrap_or_default());
+        }
+        octets
+    }
+
+    /// What a peer's Terminate says. It is a diagnosis and nothing more, so everything is taken: also the order
+    /// of Linux's siw, which has the two halves of the first octet swapped and the flags mirrored, and a message
+    /// that is cut short. `None` if not even the code is there.
+    #[must_use]
+    pub fn read_code(mut octets: &[u8]) -> Option<Code> {
+        let [first, code] = take(&mut octets)?;
+        let flags = octets.first().copied().unwrap_or(0);
+        let rfc = Code { layer: first >> 4, etype: first & 0x0f, code };
+        let siw = Code { layer: first & 0x0f, etype: first >> 4, code };
+        let swapped = match (flags & FLAGS != 0, flags & SIW_FLAGS != 0) {
+            (true, _) => false,
+            (false, true) => siw.is_known(),
+            (false, false) => !rfc.is_known() && siw.is_known(),
+        };
+        Some(if swapped { siw } else { rfc })
     }
 }
 
@@ -102,16 +182,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layer_stands_in_the_high_half() {
-        assert_eq!(Fault::NO_BUFFER.encode(), [0x12, 0x02, 0, 0]);
-        assert_eq!(Fault::CRC.encode(), [0x20, 0x02, 0, 0]);
-        assert_eq!(Fault::decode(&Fault::MSN_RANGE.encode()), (1, 2, 3));
+    fn octets_of_rfc_5040() {
+        let segment = Some((40, alloc::vec![1; 18]));
+        let code = Code { layer: 1, etype: 2, code: 7 };
+        let octets = Terminate { code, segment, read_request: None }.encode();
+        assert_eq!(octets[..6], [0x12, 0x07, 0xc0, 0x00, 0, 40]);
+        assert_eq!(octets.len(), 24);
+        let bare = Terminate { code: Code::CRC, segment: None, read_request: None };
+        assert_eq!(bare.encode(), [0x20, 0x02, 0x00, 0x00]);
     }
 
     #[test]
-    fn h59_anything_is_a_terminate() {
-        // Linux's siw, in its own bit order.
-        assert_eq!(Fault::decode(&[0x21, 0x07, 0x03, 0x00]), (2, 1, 7));
-        assert_eq!(Fault::decode(&[]), (0, 0, 0));
+    fn both_bit_orders_are_read() {
+        let code = |octets: &[u8]| Terminate::read_code(octets);
+        assert_eq!(code(&[0x12, 0x02, 0xc0, 0x00]), Some(Code::NO_BUFFER), "RFC 5040");
+        assert_eq!(code(&[0x21, 0x02, 0x03, 0x00]), Some(Code::NO_BUFFER), "siw, seen on the wire");
+        assert_eq!(code(&[0x21, 0x02, 0x00, 0x00]), Some(Code::NO_BUFFER), "siw without flags");
+        assert_eq!(code(&[0x20, 0x02, 0x00, 0x00]), Some(Code::CRC), "without flags RFC 5040 is read");
+        assert_eq!(code(&[0x20, 0x07, 0x03, 0x00]), Some(Code::STREAM_CATASTROPHIC), "siw, by its flags");
+        assert_eq!(code(&[0xff, 0xff, 0xff, 0xff, 1]), Some(Code { layer: 15, etype: 15, code: 255 }));
+        assert_eq!(code(&[0x12, 0x02]), Some(Code::NO_BUFFER), "cut short");
+        assert_eq!(code(&[0x12]), None);
+        assert_eq!(code(&[]), None);
+    }
+
+    #[test]
+    fn every_code_of_ours_is_known_and_has_words() {
+        for code in [
+            Code::LOCAL_CATASTROPHIC,
+            Code::READ_INVALID_STAG,
+            Code::READ_BOUNDS,
+            Code::ACCESS_RIGHTS,
+            Code::READ_WRAP,
+            Code::CANNOT_INVALIDATE,
+            Code::RDMAP_VERSION,
+            Code::UNEXPECTED_OPCODE,
+            Code::STREAM_CATASTROPHIC,
+            Code::INVALID_STAG,
+            Code::BASE_OR_BOUNDS,
+            Code::WRAP,
+            Code::TAGGED_VERSION,
+            Code::INVALID_QUEUE,
+            Code::NO_BUFFER,
+            Code::MSN_RANGE,
+            Code::INVALID_OFFSET,
+            Code::TOO_LONG,
+            Code::UNTAGGED_VERSION,
+            Code::CRC,
+            Code::FPDU_LENGTH,
+        ] {
+            assert!(code.is_known(), "{code:?}");
+            assert_ne!(code.meaning(), "unknown error", "{code:?}");
+        }
     }
 }

@@ -1,0 +1,305 @@
+use alloc::vec::Vec;
+
+use super::Role;
+use crate::wire::iwarp::mpa::{MAX_SENT_PRIVATE_DATA, NOT_NEGOTIATED, REVISION};
+use crate::wire::iwarp::{FrameHeader, FrameKind, ReadDepths};
+
+/// The most RDMA Reads one way that are ever agreed on. It is also Linux's siw's.
+const MAX_DEPTH: u16 = 128;
+/// Reads that a peer may be asked to serve if it said nothing (an MPA revision without depths).
+const UNKNOWN_DEPTH: u16 = 1;
+
+/// What this end wants of a connection, before it knows the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// CRCs in FPDUs. An end that does not want them takes them all the same if the other one does.
+    pub crc: bool,
+    /// RDMA Reads that this end serves at once (IRD); kept within 1 and 128.
+    pub reads_in: u16,
+    /// RDMA Reads that this end has outstanding at once (ORD); kept within 1 and 128.
+    pub reads_out: u16,
+}
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// FPDUs carry CRCs.
+    pub crc: bool,
+    /// RDMA Reads that the peer may have outstanding.
+    pub reads_in: u32,
+    /// RDMA Reads that this end may have outstanding.
+    pub reads_out: u32,
+}
+
+/// Why two ends do not come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// The peer wants markers in the stream (RFC 5044 section 4.3), which are not supported.
+    #[error("the peer wants MPA markers")]
+    Markers,
+    /// The peer answered without CRCs although it was asked for them.
+    #[error("the peer ignores that CRCs were asked for")]
+    NoCrc,
+    /// MPA revision 0.
+    #[error("MPA revision {0} is too old")]
+    Revision(u8),
+    /// The peer serves no RDMA Read, without which no Read chunk can be fetched.
+    #[error("the peer serves no RDMA Read (its IRD is 0)")]
+    NoReads,
+    /// The peer wants to be told that this end is ready in a way that is not supported (RFC 6581 section 9).
+    #[error("no ready-to-receive message in common")]
+    NoReadyMessage,
+    /// The private data of this end is too long.
+    #[error("{0} octets of private data are too many")]
+    PrivateData(usize),
+}
+
+/// The octets of an MPA request, or of a reply.
+///
+/// # Errors
+/// [`SetupError::PrivateData`].
+fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Result<Vec<u8>, SetupError> {
+    let depths = depths.encode();
+    let depths = if header.enhanced { &depths[..] } else { &[] };
+    let length = depths.len().saturating_add(private_data.len());
+    let fits = u16::try_from(length).ok().filter(|_| length <= MAX_SENT_PRIVATE_DATA);
+    header.private_data_len = fits.ok_or(SetupError::PrivateData(private_data.len()))?;
+    Ok([&header.encode()[..], depths, private_data].concat())
+}
+
+impl Offer {
+    fn depths(&self) -> ReadDepths {
+        ReadDepths {
+            ird: self.reads_in.clamp(1, MAX_DEPTH),
+            ord: self.reads_out.clamp(1, MAX_DEPTH),
+            ..ReadDepths::default()
+        }
+    }
+
+    /// The MPA request that makes this offer: revision 2, enhanced.
+    ///
+    /// # Errors
+    /// [`SetupError::PrivateData`], if there are more than 196 octets of it.
+    pub fn request(&self, private_data: &[u8]) -> Result<Vec<u8>, SetupError> {
+        let header = FrameHeader {
+            kind: FrameKind::Request,
+            markers: false,
+            crc: self.crc,
+            reject: false,
+            enhanced: true,
+            reserved: 0,
+            revision: REVISION,
+            private_data_len: 0,
+        };
+        frame(header, self.depths(), private_data)
+    }
+
+    /// A responder's answer to a request, and the depths to put in the reply. `depths` are the request's, if it
+    /// is enhanced.
+    ///
+    /// # Errors
+    /// Why the request is to be rejected.
+    pub fn answer(
+        &self,
+        request: &FrameHeader,
+        depths: Option<ReadDepths>,
+    ) -> Result<(Agreed, ReadDepths), SetupError> {
+        if request.markers {
+            return Err(SetupError::Markers);
+        }
+        if request.revision == 0 {
+            return Err(SetupError::Revision(0));
+        }
+        let own = self.depths();
+        let crc = self.crc || request.crc;
+        let Some(depths) = depths else {
+            let agreed =
+                Agreed { crc, reads_in: own.ird.into(), reads_out: own.ord.min(UNKNOWN_DEPTH).into() };
+            return Ok((agreed, own));
+        };
+        if depths.ird == 0 {
+            return Err(SetupError::NoReads);
+        }
+        let mut reply = ReadDepths {
+            ird: if depths.ord == NOT_NEGOTIATED { own.ird } else { own.ird.min(depths.ord) },
+            ord: own.ord.min(depths.ird),
+            ..ReadDepths::default()
+        };
+        if depths.peer_to_peer {
+            reply.peer_to_peer = true;
+            reply.rtr_write = depths.rtr_write;
+            reply.rtr_read = depths.rtr_read && !depths.rtr_write;
+            if !reply.rtr_write && !reply.rtr_read {
+                return Err(SetupError::NoReadyMessage);
+            }
+            reply.ird = reply.ird.max(u16::from(reply.rtr_read));
+        }
+        let agreed = Agreed { crc, reads_in: reply.ird.into(), reads_out: reply.ord.into() };
+        Ok((agreed, reply))
+    }
+
+    /// What holds for an initiator that made this offer and got this reply, which is not a rejection. `depths` are
+    /// the reply's, if it is enhanced.
+    ///
+    /// # Errors
+    /// Why the initiator gives up.
+    pub fn conclude(&self, reply: &FrameHeader, depths: Option<ReadDepths>) -> Result<Agreed, SetupError> {
+        if reply.markers {
+            return Err(SetupError::Markers);
+        }
+        if reply.revision == 0 {
+            return Err(SetupError::Revision(0));
+        }
+        if self.crc && !reply.crc {
+            return Err(SetupError::NoCrc);
+        }
+        let own = self.depths();
+        let reads_out = match depths {
+            None => own.ord.min(UNKNOWN_DEPTH),
+            Some(depths) if depths.ird == NOT_NEGOTIATED => own.ord,
+            // Linux's NFS server says 0 to a client that asked for none: that client cannot read, and need not.
+            Some(depths) => own.ord.min(depths.ird),
+        };
+        Ok(Agreed { crc: reply.crc, reads_in: own.ird.into(), reads_out: reads_out.into() })
+    }
+}
+
+/// The MPA reply to a request: of the same revision, enhanced if the request was.
+///
+/// # Errors
+/// [`SetupError::PrivateData`], if there are more than 196 octets of it.
+pub fn reply(
+    request: &FrameHeader,
+    crc: bool,
+    reject: bool,
+    depths: ReadDepths,
+    private_data: &[u8],
+) -> Result<Vec<u8>, SetupError> {
+    let header = FrameHeader {
+        kind: FrameKind::Reply,
+        markers: false,
+        crc,
+        reject,
+        enhanced: request.enhanced,
+        reserved: 0,
+        revision: request.revision,
+        private_data_len: 0,
+    };
+    frame(header, depths, private_data)
+}
+
+impl Agreed {
+    /// What a stream is set to by it.
+    #[must_use]
+    pub fn stream(
+        &self,
+        role: Role,
+        receive_size: u32,
+        max_fpdu: usize,
+        max_region: u32,
+    ) -> super::StreamConfig {
+        super::StreamConfig {
+            role,
+            receive_size,
+            max_fpdu,
+            crc: self.crc,
+            reads_out: self.reads_out,
+            reads_in: self.reads_in,
+            max_region,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Offer = Offer { crc: false, reads_in: 128, reads_out: 16 };
+
+    fn request(crc: bool) -> FrameHeader {
+        let octets = Offer { crc, ..OWN }.request(&[]).unwrap();
+        FrameHeader::parse(FrameKind::Request, octets.first_chunk().unwrap()).unwrap()
+    }
+
+    fn depths(ird: u16, ord: u16) -> ReadDepths {
+        ReadDepths { ird, ord, ..ReadDepths::default() }
+    }
+
+    #[test]
+    fn depths_meet_in_the_middle() {
+        // (request's IRD and ORD) -> what the responder says and keeps to.
+        for ((ird, ord), (reply_ird, reply_ord)) in [
+            ((128, 0), (0, 16)),
+            ((1, 1), (1, 1)),
+            ((16, 16), (16, 16)),
+            ((NOT_NEGOTIATED, NOT_NEGOTIATED), (128, 16)),
+            ((16_382, 16_382), (128, 16)),
+        ] {
+            let (agreed, reply) = OWN.answer(&request(false), Some(depths(ird, ord))).unwrap();
+            assert_eq!((reply.ird, reply.ord), (reply_ird, reply_ord), "{ird}, {ord}");
+            assert_eq!((agreed.reads_in, agreed.reads_out), (reply_ird.into(), reply_ord.into()));
+        }
+        let refused = OWN.answer(&request(false), Some(depths(0, 16)));
+        assert_eq!(refused.unwrap_err(), SetupError::NoReads);
+        for (ird, reads_out) in [(0, 0), (1, 1), (128, 16), (NOT_NEGOTIATED, 16)] {
+            let reply = FrameHeader { kind: FrameKind::Reply, ..request(false) };
+            assert_eq!(OWN.conclude(&reply, Some(depths(ird, 128))).unwrap().reads_out, reads_out);
+        }
+    }
+
+    #[test]
+    fn crc_is_on_if_one_end_wants_it() {
+        for (own, asked, on) in
+            [(false, false, false), (false, true, true), (true, false, true), (true, true, true)]
+        {
+            let offer = Offer { crc: own, ..OWN };
+            assert_eq!(offer.answer(&request(asked), Some(depths(1, 1))).unwrap().0.crc, on);
+        }
+        let without = FrameHeader { kind: FrameKind::Reply, ..request(false) };
+        assert_eq!(Offer { crc: true, ..OWN }.conclude(&without, None), Err(SetupError::NoCrc));
+        let with = FrameHeader { crc: true, ..without };
+        assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "also one that was not asked for");
+    }
+
+    #[test]
+    fn peer_to_peer_is_granted_with_one_kind_of_message() {
+        let ask = |write, read, send| ReadDepths {
+            peer_to_peer: true,
+            rtr_write: write,
+            rtr_read: read,
+            rtr_send: send,
+            ..depths(8, 0)
+        };
+        let (_, reply) = OWN.answer(&request(false), Some(ask(true, true, true))).unwrap();
+        assert!(reply.peer_to_peer && reply.rtr_write && !reply.rtr_read && !reply.rtr_send);
+        let (agreed, reply) = OWN.answer(&request(false), Some(ask(false, true, false))).unwrap();
+        assert!(reply.rtr_read && agreed.reads_in == 1, "the Read must be served");
+        let refused = OWN.answer(&request(false), Some(ask(false, false, true)));
+        assert_eq!(refused.unwrap_err(), SetupError::NoReadyMessage);
+    }
+
+    #[test]
+    fn private_data_has_an_end() {
+        assert_eq!(OWN.request(&[1; 196]).unwrap().len(), 220);
+        assert_eq!(OWN.request(&[1; 197]), Err(SetupError::PrivateData(197)));
+    }
+
+    /// What Linux sends is what an end with its settings would send.
+    #[test]
+    fn the_frames_of_linux() {
+        let octets =
+            Offer { crc: false, reads_in: 128, reads_out: 1 }.request(b"\xf6\xab\x0e\x18\x01\x01\x03\x03");
+        let mut linux =
+            b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03".to_vec();
+        linux[23] = 1; // Its ORD is 0, ours at least 1.
+        assert_eq!(octets.unwrap(), linux);
+        let (_, depths) = OWN.answer(&request(false), Some(depths(128, 0))).unwrap();
+        let reply =
+            reply(&request(false), false, false, depths, b"\xf6\xab\x0e\x18\x01\x00\x03\x03").unwrap();
+        assert_eq!(
+            reply,
+            b"MPA ID Rep Frame\x10\x02\x00\x0c\x00\x00\x00\x10\xf6\xab\x0e\x18\x01\x00\x03\x03"
+        );
+    }
+}

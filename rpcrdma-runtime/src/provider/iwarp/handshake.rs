@@ -1,0 +1,251 @@
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::time::timeout;
+
+use super::{ConnectError, IwarpConnection, Options};
+use crate::proto::iwarp::{Agreed, Offer, Role, reply};
+use crate::provider::ConnectionInfo;
+use crate::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
+
+/// Connects: TCP, then MPA. `private_data` is what the responder sees (at most 196 octets); `receive_size` is the
+/// largest Send that this end takes, in octets.
+///
+/// # Errors
+/// [`ConnectError`].
+pub async fn connect(
+    address: SocketAddr,
+    private_data: &[u8],
+    receive_size: u32,
+    options: &Options,
+) -> Result<IwarpConnection, ConnectError> {
+    let offer = options.offer(options.crc);
+    let request = offer.request(private_data)?;
+    let connecting = async { Ok(TcpStream::connect(address).await?) };
+    let mut socket = within(options.connect_timeout, "connecting by TCP", connecting).await?;
+    socket.set_nodelay(true)?;
+    let exchange = async {
+        socket.write_all(&request).await?;
+        Frame::read(&mut socket, FrameKind::Reply).await
+    };
+    let reply = within(options.reply_timeout, "the MPA reply", exchange).await?;
+    if reply.header.reject {
+        return Err(ConnectError::Refused { private_data: reply.private_data });
+    }
+    let agreed = offer.conclude(&reply.header, reply.depths)?;
+    let info = info(address, reply.private_data, agreed, options);
+    Ok(IwarpConnection::new(socket, Role::Initiator, agreed, receive_size, info, options))
+}
+
+/// Waits for connections.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    receive_size: u32,
+    options: Options,
+}
+
+impl Listener {
+    /// Binds an address. `receive_size` is the largest Send that connections take, in octets.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub async fn bind(address: impl ToSocketAddrs, receive_size: u32, options: Options) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Listener { listener, receive_size, options })
+    }
+
+    /// The address that is bound: with the port that the system chose, if 0 was asked for.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The next TCP connection. Nothing was read from it yet: [`Incoming::request`] does that, and belongs in a
+    /// task of its own, so that a slow peer holds up nobody.
+    ///
+    /// # Errors
+    /// What the system says: of one connection, or of the process's limits.
+    pub async fn accept(&self) -> io::Result<Incoming> {
+        let (socket, peer) = self.listener.accept().await?;
+        Ok(Incoming { socket, peer, receive_size: self.receive_size, options: self.options })
+    }
+}
+
+/// A TCP connection of which nothing is known. Dropping it closes it.
+#[derive(Debug)]
+pub struct Incoming {
+    socket: TcpStream,
+    peer: SocketAddr,
+    receive_size: u32,
+    options: Options,
+}
+
+impl Incoming {
+    /// The peer's address.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Reads the MPA request. What is no MPA request is closed without an answer; a request that cannot be met is
+    /// rejected.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; the connection is closed then.
+    pub async fn request(self) -> Result<Request, ConnectError> {
+        let Incoming { mut socket, peer, receive_size, options } = self;
+        socket.set_nodelay(true)?;
+        let reading = Frame::read(&mut socket, FrameKind::Request);
+        let frame = within(options.request_timeout, "the MPA request", reading).await?;
+        let offer = options.offer(options.crc_as_responder);
+        match offer.answer(&frame.header, frame.depths) {
+            Ok((agreed, depths)) => {
+                Ok(Request { socket, peer, receive_size, options, frame, agreed, depths })
+            }
+            Err(error) => {
+                let octets = reply(&frame.header, frame.header.crc, true, ReadDepths::default(), &[])?;
+                send_last(&mut socket, &octets, options.request_timeout).await?;
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// A peer that asks for a connection. Dropping it closes the TCP connection without an answer.
+#[derive(Debug)]
+pub struct Request {
+    socket: TcpStream,
+    peer: SocketAddr,
+    receive_size: u32,
+    options: Options,
+    frame: Frame,
+    agreed: Agreed,
+    depths: ReadDepths,
+}
+
+impl Request {
+    /// The peer's address.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The peer's private data, without the IRD and ORD words.
+    #[must_use]
+    pub fn private_data(&self) -> &Bytes {
+        &self.frame.private_data
+    }
+
+    /// Accepts, with private data of at most 196 octets.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; the connection is closed then.
+    pub async fn accept(mut self, private_data: &[u8]) -> Result<IwarpConnection, ConnectError> {
+        let octets = reply(&self.frame.header, self.agreed.crc, false, self.depths, private_data)?;
+        if has_more(&self.socket)? {
+            return Err(ConnectError::EarlyData);
+        }
+        let sending = async { Ok(self.socket.write_all(&octets).await?) };
+        within(self.options.request_timeout, "sending the MPA reply", sending).await?;
+        let info = info(self.peer, self.frame.private_data, self.agreed, &self.options);
+        let Request { socket, receive_size, agreed, options, .. } = self;
+        Ok(IwarpConnection::new(socket, Role::Responder, agreed, receive_size, info, &options))
+    }
+
+    /// Refuses, with private data of at most 196 octets.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn reject(mut self, private_data: &[u8]) -> Result<(), ConnectError> {
+        let octets = reply(&self.frame.header, self.agreed.crc, true, self.depths, private_data)?;
+        send_last(&mut self.socket, &octets, self.options.request_timeout).await
+    }
+}
+
+/// An MPA frame as it came.
+#[derive(Debug)]
+struct Frame {
+    header: FrameHeader,
+    depths: Option<ReadDepths>,
+    private_data: Bytes,
+}
+
+impl Frame {
+    /// Reads one frame and not an octet more. Who is no MPA peer is found out with the first wrong octet.
+    async fn read(socket: &mut TcpStream, kind: FrameKind) -> Result<Self, ConnectError> {
+        let mut head = [0; mpa::HEADER_LEN];
+        let mut filled = 0;
+        while let Some(room) = head.get_mut(filled..).filter(|room| !room.is_empty()) {
+            match socket.read(room).await? {
+                0 => return Err(ConnectError::Hangup),
+                count => filled += count,
+            }
+            if !kind.may_begin_with(head.get(..filled).unwrap_or_default()) {
+                return Err(mpa::MpaError::Key.into());
+            }
+        }
+        // Refuses a length above 512, so that what is allocated below is bounded.
+        let header = FrameHeader::parse(kind, &head)?;
+        let mut private_data = vec![0; usize::from(header.private_data_len)];
+        match socket.read_exact(&mut private_data).await {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(ConnectError::Hangup),
+            Err(error) => return Err(error.into()),
+        }
+        if !header.enhanced {
+            return Ok(Frame { header, depths: None, private_data: private_data.into() });
+        }
+        let (depths, rest) = ReadDepths::split(&private_data)?;
+        Ok(Frame { header, depths: Some(depths), private_data: Bytes::copy_from_slice(rest) })
+    }
+}
+
+/// Whether the peer has sent more than its frame.
+fn has_more(socket: &TcpStream) -> Result<bool, ConnectError> {
+    match socket.try_read(&mut [0]) {
+        Ok(0) => Err(ConnectError::Hangup),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn send_last(socket: &mut TcpStream, octets: &[u8], limit: Duration) -> Result<(), ConnectError> {
+    let sending = async {
+        socket.write_all(octets).await?;
+        Ok(socket.shutdown().await?)
+    };
+    within(limit, "sending the MPA reply", sending).await
+}
+
+async fn within<T>(
+    after: Duration,
+    what: &'static str,
+    work: impl Future<Output = Result<T, ConnectError>>,
+) -> Result<T, ConnectError> {
+    timeout(after, work).await.unwrap_or(Err(ConnectError::Timeout { what, after }))
+}
+
+fn info(peer: SocketAddr, private_data: Bytes, agreed: Agreed, options: &Options) -> ConnectionInfo {
+    ConnectionInfo {
+        peer: Some(peer),
+        private_data,
+        reads_out: agreed.reads_out,
+        reads_in: agreed.reads_in,
+        max_region: options.max_region,
+    }
+}
+
+impl Options {
+    fn offer(&self, crc: bool) -> Offer {
+        Offer { crc, reads_in: self.reads_in, reads_out: self.reads_out }
+    }
+}

@@ -1,0 +1,175 @@
+//! RDMAP messages (RFC 5040 section 4): the opcode in a DDP segment's control octet, and the Read Request.
+
+use super::take;
+
+/// Octets of a Read Request's header, which is the payload of its DDP segment.
+pub const READ_REQUEST_LEN: usize = 28;
+/// The queue of Sends.
+pub const QUEUE_SEND: u32 = 0;
+/// The queue of Read Requests.
+pub const QUEUE_READ_REQUEST: u32 = 1;
+/// The queue of Terminates.
+pub const QUEUE_TERMINATE: u32 = 2;
+
+const VERSION: u8 = 0x40;
+const VERSION_MASK: u8 = 0xc0;
+const OPCODE_MASK: u8 = 0x0f;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opcode {
+    /// RDMA Write.
+    Write,
+    /// RDMA Read Request.
+    ReadRequest,
+    /// RDMA Read Response.
+    ReadResponse,
+    /// Send, of four kinds.
+    Send {
+        /// It invalidates an STag of the receiver's.
+        invalidate: bool,
+        /// It asks for an event at the receiver. Everything is one here.
+        solicited: bool,
+    },
+    /// Terminate.
+    Terminate,
+}
+
+/// Why a control octet means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RdmapError {
+    /// The version is not 1.
+    #[error("an RDMAP message is not of version 1")]
+    Version,
+    /// No such opcode.
+    #[error("RDMAP opcode {0} is unknown")]
+    Opcode(u8),
+}
+
+impl Opcode {
+    /// Reads the control octet of a segment.
+    ///
+    /// # Errors
+    /// [`RdmapError`].
+    pub fn from_control(control: u8) -> Result<Self, RdmapError> {
+        if control & VERSION_MASK != VERSION {
+            return Err(RdmapError::Version);
+        }
+        match control & OPCODE_MASK {
+            0 => Ok(Opcode::Write),
+            1 => Ok(Opcode::ReadRequest),
+            2 => Ok(Opcode::ReadResponse),
+            3 => Ok(Opcode::Send { invalidate: false, solicited: false }),
+            4 => Ok(Opcode::Send { invalidate: true, solicited: false }),
+            5 => Ok(Opcode::Send { invalidate: false, solicited: true }),
+            6 => Ok(Opcode::Send { invalidate: true, solicited: true }),
+            7 => Ok(Opcode::Terminate),
+            other => Err(RdmapError::Opcode(other)),
+        }
+    }
+
+    /// The control octet.
+    #[must_use]
+    pub fn control(self) -> u8 {
+        VERSION
+            | match self {
+                Opcode::Write => 0,
+                Opcode::ReadRequest => 1,
+                Opcode::ReadResponse => 2,
+                Opcode::Send { invalidate: false, solicited: false } => 3,
+                Opcode::Send { invalidate: true, solicited: false } => 4,
+                Opcode::Send { invalidate: false, solicited: true } => 5,
+                Opcode::Send { invalidate: true, solicited: true } => 6,
+                Opcode::Terminate => 7,
+            }
+    }
+
+    /// Whether its segments are tagged (RFC 5040 section 4.1).
+    #[must_use]
+    pub fn is_tagged(self) -> bool {
+        matches!(self, Opcode::Write | Opcode::ReadResponse)
+    }
+}
+
+/// What an RDMA Read Request asks for (RFC 5040 section 4.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// Memory of the one who asks, for the response.
+    pub sink_stag: u32,
+    /// Where in it.
+    pub sink_offset: u64,
+    /// Octets.
+    pub length: u32,
+    /// Memory of the one who is asked.
+    pub source_stag: u32,
+    /// Where in it.
+    pub source_offset: u64,
+}
+
+impl ReadRequest {
+    /// Reads the payload of a Read Request's segment, which has nothing else in it.
+    #[must_use]
+    pub fn parse(octets: &[u8]) -> Option<Self> {
+        let mut rest = octets;
+        let request = ReadRequest {
+            sink_stag: u32::from_be_bytes(take(&mut rest)?),
+            sink_offset: u64::from_be_bytes(take(&mut rest)?),
+            length: u32::from_be_bytes(take(&mut rest)?),
+            source_stag: u32::from_be_bytes(take(&mut rest)?),
+            source_offset: u64::from_be_bytes(take(&mut rest)?),
+        };
+        rest.is_empty().then_some(request)
+    }
+
+    /// Hands the octets to `put`, in pieces.
+    pub fn encode(&self, mut put: impl FnMut(&[u8])) {
+        put(&self.sink_stag.to_be_bytes());
+        put(&self.sink_offset.to_be_bytes());
+        put(&self.length.to_be_bytes());
+        put(&self.source_stag.to_be_bytes());
+        put(&self.source_offset.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn control_octets_there_and_back() {
+        for low in 0..=7u8 {
+            let opcode = Opcode::from_control(0x40 | low).unwrap();
+            assert_eq!(opcode.control(), 0x40 | low);
+            assert_eq!(opcode.is_tagged(), low == 0 || low == 2);
+            assert_eq!(Opcode::from_control(0x70 | low), Ok(opcode), "reserved bits are ignored");
+        }
+        for low in 8..=15u8 {
+            assert_eq!(Opcode::from_control(0x40 | low), Err(RdmapError::Opcode(low)));
+        }
+        for version in [0x00, 0x80, 0xc0] {
+            assert_eq!(Opcode::from_control(version | 3), Err(RdmapError::Version));
+        }
+    }
+
+    #[test]
+    fn a_read_request_there_and_back() {
+        let request = ReadRequest {
+            sink_stag: 1,
+            sink_offset: 2,
+            length: 3,
+            source_stag: 0x0405_0607,
+            source_offset: 0x0809_0a0b_0c0d_0e0f,
+        };
+        let mut octets = Vec::new();
+        request.encode(|piece| octets.extend_from_slice(piece));
+        assert_eq!(octets[16..], [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(octets.len(), READ_REQUEST_LEN);
+        assert_eq!(ReadRequest::parse(&octets), Some(request));
+        for cut in 0..READ_REQUEST_LEN {
+            assert_eq!(ReadRequest::parse(&octets[..cut]), None);
+        }
+        octets.push(0);
+        assert_eq!(ReadRequest::parse(&octets), None, "one octet more");
+    }
+}
