@@ -9,7 +9,10 @@ use super::{Decode, Encode, Error, Reader, Sink};
 #[inline]
 pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &mut S) -> Result<(), Error> {
     sink.put_count(values.len(), max)?;
-    values.iter().try_for_each(|value| value.encode(sink))
+    for (index, value) in values.iter().enumerate() {
+        value.encode(sink).map_err(|error| error.at_index(index))?;
+    }
+    Ok(())
 }
 
 /// Reads a counted array of at most `max` elements. Reserves no more than the rest of the stream can hold.
@@ -49,9 +52,9 @@ pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> 
 /// What an element refuses.
 #[inline]
 pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> Result<(), Error> {
-    for value in values {
+    for (index, value) in values.iter().enumerate() {
         sink.put_u32(1)?;
-        value.encode(sink)?;
+        value.encode(sink).map_err(|error| error.at_index(index))?;
     }
     sink.put_u32(0)
 }
