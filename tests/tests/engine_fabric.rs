@@ -1,0 +1,244 @@
+//! One engine over the fabric, and a peer that drives the other end by hand.
+
+use bytes::{Bytes, BytesMut};
+use rpcrdma_runtime::proto::rdma::{
+    Call, Config, Event, FailReason, Reply, ReplyResources, Requester, Responder, ResponderEvent,
+};
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::fabric::{End, Fabric, FabricConfig, Side};
+use rpcrdma_runtime::wire::private_data::Negotiated;
+use rpcrdma_runtime::wire::rdma::{
+    Body, ChunkLists, Header, Limits, ReadSegment, WriteChunk, decode_call, decode_reply,
+};
+use rpcrdma_runtime::xdr::{Message, Placed};
+use rpcrdma_tests::sim::{Args, Pair, Settings, Want, call};
+
+const NEGOTIATED: Negotiated =
+    Negotiated { call_threshold: 4096, reply_threshold: 4096, remote_invalidation: false };
+
+fn fabric(seed: u64) -> (Fabric, End, End) {
+    Fabric::pair(FabricConfig { seed, ..FabricConfig::default() })
+}
+
+fn bytes_of(xid: u32, kind: u32) -> Bytes {
+    [xid, kind, 2, 0, 0, 0].iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
+}
+
+fn send(end: &mut End, message: Vec<Bytes>) {
+    end.submit(Action::Send { token: Token(0), message, invalidate: None });
+}
+
+/// What an end hears until nothing is under way.
+fn hears(fabric: &Fabric, end: &mut End) -> Vec<Completion> {
+    while fabric.advance() {}
+    std::iter::from_fn(|| end.try_completion()).collect()
+}
+
+/// A responder on the right; the left end is driven by hand.
+struct Served {
+    fabric: Fabric,
+    left: End,
+    right: End,
+    responder: Responder,
+}
+
+impl Served {
+    fn new(config: Config) -> Self {
+        let (fabric, mut left, right) = fabric(4);
+        left.submit(Action::PostReceives { count: 100 });
+        let responder = Responder::new(config, NEGOTIATED, right.info().reads_out);
+        Served { fabric, left, right, responder }
+    }
+
+    /// Goes on until nothing is under way; gives the responder's events.
+    fn settle(&mut self) -> Vec<ResponderEvent> {
+        loop {
+            while let Some(action) = self.responder.poll_action() {
+                self.right.submit(action);
+            }
+            let moved = self.fabric.advance();
+            while let Some(completion) = self.right.try_completion() {
+                self.responder.handle_completion(completion);
+            }
+            if !moved {
+                return std::iter::from_fn(|| self.responder.poll_event()).collect();
+            }
+        }
+    }
+
+    fn call(&mut self, xid: u32, lists: ChunkLists) {
+        let header = Header { xid, credits: 1, body: Body::Msg(lists) }.encode();
+        send(&mut self.left, vec![header, bytes_of(xid, 0)]);
+    }
+
+    fn register(&mut self, memory: Memory) -> Segment {
+        self.left.submit(Action::Register { token: Token(1), memory });
+        match hears(&self.fabric, &mut self.left).pop() {
+            Some(Completion::Registered { segment, .. }) => segment,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn closed(completions: &[Completion]) -> Option<&CloseReason> {
+    match completions.last() {
+        Some(Completion::Closed { reason, .. }) => Some(reason),
+        _ => None,
+    }
+}
+
+#[test]
+fn h12_calls_beyond_the_grant_find_no_receive_and_end_the_connection() {
+    for (calls, survives) in [(5, true), (6, false)] {
+        // 4 are granted, and one Receive more is posted.
+        let mut served = Served::new(Config { credits: 4, ..Config::default() });
+        served.settle();
+        (1..=calls).for_each(|xid| served.call(xid, ChunkLists::default()));
+        let events = served.settle();
+        let heard = hears(&served.fabric, &mut served.left);
+        assert_eq!(closed(&heard).is_none(), survives, "{calls} calls");
+        let closed = events.iter().any(|event| matches!(event, ResponderEvent::Closed(_)));
+        assert_eq!(closed, !survives);
+    }
+}
+
+#[test]
+fn h18_a_flood_of_messages_that_are_dropped_costs_no_receive() {
+    let mut served = Served::new(Config { credits: 2, ..Config::default() });
+    served.settle();
+    for _ in 0..200 {
+        let done: Bytes = [1u32, 1, 1, 3, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect();
+        send(&mut served.left, vec![done]);
+        served.settle();
+    }
+    assert_eq!((served.responder.refused(), served.fabric.receives(Side::Right)), (200, 3));
+}
+
+#[test]
+fn h64_a_read_chunk_whose_memory_was_withdrawn_ends_the_connection_and_no_reply_is_sent() {
+    let mut served = Served::new(Config::default());
+    let segment = served.register(Memory::Source(Bytes::from_static(b"argument")));
+    served.left.submit(Action::Invalidate { token: Token(2), handle: segment.handle });
+    assert_eq!(hears(&served.fabric, &mut served.left).len(), 1);
+    let read = ReadSegment { position: 24, segment };
+    served.call(1, ChunkLists { reads: vec![read], ..ChunkLists::default() });
+    let events = served.settle();
+    assert!(matches!(&events[..], [ResponderEvent::Closed(_)]), "{events:?}");
+    assert!(matches!(closed(&hears(&served.fabric, &mut served.left)), Some(CloseReason::Violation(_))));
+}
+
+#[test]
+fn h65_read_chunks_may_overlap_in_memory_and_with_a_write_chunk() {
+    let mut served = Served::new(Config::default());
+    let source = served.register(Memory::Source(Bytes::from_static(b"argument")));
+    let sink = served.register(Memory::Sink(BytesMut::zeroed(8)));
+    let lists = ChunkLists {
+        reads: vec![
+            ReadSegment { position: 8, segment: source },
+            ReadSegment { position: 16, segment: source },
+        ],
+        writes: vec![WriteChunk(vec![sink]), WriteChunk(vec![sink])],
+        ..ChunkLists::default()
+    };
+    served.call(1, lists);
+    let mut events = served.settle();
+    let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
+    let Placed::Positioned(items) = &call.message.items else { panic!("positioned") };
+    assert!(items.len() == 2 && items.iter().all(|item| item.data == b"argument"[..]));
+    served.responder.reply(call.key, Message::whole(bytes_of(1, 1)));
+    served.settle();
+    let heard = hears(&served.fabric, &mut served.left);
+    assert!(heard.iter().any(|heard| matches!(heard, Completion::Received { message, .. }
+        if decode_reply(message, &Limits::default()).is_ok())));
+}
+
+#[test]
+fn r181_h33_a_write_to_memory_that_is_smaller_than_its_chunk_says_ends_the_connection() {
+    let mut served = Served::new(Config::default());
+    let sink = served.register(Memory::Sink(BytesMut::zeroed(8)));
+    let larger = Segment { length: 4000, ..sink };
+    let lists = ChunkLists { reply: Some(WriteChunk(vec![larger])), ..ChunkLists::default() };
+    served.call(1, lists);
+    let mut events = served.settle();
+    let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
+    let mut stream = bytes_of(1, 1).to_vec();
+    stream.resize(4000, 0);
+    served.responder.reply(call.key, Message::whole(stream.into()));
+    // 28 bytes of header, 20 of Reply chunk and 4,000 fit inline, so nothing is written.
+    assert!(served.settle().is_empty());
+    served.call(2, ChunkLists { reply: Some(WriteChunk(vec![larger, larger])), ..ChunkLists::default() });
+    let mut events = served.settle();
+    let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
+    let mut stream = bytes_of(2, 1).to_vec();
+    stream.resize(8000, 0);
+    served.responder.reply(call.key, Message::whole(stream.into()));
+    let events = served.settle();
+    assert!(matches!(&events[..], [ResponderEvent::Closed(CloseReason::Terminated { .. })]), "{events:?}");
+}
+
+#[test]
+fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() {
+    let (fabric, mut left, mut right) = fabric(8);
+    right.submit(Action::PostReceives { count: 4 });
+    let mut requester = Requester::new(Config::default(), NEGOTIATED, u32::MAX);
+    let reply = ReplyResources { write_chunks: vec![64], reply_chunk: None };
+    requester.submit(Call { message: Message::whole(bytes_of(1, 0)), reply });
+    let mut offered = None;
+    let mut outcome = None;
+    loop {
+        while let Some(action) = requester.poll_action() {
+            left.submit(action);
+        }
+        while let Some(completion) = left.try_completion() {
+            requester.handle_completion(completion);
+        }
+        outcome = outcome.or_else(|| requester.poll_event());
+        if let Some(Completion::Received { message, .. }) = right.try_completion() {
+            let (header, _) = decode_call(&message, &Limits::default()).expect("a call");
+            let Body::Msg(lists) = header.body else { panic!("short") };
+            let chunk = lists.writes[0].clone();
+            let sink = Segment { length: 8, ..chunk.0[0] };
+            right.submit(Action::Write { token: Token(1), sink, data: Bytes::from_static(b"the data") });
+            let back = ChunkLists { writes: vec![chunk.filled(8)], ..ChunkLists::default() };
+            let header = Header { xid: 1, credits: 1, body: Body::Msg(back) }.encode();
+            send(&mut right, vec![header, bytes_of(1, 1)]);
+            offered = Some(sink);
+        }
+        if !fabric.advance() && outcome.is_some() {
+            break;
+        }
+    }
+    let Some(Event::Done { outcome: Ok(Reply { message, .. }), .. }) = outcome else { panic!("{outcome:?}") };
+    let Placed::InOrder(items) = message.items else { panic!("placed") };
+    let sink = offered.expect("it was called");
+    right.submit(Action::Write { token: Token(2), sink, data: Bytes::from_static(b"THE LATE") });
+    assert!(matches!(closed(&hears(&fabric, &mut left)), Some(CloseReason::Violation(_))));
+    assert_eq!(items[0].data, b"the data"[..]);
+}
+
+#[test]
+fn r078_r202_a_cut_connection_ends_every_call_once_and_brings_all_memory_home() {
+    let mut pair = Pair::new(&Settings::default());
+    let args = Args::new(1, [20_000, 10, 20_000], Want { note: 10_000, item: 20_000, other: 5 });
+    let offered = ReplyResources { write_chunks: vec![20_000, 20_000], reply_chunk: Some(11_000) };
+    let calls = [1, 2, 3].map(|xid| {
+        let call = Call { message: call(xid, &args, 1), reply: offered.clone() };
+        pair.requester.submit(call)
+    });
+    while pair.calls_sent.is_empty() {
+        assert!(pair.step());
+    }
+    assert_eq!(pair.fabric.registered(Side::Left), 5);
+    pair.fabric.cut();
+    pair.settle();
+    for expected in calls {
+        match pair.next_event() {
+            Event::Done { call, outcome: Err(FailReason::Closed(_)) } => assert_eq!(call, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(pair.next_event(), Event::Closed(_)));
+    assert_eq!(pair.fabric.registered(Side::Left), 0);
+    assert!(pair.requester.poll_event().is_none());
+}
