@@ -56,22 +56,10 @@ pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
         let extract = extract(id, source);
         let (specification, diagnostics) = parse_extract(&extract, options);
         parsed.documents.push((id, specification));
-        if specification_is_empty(&parsed, &diagnostics) {
-            let start = Span { source: id, start: 0, end: 0 };
-            let found = Diagnostic::warning("X001", start, "no definition was found in this document");
-            let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
-            parsed.diagnostics.push(found.with_help(help));
-        }
         parsed.diagnostics.extend(diagnostics);
     }
     diag::sort(&mut parsed.diagnostics);
     parsed
-}
-
-/// Whether the document parsed last has nothing, and nothing was said about it that would explain it.
-fn specification_is_empty(parsed: &Parsed, diagnostics: &[Diagnostic]) -> bool {
-    let empty = |(_, specification): &(SourceId, Specification)| specification.definitions.is_empty();
-    diagnostics.is_empty() && parsed.documents.last().is_some_and(empty)
 }
 
 /// Parses what was extracted from one document. The extraction's own findings are among those returned.
@@ -92,6 +80,12 @@ pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Ve
     // What the scanner of an indented document kept it has parsed, and has told what it thinks of it.
     if extract.form != Form::Indented {
         diagnostics.extend(lexed.diagnostics.iter().cloned().chain(found));
+    }
+    if specification.definitions.is_empty() && diagnostics.is_empty() {
+        let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
+        let found = Diagnostic::warning("X001", start, "no definition was found in this document");
+        let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
+        diagnostics.push(found.with_help(help));
     }
     diag::sort(&mut diagnostics);
     (specification, diagnostics)
