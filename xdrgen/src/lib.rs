@@ -5,11 +5,18 @@
 //! line and column of the document; none of them reads or writes a file.
 
 pub mod ast;
+mod binding;
 pub mod cli;
 pub mod diag;
+mod emit;
 pub mod extract;
+pub mod generate;
+pub mod ir;
+pub mod names;
 pub mod parse;
+mod sema;
 pub mod source;
 
 pub use extract::{Extract, extract};
+pub use generate::{Generated, Options, Output, Summary, check, generate};
 pub use parse::{Parsed, parse, parse_with};

@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 /// The workspace's own directory.
-fn root() -> Result<PathBuf, String> {
+pub(crate) fn root() -> Result<PathBuf, String> {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").ok_or("run this as `cargo xtask`")?;
     let root = Path::new(&manifest).parent().ok_or("the package has no parent directory")?;
     Ok(root.to_path_buf())

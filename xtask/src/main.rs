@@ -5,6 +5,7 @@ mod ci;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use xtask::generate;
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -18,11 +19,14 @@ struct Arguments {
 enum Task {
     /// Check everything that needs no test run: formatting, layers, lints, no_std, docs, freshness
     Ci(ci::Options),
+    /// Write what xdrgen emits from specs/, or compare it
+    Generate(generate::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Ci(options) => ci::run(&options),
+        Task::Generate(arguments) => ci::root().and_then(|root| generate::run(&root, &arguments)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

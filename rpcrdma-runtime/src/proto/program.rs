@@ -154,6 +154,28 @@ pub trait Service: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>>;
 }
 
+/// What a generated dispatcher does for one procedure: decodes the arguments to their last byte, makes the call, and
+/// encodes the result into `reply`.
+///
+/// # Errors
+/// [`Reject::GarbageArguments`] if the arguments cannot be decoded, what `call` refuses, and [`Reject::SystemError`]
+/// if its result breaks a bound of its type.
+pub async fn answer<Args, Res, Call, Answer>(
+    mut args: Reader<'_>,
+    reply: &mut Reducer,
+    call: Call,
+) -> Result<(), Reject>
+where
+    Args: Xdr,
+    Res: Xdr,
+    Call: FnOnce(Args) -> Answer,
+    Answer: Future<Output = Result<Res, Reject>>,
+{
+    let decoded = Args::decode(&mut args).and_then(|decoded| args.finish().map(|()| decoded));
+    let result = call(decoded.map_err(|_| Reject::GarbageArguments)?).await?;
+    result.encode(reply).map_err(|_| Reject::SystemError)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,9 @@
-//! Emitted by xdrgen.
-#![allow(missing_docs)]
+//! What xdrgen emits from `specs/`. Do not edit: regenerate with `cargo xtask generate`.
+
+/// From `specs/rpc.txt`: ONC RPC messages (RFC 5531).
+#[rustfmt::skip]
 pub mod rpc_msg;
+
+/// From `specs/rpcrdma1.txt`: the header of RPC-over-RDMA version 1 (RFC 8166 section 4).
+#[rustfmt::skip]
 pub mod rpcrdma1;

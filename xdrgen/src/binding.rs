@@ -1,0 +1,191 @@
+//! Binding files: a protocol's Upper-Layer Binding to RPC-over-RDMA (RFC 8166 section 6), in TOML.
+//!
+//! A file has one `[[binding]]` table for each version of a program. Names are those of the document.
+//!
+//! ```toml
+//! [[binding]]
+//! program = "NFS_PROGRAM"
+//! version = "NFS_V3"
+//! port = 20049
+//! netids = ["rdma", "rdma6"]
+//! eligible = ["WRITE3args.data", "READ3resok.data"]
+//!
+//! [binding.reply."NFSPROC3_READ"]
+//! item = "count"
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::diag::Diagnostic;
+use crate::source::{Source, SourceId, Span};
+
+/// A file as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    binding: Vec<RawBinding>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBinding {
+    program: Spanned<String>,
+    version: Spanned<String>,
+    port: Option<u16>,
+    #[serde(default)]
+    netids: Vec<Spanned<String>>,
+    eligible: Vec<Spanned<String>>,
+    #[serde(default)]
+    reply: BTreeMap<Spanned<String>, RawReply>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawReply {
+    item: Option<Spanned<RawSum>>,
+    whole: Option<Spanned<RawSum>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "bytes: a number, a field of the arguments, or a sum of such in quotes")]
+enum RawSum {
+    Number(u64),
+    Text(String),
+}
+
+/// A piece of text and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed<T> {
+    pub(crate) value: T,
+    pub(crate) span: Span,
+}
+
+/// The binding of one program version, as written.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    pub(crate) program: Placed<String>,
+    pub(crate) version: Placed<String>,
+    pub(crate) port: Option<u16>,
+    pub(crate) netids: Vec<Placed<String>>,
+    pub(crate) eligible: Vec<Placed<String>>,
+    pub(crate) replies: Vec<Reply>,
+}
+
+/// What a binding says of one procedure's reply.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) procedure: Placed<String>,
+    pub(crate) item: Option<Placed<Vec<Term>>>,
+    pub(crate) whole: Option<Placed<Vec<Term>>>,
+}
+
+/// A term of a sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Term {
+    Number(u64),
+    /// A field of the arguments, by the way to it.
+    Field(Vec<String>),
+}
+
+/// Reads a binding file. One that is no TOML, or not of this form, gives one diagnostic and no bindings.
+pub(crate) fn read(id: SourceId, source: &Source, found: &mut Vec<Diagnostic>) -> Vec<Binding> {
+    match toml::from_str::<RawFile>(source.text()) {
+        Ok(file) => file.binding.into_iter().map(|raw| binding(id, raw, found)).collect(),
+        Err(error) => {
+            let span = span(id, error.span().unwrap_or(0..0));
+            let message = error.message().lines().next().unwrap_or("not a binding file").to_owned();
+            found.push(
+                Diagnostic::error("X300", span, message).with_label("in this binding").with_help(
+                    "a binding has program, version, eligible, and may have port, netids and reply",
+                ),
+            );
+            Vec::new()
+        }
+    }
+}
+
+fn binding(id: SourceId, raw: RawBinding, found: &mut Vec<Diagnostic>) -> Binding {
+    let placed = |text: Spanned<String>| Placed { span: span(id, text.span()), value: text.into_inner() };
+    let mut sum = |raw: Option<Spanned<RawSum>>| {
+        let raw = raw?;
+        let span = span(id, raw.span());
+        let terms = terms(raw.into_inner());
+        if terms.is_none() {
+            found.push(
+                Diagnostic::error("X308", span, "this is no sum of numbers and fields")
+                    .with_label("expected `count`, `4096` or `maxcount + 200`")
+                    .with_help("bytes: numbers and fields of the arguments, joined by `+`"),
+            );
+        }
+        Some(Placed { value: terms?, span })
+    };
+    let replies = raw.reply.into_iter().map(|(procedure, reply)| {
+        let (item, whole) = (sum(reply.item), sum(reply.whole));
+        Reply { procedure: placed(procedure), item, whole }
+    });
+    Binding {
+        replies: replies.collect(),
+        program: placed(raw.program),
+        version: placed(raw.version),
+        port: raw.port,
+        netids: raw.netids.into_iter().map(placed).collect(),
+        eligible: raw.eligible.into_iter().map(placed).collect(),
+    }
+}
+
+fn span(source: SourceId, range: Range<usize>) -> Span {
+    let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    Span { source, start: offset(range.start), end: offset(range.end) }
+}
+
+fn terms(raw: RawSum) -> Option<Vec<Term>> {
+    match raw {
+        RawSum::Number(number) => Some(vec![Term::Number(number)]),
+        RawSum::Text(text) => text.split('+').map(|text| term(text.trim())).collect(),
+    }
+}
+
+fn term(text: &str) -> Option<Term> {
+    if let Ok(number) = text.parse() {
+        return Some(Term::Number(number));
+    }
+    let is_name = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let parts: Vec<String> = text.split('.').map(str::to_owned).collect();
+    parts.iter().all(|part| is_name(part)).then_some(Term::Field(parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_numbers_and_fields() {
+        let text = |text: &str| terms(RawSum::Text(text.to_owned()));
+        assert_eq!(text("count"), Some(vec![Term::Field(vec!["count".into()])]));
+        assert_eq!(
+            text("a.b + 200"),
+            Some(vec![Term::Field(vec!["a".into(), "b".into()]), Term::Number(200)])
+        );
+        assert_eq!(text("count - 1"), None);
+        assert_eq!(text(""), None);
+        assert_eq!(text("1 +"), None);
+    }
+
+    #[test]
+    fn an_error_of_the_file_has_a_place() {
+        let source = Source::new("b.ddp.toml", "[[binding]]\nprogram = \"P\"\nversion = 3\neligible = []\n");
+        let mut found = Vec::new();
+        assert!(read(SourceId(0), &source, &mut found).is_empty());
+        let [error] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(error.code, "X300");
+        assert_eq!(source.line_column(error.primary.span.start).line, 3);
+    }
+}

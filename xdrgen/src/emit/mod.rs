@@ -1,0 +1,184 @@
+//! Rust from the intermediate form. Nothing is decided here.
+
+mod docs;
+mod file;
+mod program;
+mod types;
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use crate::ir::{Bound, Item, Module, Scalar, Type, TypeId};
+
+pub(crate) use file::{Head, crate_files, module_file};
+
+/// What emission is told besides the module.
+pub(crate) struct Emitter<'m> {
+    pub(crate) module: &'m Module,
+    /// The path of the runtime: `::rpcrdma_runtime`, or `crate` inside it.
+    pub(crate) runtime: syn::Path,
+    /// Whether emitted code may use the standard library; else it uses `alloc`.
+    pub(crate) std: bool,
+}
+
+/// From where a type is named.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Beside the types, where the runtime's names are imported.
+    Types,
+    /// In the module of a program version.
+    Version,
+    /// In the module of its procedures.
+    Procedures,
+}
+
+impl Emitter<'_> {
+    /// The items, in the order of the documents.
+    pub(crate) fn items(&self) -> Vec<TokenStream> {
+        let mut items = Vec::new();
+        for item in &self.module.order {
+            match item {
+                Item::Const(index) => {
+                    items.extend(self.module.consts.get(*index).map(|one| self.constant(one)))
+                }
+                Item::Type(id) => {
+                    items.extend(self.module.get(*id).into_iter().flat_map(|ty| self.type_def(ty)))
+                }
+                Item::Program(index) => {
+                    let program = self.module.programs.get(*index);
+                    items.extend(program.into_iter().flat_map(|program| self.program(program)));
+                }
+            }
+        }
+        items
+    }
+
+    /// The crate that has `Box` and `Vec`.
+    fn heap(&self) -> TokenStream {
+        if self.std { quote!(::std) } else { quote!(::alloc) }
+    }
+
+    fn named(&self, id: TypeId) -> syn::Ident {
+        ident(self.module.get(id).map_or("", |ty| &ty.ident))
+    }
+
+    /// A type where it is used.
+    fn ty(&self, ty: &Type, from: Place) -> TokenStream {
+        let runtime = &self.runtime;
+        let own = |name: &str| {
+            let name = format_ident!("{name}");
+            if from == Place::Types { quote!(#name) } else { quote!(#runtime::xdr::#name) }
+        };
+        match ty {
+            Type::Void => quote!(()),
+            Type::Scalar(scalar) => scalar_type(*scalar).map_or_else(own, |name| {
+                let name = format_ident!("{name}");
+                quote!(#name)
+            }),
+            Type::Named(id) => {
+                let name = self.named(*id);
+                match from {
+                    Place::Types => quote!(#name),
+                    Place::Version => quote!(super::#name),
+                    Place::Procedures => quote!(super::super::#name),
+                }
+            }
+            Type::Extern(path) => parse(path),
+            Type::FixedOpaque(len) => {
+                let len = size_bound(len);
+                quote!([u8; #len])
+            }
+            Type::Opaque(max) => bounded(&own("Opaque"), max.as_ref()),
+            Type::String(max) => bounded(&own("XdrString"), max.as_ref()),
+            Type::SmallOpaque(max) => {
+                let (name, max) = (own("SmallOpaque"), size_bound(max));
+                let max = if is_plain(&max) { max } else { quote!({ #max }) };
+                quote!(#name<#max>)
+            }
+            Type::FixedArray(of, len) => {
+                let (of, len) = (self.ty(of, from), size_bound(len));
+                quote!([#of; #len])
+            }
+            Type::Array(of) => {
+                let of = self.ty(of, from);
+                quote!(Vec<#of>)
+            }
+            Type::Optional(of) => {
+                let of = self.ty(of, from);
+                quote!(Option<#of>)
+            }
+            Type::Boxed(of) => {
+                let of = self.ty(of, from);
+                quote!(Box<#of>)
+            }
+        }
+    }
+}
+
+/// The name of a scalar's type: one of Rust's own, or else one of the runtime's.
+fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
+    match scalar {
+        Scalar::Int => Ok("i32"),
+        Scalar::UnsignedInt => Ok("u32"),
+        Scalar::Hyper => Ok("i64"),
+        Scalar::UnsignedHyper => Ok("u64"),
+        Scalar::Float => Ok("f32"),
+        Scalar::Double => Ok("f64"),
+        Scalar::Bool => Ok("bool"),
+        Scalar::Short => Ok("i16"),
+        Scalar::UnsignedShort => Ok("u16"),
+        Scalar::Quadruple => Err("Quadruple"),
+        Scalar::Char => Err("Char"),
+        Scalar::UnsignedChar => Err("UnsignedChar"),
+    }
+}
+
+fn bounded(name: &TokenStream, max: Option<&Bound>) -> TokenStream {
+    match max {
+        None => name.clone(),
+        Some(max) => {
+            let max = word_bound(max);
+            quote!(#name<#max>)
+        }
+    }
+}
+
+/// A bound as a `u32`.
+fn word_bound(bound: &Bound) -> TokenStream {
+    match &bound.constant {
+        Some(constant) => {
+            let constant = ident(constant);
+            quote!(#constant)
+        }
+        None => number(i128::from(bound.value)),
+    }
+}
+
+/// A bound as a `usize`.
+fn size_bound(bound: &Bound) -> TokenStream {
+    match &bound.constant {
+        Some(constant) => {
+            let constant = ident(constant);
+            quote!(#constant as usize)
+        }
+        None => number(i128::from(bound.value)),
+    }
+}
+
+fn is_plain(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().count() == 1
+}
+
+/// A name that names.rs chose.
+fn ident(name: &str) -> syn::Ident {
+    syn::parse_str(name).unwrap_or_else(|_| format_ident!("_{name}"))
+}
+
+fn number(value: i128) -> TokenStream {
+    parse(&value.to_string())
+}
+
+/// Tokens from text of our own, or from a path that the user gave and that was checked.
+fn parse(text: &str) -> TokenStream {
+    text.parse().unwrap_or_default()
+}

@@ -1,0 +1,294 @@
+//! Programs: a module for each version, with its procedures, its client and its server.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::types::alias;
+use super::{Emitter, Place, docs, ident, number, parse};
+use crate::ir::{Procedure, Program, ReplyBounds, Sum, Type, Version};
+
+/// A dispatcher of more procedures than this has more lines than a function should.
+const MANY: usize = 10;
+
+impl Emitter<'_> {
+    pub(super) fn program(&self, program: &Program) -> Vec<TokenStream> {
+        program.versions.iter().map(|version| self.version(program, version)).collect()
+    }
+
+    fn version(&self, program: &Program, version: &Version) -> TokenStream {
+        let runtime = &self.runtime;
+        let module = ident(&version.module);
+        let title = format!(
+            "`{}`, version {} of `{}`, program {}",
+            version.name, version.number, program.name, program.number
+        );
+        let title = match &program.docs.section {
+            Some(section) => format!("{title}: section {section}"),
+            None => title,
+        };
+        let mut lines = vec![title];
+        docs::paragraphs(&program.docs.comments, &mut lines);
+        docs::paragraphs(&version.docs.comments, &mut lines);
+        let docs = docs::attributes(&lines);
+        let imports = if version.procedures.is_empty() {
+            quote!(use #runtime::proto::program;)
+        } else {
+            quote!(use ::core::future::Future; use #runtime::proto::program::{self, answer};)
+        };
+        let (marker, procedures) = (self.marker(program, version), self.procedures(version));
+        let (client, handler, server) = (self.client(version), self.handler(version), self.server(version));
+        quote! {
+            #docs
+            pub mod #module {
+                #imports
+
+                #marker
+                #procedures
+                #client
+                #handler
+                #server
+            }
+        }
+    }
+
+    /// The type that stands for the version, and whether it has a binding.
+    fn marker(&self, program: &Program, version: &Version) -> TokenStream {
+        let name = ident(&version.ident);
+        let (number, version_number) =
+            (number(i128::from(program.number)), number(i128::from(version.number)));
+        let title = docs::attributes(&[format!(
+            "The version itself: what a client and a server of `{}` name.",
+            version.name
+        )]);
+        let (xdr_name, alias) = (&version.name, alias(&version.name, &version.ident));
+        let procedures = version.procedures.iter().map(|procedure| {
+            let (number, name) = (self::number(i128::from(procedure.number)), &procedure.name);
+            quote!((#number, #name))
+        });
+        let binding = version.binding.as_ref().map(|binding| {
+            let port = match binding.port {
+                Some(port) => {
+                    let port = self::number(i128::from(port));
+                    quote!(Some(#port))
+                }
+                None => quote!(None),
+            };
+            let netids = &binding.netids;
+            quote! {
+                impl program::Binding for #name {
+                    const PORT: Option<u16> = #port;
+                    const NETIDS: &'static [&'static str] = &[#(#netids),*];
+                }
+            }
+        });
+        quote! {
+            #title
+            #alias
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+            pub struct #name;
+
+            impl program::Program for #name {
+                const NUMBER: u32 = #number;
+                const VERSION: u32 = #version_number;
+                const NAME: &'static str = #xdr_name;
+                const PROCEDURES: &'static [(u32, &'static str)] = &[#(#procedures),*];
+            }
+
+            #binding
+        }
+    }
+
+    fn procedures(&self, version: &Version) -> TokenStream {
+        let runtime = &self.runtime;
+        let program = ident(&version.ident);
+        let procedures = version.procedures.iter().map(|procedure| {
+            let (docs, alias) = (procedure_docs(procedure), alias(&procedure.name, &procedure.ident));
+            let (name, xdr_name, number) =
+                (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
+            let args = self.ty(&procedure.arguments, Place::Procedures);
+            let res = self.ty(&procedure.result, Place::Procedures);
+            let bounds = reply_bounds(&procedure.reply);
+            quote! {
+                #docs
+                #alias
+                #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+                pub struct #name;
+
+                impl program::Procedure for #name {
+                    type Program = super::#program;
+                    type Args = #args;
+                    type Res = #res;
+                    const NUMBER: u32 = #number;
+                    const NAME: &'static str = #xdr_name;
+                    #bounds
+                }
+            }
+        });
+        let import = (!version.procedures.is_empty()).then(|| quote!(use #runtime::proto::program;));
+        quote! {
+            /// The procedures, one type each.
+            pub mod proc {
+                #import
+
+                #(#procedures)*
+            }
+        }
+    }
+
+    fn client(&self, version: &Version) -> TokenStream {
+        let program = ident(&version.ident);
+        let methods = version.procedures.iter().map(|procedure| {
+            let docs = docs::attributes(&method_docs(
+                procedure,
+                "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
+            ));
+            let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
+            let res = self.ty(&procedure.result, Place::Version);
+            let (parameter, args) = if procedure.arguments == Type::Void {
+                (None, quote!(&()))
+            } else {
+                let args = self.ty(&procedure.arguments, Place::Version);
+                (Some(quote!(args: &#args)), quote!(args))
+            };
+            quote! {
+                #docs
+                pub async fn #method(&self, #parameter) -> Result<#res, C::Error> {
+                    self.0.call::<proc::#name>(#args).await
+                }
+            }
+        });
+        quote! {
+            /// A client over anything that carries calls of this version.
+            #[derive(Clone, Debug)]
+            pub struct Client<C>(pub C);
+
+            impl<C: program::Caller<#program>> Client<C> {
+                #(#methods)*
+            }
+        }
+    }
+
+    fn handler(&self, version: &Version) -> TokenStream {
+        let methods = version.procedures.iter().map(|procedure| {
+            let docs = docs::attributes(&method_docs(
+                procedure,
+                "A refusal of the call itself; what the protocol has a status for is a result.",
+            ));
+            let method = ident(&procedure.method);
+            let res = self.ty(&procedure.result, Place::Version);
+            let args = (procedure.arguments != Type::Void).then(|| {
+                let args = self.ty(&procedure.arguments, Place::Version);
+                quote!(args: #args)
+            });
+            let null = procedure.number == 0 && args.is_none() && procedure.result == Type::Void;
+            let body = if null {
+                quote!({
+                    let _ = context;
+                    ::core::future::ready(Ok(()))
+                })
+            } else {
+                quote!(;)
+            };
+            quote! {
+                #docs
+                fn #method(&self, context: &program::CallContext, #args)
+                    -> impl Future<Output = Result<#res, program::Reject>> + Send #body
+            }
+        });
+        quote! {
+            /// What a server of this version does: one method a procedure. An `async fn` implements each.
+            pub trait Handler: Send + Sync + 'static {
+                #(#methods)*
+            }
+        }
+    }
+
+    fn server(&self, version: &Version) -> TokenStream {
+        let (runtime, heap) = (&self.runtime, self.heap());
+        let program = ident(&version.ident);
+        let many = (version.procedures.len() > MANY)
+            .then(|| quote!(#[allow(clippy::too_many_lines, reason = "one arm a procedure")]));
+        let arms = version.procedures.iter().map(|procedure| {
+            let (number, method) = (number(i128::from(procedure.number)), ident(&procedure.method));
+            if procedure.arguments == Type::Void {
+                quote!(#number => answer(args, reply, |()| self.0.#method(context)).await)
+            } else {
+                quote!(#number => answer(args, reply, |args| self.0.#method(context, args)).await)
+            }
+        });
+        quote! {
+            /// The server of a handler: decodes arguments, calls the method, encodes the result.
+            #[derive(Clone, Debug)]
+            pub struct Server<H>(pub H);
+
+            impl<H: Handler> program::Service for Server<H> {
+                fn program(&self) -> u32 {
+                    <#program as program::Program>::NUMBER
+                }
+
+                fn version(&self) -> u32 {
+                    <#program as program::Program>::VERSION
+                }
+
+                #many
+                fn dispatch<'a>(
+                    &'a self,
+                    context: &'a program::CallContext,
+                    args: #runtime::xdr::Reader<'a>,
+                    reply: &'a mut #runtime::xdr::Reducer,
+                ) -> ::core::pin::Pin<
+                    #heap::boxed::Box<dyn Future<Output = Result<(), program::Reject>> + Send + 'a>,
+                > {
+                    #heap::boxed::Box::pin(async move {
+                        match context.procedure {
+                            #(#arms,)*
+                            _ => Err(program::Reject::ProcedureUnavailable),
+                        }
+                    })
+                }
+            }
+        }
+    }
+}
+
+fn procedure_docs(procedure: &Procedure) -> TokenStream {
+    docs::attributes(&docs::part(&procedure.docs))
+}
+
+fn method_docs(procedure: &Procedure, errors: &str) -> Vec<String> {
+    let mut lines = docs::part(&procedure.docs);
+    lines.extend([String::new(), "# Errors".to_owned(), errors.to_owned()]);
+    lines
+}
+
+/// The function that overrides what the result's type allows, if the binding has more to say.
+fn reply_bounds(reply: &ReplyBounds) -> Option<TokenStream> {
+    let with = |name: &str, sum: &Option<Sum>| {
+        sum.as_ref().map(|sum| {
+            let (name, value) = (ident(name), sum_tokens(sum));
+            quote!(.#name(#value))
+        })
+    };
+    let (item, whole) = (with("with_item", &reply.item), with("with_whole", &reply.whole));
+    if item.is_none() && whole.is_none() {
+        return None;
+    }
+    let uses = [&reply.item, &reply.whole].into_iter().flatten().any(|sum| !sum.fields.is_empty());
+    let args = ident(if uses { "args" } else { "_args" });
+    Some(quote! {
+        fn reply_bounds(#args: &Self::Args) -> program::ReplyBounds {
+            program::ReplyBounds::of::<Self::Res>() #item #whole
+        }
+    })
+}
+
+fn sum_tokens(sum: &Sum) -> TokenStream {
+    let fields = sum.fields.iter().map(|field| {
+        let path = parse(&format!("args.{}", field.idents.join(".")));
+        if field.wide { path } else { quote!(u64::from(#path)) }
+    });
+    let number = (sum.number > 0 || sum.fields.is_empty()).then(|| number(i128::from(sum.number)));
+    let mut terms = fields.chain(number);
+    let first = terms.next().unwrap_or_default();
+    quote!(#first #(.saturating_add(#terms))*)
+}

@@ -1,0 +1,188 @@
+//! Types and constants.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::{Emitter, Place, docs, ident, number, word_bound};
+use crate::ir::{Arm, Body, Const, ConstType, Derives, Docs, Field, Label, Member, TypeDef, Union};
+
+impl Emitter<'_> {
+    pub(super) fn constant(&self, constant: &Const) -> TokenStream {
+        let name = ident(&constant.ident);
+        let value = number(constant.value);
+        let ty = ident(match constant.ty {
+            ConstType::U32 => "u32",
+            ConstType::I32 => "i32",
+            ConstType::U64 => "u64",
+            ConstType::I64 => "i64",
+        });
+        let docs = definition_docs(&constant.name, &constant.ident, &constant.docs);
+        quote!(#docs pub const #name: #ty = #value;)
+    }
+
+    /// A type, and what belongs to it.
+    pub(super) fn type_def(&self, ty: &TypeDef) -> Vec<TokenStream> {
+        let name = ident(&ty.ident);
+        let docs = definition_docs(&ty.name, &ty.ident, &ty.docs);
+        let container = |union: Option<&str>| self.container_attribute(union);
+        match &ty.body {
+            Body::Alias(of) => {
+                let of = self.ty(of, Place::Types);
+                vec![quote!(#docs pub type #name = #of;)]
+            }
+            Body::Newtype(field) => {
+                let (derives, container) = (derives(ty.derives, true), container(None));
+                let (attributes, of) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
+                vec![
+                    quote!(#docs #derives #container pub struct #name(#attributes pub #of);),
+                    quote!(impl From<#of> for #name { fn from(value: #of) -> Self { #name(value) } }),
+                    quote!(impl From<#name> for #of { fn from(value: #name) -> Self { value.0 } }),
+                ]
+            }
+            Body::Enum(members) => self.enumeration(ty, members, &docs),
+            Body::Struct(fields) => {
+                let (derives, container) = (derives(ty.derives, true), container(None));
+                let fields = fields.iter().map(|field| {
+                    let (docs, attributes) =
+                        (docs::attributes(&docs::part(&field.docs)), self.field_attributes(field));
+                    let (name, alias) = (ident(&field.ident), alias(&field.name, &field.ident));
+                    let ty = self.ty(&field.ty, Place::Types);
+                    quote!(#docs #alias #attributes pub #name: #ty)
+                });
+                vec![quote!(#docs #derives #container pub struct #name { #(#fields,)* })]
+            }
+            Body::Tuple(fields) => {
+                let (derives, container) = (derives(ty.derives, true), container(None));
+                let fields = fields.iter().map(|field| {
+                    let (attributes, ty) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
+                    quote!(#attributes pub #ty)
+                });
+                vec![quote!(#docs #derives #container pub struct #name(#(#fields),*);)]
+            }
+            Body::Union(union) => self.union(ty, union, &docs),
+        }
+    }
+
+    /// `#[xdr(...)]` on a type, if it says anything.
+    fn container_attribute(&self, union: Option<&str>) -> Option<TokenStream> {
+        let runtime = &self.runtime;
+        let path = quote!(#runtime).to_string().replace(' ', "");
+        let krate = (path != "::rpcrdma_runtime").then(|| quote!(crate = #path));
+        let union = union.map(|union| quote!(union = #union));
+        let parts: Vec<TokenStream> = union.into_iter().chain(krate).collect();
+        (!parts.is_empty()).then(|| quote!(#[xdr(#(#parts),*)]))
+    }
+
+    fn field_attributes(&self, field: &Field) -> TokenStream {
+        let eligible = field.eligible.then(|| quote!(#[ddp_eligible]));
+        let list = field.list.then(|| quote!(#[xdr(list)]));
+        let max = field.max.as_ref().map(|max| {
+            let max = word_bound(max);
+            let recursive = field.recursive.then(|| quote!(, recursive));
+            quote!(#[xdr(max = #max #recursive)])
+        });
+        quote!(#eligible #list #max)
+    }
+
+    fn enumeration(&self, ty: &TypeDef, members: &[Member], docs: &TokenStream) -> Vec<TokenStream> {
+        let name = ident(&ty.ident);
+        let (derives, container) = (derives(ty.derives, true), self.container_attribute(None));
+        let variants = members.iter().filter(|member| member.same_as.is_none()).map(|member| {
+            let docs = docs::attributes(&docs::part(&member.docs));
+            let (variant, alias, value) =
+                (ident(&member.ident), alias(&member.name, &member.ident), number(i128::from(member.value)));
+            let default = (member.value == 0).then(|| quote!(#[default]));
+            quote!(#docs #alias #default #variant = #value)
+        });
+        let mut items =
+            vec![quote!(#docs #derives #container #[repr(i32)] pub enum #name { #(#variants,)* })];
+        let constants: Vec<TokenStream> = members
+            .iter()
+            .filter_map(|member| {
+                let same = ident(&members.get(member.same_as?)?.ident);
+                let docs = docs::attributes(&docs::part(&member.docs));
+                let (constant, alias) = (ident(&member.ident), alias(&member.name, &member.ident));
+                Some(quote!(#docs #alias pub const #constant: #name = #name::#same;))
+            })
+            .collect();
+        if !constants.is_empty() {
+            items.push(quote!(impl #name { #(#constants)* }));
+        }
+        items
+    }
+
+    fn union(&self, ty: &TypeDef, union: &Union, docs: &TokenStream) -> Vec<TokenStream> {
+        let name = ident(&ty.ident);
+        let discriminant = self.ty(&union.discriminant, Place::Types);
+        let initial = union.initial.and_then(|index| union.arms.get(index)).filter(|_| ty.derives.default);
+        let derived = initial.is_some_and(|arm| !arm.keeps_discriminant() && arm.payload.is_none());
+        let (derives, container) =
+            (derives(ty.derives, derived), self.container_attribute(Some(&discriminant.to_string())));
+        let large = union.uneven.then(|| {
+            quote!(#[allow(clippy::large_enum_variant, reason = "a box would hide how long the payload can be")])
+        });
+        let arms = union.arms.iter().enumerate().map(|(index, arm)| {
+            let default = (derived && union.initial == Some(index)).then(|| quote!(#[default]));
+            self.arm(arm, &discriminant, default)
+        });
+        let mut items = vec![quote!(#docs #derives #container #large pub enum #name { #(#arms,)* })];
+        if let Some(arm) = initial.filter(|_| !derived) {
+            let variant = ident(&arm.ident);
+            let parts = usize::from(arm.keeps_discriminant()) + usize::from(arm.payload.is_some());
+            let parts = std::iter::repeat_n(quote!(Default::default()), parts);
+            items.push(quote! {
+                impl Default for #name {
+                    fn default() -> Self { #name::#variant(#(#parts),*) }
+                }
+            });
+        }
+        items
+    }
+
+    fn arm(&self, arm: &Arm, discriminant: &TokenStream, default: Option<TokenStream>) -> TokenStream {
+        let docs = docs::attributes(&docs::part(&arm.docs));
+        let name = ident(&arm.ident);
+        let cases = arm.labels.iter().map(|label| match label {
+            Label::Member { of, index } => {
+                let path = self.module.get(*of).and_then(|ty| match &ty.body {
+                    Body::Enum(members) => Some(format!("{}::{}", ty.ident, members.get(*index)?.ident)),
+                    _ => None,
+                });
+                quote!(case = #path)
+            }
+            Label::Number(value) => {
+                let value = number(*value);
+                quote!(case = #value)
+            }
+            Label::Bool(value) => quote!(case = #value),
+        });
+        let chosen =
+            if arm.labels.is_empty() { quote!(#[xdr(default)]) } else { quote!(#[xdr(#(#cases),*)]) };
+        let kept = arm.keeps_discriminant().then(|| discriminant.clone());
+        let payload = arm.payload.as_ref().map(|field| {
+            let (attributes, ty) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
+            quote!(#attributes #ty)
+        });
+        let parts: Vec<TokenStream> = kept.into_iter().chain(payload).collect();
+        let parts = (!parts.is_empty()).then(|| quote!((#(#parts),*)));
+        quote!(#docs #default #chosen #name #parts)
+    }
+}
+
+fn definition_docs(name: &str, ident: &str, text: &Docs) -> TokenStream {
+    let (docs, alias) = (docs::attributes(&docs::definition(name, text)), alias(name, ident));
+    quote!(#docs #alias)
+}
+
+/// The document's name for a search in the documentation, where Rust's differs.
+pub(super) fn alias(name: &str, ident: &str) -> Option<TokenStream> {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    (is_name && ident.trim_start_matches("r#") != name).then(|| quote!(#[doc(alias = #name)]))
+}
+
+fn derives(derives: Derives, default: bool) -> TokenStream {
+    let copy = derives.copy.then(|| quote!(Copy,));
+    let default = (derives.default && default).then(|| quote!(Default,));
+    let eq = derives.eq.then(|| quote!(Eq, Hash,));
+    quote!(#[derive(Clone, #copy Debug, #default PartialEq, #eq Xdr)])
+}

@@ -1,0 +1,242 @@
+//! From documents to the text of Rust files. Reads and writes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::ast::Specification;
+use crate::binding;
+use crate::diag::{self, Diagnostic};
+use crate::emit::{self, Emitter, Head};
+use crate::extract::extract;
+use crate::ir::Module;
+use crate::parse::parse_extract;
+use crate::sema;
+use crate::source::{Source, SourceId, Sources, Span};
+
+/// What is emitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// One file, `NAME.rs`: a module, or to be included. It uses the standard library's `Vec` and `Box`, or those
+    /// of `alloc`.
+    Module {
+        /// The file's name without `.rs`.
+        name: String,
+        /// Whether the standard library is there.
+        std: bool,
+    },
+    /// A crate of a workspace: `Cargo.toml` and `src/lib.rs`, without the standard library.
+    Crate {
+        /// The package's name.
+        package: String,
+        /// What it is, in a line.
+        title: String,
+    },
+}
+
+/// What may be set for a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What is emitted.
+    pub output: Output,
+    /// The path of the runtime in emitted code; `crate` within the runtime itself.
+    pub runtime: String,
+    /// Types that exist in Rust: the document's name, and the path.
+    pub externs: BTreeMap<String, String>,
+    /// Names that `#ifdef` finds defined.
+    pub defined: BTreeSet<String>,
+    /// How the files are made again, for their heads.
+    pub command: String,
+}
+
+impl Options {
+    /// One file `NAME.rs` for a crate with the standard library, as a build script wants it.
+    #[must_use]
+    pub fn module(name: impl Into<String>) -> Self {
+        Options::new(Output::Module { name: name.into(), std: true })
+    }
+
+    /// One file `NAME.rs` for a crate without the standard library.
+    #[must_use]
+    pub fn no_std_module(name: impl Into<String>) -> Self {
+        Options::new(Output::Module { name: name.into(), std: false })
+    }
+
+    /// A crate of a workspace, without the standard library.
+    #[must_use]
+    pub fn package(package: impl Into<String>, title: impl Into<String>) -> Self {
+        Options::new(Output::Crate { package: package.into(), title: title.into() })
+    }
+
+    fn new(output: Output) -> Self {
+        Options {
+            output,
+            runtime: "::rpcrdma_runtime".to_owned(),
+            externs: BTreeMap::new(),
+            defined: BTreeSet::new(),
+            command: "xdrgen generate".to_owned(),
+        }
+    }
+}
+
+/// What a run read and found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Documents, binding files not among them.
+    pub documents: usize,
+    /// Definitions in the documents, repetitions among them.
+    pub definitions: usize,
+    /// Types emitted.
+    pub types: usize,
+    /// Constants emitted.
+    pub consts: usize,
+    /// Programs emitted.
+    pub programs: usize,
+    /// Procedures emitted, of all programs and versions.
+    pub procedures: usize,
+}
+
+/// What a run gives.
+#[derive(Clone, Debug, Default)]
+pub struct Generated {
+    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an error.
+    pub files: Vec<(PathBuf, String)>,
+    /// What was read and found.
+    pub summary: Summary,
+    /// What is wrong, in the order of the places.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Generated {
+    /// Whether something is wrong, so that nothing was emitted.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
+        diag::has_errors(&self.diagnostics)
+    }
+}
+
+/// Compiles documents, which may use one another's names, together. Sources whose names end in `.toml` are binding
+/// files. All that is wrong is found in one run.
+#[must_use]
+pub fn generate(sources: &Sources, options: &Options) -> Generated {
+    let (module, mut generated) = analyzed(sources, options);
+    if generated.has_errors() {
+        return generated;
+    }
+    match emitted(&module, &head(sources, options), options) {
+        Ok(files) => generated.files = files,
+        Err(error) => generated.diagnostics.push(Diagnostic::error("X410", Span::default(), error)),
+    }
+    generated
+}
+
+/// Compiles documents and emits nothing: what is wrong with them, and what is in them.
+#[must_use]
+pub fn check(sources: &Sources, options: &Options) -> Generated {
+    analyzed(sources, options).1
+}
+
+/// Compiles documents to the intermediate form. It is whole if no diagnostic is an error.
+#[must_use]
+pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) {
+    let (module, generated) = analyzed(sources, options);
+    (module, generated.diagnostics)
+}
+
+fn is_binding(source: &Source) -> bool {
+    source.name().extension().is_some_and(|extension| extension == "toml")
+}
+
+fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
+    let mut documents: Vec<(SourceId, Specification)> = Vec::new();
+    let mut bindings = Vec::new();
+    let mut found = Vec::new();
+    let parse_options = crate::parse::Options { defined: options.defined.clone() };
+    for (id, source) in sources.iter() {
+        if is_binding(source) {
+            bindings.extend(binding::read(id, source, &mut found));
+            continue;
+        }
+        let (specification, diagnostics) = parse_extract(&extract(id, source), &parse_options);
+        found.extend(diagnostics);
+        documents.push((id, specification));
+    }
+    check_paths(options, &mut found);
+    let specifications: Vec<&Specification> =
+        documents.iter().map(|(_, specification)| specification).collect();
+    let broken = diag::has_errors(&found);
+    let (module, diagnostics) = sema::analyze(&specifications, &bindings, &options.externs);
+    // After a syntax error names are missing that the document has: nothing is said of those.
+    found.extend(diagnostics.into_iter().filter(|found| !broken || !is_of_missing(found)));
+    diag::sort(&mut found);
+    let mut summary = summary(&module);
+    summary.documents = specifications.len();
+    summary.definitions = specifications
+        .iter()
+        .flat_map(|specification| &specification.definitions)
+        .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
+        .count();
+    (module, Generated { files: Vec::new(), summary, diagnostics: found })
+}
+
+/// Whether a finding says that a name is not there.
+fn is_of_missing(found: &Diagnostic) -> bool {
+    found.code == "X200" || found.code == "X202" || found.code.starts_with("X3") && found.code != "X300"
+}
+
+/// Paths that the user gave go into code: they must be paths.
+fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
+    let paths = options.externs.values().chain(std::iter::once(&options.runtime));
+    for path in paths.filter(|path| syn::parse_str::<syn::Path>(path).is_err()) {
+        let error = Diagnostic::error("X401", Span::default(), format!("`{path}` is no path of Rust"));
+        found.push(error.with_help("a path is written `name::of::Type`"));
+    }
+}
+
+fn summary(module: &Module) -> Summary {
+    let versions = module.programs.iter().flat_map(|program| &program.versions);
+    Summary {
+        types: module.types.len(),
+        consts: module.consts.len(),
+        programs: module.programs.len(),
+        procedures: versions.map(|version| version.procedures.len()).sum(),
+        ..Summary::default()
+    }
+}
+
+fn head(sources: &Sources, options: &Options) -> Head {
+    let names: Vec<String> = sources.iter().map(|(_, source)| shown(source.name())).collect();
+    let documents = match names.split_last() {
+        Some((last, [])) => format!("`{last}`"),
+        Some((last, others)) => {
+            let others: Vec<String> = others.iter().map(|name| format!("`{name}`")).collect();
+            format!("{} and `{last}`", others.join(", "))
+        }
+        None => String::new(),
+    };
+    let title = match &options.output {
+        Output::Crate { title, .. } => title.clone(),
+        Output::Module { name, .. } => name.clone(),
+    };
+    Head { documents, command: options.command.clone(), title }
+}
+
+/// A document's name in what is emitted, the same on every machine.
+fn shown(path: &Path) -> String {
+    let name = if path.is_absolute() { path.file_name().map(Path::new).unwrap_or(path) } else { path };
+    name.to_string_lossy().replace('\\', "/")
+}
+
+fn emitted(module: &Module, head: &Head, options: &Options) -> Result<Vec<(PathBuf, String)>, String> {
+    let runtime: syn::Path = syn::parse_str(&options.runtime).map_err(|error| error.to_string())?;
+    let std = matches!(options.output, Output::Module { std: true, .. });
+    let emitter = Emitter { module, runtime, std };
+    match &options.output {
+        Output::Module { name, .. } => {
+            Ok(vec![(PathBuf::from(format!("{name}.rs")), emit::module_file(&emitter, head)?)])
+        }
+        Output::Crate { package, .. } => {
+            let [manifest, lib] = emit::crate_files(&emitter, head, package)?;
+            Ok(vec![(PathBuf::from("Cargo.toml"), manifest), (PathBuf::from("src/lib.rs"), lib)])
+        }
+    }
+}

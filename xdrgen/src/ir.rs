@@ -1,0 +1,363 @@
+//! What is emitted: types resolved, constants evaluated, names chosen. Emission decides nothing.
+
+/// A run's definitions, ready for emission.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// The types. A [`TypeId`] is an index in here.
+    pub types: Vec<TypeDef>,
+    /// The constants.
+    pub consts: Vec<Const>,
+    /// The programs.
+    pub programs: Vec<Program>,
+    /// Everything in the order in which the documents have it.
+    pub order: Vec<Item>,
+}
+
+impl Module {
+    /// A type by its id.
+    #[must_use]
+    pub fn get(&self, id: TypeId) -> Option<&TypeDef> {
+        self.types.get(id.0)
+    }
+}
+
+/// Names a definition in a [`Module`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A constant: its index.
+    Const(usize),
+    /// A type.
+    Type(TypeId),
+    /// A program: its index.
+    Program(usize),
+}
+
+/// Names a type of a [`Module`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeId(pub usize);
+
+/// What a definition's documentation is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Docs {
+    /// The document's comments.
+    pub comments: Vec<String>,
+    /// The document's section: number and title.
+    pub section: Option<String>,
+    /// The definition as it was written, or a declaration as XDR.
+    pub declaration: String,
+}
+
+/// A constant.
+#[derive(Clone, Debug)]
+pub struct Const {
+    /// Its name in the document.
+    pub name: String,
+    /// Its name in Rust.
+    pub ident: String,
+    /// Its value.
+    pub value: i128,
+    /// Its type.
+    pub ty: ConstType,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// The type of a constant: the first of these that holds its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstType {
+    /// `u32`
+    U32,
+    /// `i32`
+    I32,
+    /// `u64`
+    U64,
+    /// `i64`
+    I64,
+}
+
+/// A type definition.
+#[derive(Clone, Debug)]
+pub struct TypeDef {
+    /// Its name in the document; a body written in place has the names that lead to it, joined by `.`.
+    pub name: String,
+    /// Its name in Rust.
+    pub ident: String,
+    /// What it is.
+    pub body: Body,
+    /// Which traits besides `Clone`, `Debug` and `PartialEq` it derives.
+    pub derives: Derives,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// Traits that a type derives where all of its parts do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Derives {
+    /// `Copy`: plain data of at most 128 bytes.
+    pub copy: bool,
+    /// `Eq` and `Hash`: no floating-point number inside.
+    pub eq: bool,
+    /// `Default`.
+    pub default: bool,
+}
+
+/// What a type definition is in Rust.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Another name of a type.
+    Alias(Type),
+    /// A struct of one unnamed field: a typedef whose encoding needs a field's attributes.
+    Newtype(Field),
+    /// A C-like enum.
+    Enum(Vec<Member>),
+    /// A struct.
+    Struct(Vec<Field>),
+    /// A tuple struct: the arguments of a procedure that takes several.
+    Tuple(Vec<Field>),
+    /// A union.
+    Union(Union),
+}
+
+/// One member of an enum.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name in the document.
+    pub name: String,
+    /// Its name in Rust.
+    pub ident: String,
+    /// Its value.
+    pub value: i32,
+    /// The member of the same value before it, by index. Rust has one variant a value: this one is a constant.
+    pub same_as: Option<usize>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A struct's field, or the payload of a union's arm.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Its name in the document.
+    pub name: String,
+    /// Its name in Rust.
+    pub ident: String,
+    /// Its type.
+    pub ty: Type,
+    /// The largest count of a counted array.
+    pub max: Option<Bound>,
+    /// The element type contains the type of which this is a field.
+    pub recursive: bool,
+    /// A chain of optional data.
+    pub list: bool,
+    /// RDMA may place it directly.
+    pub eligible: bool,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A union.
+#[derive(Clone, Debug)]
+pub struct Union {
+    /// The discriminant's name in the document.
+    pub discriminant_name: String,
+    /// The discriminant's type.
+    pub discriminant: Type,
+    /// The arms in order, the default arm last.
+    pub arms: Vec<Arm>,
+    /// The arm of `Default`: the one that the discriminant 0 chooses, by index.
+    pub initial: Option<usize>,
+    /// Whether one arm takes much more memory than the others.
+    pub uneven: bool,
+}
+
+/// An arm of a union.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// Its name in Rust.
+    pub ident: String,
+    /// The labels; none is the default arm.
+    pub labels: Vec<Label>,
+    /// What it carries.
+    pub payload: Option<Field>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+impl Arm {
+    /// Whether the variant holds the discriminant, since more than one chooses it.
+    #[must_use]
+    pub fn keeps_discriminant(&self) -> bool {
+        self.labels.len() != 1
+    }
+}
+
+/// A case label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// The member of an enum.
+    Member {
+        /// The enum.
+        of: TypeId,
+        /// The member's index.
+        index: usize,
+    },
+    /// A number.
+    Number(i128),
+    /// TRUE or FALSE.
+    Bool(bool),
+}
+
+/// A bound or a length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Its value.
+    pub value: u32,
+    /// The constant that it was written as: its name in Rust.
+    pub constant: Option<String>,
+}
+
+/// A type where it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Nothing: `()`.
+    Void,
+    /// A type of the language that Rust or the runtime has.
+    Scalar(Scalar),
+    /// A type of the module.
+    Named(TypeId),
+    /// A type that exists in Rust: its path.
+    Extern(String),
+    /// `opaque x[n]`
+    FixedOpaque(Bound),
+    /// `opaque x<n>`, sharing the memory that it came in
+    Opaque(Option<Bound>),
+    /// `opaque x<n>`, in place
+    SmallOpaque(Bound),
+    /// `string x<n>`
+    String(Option<Bound>),
+    /// `T x[n]`
+    FixedArray(Box<Type>, Bound),
+    /// `T x<n>`; the bound is the field's. A list too.
+    Array(Box<Type>),
+    /// `T *x`
+    Optional(Box<Type>),
+    /// On the heap: what would make a type contain itself.
+    Boxed(Box<Type>),
+}
+
+/// The types of the language that have a size of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// `int`
+    Int,
+    /// `unsigned int`
+    UnsignedInt,
+    /// `hyper`
+    Hyper,
+    /// `unsigned hyper`
+    UnsignedHyper,
+    /// `float`
+    Float,
+    /// `double`
+    Double,
+    /// `quadruple`
+    Quadruple,
+    /// `bool`
+    Bool,
+    /// `char`
+    Char,
+    /// `unsigned char`
+    UnsignedChar,
+    /// `short`
+    Short,
+    /// `unsigned short`
+    UnsignedShort,
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name in the document.
+    pub name: String,
+    /// Its number.
+    pub number: u32,
+    /// Its versions in order.
+    pub versions: Vec<Version>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A version of a program.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// Its name in the document.
+    pub name: String,
+    /// The type that stands for it.
+    pub ident: String,
+    /// The module of its client and server.
+    pub module: String,
+    /// Its number.
+    pub number: u32,
+    /// Its procedures in order.
+    pub procedures: Vec<Procedure>,
+    /// Its Upper-Layer Binding.
+    pub binding: Option<Binding>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// What the Upper-Layer Binding says of a version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// The port of its RPC-over-RDMA service.
+    pub port: Option<u16>,
+    /// Under which netids it is registered.
+    pub netids: Vec<String>,
+}
+
+/// A procedure.
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    /// Its name in the document.
+    pub name: String,
+    /// The type that stands for it.
+    pub ident: String,
+    /// Its method.
+    pub method: String,
+    /// Its number.
+    pub number: u32,
+    /// What it takes.
+    pub arguments: Type,
+    /// What it returns.
+    pub result: Type,
+    /// How large its reply can be, where the binding says so.
+    pub reply: ReplyBounds,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// What a binding says of a reply, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplyBounds {
+    /// The largest eligible item.
+    pub item: Option<Sum>,
+    /// The largest result, items in place.
+    pub whole: Option<Sum>,
+}
+
+/// A sum over the arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// The fields in it.
+    pub fields: Vec<FieldPath>,
+    /// The numbers in it, added up.
+    pub number: u64,
+}
+
+/// A field of the arguments, by the way to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPath {
+    /// The fields' names in Rust.
+    pub idents: Vec<String>,
+    /// Whether it is an `unsigned hyper`, else an `unsigned int`.
+    pub wide: bool,
+}

@@ -1,0 +1,196 @@
+//! Names for Rust: idiomatic, and never two alike in one place.
+
+use std::collections::{HashMap, HashSet};
+
+/// The words of a name: parted by underscores, and inside `READ3args` and `fooBar` by their case.
+fn words(name: &str) -> Vec<String> {
+    name.split('_').filter(|part| !part.is_empty()).flat_map(split_case).collect()
+}
+
+fn split_case(part: &str) -> Vec<String> {
+    let chars: Vec<char> = part.chars().collect();
+    let mut words = Vec::new();
+    let mut word = String::new();
+    for (at, &c) in chars.iter().enumerate() {
+        if at > 0 && boundary(&chars, at) {
+            words.push(std::mem::take(&mut word));
+        }
+        word.push(c);
+    }
+    words.push(word);
+    words
+}
+
+/// Whether a word begins at `at`.
+fn boundary(chars: &[char], at: usize) -> bool {
+    let char_at = |at: usize| chars.get(at).copied().unwrap_or('_');
+    let (before, this, next) = (char_at(at - 1), char_at(at), char_at(at + 1));
+    if this.is_uppercase() {
+        // fooBar; XDRInput; a digit parts them only where lower case goes before it: foo3Bar, but NFS3ERR.
+        let head = chars.get(..at).unwrap_or_default().iter().rev().find(|c| !c.is_ascii_digit());
+        return before.is_lowercase()
+            || before.is_uppercase() && next.is_lowercase()
+            || before.is_ascii_digit() && (next.is_lowercase() || head.is_some_and(|c| c.is_lowercase()));
+    }
+    // READ3args: lower case behind capitals and digits.
+    let head = chars.get(..at).unwrap_or_default().iter().rev().find(|c| !c.is_ascii_digit());
+    this.is_lowercase() && before.is_ascii_digit() && head.is_some_and(|c| c.is_uppercase())
+}
+
+fn capitalize(word: &str) -> String {
+    let mut chars = word.chars();
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    first + &chars.as_str().to_lowercase()
+}
+
+/// The name of a type or a variant: `READ3args` is `Read3Args`, `nfs_fh3` is `NfsFh3`.
+#[must_use]
+pub fn camel(name: &str) -> String {
+    ident(words(name).iter().map(|word| capitalize(word)).collect())
+}
+
+/// The name of a field, a method or a module: `rdmaXid` is `rdma_xid`.
+#[must_use]
+pub fn snake(name: &str) -> String {
+    ident(words(name).iter().map(|word| word.to_lowercase()).collect::<Vec<_>>().join("_"))
+}
+
+/// The name of a constant: as it is if it has no lower case, else its words in capitals.
+#[must_use]
+pub fn upper(name: &str) -> String {
+    if name.chars().any(char::is_lowercase) {
+        ident(words(name).iter().map(|word| word.to_uppercase()).collect::<Vec<_>>().join("_"))
+    } else {
+        ident(name.to_owned())
+    }
+}
+
+/// A name as an identifier of Rust: a keyword becomes a raw one or, where there is none, gets an underscore.
+fn ident(name: String) -> String {
+    let is_ident = |text: &str| syn::parse_str::<syn::Ident>(text).is_ok();
+    if is_ident(&name) {
+        return name;
+    }
+    [format!("r#{name}"), format!("{name}_"), format!("X{name}"), format!("x_{name}")]
+        .into_iter()
+        .find(|candidate| is_ident(candidate))
+        .unwrap_or_else(|| "x_".to_owned())
+}
+
+/// The part of the names that all of them begin with and that ends at an underscore, without which each is still a
+/// name and no two are alike; empty if there is none. One name alone has no common part.
+#[must_use]
+pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
+    let Some((first, rest)) = names.split_first() else { return "" };
+    if rest.is_empty() {
+        return "";
+    }
+    let shared = rest.iter().fold(first.len(), |len, name| {
+        first.bytes().zip(name.bytes()).take(len).take_while(|(a, b)| a == b).count()
+    });
+    let mut prefix = first.get(..shared).unwrap_or("");
+    while let Some(end) = prefix.rfind('_') {
+        prefix = prefix.get(..=end).unwrap_or("");
+        if good_without(names, prefix) {
+            return prefix;
+        }
+        prefix = prefix.get(..end).unwrap_or("");
+    }
+    ""
+}
+
+fn good_without(names: &[&str], prefix: &str) -> bool {
+    let mut seen = HashSet::new();
+    names.iter().all(|name| {
+        let rest = name.strip_prefix(prefix).unwrap_or(name).trim_start_matches('_');
+        rest.starts_with(char::is_alphabetic) && seen.insert(camel(rest))
+    })
+}
+
+/// Names that are taken in one place, and by what.
+#[derive(Debug, Default)]
+pub struct Taken(HashMap<String, String>);
+
+impl Taken {
+    /// With names that nothing of a document may have.
+    #[must_use]
+    pub fn with(reserved: &[&str]) -> Self {
+        Taken(reserved.iter().map(|name| ((*name).to_owned(), String::new())).collect())
+    }
+
+    /// Takes `wanted` for `name`, or `wanted` with underscores behind it if it is taken. Says by which name of the
+    /// document it was.
+    pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {
+        let mut ident = wanted;
+        let mut clash = None;
+        while let Some(other) = self.0.get(&ident) {
+            clash.get_or_insert_with(|| other.clone());
+            ident = format!("{}_", ident.strip_prefix("r#").unwrap_or(&ident));
+        }
+        self.0.insert(ident.clone(), name.to_owned());
+        (ident, clash.filter(|other| !other.is_empty()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_named_as_rust_names_them() {
+        for (name, rust) in [
+            ("READ3args", "Read3Args"),
+            ("nfs_fh3", "NfsFh3"),
+            ("xdr_rdma_segment", "XdrRdmaSegment"),
+            ("nfsstat3", "Nfsstat3"),
+            ("NFS3ERR_PERM", "Nfs3errPerm"),
+            ("mountres3_ok", "Mountres3Ok"),
+            ("CB_COMPOUND4args", "CbCompound4Args"),
+            ("rp__list", "RpList"),
+            ("SCPBallot", "ScpBallot"),
+            ("LedgerEntryV2", "LedgerEntryV2"),
+            ("foo3Bar", "Foo3Bar"),
+            ("_private", "Private"),
+            ("self", "Self_"),
+        ] {
+            assert_eq!(camel(name), rust, "{name}");
+        }
+    }
+
+    #[test]
+    fn fields_and_constants() {
+        for (name, rust) in [
+            ("rdma_xid", "rdma_xid"),
+            ("type", "r#type"),
+            ("where", "r#where"),
+            ("self", "self_"),
+            ("LENGTH", "length"),
+            ("maxCount", "max_count"),
+            ("specdata1", "specdata1"),
+        ] {
+            assert_eq!(snake(name), rust, "{name}");
+        }
+        assert_eq!(upper("NFS3_FHSIZE"), "NFS3_FHSIZE");
+        assert_eq!(upper("rpcb_highproc_2"), "RPCB_HIGHPROC_2");
+        assert_eq!(upper("maxSize"), "MAX_SIZE");
+    }
+
+    #[test]
+    fn a_prefix_goes_only_where_names_stay_names() {
+        assert_eq!(common_prefix(&["RDMA_MSG", "RDMA_NOMSG", "RDMA_ERROR"]), "RDMA_");
+        assert_eq!(common_prefix(&["NFS3_OK", "NFS3ERR_PERM"]), "");
+        assert_eq!(common_prefix(&["A_B_1", "A_B_2"]), "A_");
+        assert_eq!(common_prefix(&["ONE_ALONE"]), "");
+        assert_eq!(common_prefix(&["X_1", "X_2"]), "");
+        assert_eq!(common_prefix(&["X_a_b", "X_aB"]), "");
+        assert_eq!(common_prefix(&["NFSPROC3_NULL", "NFSPROC3_GETATTR"]), "NFSPROC3_");
+    }
+
+    #[test]
+    fn names_that_become_one_are_kept_apart() {
+        let mut taken = Taken::with(&["Vec"]);
+        assert_eq!(taken.take("FooBar".into(), "foo_bar"), ("FooBar".into(), None));
+        assert_eq!(taken.take("FooBar".into(), "FooBar"), ("FooBar_".into(), Some("foo_bar".into())));
+        assert_eq!(taken.take("Vec".into(), "vec"), ("Vec_".into(), None));
+    }
+}

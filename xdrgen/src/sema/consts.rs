@@ -1,0 +1,139 @@
+//! Constants and the values of enum members.
+
+use std::collections::HashSet;
+
+use super::scope::{Named, Scope, ValueSource};
+use crate::ast::{EnumBody, Identifier, Value};
+use crate::diag::Diagnostic;
+use crate::source::Span;
+
+/// The longest chain of constants that name one another. Nobody writes one; it bounds the stack.
+const MAX_CHAIN: usize = 256;
+
+/// Evaluates constants; each thing that is wrong is said once.
+#[derive(Default)]
+pub(crate) struct Consts {
+    said: HashSet<String>,
+}
+
+/// The span of a value.
+pub(crate) fn span(value: &Value) -> Span {
+    match value {
+        Value::Literal { span, .. } => *span,
+        Value::Name(name) => name.span,
+    }
+}
+
+impl Consts {
+    /// A value's number; none if it has none, which is reported.
+    pub(crate) fn eval(
+        &mut self,
+        value: &Value,
+        scope: &Scope<'_>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<i128> {
+        self.follow(value, scope, found, &mut Vec::new())
+    }
+
+    /// The values of an enum's members in order; an implicit one is the one before plus one, from 0.
+    pub(crate) fn members(
+        &mut self,
+        body: &EnumBody,
+        scope: &Scope<'_>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Vec<Option<i128>> {
+        let mut next = Some(0);
+        let mut values = Vec::new();
+        for member in &body.members {
+            let value = match &member.value {
+                Some(value) => self.eval(value, scope, found),
+                None => next,
+            };
+            next = value.and_then(|value| value.checked_add(1));
+            values.push(value);
+        }
+        values
+    }
+
+    fn follow(
+        &mut self,
+        value: &Value,
+        scope: &Scope<'_>,
+        found: &mut Vec<Diagnostic>,
+        chain: &mut Vec<String>,
+    ) -> Option<i128> {
+        let name = match value {
+            Value::Literal { value, .. } => return Some(*value),
+            Value::Name(name) => name,
+        };
+        let Some(named) = scope.value_named(&name.name) else {
+            return match name.name.as_str() {
+                "TRUE" => Some(1),
+                "FALSE" => Some(0),
+                _ => self.undefined(name, scope, found),
+            };
+        };
+        if chain.contains(&name.name) || chain.len() >= MAX_CHAIN {
+            return self.circle(name, named, found);
+        }
+        chain.push(name.name.clone());
+        let value = match named.source {
+            ValueSource::Const(value) => self.follow(value, scope, found, chain),
+            ValueSource::Member(body, index) => self.member(body, index, scope, found, chain),
+        };
+        chain.pop();
+        value
+    }
+
+    /// A member's value: that of the last explicit one up to it, plus the steps from there.
+    fn member(
+        &mut self,
+        body: &EnumBody,
+        index: usize,
+        scope: &Scope<'_>,
+        found: &mut Vec<Diagnostic>,
+        chain: &mut Vec<String>,
+    ) -> Option<i128> {
+        let before = body.members.get(..=index)?;
+        let explicit = before.iter().rposition(|member| member.value.is_some());
+        let start = explicit.and_then(|at| before.get(at)?.value.as_ref());
+        let (base, steps) = match start {
+            Some(value) => (self.follow(value, scope, found, chain)?, index - explicit.unwrap_or(index)),
+            None => (0, index),
+        };
+        base.checked_add(i128::try_from(steps).ok()?)
+    }
+
+    fn undefined(
+        &mut self,
+        name: &Identifier,
+        scope: &Scope<'_>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<i128> {
+        if self.said.insert(name.name.clone()) {
+            let error =
+                Diagnostic::error("X202", name.span, format!("no constant is called `{}`", name.name))
+                    .with_label("not defined in any document of this run");
+            found.push(match scope.value_like(&name.name) {
+                Some(near) => error.with_help(format!("`{near}` is defined; is that what is meant?")),
+                None => error.with_help(
+                    "define it with `const`, or compile the document that does together with this one",
+                ),
+            });
+        }
+        None
+    }
+
+    fn circle(&mut self, name: &Identifier, named: Named<'_>, found: &mut Vec<Diagnostic>) -> Option<i128> {
+        if self.said.insert(name.name.clone()) {
+            let message = format!("the value of `{}` depends on itself", name.name);
+            found.push(
+                Diagnostic::error("X203", named.span, message)
+                    .with_label("defined by way of itself")
+                    .with_related(name.span, "used for its own value here")
+                    .with_help("give one of the constants a number"),
+            );
+        }
+        None
+    }
+}

@@ -1,0 +1,330 @@
+//! The Upper-Layer Binding against the XDR: what is eligible, and how large replies can be.
+
+use std::collections::{HashMap, HashSet};
+
+use super::layout::reached_from;
+use super::lists::fields_mut;
+use super::lists::fields_of;
+use super::scope::nearest;
+use crate::binding::{Binding, Placed, Term};
+use crate::diag::Diagnostic;
+use crate::ir::{
+    self, Body, Docs, FieldPath, Module, Procedure, ReplyBounds, Scalar, Sum, Type, TypeDef, TypeId, Version,
+};
+use crate::source::Span;
+
+/// Applies bindings to a module. Gives the typedefs that eligible fields are made of.
+pub(crate) fn apply(
+    module: &mut Module,
+    spans: &[Span],
+    bindings: &[Binding],
+    found: &mut Vec<Diagnostic>,
+) -> HashSet<TypeId> {
+    let mut shared = HashSet::new();
+    let mut marked = HashMap::new();
+    let mut bound: HashMap<(&str, &str), Span> = HashMap::new();
+    for binding in bindings {
+        let Some((program, version)) = find_version(module, binding, found) else { continue };
+        let names = (binding.program.value.as_str(), binding.version.value.as_str());
+        if let Some(first) = bound.insert(names, binding.version.span) {
+            found.push(
+                Diagnostic::error("X312", binding.version.span, format!("`{}` has two bindings", names.1))
+                    .with_label("the second")
+                    .with_related(first, "the first"),
+            );
+            continue;
+        }
+        let reached = reached_by(module, program, version);
+        for item in &binding.eligible {
+            mark(module, spans, item, &reached, &mut shared, &mut marked, found);
+        }
+        let replies = replies(module, program, version, binding, found);
+        let Some(version) =
+            module.programs.get_mut(program).and_then(|program| program.versions.get_mut(version))
+        else {
+            continue;
+        };
+        version.binding = Some(ir::Binding {
+            port: binding.port,
+            netids: binding.netids.iter().map(|netid| netid.value.clone()).collect(),
+        });
+        for (index, reply) in replies {
+            if let Some(procedure) = version.procedures.get_mut(index) {
+                procedure.reply = reply;
+            }
+        }
+    }
+    shared
+}
+
+fn unknown<'c>(
+    code: &'static str,
+    what: &str,
+    name: &Placed<String>,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Diagnostic {
+    let error = Diagnostic::error(code, name.span, format!("no {what} is called `{}`", name.value))
+        .with_label("names in a binding are those of the document");
+    match nearest(&name.value, candidates) {
+        Some(near) => error.with_help(format!("`{near}` is one; is that what is meant?")),
+        None => error,
+    }
+}
+
+fn find_version(module: &Module, binding: &Binding, found: &mut Vec<Diagnostic>) -> Option<(usize, usize)> {
+    let programs = module.programs.iter();
+    let Some(index) = programs.clone().position(|program| program.name == binding.program.value) else {
+        let names = programs.map(|program| program.name.as_str());
+        found.push(unknown("X301", "program", &binding.program, names));
+        return None;
+    };
+    let versions = module.programs.get(index)?.versions.iter();
+    let Some(version) = versions.clone().position(|version| version.name == binding.version.value) else {
+        let names = versions.map(|version| version.name.as_str());
+        found.push(unknown("X302", "version of this program", &binding.version, names));
+        return None;
+    };
+    Some((index, version))
+}
+
+fn version_at(module: &Module, program: usize, version: usize) -> Option<&Version> {
+    module.programs.get(program)?.versions.get(version)
+}
+
+/// The types that a version's messages are made of.
+fn reached_by(module: &Module, program: usize, version: usize) -> HashSet<TypeId> {
+    let procedures = version_at(module, program, version).map(|version| version.procedures.iter());
+    let mut reached = HashSet::new();
+    for ty in procedures.into_iter().flatten().flat_map(|procedure| [&procedure.arguments, &procedure.result])
+    {
+        let ty = if let Type::Optional(of) = ty { of } else { ty };
+        if let Type::Named(id) = ty {
+            reached.insert(*id);
+            reached.extend(reached_from(module, *id));
+        }
+    }
+    reached
+}
+
+/// Marks one item, `Type.field`, as eligible.
+fn mark(
+    module: &mut Module,
+    spans: &[Span],
+    item: &Placed<String>,
+    reached: &HashSet<TypeId>,
+    shared: &mut HashSet<TypeId>,
+    marked: &mut HashMap<String, Span>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let Some((id, field)) = find_item(module, spans, item, found) else { return };
+    if let Some(first) = marked.insert(item.value.clone(), item.span) {
+        if first.source == item.span.source && reached.contains(&id) {
+            found.push(
+                Diagnostic::warning("X306", item.span, format!("`{}` is named twice", item.value))
+                    .with_label("again")
+                    .with_related(first, "the first time"),
+            );
+        }
+        return;
+    }
+    if !reached.contains(&id) {
+        found.push(
+            Diagnostic::warning(
+                "X313",
+                item.span,
+                format!("`{}` is in no message of this version", item.value),
+            )
+            .with_label("no procedure takes or returns it"),
+        );
+    }
+    let Some(TypeDef { body, .. }) = module.types.get_mut(id.0) else { return };
+    let Some(field) = fields_mut(body).nth(field) else { return };
+    field.eligible = true;
+    let mut ty = &field.ty.clone();
+    while let Type::Named(id) = ty {
+        let Some(Body::Alias(of)) = module.types.get(id.0).map(|ty| &ty.body) else { return };
+        shared.insert(*id);
+        ty = of;
+    }
+}
+
+/// The type and the field that `Type.field` names, if RDMA may place the field.
+fn find_item(
+    module: &Module,
+    spans: &[Span],
+    item: &Placed<String>,
+    found: &mut Vec<Diagnostic>,
+) -> Option<(TypeId, usize)> {
+    let Some((of, name)) = item.value.rsplit_once('.') else {
+        let error = Diagnostic::error("X304", item.span, format!("`{}` names no field", item.value));
+        found.push(error.with_label("expected `Type.field`"));
+        return None;
+    };
+    let Some(id) = module.types.iter().position(|ty| ty.name == of) else {
+        let of = Placed { value: of.to_owned(), span: item.span };
+        let error = unknown("X303", "type", &of, module.types.iter().map(|ty| ty.name.as_str()));
+        found.push(error);
+        return None;
+    };
+    let ty = module.types.get(id)?;
+    if let Body::Union(union) = &ty.body
+        && union.discriminant_name == name
+    {
+        let error = Diagnostic::error("X310", item.span, format!("`{name}` is the discriminant of `{of}`"));
+        found.push(error.with_label("a discriminant is never eligible (RFC 8166 section 3.4.4)"));
+        return None;
+    }
+    let Some((index, field)) = fields_of(&ty.body).enumerate().find(|(_, field)| field.name == name) else {
+        let fields = fields_of(&ty.body).map(|field| field.name.as_str());
+        let name = Placed { value: name.to_owned(), span: item.span };
+        let mut error = unknown("X304", &format!("field of `{of}`"), &name, fields);
+        if let Some(span) = spans.get(id) {
+            error = error.with_related(*span, "the type");
+        }
+        found.push(error);
+        return None;
+    };
+    if !is_item(module, &field.ty) {
+        found.push(
+            Diagnostic::error("X305", item.span, format!("`{}` cannot be DDP-eligible", item.value))
+                .with_label(format!("declared as `{}`", field.docs.declaration))
+                .with_help(
+                    "variable-length opaque data and strings are; name the field inside the type that is one",
+                ),
+        );
+        return None;
+    }
+    Some((TypeId(id), index))
+}
+
+/// A type behind its typedefs.
+fn resolve<'m>(module: &'m Module, ty: &'m Type) -> &'m Type {
+    let mut ty = ty;
+    for _ in 0..=module.types.len() {
+        match ty {
+            Type::Named(id) => match module.get(*id).map(|ty| &ty.body) {
+                Some(Body::Alias(of)) => ty = of,
+                _ => return ty,
+            },
+            _ => return ty,
+        }
+    }
+    ty
+}
+
+fn is_item(module: &Module, ty: &Type) -> bool {
+    matches!(resolve(module, ty), Type::Opaque(_) | Type::String(_))
+}
+
+// ---- replies
+
+fn replies(
+    module: &Module,
+    program: usize,
+    version: usize,
+    binding: &Binding,
+    found: &mut Vec<Diagnostic>,
+) -> Vec<(usize, ReplyBounds)> {
+    let Some(version) = version_at(module, program, version) else { return Vec::new() };
+    let mut replies = Vec::new();
+    for reply in &binding.replies {
+        let procedures = version.procedures.iter();
+        let Some(index) = procedures.clone().position(|one| one.name == reply.procedure.value) else {
+            let names = procedures.map(|procedure| procedure.name.as_str());
+            found.push(unknown("X307", "procedure of this version", &reply.procedure, names));
+            continue;
+        };
+        let Some(procedure) = version.procedures.get(index) else { continue };
+        let item = reply.item.as_ref().and_then(|item| {
+            check_item(module, procedure, item.span, found);
+            sum(module, procedure, item, found)
+        });
+        let whole = reply.whole.as_ref().and_then(|whole| sum(module, procedure, whole, found));
+        replies.push((index, ReplyBounds { item, whole }));
+    }
+    replies
+}
+
+/// A bound on items needs an item in the result.
+fn check_item(module: &Module, procedure: &Procedure, span: Span, found: &mut Vec<Diagnostic>) {
+    let mut types: Vec<TypeId> = Vec::new();
+    if let Type::Named(id) = &procedure.result {
+        types.push(*id);
+        types.extend(reached_from(module, *id));
+    }
+    let has = types
+        .iter()
+        .filter_map(|id| module.get(*id))
+        .any(|ty| fields_of(&ty.body).any(|field| field.eligible));
+    if !has {
+        let message = format!("the result of `{}` holds no eligible item", procedure.name);
+        found.push(
+            Diagnostic::error("X311", span, message)
+                .with_label("bounds an item")
+                .with_help("name the item in `eligible`, or bound the result by `whole`"),
+        );
+    }
+}
+
+fn sum(
+    module: &Module,
+    procedure: &Procedure,
+    terms: &Placed<Vec<Term>>,
+    found: &mut Vec<Diagnostic>,
+) -> Option<Sum> {
+    let mut sum = Sum::default();
+    for term in &terms.value {
+        match term {
+            Term::Number(number) => sum.number = sum.number.saturating_add(*number),
+            Term::Field(path) => sum.fields.push(field_path(module, procedure, path, terms.span, found)?),
+        }
+    }
+    Some(sum)
+}
+
+/// The field of the arguments that a path names. It must be a number that is not negative.
+fn field_path(
+    module: &Module,
+    procedure: &Procedure,
+    path: &[String],
+    span: Span,
+    found: &mut Vec<Diagnostic>,
+) -> Option<FieldPath> {
+    let mut ty = resolve(module, &procedure.arguments);
+    let mut idents = Vec::new();
+    for name in path {
+        let fields: &[ir::Field] = match ty {
+            Type::Named(id) => match &module.get(*id)?.body {
+                Body::Struct(fields) => fields,
+                _ => &[],
+            },
+            _ => &[],
+        };
+        let Some(field) = fields.iter().find(|field| field.name == *name) else {
+            let name = Placed { value: name.clone(), span };
+            let what = format!("field in the arguments of `{}`", procedure.name);
+            found.push(unknown("X309", &what, &name, fields.iter().map(|field| field.name.as_str())));
+            return None;
+        };
+        idents.push(field.ident.clone());
+        ty = resolve(module, &field.ty);
+    }
+    let wide = match ty {
+        Type::Scalar(Scalar::UnsignedInt) => false,
+        Type::Scalar(Scalar::UnsignedHyper) => true,
+        _ => {
+            let message = format!("`{}` is no unsigned number", path.join("."));
+            found.push(
+                Diagnostic::error("X309", span, message)
+                    .with_label("a size is an unsigned int or an unsigned hyper"),
+            );
+            return None;
+        }
+    };
+    Some(FieldPath { idents, wide })
+}
+
+/// What a binding adds to a field's documentation.
+pub(crate) fn note(docs: &mut Docs) {
+    docs.comments.push("RDMA may place it directly (DDP-eligible).".to_owned());
+}

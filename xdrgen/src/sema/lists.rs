@@ -1,0 +1,181 @@
+//! Shapes that XDR spells out and Rust has a type for: optional data behind a bool, and lists.
+
+use crate::ir::{Body, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId, Union};
+use crate::names::{self, Taken};
+
+/// A union of something at TRUE and nothing at FALSE is optional data (RFC 4506 section 4.19 says so itself).
+pub(crate) fn collapse_options(module: &mut Module) {
+    for index in 0..module.types.len() {
+        let Some(TypeDef { body: Body::Union(union), .. }) = module.types.get(index) else { continue };
+        if let Some(payload) = option_of(module, union)
+            && let Some(ty) = module.types.get_mut(index)
+        {
+            ty.body = Body::Alias(Type::Optional(Box::new(payload)));
+        }
+    }
+}
+
+fn option_of(module: &Module, union: &Union) -> Option<Type> {
+    if !is_bool(module, &union.discriminant) {
+        return None;
+    }
+    let [first, second] = union.arms.as_slice() else { return None };
+    let chosen_by = |arm: &crate::ir::Arm, value: bool| arm.labels == [crate::ir::Label::Bool(value)];
+    let (some, none) = if chosen_by(first, true) { (first, second) } else { (second, first) };
+    let matched = chosen_by(some, true) && (chosen_by(none, false) || none.labels.is_empty());
+    let payload = some.payload.as_ref()?;
+    // What needs an attribute at its field has no place in an `Option`.
+    (matched && none.payload.is_none() && payload.max.is_none() && !payload.eligible)
+        .then(|| payload.ty.clone())
+}
+
+fn is_bool(module: &Module, ty: &Type) -> bool {
+    let mut ty = ty;
+    for _ in 0..=module.types.len() {
+        match ty {
+            Type::Named(id) => match module.get(*id).map(|ty| &ty.body) {
+                Some(Body::Alias(of)) => ty = of,
+                _ => return false,
+            },
+            other => return *other == Type::Scalar(Scalar::Bool),
+        }
+    }
+    false
+}
+
+/// Structs that link to themselves at their end, and are reached by such links only, become the elements of lists:
+/// they lose the link, and each link to them is a `Vec` that is decoded in a loop.
+pub(crate) fn make_lists(module: &mut Module, idents: &mut Taken) {
+    let nodes: Vec<TypeId> = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect();
+    for node in &nodes {
+        if let Some(TypeDef { body: Body::Struct(fields), .. }) = module.types.get_mut(node.0) {
+            fields.pop();
+        }
+    }
+    let element = |ty: &Type| match ty {
+        Type::Optional(of) => match **of {
+            Type::Named(id) if nodes.contains(&id) => Some(id),
+            _ => None,
+        },
+        _ => None,
+    };
+    for ty in &mut module.types {
+        if let Body::Alias(of) = &ty.body
+            && let Some(id) = element(of)
+        {
+            ty.body = Body::Newtype(list_field(id, &ty.docs.declaration));
+        }
+        for field in fields_mut(&mut ty.body) {
+            if let Some(id) = element(&field.ty) {
+                field.ty = Type::Array(Box::new(Type::Named(id)));
+                field.list = true;
+            }
+        }
+    }
+    wrap_procedures(module, idents, &element);
+}
+
+fn list_field(id: TypeId, declaration: &str) -> Field {
+    Field {
+        name: "0".to_owned(),
+        ident: "0".to_owned(),
+        ty: Type::Array(Box::new(Type::Named(id))),
+        max: None,
+        recursive: false,
+        list: true,
+        eligible: false,
+        docs: Docs { declaration: declaration.to_owned(), ..Docs::default() },
+    }
+}
+
+/// A list as the argument or result itself has no field to carry the attribute: it gets a struct.
+fn wrap_procedures(module: &mut Module, idents: &mut Taken, element: &dyn Fn(&Type) -> Option<TypeId>) {
+    let mut added: Vec<(usize, TypeDef)> = Vec::new();
+    let known = module.types.len();
+    for (index, program) in module.programs.iter_mut().enumerate() {
+        for procedure in program.versions.iter_mut().flat_map(|version| &mut version.procedures) {
+            let name = procedure.name.clone();
+            for (ty, suffix) in [(&mut procedure.arguments, "args"), (&mut procedure.result, "res")] {
+                let Some(id) = element(ty) else { continue };
+                let path = format!("{name}_{suffix}");
+                let (ident, _) = idents.take(names::camel(&path), &path);
+                let docs = Docs { declaration: procedure.docs.declaration.clone(), ..Docs::default() };
+                let body = Body::Newtype(list_field(id, &docs.declaration));
+                *ty = Type::Named(TypeId(known + added.len()));
+                let derives = crate::ir::Derives::default();
+                added.push((index, TypeDef { name: path, ident, body, derives, docs }));
+            }
+        }
+    }
+    for (program, ty) in added {
+        let id = TypeId(module.types.len());
+        module.types.push(ty);
+        let place = module.order.iter().position(|item| *item == Item::Program(program));
+        module.order.insert(place.unwrap_or(module.order.len()), Item::Type(id));
+    }
+}
+
+fn is_node(module: &Module, id: TypeId) -> bool {
+    let Some(TypeDef { body: Body::Struct(fields), .. }) = module.get(id) else { return false };
+    let Some((last, fields)) = fields.split_last() else { return false };
+    if !links_to(module, &last.ty, id) || fields.iter().any(|field| embeds(&field.ty, id)) {
+        return false;
+    }
+    let elsewhere = module.types.iter().enumerate().filter(|(other, _)| *other != id.0);
+    let embedded = elsewhere.map(|(_, ty)| &ty.body).any(|body| match body {
+        Body::Alias(of) => embeds(of, id),
+        body => fields_of(body).any(|field| embeds(&field.ty, id)),
+    });
+    let procedures = module.programs.iter().flat_map(|program| &program.versions);
+    let called = procedures
+        .flat_map(|version| &version.procedures)
+        .any(|procedure| embeds(&procedure.arguments, id) || embeds(&procedure.result, id));
+    !embedded && !called
+}
+
+/// Whether a type is optional data of `id`, by itself or by a typedef.
+fn links_to(module: &Module, ty: &Type, id: TypeId) -> bool {
+    let is_link = |ty: &Type| matches!(ty, Type::Optional(of) if **of == Type::Named(id));
+    match ty {
+        Type::Named(alias) => {
+            matches!(module.get(*alias).map(|ty| &ty.body), Some(Body::Alias(of)) if is_link(of))
+        }
+        ty => is_link(ty),
+    }
+}
+
+/// Whether a field of this type holds an `id` in another way than as optional data.
+fn embeds(ty: &Type, id: TypeId) -> bool {
+    match ty {
+        Type::Optional(of) if **of == Type::Named(id) => false,
+        ty => mentions(ty, id),
+    }
+}
+
+fn mentions(ty: &Type, id: TypeId) -> bool {
+    match ty {
+        Type::Named(named) => *named == id,
+        Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => mentions(of, id),
+        _ => false,
+    }
+}
+
+/// Everything in a body that is a field. An alias has none.
+pub(crate) fn fields_of(body: &Body) -> Box<dyn Iterator<Item = &Field> + '_> {
+    match body {
+        Body::Alias(_) | Body::Enum(_) => Box::new(std::iter::empty()),
+        Body::Newtype(field) => Box::new(std::iter::once(field)),
+        Body::Struct(fields) | Body::Tuple(fields) => Box::new(fields.iter()),
+        Body::Union(union) => Box::new(union.arms.iter().filter_map(|arm| arm.payload.as_ref())),
+    }
+}
+
+/// The same, to change them.
+pub(crate) fn fields_mut(body: &mut Body) -> Box<dyn Iterator<Item = &mut Field> + '_> {
+    match body {
+        Body::Alias(_) | Body::Enum(_) => Box::new(std::iter::empty()),
+        Body::Newtype(field) => Box::new(std::iter::once(field)),
+        Body::Struct(fields) | Body::Tuple(fields) => Box::new(fields.iter_mut()),
+        Body::Union(union) => Box::new(union.arms.iter_mut().filter_map(|arm| arm.payload.as_mut())),
+    }
+}

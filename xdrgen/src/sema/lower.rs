@@ -1,0 +1,525 @@
+//! From what was written to what is emitted: types resolved, constants evaluated, names chosen.
+//!
+//! The rules of the language are checked on the way. What needs all types at once (recursion, lists, sizes) is left
+//! to [`super::layout`], what the binding says to [`super::ddp`].
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::consts::{self, Consts};
+use super::scope::{Scope, declared_name, defined_name};
+use super::text;
+use crate::ast::{
+    Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, StructBody,
+    TypeSpecifier, TypeSpecifierKind, Value,
+};
+use crate::diag::Diagnostic;
+use crate::ir::{
+    Body, Bound, Const, ConstType, Derives, Docs, Field, Item, Member, Module, Scalar, Type, TypeDef, TypeId,
+};
+use crate::names::{self, Taken};
+use crate::source::Span;
+
+/// Names that emitted code means something else by.
+const RESERVED: &[&str] = &[
+    "Box",
+    "Char",
+    "Err",
+    "None",
+    "Ok",
+    "Opaque",
+    "Option",
+    "Quadruple",
+    "Result",
+    "SmallOpaque",
+    "Some",
+    "String",
+    "UnsignedChar",
+    "Vec",
+    "Xdr",
+    "XdrString",
+];
+
+/// The state of lowering.
+pub(crate) struct Lower<'a> {
+    pub(crate) scope: Scope<'a>,
+    pub(crate) consts: Consts,
+    pub(crate) externs: &'a BTreeMap<String, String>,
+    pub(crate) found: Vec<Diagnostic>,
+    pub(crate) module: Module,
+    /// Where each type of the module stands.
+    pub(crate) spans: Vec<Span>,
+    pub(crate) type_idents: Taken,
+    /// Where each item of the module stands: the index of its definition.
+    order: Vec<(usize, Item)>,
+    current: usize,
+    ids: HashMap<&'a str, TypeId>,
+    const_idents: HashMap<&'a str, String>,
+    undefined: HashSet<String>,
+}
+
+impl<'a> Lower<'a> {
+    pub(crate) fn new(
+        scope: Scope<'a>,
+        externs: &'a BTreeMap<String, String>,
+        found: Vec<Diagnostic>,
+    ) -> Self {
+        Lower {
+            scope,
+            consts: Consts::default(),
+            externs,
+            found,
+            module: Module::default(),
+            spans: Vec::new(),
+            type_idents: Taken::with(RESERVED),
+            order: Vec::new(),
+            current: 0,
+            ids: HashMap::new(),
+            const_idents: HashMap::new(),
+            undefined: HashSet::new(),
+        }
+    }
+
+    /// Lowers every definition. Constants, enums and typedefs go first: unions look at what they are.
+    pub(crate) fn run(&mut self) {
+        let definitions = self.scope.definitions.clone();
+        let mut const_names = Taken::default();
+        definitions.iter().for_each(|definition| self.declare(definition, &mut const_names));
+        for phase in 0..4 {
+            for (index, definition) in definitions.iter().enumerate() {
+                self.current = index;
+                if phase_of(definition) == phase {
+                    self.definition(definition);
+                }
+            }
+        }
+        self.order.sort_by_key(|(index, _)| *index);
+        self.module.order = self.order.iter().map(|(_, item)| *item).collect();
+    }
+
+    /// Gives a definition its name in Rust, before anything can refer to it.
+    fn declare(&mut self, definition: &'a Definition, const_names: &mut Taken) {
+        let Some(name) = defined_name(definition) else { return };
+        match definition.kind {
+            DefinitionKind::Const(_) => {
+                let (ident, clash) = const_names.take(names::upper(&name.name), &name.name);
+                self.say_clash(name, &ident, clash);
+                self.const_idents.insert(&name.name, ident);
+            }
+            DefinitionKind::Program(_) | DefinitionKind::PassThrough(_) => {}
+            _ if self.externs.contains_key(&name.name) => {}
+            _ => {
+                let docs = Docs {
+                    comments: definition.docs.clone(),
+                    section: definition.section.clone(),
+                    declaration: definition.text.clone(),
+                };
+                let id = self.new_type(&name.name, name, docs);
+                self.ids.insert(&name.name, id);
+            }
+        }
+    }
+
+    /// A new type without a body yet.
+    pub(crate) fn new_type(&mut self, path: &str, name: &Identifier, docs: Docs) -> TypeId {
+        let (ident, clash) = self.type_idents.take(names::camel(&path.replace('.', "_")), path);
+        self.say_clash(name, &ident, clash);
+        self.module.types.push(TypeDef {
+            name: path.to_owned(),
+            ident,
+            body: Body::Struct(Vec::new()),
+            derives: Derives::default(),
+            docs,
+        });
+        self.spans.push(name.span);
+        TypeId(self.module.types.len() - 1)
+    }
+
+    pub(crate) fn say_clash(&mut self, name: &Identifier, ident: &str, clash: Option<String>) {
+        let Some(other) = clash else { return };
+        let message = format!("`{}` and `{other}` would have one name in Rust", name.name);
+        self.found.push(
+            Diagnostic::warning("X400", name.span, message)
+                .with_label(format!("called `{ident}` in Rust"))
+                .with_help(
+                    "the later one has an underscore added; a name of its own in the document would avoid it",
+                ),
+        );
+    }
+
+    fn definition(&mut self, definition: &'a Definition) {
+        let Some(name) = defined_name(definition) else { return };
+        match &definition.kind {
+            DefinitionKind::Const(constant) => return self.constant(definition, name, &constant.value),
+            DefinitionKind::Program(program) => return self.program(definition, program),
+            DefinitionKind::PassThrough(_) => return,
+            _ => {}
+        }
+        let Some(&id) = self.ids.get(name.name.as_str()) else { return };
+        let body = match &definition.kind {
+            DefinitionKind::Typedef(declaration) => self.typedef(declaration, &name.name),
+            DefinitionKind::Enum(_, body) => self.enumeration(body),
+            DefinitionKind::Struct(_, body) => self.structure(body, &name.name),
+            DefinitionKind::Union(_, body) => self.union(body, &name.name, name.span),
+            _ => None,
+        };
+        self.place(id, body);
+    }
+
+    /// Gives a type its body and its place in the order.
+    pub(crate) fn place(&mut self, id: TypeId, body: Option<Body>) {
+        self.order.push((self.current, Item::Type(id)));
+        if let (Some(ty), Some(body)) = (self.module.types.get_mut(id.0), body) {
+            ty.body = body;
+        }
+    }
+
+    pub(crate) fn place_program(&mut self, program: crate::ir::Program) {
+        self.order.push((self.current, Item::Program(self.module.programs.len())));
+        self.module.programs.push(program);
+    }
+
+    fn constant(&mut self, definition: &Definition, name: &Identifier, value: &Value) {
+        let Some(number) = self.eval(value) else { return };
+        let Some(ty) = const_type(number) else {
+            let error =
+                Diagnostic::error("X204", consts::span(value), format!("{number} does not fit 64 bits"));
+            return self.found.push(error.with_label("the value"));
+        };
+        self.order.push((self.current, Item::Const(self.module.consts.len())));
+        self.module.consts.push(Const {
+            name: name.name.clone(),
+            ident: self.const_idents.get(name.name.as_str()).cloned().unwrap_or_default(),
+            value: number,
+            ty,
+            docs: Docs {
+                comments: definition.docs.clone(),
+                section: definition.section.clone(),
+                declaration: definition.text.clone(),
+            },
+        });
+    }
+
+    pub(crate) fn eval(&mut self, value: &Value) -> Option<i128> {
+        self.consts.eval(value, &self.scope, &mut self.found)
+    }
+
+    fn typedef(&mut self, declaration: &'a Declaration, name: &str) -> Option<Body> {
+        if let DeclarationKind::Plain(of, declared) = &declaration.kind {
+            match &of.kind {
+                TypeSpecifierKind::Enum(body) => return self.enumeration(body),
+                TypeSpecifierKind::Struct(body) => return self.structure(body, name),
+                TypeSpecifierKind::Union(body) => return self.union(body, name, declared.span),
+                _ => {}
+            }
+        }
+        let field = self.field(declaration, name)?;
+        Some(if field.max.is_some() { Body::Newtype(field) } else { Body::Alias(field.ty) })
+    }
+
+    fn structure(&mut self, body: &'a StructBody, path: &str) -> Option<Body> {
+        let mut idents = Taken::default();
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let mut fields = Vec::new();
+        for declaration in &body.fields {
+            let Some(name) = declared_name(declaration) else {
+                let error = Diagnostic::error("X224", declaration.span, "a struct's field cannot be `void`");
+                self.found.push(error.with_label("nothing is declared here").with_help("remove it"));
+                continue;
+            };
+            if let Some(first) = seen.insert(&name.name, name.span) {
+                self.found.push(
+                    Diagnostic::error("X210", name.span, format!("two fields are called `{}`", name.name))
+                        .with_label("the second")
+                        .with_related(first, "the first"),
+                );
+                continue;
+            }
+            let Some(mut field) = self.field(declaration, path) else { continue };
+            let (ident, clash) = idents.take(names::snake(&name.name), &name.name);
+            self.say_clash(name, &ident, clash);
+            field.ident = ident;
+            fields.push(field);
+        }
+        Some(Body::Struct(fields))
+    }
+
+    /// A declaration as a field; `void` is none. A body in place becomes a type named after `path`.
+    pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
+        let name = declared_name(declaration)?;
+        let path = if path == name.name { path.to_owned() } else { format!("{path}.{}", name.name) };
+        let mut max = None;
+        let ty = match &declaration.kind {
+            DeclarationKind::Void => return None,
+            DeclarationKind::Plain(of, _) => self.specifier(of, &path, name, declaration)?,
+            DeclarationKind::FixedArray(of, _, len) => {
+                let element = self.specifier(of, &path, name, declaration);
+                let len = self.bound(len);
+                Type::FixedArray(Box::new(element?), len?)
+            }
+            DeclarationKind::VariableArray(of, _, bound) => {
+                max = bound.as_ref().and_then(|bound| self.bound(bound));
+                Type::Array(Box::new(self.specifier(of, &path, name, declaration)?))
+            }
+            DeclarationKind::Optional(of, _) => {
+                Type::Optional(Box::new(self.specifier(of, &path, name, declaration)?))
+            }
+            DeclarationKind::FixedOpaque(_, len) => Type::FixedOpaque(self.bound(len)?),
+            DeclarationKind::VariableOpaque(_, bound) => {
+                Type::Opaque(bound.as_ref().and_then(|bound| self.bound(bound)))
+            }
+            DeclarationKind::String(_, bound) => {
+                Type::String(bound.as_ref().and_then(|bound| self.bound(bound)))
+            }
+        };
+        Some(Field {
+            name: name.name.clone(),
+            ident: names::snake(&name.name),
+            ty,
+            max,
+            recursive: false,
+            list: false,
+            eligible: false,
+            docs: Docs {
+                comments: declaration.docs.clone(),
+                section: None,
+                declaration: text::declaration(declaration),
+            },
+        })
+    }
+
+    fn specifier(
+        &mut self,
+        of: &'a TypeSpecifier,
+        path: &str,
+        name: &Identifier,
+        declaration: &Declaration,
+    ) -> Option<Type> {
+        let docs = || Docs {
+            comments: declaration.docs.clone(),
+            section: None,
+            declaration: text::declaration(declaration),
+        };
+        match &of.kind {
+            TypeSpecifierKind::Enum(body) => {
+                let id = self.new_type(path, name, docs());
+                let body = self.enumeration(body);
+                self.place(id, body);
+                Some(Type::Named(id))
+            }
+            TypeSpecifierKind::Struct(body) => {
+                let id = self.new_type(path, name, docs());
+                let body = self.structure(body, path);
+                self.place(id, body);
+                Some(Type::Named(id))
+            }
+            TypeSpecifierKind::Union(body) => {
+                let id = self.new_type(path, name, docs());
+                let body = self.union(body, path, of.span);
+                self.place(id, body);
+                Some(Type::Named(id))
+            }
+            _ => self.plain_specifier(of),
+        }
+    }
+
+    /// A specifier without a body.
+    pub(crate) fn plain_specifier(&mut self, of: &TypeSpecifier) -> Option<Type> {
+        let scalar = match &of.kind {
+            TypeSpecifierKind::Int => Scalar::Int,
+            TypeSpecifierKind::UnsignedInt => Scalar::UnsignedInt,
+            TypeSpecifierKind::Hyper => Scalar::Hyper,
+            TypeSpecifierKind::UnsignedHyper => Scalar::UnsignedHyper,
+            TypeSpecifierKind::Float => Scalar::Float,
+            TypeSpecifierKind::Double => Scalar::Double,
+            TypeSpecifierKind::Quadruple => Scalar::Quadruple,
+            TypeSpecifierKind::Bool => Scalar::Bool,
+            TypeSpecifierKind::Char => Scalar::Char,
+            TypeSpecifierKind::UnsignedChar => Scalar::UnsignedChar,
+            TypeSpecifierKind::Short => Scalar::Short,
+            TypeSpecifierKind::UnsignedShort => Scalar::UnsignedShort,
+            TypeSpecifierKind::String => return Some(Type::String(None)),
+            TypeSpecifierKind::Named(name) => return self.named(name),
+            TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_) => {
+                return None;
+            }
+        };
+        Some(Type::Scalar(scalar))
+    }
+
+    /// What a type's name stands for: a type that exists in Rust, a definition, or one of the usual typedefs.
+    fn named(&mut self, name: &Identifier) -> Option<Type> {
+        if let Some(path) = self.externs.get(&name.name) {
+            return Some(Type::Extern(path.clone()));
+        }
+        if let Some(id) = self.ids.get(name.name.as_str()) {
+            return Some(Type::Named(*id));
+        }
+        if let Some(ty) = usual(&name.name) {
+            return Some(ty);
+        }
+        // A typedef of a name to itself, and no definition: the name of a type that is defined elsewhere.
+        if self.undefined.insert(name.name.clone()) {
+            let error = Diagnostic::error("X200", name.span, format!("no type is called `{}`", name.name))
+                .with_label("not defined in any document of this run");
+            self.found.push(match (self.scope.value_named(&name.name), self.scope.type_like(&name.name)) {
+                (Some(value), _) => error.with_related(value.span, "this is a value, not a type"),
+                (None, Some(near)) => error.with_help(format!("`{near}` is defined; is that what is meant?")),
+                (None, None) => error.with_help(format!(
+                    "compile the document that defines it together with this one, or name the type in Rust: `--extern {}=path::to::Type`",
+                    name.name
+                )),
+            });
+        }
+        None
+    }
+
+    /// A bound or a length: 0 to 2^32-1.
+    fn bound(&mut self, value: &Value) -> Option<Bound> {
+        let number = self.eval(value)?;
+        let Ok(bounded) = u32::try_from(number) else {
+            let what = if number < 0 { "is negative" } else { "is above 4294967295" };
+            self.found.push(
+                Diagnostic::error("X220", consts::span(value), format!("the bound {number} {what}"))
+                    .with_label("a length or a bound")
+                    .with_help("counts are unsigned and have 32 bits (RFC 4506 section 4.13)"),
+            );
+            return None;
+        };
+        let constant = match value {
+            Value::Name(name) => self.const_idents.get(name.name.as_str()).cloned(),
+            Value::Literal { .. } => None,
+        };
+        Some(Bound { value: bounded, constant })
+    }
+
+    fn enumeration(&mut self, body: &EnumBody) -> Option<Body> {
+        let values = self.consts.members(body, &self.scope, &mut self.found);
+        let all: Vec<&str> = body.members.iter().map(|member| member.name.name.as_str()).collect();
+        let prefix = names::common_prefix(&all);
+        let mut idents = Taken::default();
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let mut members: Vec<Member> = Vec::new();
+        for (member, value) in body.members.iter().zip(values) {
+            let name = &member.name;
+            if let Some(first) = seen.insert(&name.name, name.span) {
+                self.found.push(
+                    Diagnostic::error("X206", name.span, format!("two members are called `{}`", name.name))
+                        .with_label("the second")
+                        .with_related(first, "the first"),
+                );
+                continue;
+            }
+            let span = member.value.as_ref().map_or(name.span, consts::span);
+            let Some(value) = value.and_then(|value| self.member_value(value, span)) else { continue };
+            let same_as = members.iter().position(|other| other.value == value && other.same_as.is_none());
+            if let Some(other) = same_as.and_then(|index| members.get(index)) {
+                self.found.push(
+                    Diagnostic::warning(
+                        "X207",
+                        span,
+                        format!("`{}` and `{}` are both {value}", other.name, name.name),
+                    )
+                    .with_label("the same value again")
+                    .with_help("in Rust the later one is a constant that equals the first"),
+                );
+            }
+            let rest = name.name.strip_prefix(prefix).unwrap_or(&name.name);
+            let rust =
+                if same_as.is_some() { names::upper(&rest.to_uppercase()) } else { names::camel(rest) };
+            let (ident, clash) = idents.take(rust, &name.name);
+            self.say_clash(name, &ident, clash);
+            let docs = Docs {
+                comments: member.docs.clone(),
+                section: None,
+                declaration: format!("{} = {value}", name.name),
+            };
+            members.push(Member { name: name.name.clone(), ident, value, same_as, docs });
+        }
+        if members.is_empty() {
+            return None;
+        }
+        Some(Body::Enum(members))
+    }
+
+    fn member_value(&mut self, value: i128, span: Span) -> Option<i32> {
+        // 0xffffffff is how C writes -1: the same four bytes.
+        if let Ok(unsigned) = u32::try_from(value) {
+            if unsigned > i32::MAX.unsigned_abs() {
+                self.found.push(
+                    Diagnostic::warning(
+                        "X209",
+                        span,
+                        format!("{value} is sent as {}", unsigned.cast_signed()),
+                    )
+                    .with_label("above 2147483647")
+                    .with_help("an enum's value is signed and has 32 bits (RFC 4506 section 4.3)"),
+                );
+            }
+            return Some(unsigned.cast_signed());
+        }
+        let fits = i32::try_from(value).ok();
+        if fits.is_none() {
+            self.found.push(
+                Diagnostic::error("X205", span, format!("{value} is no value of an enum"))
+                    .with_label("does not fit 32 bits")
+                    .with_help("an enum's value is signed and has 32 bits (RFC 4506 section 4.3)"),
+            );
+        }
+        fits
+    }
+}
+
+/// When a definition is lowered.
+fn phase_of(definition: &Definition) -> usize {
+    match &definition.kind {
+        DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,
+        DefinitionKind::Typedef(declaration) => match &declaration.kind {
+            DeclarationKind::Plain(of, _) if matches!(of.kind, TypeSpecifierKind::Enum(_)) => 0,
+            DeclarationKind::Plain(of, _)
+            | DeclarationKind::FixedArray(of, _, _)
+            | DeclarationKind::VariableArray(of, _, _)
+            | DeclarationKind::Optional(of, _)
+                if matches!(of.kind, TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_)) =>
+            {
+                2
+            }
+            _ => 1,
+        },
+        DefinitionKind::Struct(..) | DefinitionKind::Union(..) => 2,
+        DefinitionKind::Program(_) | DefinitionKind::PassThrough(_) => 3,
+    }
+}
+
+fn const_type(value: i128) -> Option<ConstType> {
+    if u32::try_from(value).is_ok() {
+        Some(ConstType::U32)
+    } else if i32::try_from(value).is_ok() {
+        Some(ConstType::I32)
+    } else if u64::try_from(value).is_ok() {
+        Some(ConstType::U64)
+    } else if i64::try_from(value).is_ok() {
+        Some(ConstType::I64)
+    } else {
+        None
+    }
+}
+
+/// The typedefs that documents use and leave to the system's headers.
+fn usual(name: &str) -> Option<Type> {
+    let scalar = match name {
+        "int32_t" | "int32" | "s_int" => Scalar::Int,
+        "uint32_t" | "uint32" | "u_int32_t" | "u_int" | "uint" | "u_long" | "ulong" => Scalar::UnsignedInt,
+        "int64_t" | "int64" | "quad_t" | "longlong_t" => Scalar::Hyper,
+        "uint64_t" | "uint64" | "u_int64_t" | "u_quad_t" | "u_longlong_t" | "u_hyper" => {
+            Scalar::UnsignedHyper
+        }
+        "int16_t" | "int16" => Scalar::Short,
+        "uint16_t" | "uint16" | "u_int16_t" | "u_short" | "ushort" => Scalar::UnsignedShort,
+        "int8_t" | "int8" => Scalar::Char,
+        "uint8_t" | "uint8" | "u_int8_t" | "u_char" => Scalar::UnsignedChar,
+        "bool_t" => Scalar::Bool,
+        "netobj" => return Some(Type::Opaque(Some(Bound { value: 1024, constant: None }))),
+        _ => return None,
+    };
+    Some(Type::Scalar(scalar))
+}

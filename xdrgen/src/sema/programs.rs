@@ -1,0 +1,216 @@
+//! Programs, their versions and procedures (RFC 5531 section 12.2).
+
+use std::collections::HashMap;
+
+use super::consts;
+use super::lower::Lower;
+use super::text;
+use crate::ast::{Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, Value, VersionDef};
+use crate::diag::Diagnostic;
+use crate::ir::{Body, Docs, Field, Procedure, Program, ReplyBounds, Type, Version};
+use crate::names::{self, Taken};
+use crate::source::Span;
+
+/// Numbers and names that were seen in one place.
+#[derive(Default)]
+struct Seen<'a> {
+    names: HashMap<&'a str, Span>,
+    numbers: HashMap<u32, Span>,
+}
+
+impl<'a> Lower<'a> {
+    pub(crate) fn program(&mut self, definition: &'a Definition, program: &'a ProgramDef) {
+        let number = self.number(&program.number);
+        let mut seen = Seen::default();
+        let mut versions = Vec::new();
+        for version in &program.versions {
+            let number = self.number(&version.number);
+            let good = self.is_new(&version.name, &version.number, number, "version", &mut seen);
+            let lowered = self.version(program, version, number.unwrap_or(0));
+            if good {
+                versions.push(lowered);
+            }
+        }
+        let docs = Docs {
+            comments: definition.docs.clone(),
+            section: definition.section.clone(),
+            declaration: definition.text.clone(),
+        };
+        let name = program.name.name.clone();
+        self.place_program(Program { name, number: number.unwrap_or(0), versions, docs });
+    }
+
+    fn version(&mut self, program: &ProgramDef, version: &'a VersionDef, number: u32) -> Version {
+        let all: Vec<&str> =
+            version.procedures.iter().map(|procedure| procedure.name.name.as_str()).collect();
+        let prefix = names::common_prefix(&all).to_owned();
+        let mut seen = Seen::default();
+        let mut idents = Taken::default();
+        let mut methods = Taken::default();
+        let mut procedures = Vec::new();
+        for procedure in &version.procedures {
+            let number = self.number(&procedure.number);
+            let good = self.is_new(&procedure.name, &procedure.number, number, "procedure", &mut seen);
+            let arguments = self.arguments(version, procedure);
+            let result = self.result(procedure);
+            let name = procedure.name.name.strip_prefix(&prefix).unwrap_or(&procedure.name.name);
+            let (ident, clash) = idents.take(names::camel(name), &procedure.name.name);
+            self.say_clash(&procedure.name, &ident, clash);
+            let (method, _) = methods.take(names::snake(name), &procedure.name.name);
+            let (Some(number), Some(arguments), Some(result), true) = (number, arguments, result, good)
+            else {
+                continue;
+            };
+            let docs = Docs {
+                comments: procedure.docs.clone(),
+                section: None,
+                declaration: text::procedure(procedure),
+            };
+            let name = procedure.name.name.clone();
+            let reply = ReplyBounds::default();
+            procedures.push(Procedure { name, ident, method, number, arguments, result, reply, docs });
+        }
+        let (ident, module) = self.version_names(program, version);
+        let docs = Docs { comments: version.docs.clone(), section: None, declaration: String::new() };
+        Version { name: version.name.name.clone(), ident, module, number, procedures, binding: None, docs }
+    }
+
+    /// A version's names in Rust: its own, or with its program's before it where another program has them.
+    fn version_names(&self, program: &ProgramDef, version: &VersionDef) -> (String, String) {
+        let own = names::snake(&version.name.name);
+        let taken = |module: &str| {
+            let mut versions = self.module.programs.iter().flat_map(|program| &program.versions);
+            versions.any(|other| other.module == module)
+        };
+        let mut name = version.name.name.clone();
+        if taken(&own) {
+            name = format!("{}_{name}", program.name.name);
+        }
+        while taken(&names::snake(&name)) {
+            name.push_str("_x");
+        }
+        (names::camel(&name), names::snake(&name))
+    }
+
+    fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {
+        match procedure.arguments.as_slice() {
+            [] => Some(Type::Void),
+            [one] => self.procedure_type(one),
+            several => self.tuple(version, procedure, several),
+        }
+    }
+
+    fn result(&mut self, procedure: &ProcedureDef) -> Option<Type> {
+        match &procedure.result {
+            None => Some(Type::Void),
+            Some(result) => self.procedure_type(result),
+        }
+    }
+
+    fn procedure_type(&mut self, ty: &ProcedureType) -> Option<Type> {
+        let plain = self.plain_specifier(&ty.specifier);
+        if plain.is_none() && is_body(ty) {
+            self.found.push(
+                Diagnostic::error(
+                    "X217",
+                    ty.specifier.span,
+                    "a procedure's argument or result is a type's name",
+                )
+                .with_label("a body in place")
+                .with_help("define the type before the program and name it here"),
+            );
+        }
+        let plain = plain?;
+        Some(if ty.optional { Type::Optional(Box::new(plain)) } else { plain })
+    }
+
+    /// Several arguments, one behind the other: a struct.
+    fn tuple(
+        &mut self,
+        version: &VersionDef,
+        procedure: &ProcedureDef,
+        arguments: &[ProcedureType],
+    ) -> Option<Type> {
+        let mut fields = Vec::new();
+        for (index, argument) in arguments.iter().enumerate() {
+            let ty = self.procedure_type(argument)?;
+            let declaration = format!("argument {}", index + 1);
+            let docs = Docs { comments: Vec::new(), section: None, declaration };
+            let (name, ident) = (index.to_string(), index.to_string());
+            fields.push(Field {
+                name,
+                ident,
+                ty,
+                max: None,
+                recursive: false,
+                list: false,
+                eligible: false,
+                docs,
+            });
+        }
+        let path = format!("{}_args", procedure.name.name);
+        let path = if self.module.types.iter().any(|ty| ty.name == path) {
+            format!("{}_{path}", version.name.name)
+        } else {
+            path
+        };
+        let docs = Docs {
+            comments: vec![format!("The arguments of {}, one behind the other.", procedure.name.name)],
+            section: None,
+            declaration: text::procedure(procedure),
+        };
+        let id = self.new_type(&path, &procedure.name, docs);
+        self.place(id, Some(Body::Tuple(fields)));
+        Some(Type::Named(id))
+    }
+
+    /// A program's, a version's or a procedure's number.
+    fn number(&mut self, value: &Value) -> Option<u32> {
+        let number = self.eval(value)?;
+        let fits = u32::try_from(number).ok();
+        if fits.is_none() {
+            self.found.push(
+                Diagnostic::error("X234", consts::span(value), format!("{number} is no unsigned int"))
+                    .with_label("programs, versions and procedures have unsigned 32-bit numbers"),
+            );
+        }
+        fits
+    }
+
+    /// Whether neither name nor number was there before; says so if one was.
+    fn is_new(
+        &mut self,
+        name: &'a Identifier,
+        value: &Value,
+        number: Option<u32>,
+        what: &str,
+        seen: &mut Seen<'a>,
+    ) -> bool {
+        if let Some(first) = seen.names.get(name.name.as_str()) {
+            self.found.push(
+                Diagnostic::error("X231", name.span, format!("two {what}s are called `{}`", name.name))
+                    .with_label("the second")
+                    .with_related(*first, "the first"),
+            );
+            return false;
+        }
+        seen.names.insert(&name.name, name.span);
+        let Some(number) = number else { return false };
+        let span = consts::span(value);
+        if let Some(first) = seen.numbers.get(&number) {
+            self.found.push(
+                Diagnostic::error("X230", span, format!("two {what}s have the number {number}"))
+                    .with_label("the second")
+                    .with_related(*first, "the first"),
+            );
+            return false;
+        }
+        seen.numbers.insert(number, span);
+        true
+    }
+}
+
+fn is_body(ty: &ProcedureType) -> bool {
+    use crate::ast::TypeSpecifierKind::{Enum, Struct, Union};
+    matches!(ty.specifier.kind, Enum(_) | Struct(_) | Union(_))
+}

@@ -1,0 +1,291 @@
+//! Names over all documents of a run: what each stands for, and what is defined twice.
+
+use std::collections::HashMap;
+
+use crate::ast::{
+    CaseSpec, ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier,
+    Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
+};
+use crate::diag::Diagnostic;
+use crate::source::Span;
+
+/// A named value: a constant, or a member of an enum.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub(crate) span: Span,
+    pub(crate) source: ValueSource<'a>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum ValueSource<'a> {
+    Const(&'a Value),
+    Member(&'a EnumBody, usize),
+}
+
+/// What the names of a run stand for. The first definition of a name counts.
+#[derive(Default)]
+pub(crate) struct Scope<'a> {
+    /// The definitions that count, in the documents' order.
+    pub(crate) definitions: Vec<&'a Definition>,
+    types: HashMap<&'a str, &'a Definition>,
+    values: HashMap<&'a str, Named<'a>>,
+    /// Programs share C's name space with constants, but nothing of XDR can mean them.
+    programs: HashMap<&'a str, &'a Definition>,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(documents: &[&'a Specification], found: &mut Vec<Diagnostic>) -> Self {
+        let mut scope = Scope::default();
+        for definition in documents.iter().flat_map(|document| &document.definitions) {
+            scope.define(definition, found);
+        }
+        scope
+    }
+
+    fn define(&mut self, definition: &'a Definition, found: &mut Vec<Diagnostic>) {
+        let Some(name) = defined_name(definition) else { return };
+        let table = match definition.kind {
+            DefinitionKind::Const(_) => {
+                return self.define_const(name, definition, found);
+            }
+            DefinitionKind::Program(_) => &mut self.programs,
+            _ => &mut self.types,
+        };
+        if let Some(first) = table.get(name.name.as_str()) {
+            if !same(first, definition) {
+                found.push(twice(name, defined_name(first).map_or(first.span, |name| name.span)));
+            }
+            return;
+        }
+        // `typedef struct foo foo;` gives C a short name and XDR nothing.
+        if is_own_name(definition) {
+            return;
+        }
+        table.insert(&name.name, definition);
+        self.definitions.push(definition);
+        let mut bodies = Vec::new();
+        enums_of_definition(definition, &mut bodies);
+        bodies.into_iter().for_each(|body| self.define_members(body, found));
+    }
+
+    fn define_const(
+        &mut self,
+        name: &'a Identifier,
+        definition: &'a Definition,
+        found: &mut Vec<Diagnostic>,
+    ) {
+        let DefinitionKind::Const(ConstDef { value, .. }) = &definition.kind else { return };
+        match self.values.get(name.name.as_str()) {
+            Some(Named { source: ValueSource::Const(first), .. }) if same_value(first, value) => {}
+            Some(first) => found.push(twice(name, first.span)),
+            None => {
+                self.values.insert(&name.name, Named { span: name.span, source: ValueSource::Const(value) });
+                self.definitions.push(definition);
+            }
+        }
+    }
+
+    fn define_members(&mut self, body: &'a EnumBody, found: &mut Vec<Diagnostic>) {
+        for (index, member) in body.members.iter().enumerate() {
+            let name = &member.name;
+            match self.values.get(name.name.as_str()) {
+                // Within one enum the checks of enums say so.
+                Some(Named { source: ValueSource::Member(first, _), .. }) if std::ptr::eq(*first, body) => {}
+                Some(first) => found.push(
+                    Diagnostic::warning("X208", name.span, format!("`{}` is defined twice", name.name))
+                        .with_label("defined again; as a constant it means the first")
+                        .with_related(first.span, "first defined here")
+                        .with_help(
+                            "members of all enums and constants share one name space (RFC 4506 section 6.4)",
+                        ),
+                ),
+                None => {
+                    let source = ValueSource::Member(body, index);
+                    self.values.insert(&name.name, Named { span: name.span, source });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn value_named(&self, name: &str) -> Option<Named<'a>> {
+        self.values.get(name).copied()
+    }
+
+    /// The type's name that is most like `name`.
+    pub(crate) fn type_like(&self, name: &str) -> Option<&'a str> {
+        nearest(name, self.types.keys().copied())
+    }
+
+    /// The constant's or member's name that is most like `name`.
+    pub(crate) fn value_like(&self, name: &str) -> Option<&'a str> {
+        nearest(name, self.values.keys().copied())
+    }
+}
+
+fn twice(name: &Identifier, first: Span) -> Diagnostic {
+    Diagnostic::error("X201", name.span, format!("`{}` is defined twice, and differently", name.name))
+        .with_label("defined again")
+        .with_related(first, "first defined here")
+        .with_help("remove one of them or give it another name; a repetition that is the same is no error")
+}
+
+/// The name that a definition defines.
+pub(crate) fn defined_name(definition: &Definition) -> Option<&Identifier> {
+    match &definition.kind {
+        DefinitionKind::Const(constant) => Some(&constant.name),
+        DefinitionKind::Typedef(declaration) => declared_name(declaration),
+        DefinitionKind::Enum(name, _) | DefinitionKind::Struct(name, _) | DefinitionKind::Union(name, _) => {
+            Some(name)
+        }
+        DefinitionKind::Program(program) => Some(&program.name),
+        DefinitionKind::PassThrough(_) => None,
+    }
+}
+
+/// The name that a declaration declares; `void` declares none.
+pub(crate) fn declared_name(declaration: &Declaration) -> Option<&Identifier> {
+    match &declaration.kind {
+        DeclarationKind::Void => None,
+        DeclarationKind::Plain(_, name)
+        | DeclarationKind::FixedArray(_, name, _)
+        | DeclarationKind::VariableArray(_, name, _)
+        | DeclarationKind::Optional(_, name)
+        | DeclarationKind::FixedOpaque(name, _)
+        | DeclarationKind::VariableOpaque(name, _)
+        | DeclarationKind::String(name, _) => Some(name),
+    }
+}
+
+fn is_own_name(definition: &Definition) -> bool {
+    let DefinitionKind::Typedef(Declaration { kind: DeclarationKind::Plain(of, name), .. }) =
+        &definition.kind
+    else {
+        return false;
+    };
+    matches!(&of.kind, TypeSpecifierKind::Named(named) if named.name == name.name)
+}
+
+/// Whether two definitions of one name are the same but for comments and layout.
+fn same(first: &Definition, second: &Definition) -> bool {
+    is_own_name(first) || is_own_name(second) || bare(&first.text) == bare(&second.text)
+}
+
+fn same_value(first: &Value, second: &Value) -> bool {
+    match (first, second) {
+        (Value::Literal { value: first, .. }, Value::Literal { value: second, .. }) => first == second,
+        (Value::Name(first), Value::Name(second)) => first.name == second.name,
+        _ => false,
+    }
+}
+
+/// A definition's text without comments and blanks. Blanks between words stay, as one.
+fn bare(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some(start) = rest.find("/*") {
+        kept.push_str(rest.get(..start).unwrap_or(""));
+        kept.push(' ');
+        let comment = rest.get(start..).unwrap_or("");
+        rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
+    }
+    kept.push_str(rest);
+    let mut bare = String::new();
+    for word in kept.lines().flat_map(|line| line.split("//").next()).flat_map(str::split_whitespace) {
+        let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        if part(bare.chars().last()) && part(word.chars().next()) {
+            bare.push(' ');
+        }
+        bare.push_str(word);
+    }
+    bare
+}
+
+fn enums_of_definition<'a>(definition: &'a Definition, bodies: &mut Vec<&'a EnumBody>) {
+    match &definition.kind {
+        DefinitionKind::Enum(_, body) => bodies.push(body),
+        DefinitionKind::Struct(_, body) => enums_of_struct(body, bodies),
+        DefinitionKind::Union(_, body) => enums_of_union(body, bodies),
+        DefinitionKind::Typedef(declaration) => enums_of_declaration(declaration, bodies),
+        DefinitionKind::Const(_) | DefinitionKind::Program(_) | DefinitionKind::PassThrough(_) => {}
+    }
+}
+
+fn enums_of_struct<'a>(body: &'a StructBody, bodies: &mut Vec<&'a EnumBody>) {
+    body.fields.iter().for_each(|field| enums_of_declaration(field, bodies));
+}
+
+fn enums_of_union<'a>(body: &'a UnionBody, bodies: &mut Vec<&'a EnumBody>) {
+    enums_of_declaration(&body.discriminant, bodies);
+    for CaseSpec { declaration, .. } in &body.arms {
+        enums_of_declaration(declaration, bodies);
+    }
+    body.default.iter().for_each(|declaration| enums_of_declaration(declaration, bodies));
+}
+
+fn enums_of_declaration<'a>(declaration: &'a Declaration, bodies: &mut Vec<&'a EnumBody>) {
+    let Some(TypeSpecifier { kind, .. }) = specifier(declaration) else { return };
+    match kind {
+        TypeSpecifierKind::Enum(body) => bodies.push(body),
+        TypeSpecifierKind::Struct(body) => enums_of_struct(body, bodies),
+        TypeSpecifierKind::Union(body) => enums_of_union(body, bodies),
+        _ => {}
+    }
+}
+
+fn specifier(declaration: &Declaration) -> Option<&TypeSpecifier> {
+    match &declaration.kind {
+        DeclarationKind::Plain(of, _)
+        | DeclarationKind::FixedArray(of, _, _)
+        | DeclarationKind::VariableArray(of, _, _)
+        | DeclarationKind::Optional(of, _) => Some(of),
+        _ => None,
+    }
+}
+
+/// The candidate that differs least from `name`, if it differs little; of several the first in the alphabet.
+pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+    let most = (name.len() / 3).clamp(1, 3);
+    candidates
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= most)
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= most)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be put in, taken out or changed; case counts nothing.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (line, x) in a.to_lowercase().chars().enumerate() {
+        let mut last = line + 1;
+        let mut next = vec![last];
+        for (pair, y) in row.windows(2).zip(&b) {
+            let [diagonal, above] = pair else { continue };
+            last = (diagonal + usize::from(x != *y)).min(above + 1).min(last + 1);
+            next.push(last);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repetition_may_differ_in_layout_and_comments() {
+        assert_eq!(bare("struct a {\n  int b; /* x */\n};"), bare("struct a { int  b ; };"));
+        assert_ne!(bare("struct a { int b; };"), bare("struct a { int c; };"));
+        assert_ne!(bare("typedef unsigned hyper a;"), bare("typedef unsignedhyper a;"));
+    }
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let names = ["fattr3", "fattr4", "nfs_fh3"];
+        assert_eq!(nearest("fatr3", names.into_iter()), Some("fattr3"));
+        assert_eq!(nearest("NFS_FH3", names.into_iter()), Some("nfs_fh3"));
+        assert_eq!(nearest("verifier", names.into_iter()), None);
+    }
+}

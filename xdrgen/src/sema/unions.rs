@@ -1,0 +1,292 @@
+//! Unions: discriminants, labels and arms (RFC 4506 section 4.15).
+
+use std::collections::HashMap;
+
+use super::consts;
+use super::lower::Lower;
+use super::scope::{declared_name, nearest};
+use super::text;
+use crate::ast::{CaseSpec, Declaration, DeclarationKind, Identifier, UnionBody, Value};
+use crate::diag::Diagnostic;
+use crate::ir::{Arm, Body, Docs, Field, Label, Member, Scalar, Type, TypeId, Union};
+use crate::names::{self, Taken};
+use crate::source::Span;
+
+/// What a discriminant is behind its typedefs.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Int,
+    Unsigned,
+    Bool,
+    Enum(TypeId),
+}
+
+/// How many values a warning names.
+const NAMED: usize = 5;
+
+impl<'a> Lower<'a> {
+    pub(crate) fn union(&mut self, body: &'a UnionBody, path: &str, span: Span) -> Option<Body> {
+        let discriminant = self.field(&body.discriminant, path);
+        let kind = discriminant.as_ref().and_then(|field| self.discriminant_kind(&field.ty));
+        if discriminant.is_some() && kind.is_none() || discriminant.is_none() && is_void(&body.discriminant) {
+            self.found.push(
+                Diagnostic::error("X215", body.discriminant.span, "this cannot choose the arm of a union")
+                    .with_label("not an int, an unsigned int, a bool or an enum")
+                    .with_help("a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)"),
+            );
+        }
+        let mut idents = Taken::default();
+        let mut seen = HashMap::new();
+        let mut arms = Vec::new();
+        for case in &body.arms {
+            let labels = self.labels(case, kind, &mut seen);
+            let payload = self.payload(&case.declaration, path);
+            let arm = self.arm(case, labels, payload, &mut idents);
+            arms.extend(arm);
+        }
+        if let Some(declaration) = &body.default {
+            let payload = self.payload(declaration, path);
+            let (ident, _) = idents.take("Default".to_owned(), "default");
+            arms.push(Arm { ident, labels: Vec::new(), payload, docs: docs("default", declaration) });
+        } else if let Some(kind) = kind {
+            self.warn_uncovered(kind, &seen, span);
+        }
+        let discriminant = discriminant?;
+        kind?;
+        let initial = arms.iter().position(|arm| arm.labels.iter().any(|label| self.is_zero(label)));
+        let initial = initial.or_else(|| arms.iter().position(|arm| arm.labels.is_empty()));
+        Some(Body::Union(Union {
+            discriminant_name: discriminant.name,
+            discriminant: discriminant.ty,
+            arms,
+            initial,
+            uneven: false,
+        }))
+    }
+
+    fn payload(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
+        self.field(declaration, path)
+    }
+
+    fn discriminant_kind(&self, ty: &Type) -> Option<Kind> {
+        let mut ty = ty;
+        // A chain of typedefs is at most as long as there are types.
+        for _ in 0..=self.module.types.len() {
+            match ty {
+                Type::Scalar(Scalar::Int) => return Some(Kind::Int),
+                Type::Scalar(Scalar::UnsignedInt) => return Some(Kind::Unsigned),
+                Type::Scalar(Scalar::Bool) => return Some(Kind::Bool),
+                Type::Named(id) => match &self.module.get(*id)?.body {
+                    Body::Enum(_) => return Some(Kind::Enum(*id)),
+                    Body::Alias(of) => ty = of,
+                    _ => return None,
+                },
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// An arm's labels; those that are wrong are reported and left out.
+    fn labels(
+        &mut self,
+        case: &CaseSpec,
+        kind: Option<Kind>,
+        seen: &mut HashMap<i128, Span>,
+    ) -> Vec<(Label, i128)> {
+        let mut labels = Vec::new();
+        for value in &case.labels {
+            let Some(kind) = kind else {
+                continue;
+            };
+            let Some((label, number)) = self.label(value, kind) else { continue };
+            if let Some(first) = seen.insert(number, consts::span(value)) {
+                seen.insert(number, first);
+                self.found.push(
+                    Diagnostic::error(
+                        "X212",
+                        consts::span(value),
+                        format!("two arms have the label {}", written(value)),
+                    )
+                    .with_label("the second")
+                    .with_related(first, "the first"),
+                );
+                continue;
+            }
+            labels.push((label, number));
+        }
+        labels
+    }
+
+    fn label(&mut self, value: &Value, kind: Kind) -> Option<(Label, i128)> {
+        if let (Kind::Enum(id), Value::Name(name)) = (kind, value)
+            && let Some((index, member)) = self.member(id, |member| member.name == name.name)
+        {
+            return Some((
+                Label::Member { of: id, index: member.same_as.unwrap_or(index) },
+                i128::from(member.value),
+            ));
+        }
+        if let (Kind::Enum(id), Value::Name(name)) = (kind, value)
+            && self.scope.value_named(&name.name).is_none()
+        {
+            return self.no_member(id, name);
+        }
+        let number = self.eval(value)?;
+        let label = match kind {
+            Kind::Int if i32::try_from(number).is_ok() => Label::Number(number),
+            Kind::Unsigned if u32::try_from(number).is_ok() => Label::Number(number),
+            // An int's label above 2^31 is the bit pattern of a negative one.
+            Kind::Int => Label::Number(i128::from(
+                u32::try_from(number)
+                    .ok()
+                    .map(u32::cast_signed)
+                    .or_else(|| self.label_range(value, number, "an int"))?,
+            )),
+            Kind::Unsigned => return self.label_range(value, number, "an unsigned int"),
+            Kind::Bool if number == 0 || number == 1 => Label::Bool(number == 1),
+            Kind::Bool => return self.label_range(value, number, "a bool"),
+            Kind::Enum(id) => match self.member(id, |member| i128::from(member.value) == number) {
+                Some((index, _)) => Label::Member { of: id, index },
+                None => return self.not_in_enum(id, value, number),
+            },
+        };
+        Some((label, number))
+    }
+
+    fn member(&self, id: TypeId, is: impl Fn(&Member) -> bool) -> Option<(usize, &Member)> {
+        let Body::Enum(members) = &self.module.get(id)?.body else { return None };
+        members.iter().enumerate().find(|(_, member)| is(member))
+    }
+
+    fn members(&self, id: TypeId) -> &[Member] {
+        match self.module.get(id).map(|ty| &ty.body) {
+            Some(Body::Enum(members)) => members,
+            _ => &[],
+        }
+    }
+
+    fn no_member<T>(&mut self, id: TypeId, name: &Identifier) -> Option<T> {
+        let of = self.module.get(id)?;
+        let error =
+            Diagnostic::error("X213", name.span, format!("`{}` is no member of `{}`", name.name, of.name))
+                .with_label("a label must be a value of the discriminant")
+                .with_related(*self.spans.get(id.0)?, "the discriminant's type");
+        let near = nearest(&name.name, self.members(id).iter().map(|member| member.name.as_str()));
+        let error = match near {
+            Some(near) => error.with_help(format!("`{near}` is one; is that what is meant?")),
+            None => error,
+        };
+        self.found.push(error);
+        None
+    }
+
+    fn not_in_enum<T>(&mut self, id: TypeId, value: &Value, number: i128) -> Option<T> {
+        if let Value::Name(name) = value {
+            return self.no_member(id, name);
+        }
+        let of = self.module.get(id)?;
+        let message = format!("{number} is no value of `{}`", of.name);
+        let error = Diagnostic::error("X213", consts::span(value), message)
+            .with_label("a label must be a value of the discriminant")
+            .with_related(*self.spans.get(id.0)?, "the discriminant's type");
+        self.found.push(error);
+        None
+    }
+
+    fn is_zero(&self, label: &Label) -> bool {
+        match label {
+            Label::Member { of, index } => {
+                self.members(*of).get(*index).is_some_and(|member| member.value == 0)
+            }
+            Label::Number(number) => *number == 0,
+            Label::Bool(value) => !value,
+        }
+    }
+
+    fn label_range<T>(&mut self, value: &Value, number: i128, what: &str) -> Option<T> {
+        self.found.push(
+            Diagnostic::error("X216", consts::span(value), format!("{number} is no value of {what}"))
+                .with_label("a label must be a value of the discriminant"),
+        );
+        None
+    }
+
+    fn arm(
+        &mut self,
+        case: &CaseSpec,
+        labels: Vec<(Label, i128)>,
+        payload: Option<Field>,
+        idents: &mut Taken,
+    ) -> Option<Arm> {
+        let (first, _) = labels.first()?;
+        let wanted = match &payload {
+            Some(field) if labels.len() > 1 => names::camel(&field.name),
+            _ => self.label_ident(first, case.labels.first()),
+        };
+        let (ident, _) = idents.take(wanted, "");
+        let written: Vec<String> = case.labels.iter().map(written).collect();
+        let docs = docs(&format!("case {}", written.join(", ")), &case.declaration);
+        Some(Arm { ident, labels: labels.into_iter().map(|(label, _)| label).collect(), payload, docs })
+    }
+
+    fn label_ident(&self, label: &Label, written: Option<&Value>) -> String {
+        match (label, written) {
+            (Label::Member { of, index }, _) => {
+                self.members(*of).get(*index).map_or_else(String::new, |member| member.ident.clone())
+            }
+            (Label::Bool(value), _) => if *value { "True" } else { "False" }.to_owned(),
+            (Label::Number(_), Some(Value::Name(name))) => names::camel(&name.name),
+            (Label::Number(number), _) if *number < 0 => format!("CaseMinus{}", number.unsigned_abs()),
+            (Label::Number(number), _) => format!("Case{number}"),
+        }
+    }
+
+    fn warn_uncovered(&mut self, kind: Kind, seen: &HashMap<i128, Span>, span: Span) {
+        let missing: Vec<String> = match kind {
+            Kind::Enum(id) => self
+                .members(id)
+                .iter()
+                .filter(|member| member.same_as.is_none() && !seen.contains_key(&i128::from(member.value)))
+                .map(|member| member.name.clone())
+                .collect(),
+            Kind::Bool => [(0, "FALSE"), (1, "TRUE")]
+                .iter()
+                .filter(|(value, _)| !seen.contains_key(value))
+                .map(|(_, name)| (*name).to_owned())
+                .collect(),
+            Kind::Int | Kind::Unsigned => return,
+        };
+        if missing.is_empty() {
+            return;
+        }
+        let mut list = missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        if missing.len() > NAMED {
+            list.push_str(&format!(" and {} more", missing.len() - NAMED));
+        }
+        self.found.push(
+            Diagnostic::warning("X214", span, format!("no arm for {list}"))
+                .with_label("a message with such a value cannot be decoded")
+                .with_help("add the arms, or `default: void;`"),
+        );
+    }
+}
+
+fn is_void(declaration: &Declaration) -> bool {
+    declaration.kind == DeclarationKind::Void || declared_name(declaration).is_none()
+}
+
+fn written(value: &Value) -> String {
+    match value {
+        Value::Literal { value, .. } => value.to_string(),
+        Value::Name(name) => name.name.clone(),
+    }
+}
+
+fn docs(label: &str, declaration: &Declaration) -> Docs {
+    Docs {
+        comments: declaration.docs.clone(),
+        section: None,
+        declaration: format!("{label}: {}", text::declaration(declaration)),
+    }
+}

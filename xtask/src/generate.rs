@@ -1,0 +1,181 @@
+//! `cargo xtask generate`: what the compiler emits from `specs/`, written or compared.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Options, diag};
+
+/// What is run to mend files that are out of date.
+pub const COMMAND: &str = "cargo xtask generate";
+
+/// Where the runtime's own formats are emitted.
+const WIRE: &str = "rpcrdma-runtime/src/wire/generated";
+
+/// What `cargo xtask generate` can be told.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Compare instead of writing, and fail if a file differs from what would be written
+    #[arg(long)]
+    check: bool,
+}
+
+/// One run of the compiler.
+struct Run {
+    /// The documents and bindings, in `specs/`.
+    sources: &'static [&'static str],
+    /// Where its files go.
+    directory: &'static str,
+    options: fn() -> Options,
+}
+
+/// Everything that is generated, but for the list of the runtime's modules.
+const RUNS: &[Run] = &[
+    Run { sources: &["rpc.txt"], directory: WIRE, options: || wire("rpc_msg") },
+    Run { sources: &["rpcrdma1.txt"], directory: WIRE, options: || wire("rpcrdma1") },
+    Run {
+        sources: &["nfs3.txt", "nfs3.ddp.toml"],
+        directory: "generated/nfs3",
+        options: || Options::package("rpcrdma-nfs3", "NFS version 3 (RFC 1813)"),
+    },
+    Run {
+        sources: &["mount3.txt", "mount3.ddp.toml"],
+        directory: "generated/mount3",
+        options: || Options::package("rpcrdma-mount3", "MOUNT version 3 (RFC 1813)"),
+    },
+    Run {
+        sources: &["rpcbind.txt", "rpcbind.ddp.toml"],
+        directory: "generated/rpcbind",
+        options: || Options::package("rpcrdma-rpcbind", "rpcbind versions 2 to 4 (RFC 1833)"),
+    },
+    Run {
+        sources: &["rdma-conf.txt", "rdma-conf.ddp.toml"],
+        directory: "generated/rdma-conf",
+        options: || {
+            Options::package(
+                "rpcrdma-conf",
+                "The connection configuration protocol of RPC over RDMA (RFC 5666)",
+            )
+        },
+    },
+];
+
+/// A module of the runtime itself.
+fn wire(name: &str) -> Options {
+    let mut options = Options::no_std_module(name);
+    options.runtime = "crate".to_owned();
+    options
+}
+
+/// The list of the runtime's generated modules.
+const WIRE_MODULES: &str = "\
+//! What xdrgen emits from `specs/`. Do not edit: regenerate with `cargo xtask generate`.
+
+/// From `specs/rpc.txt`: ONC RPC messages (RFC 5531).
+#[rustfmt::skip]
+pub mod rpc_msg;
+
+/// From `specs/rpcrdma1.txt`: the header of RPC-over-RDMA version 1 (RFC 8166 section 4).
+#[rustfmt::skip]
+pub mod rpcrdma1;
+";
+
+/// Writes what is generated into the workspace at `root`, or compares it.
+///
+/// # Errors
+/// What the compiler has to say of `specs/`, or each file that is out of date and the command that mends it.
+pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    if arguments.check { check(root) } else { write(root) }
+}
+
+/// The files that are generated from the `specs/` of the workspace at `root`: their paths below it, and their text.
+///
+/// # Errors
+/// What the compiler has to say of `specs/`.
+pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
+    let mut files = vec![(Path::new(WIRE).join("mod.rs"), WIRE_MODULES.to_owned())];
+    for run in RUNS {
+        let mut sources = Sources::default();
+        for name in run.sources {
+            let name = format!("specs/{name}");
+            let text = fs::read_to_string(root.join(&name)).map_err(|error| format!("{name}: {error}"))?;
+            sources.add(Source::new(name, text));
+        }
+        let mut options = (run.options)();
+        options.command = COMMAND.to_owned();
+        let generated = xdrgen::generate(&sources, &options);
+        if !generated.diagnostics.is_empty() {
+            return Err(format!("\n{}", diag::render(&generated.diagnostics, &sources, false)));
+        }
+        files.extend(
+            generated.files.into_iter().map(|(path, text)| (Path::new(run.directory).join(path), text)),
+        );
+    }
+    Ok(files)
+}
+
+fn write(root: &Path) -> Result<(), String> {
+    for (path, text) in files(root)? {
+        let target = root.join(&path);
+        if fs::read_to_string(&target).is_ok_and(|old| old == text) {
+            continue;
+        }
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        if let Some(directory) = target.parent() {
+            fs::create_dir_all(directory).map_err(failed)?;
+        }
+        fs::write(&target, text).map_err(failed)?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+/// Compares what is generated with what is there.
+///
+/// # Errors
+/// Each file that differs, the first line that does, and the command that mends it.
+pub fn check(root: &Path) -> Result<(), String> {
+    let mut found = Vec::new();
+    for (path, text) in files(root)? {
+        let shown = path.display();
+        match fs::read_to_string(root.join(&path)) {
+            Err(error) => found.push(format!("{shown}: {error}")),
+            Ok(old) if old == text => {}
+            Ok(old) => found.push(format!("{shown}:{}", difference(&old, &text))),
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(format!("generated files are out of date: run `{COMMAND}`\n  {}", found.join("\n  ")))
+}
+
+/// The number of the first line that differs, and both lines.
+fn difference(old: &str, new: &str) -> String {
+    let mut old_lines = old.lines();
+    let mut new_lines = new.lines();
+    for number in 1_usize.. {
+        match (old_lines.next(), new_lines.next()) {
+            (None, None) => break,
+            (old, new) if old == new => {}
+            (old, new) => {
+                let line = |line: Option<&str>| {
+                    line.map_or("the end of the file".to_owned(), |line| format!("`{line}`"))
+                };
+                return format!("{number}: is {}, would be {}", line(old), line(new));
+            }
+        }
+    }
+    " line ends differ".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn the_first_line_that_differs_is_named() {
+        assert_eq!(difference("a\nb\n", "a\nc\n"), "2: is `b`, would be `c`");
+        assert_eq!(difference("a\n", "a\nb\n"), "2: is the end of the file, would be `b`");
+    }
+}

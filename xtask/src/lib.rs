@@ -1,0 +1,3 @@
+//! The project's own chores, for its tests too.
+
+pub mod generate;
