@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::diag::{self, Diagnostic};
 use crate::extract::extract;
-use crate::parse::{Options, parse_with};
+use crate::generate::{Options, check, generate};
 use crate::source::{Source, Sources};
 
 /// A compiler for the XDR language and ONC RPC programs: RFC text or .x files in, Rust out.
@@ -24,7 +24,9 @@ enum Task {
     /// Print the XDR of documents: marks, page breaks and prose taken out.
     Extract(Documents),
     /// Say what is wrong with documents, which may use one another's names.
-    Check(Documents),
+    Check(Inputs),
+    /// Compile documents, which may use one another's names, to Rust.
+    Generate(Generation),
 }
 
 /// The documents of a run.
@@ -36,6 +38,52 @@ struct Documents {
     /// Define a name for `#ifdef`.
     #[arg(short = 'D', value_name = "NAME")]
     define: Vec<String>,
+}
+
+/// Documents, and what is known beside them.
+#[derive(Args, Debug)]
+struct Inputs {
+    #[command(flatten)]
+    documents: Documents,
+    /// What of a program may be placed directly (a .ddp.toml file).
+    #[arg(short, long, value_name = "FILE")]
+    binding: Vec<PathBuf>,
+    /// A type that exists in Rust already.
+    #[arg(long = "extern", value_name = "NAME=RUST::PATH", value_parser = named_path)]
+    externs: Vec<(String, String)>,
+}
+
+/// What is to be emitted, and where to.
+#[derive(Args, Debug)]
+struct Generation {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// A file ending in .rs, or a directory; without it the code goes to standard output.
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// The path of the runtime in the code.
+    #[arg(long, value_name = "RUST::PATH", default_value = "::rpcrdma_runtime")]
+    runtime: String,
+    /// The code is for a crate without the standard library.
+    #[arg(long)]
+    no_std: bool,
+    /// Emit a whole crate of this name into the directory given by --output.
+    #[arg(long, value_name = "NAME", requires = "output")]
+    package: Option<String>,
+    /// What the crate is, in a line.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "package",
+        default_value = "Types and programs compiled from XDR."
+    )]
+    title: String,
+}
+
+/// `NAME=RUST::PATH`
+fn named_path(text: &str) -> Result<(String, String), String> {
+    let (name, path) = text.split_once('=').ok_or("write it as NAME=RUST::PATH")?;
+    Ok((name.trim().to_owned(), path.trim().to_owned()))
 }
 
 /// Why a run came to no result.
@@ -54,7 +102,8 @@ pub fn main() -> ExitCode {
     let command = Command::parse();
     let done = match &command.task {
         Task::Extract(documents) => run_extract(documents),
-        Task::Check(documents) => run_check(documents),
+        Task::Check(inputs) => run_check(inputs),
+        Task::Generate(generation) => run_generate(generation),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,10 +128,81 @@ fn run_extract(documents: &Documents) -> Result<(), Failure> {
     report(&sources, &found)
 }
 
-fn run_check(documents: &Documents) -> Result<(), Failure> {
-    let sources = documents.read()?;
-    let parsed = parse_with(&sources, &documents.options());
-    report(&sources, &parsed.diagnostics)
+fn run_check(inputs: &Inputs) -> Result<(), Failure> {
+    let sources = inputs.read()?;
+    let options = inputs.options(Options::module("checked"));
+    report(&sources, &check(&sources, &options).diagnostics)
+}
+
+fn run_generate(generation: &Generation) -> Result<(), Failure> {
+    let sources = generation.inputs.read()?;
+    let generated = generate(&sources, &generation.options());
+    report(&sources, &generated.diagnostics)?;
+    for (path, text) in &generated.files {
+        match &generation.output {
+            None => print(text)?,
+            Some(file) if generation.package.is_none() && is_rust(file) => write(file, text)?,
+            Some(directory) => write(&directory.join(path), text)?,
+        }
+    }
+    Ok(())
+}
+
+impl Inputs {
+    /// The documents, then the bindings.
+    fn read(&self) -> Result<Sources, Failure> {
+        let mut sources = self.documents.read()?;
+        for path in &self.binding {
+            let text = read(path).map_err(|error| Failure::File(path.clone(), error))?;
+            sources.add(Source::new(path.clone(), text));
+        }
+        Ok(sources)
+    }
+
+    fn options(&self, options: Options) -> Options {
+        let externs = self.externs.iter().cloned().collect();
+        let defined = self.documents.define.iter().cloned().collect();
+        Options { externs, defined, ..options }
+    }
+}
+
+impl Generation {
+    fn options(&self) -> Options {
+        let options = match &self.package {
+            Some(package) => Options::package(package, &self.title),
+            None if self.no_std => Options::no_std_module(self.module_name()),
+            None => Options::module(self.module_name()),
+        };
+        self.inputs.options(Options { runtime: self.runtime.clone(), ..options })
+    }
+
+    /// The module's name: that of the file asked for, else the first document's.
+    fn module_name(&self) -> String {
+        let output = self.output.as_ref().filter(|path| is_rust(path));
+        let path = output.or_else(|| self.inputs.documents.files.first());
+        let stem = path
+            .and_then(|path| path.file_stem())
+            .map_or_else(String::new, |stem| stem.to_string_lossy().into());
+        let name: String = stem
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' })
+            .collect();
+        if name.trim_matches('_').is_empty() { "generated".to_owned() } else { name }
+    }
+}
+
+/// Whether a path names a file of Rust.
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs")
+}
+
+/// Writes a file and the directories above it.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let fail = |error| Failure::File(path.to_owned(), error);
+    if let Some(above) = path.parent() {
+        std::fs::create_dir_all(above).map_err(fail)?;
+    }
+    std::fs::write(path, text).map_err(fail)
 }
 
 impl Documents {
@@ -93,10 +213,6 @@ impl Documents {
             sources.add(Source::new(path.clone(), text));
         }
         Ok(sources)
-    }
-
-    fn options(&self) -> Options {
-        Options { defined: self.define.iter().cloned().collect() }
     }
 }
 

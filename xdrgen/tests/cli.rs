@@ -87,3 +87,46 @@ fn bytes_that_are_no_text_are_reported_like_any_other() {
     assert!(text(&output.stderr).contains("latin.x:2:7"), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
 }
+
+#[test]
+fn generate_prints_rust_or_writes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("my-spec.x"), "struct pair { int left; int right; };\n").unwrap();
+    let printed = xdrgen(folder.path(), &["generate", "my-spec.x"]);
+    assert_eq!((text(&printed.stderr), printed.status.code()), ("", Some(0)));
+    assert!(text(&printed.stdout).contains("pub struct Pair"), "{}", text(&printed.stdout));
+
+    let silent = |arguments: &[&str]| {
+        let output = xdrgen(folder.path(), arguments);
+        assert_eq!((text(&output.stdout), text(&output.stderr), output.status.code()), ("", "", Some(0)));
+    };
+    silent(&["generate", "my-spec.x", "-o", "deep/out.rs"]);
+    silent(&["generate", "my-spec.x", "-o", "folder"]);
+    silent(&["generate", "my-spec.x", "-o", "crate", "--package", "my-spec"]);
+    for file in ["deep/out.rs", "folder/my_spec.rs", "crate/src/lib.rs"] {
+        let written = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(written.contains("pub struct Pair"), "{file}: {written}");
+    }
+    assert!(folder.path().join("crate/Cargo.toml").exists());
+}
+
+#[test]
+fn generate_writes_nothing_when_a_document_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bad.x"), "struct a { nowhere b; };\n").unwrap();
+    let output = xdrgen(folder.path(), &["generate", "bad.x", "-o", "out.rs"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("bad.x:1:12"), "{}", text(&output.stderr));
+    assert!(!folder.path().join("out.rs").exists());
+}
+
+#[test]
+fn documents_are_compiled_together_and_types_may_exist_in_rust() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.x"), "struct a { b inner; other more; };\n").unwrap();
+    std::fs::write(folder.path().join("b.x"), "struct b { int c; };\n").unwrap();
+    let together = ["check", "a.x", "b.x", "--extern", "other=::else_where::Other"];
+    assert_eq!(xdrgen(folder.path(), &together).status.code(), Some(0));
+    assert_eq!(xdrgen(folder.path(), &["check", "a.x"]).status.code(), Some(1));
+    assert_eq!(xdrgen(folder.path(), &["check", "a.x", "--extern", "other"]).status.code(), Some(2));
+}
