@@ -2,3 +2,4 @@
 //! server's procedures over them, and a client.
 
 pub mod export;
+pub mod nfs;

@@ -1,0 +1,82 @@
+//! The server's procedures: NFS version 3 and MOUNT version 3 (RFC 1813) over an [`Export`].
+
+mod convert;
+mod handler;
+mod listing;
+mod mount;
+
+use std::sync::Arc;
+
+use rpcrdma_runtime::proto::program::{CallContext, Credential, Reject};
+
+use crate::export::{Caller, Error, Export, FileHandle, Outcome, Wcc};
+
+pub use mount::MountHandler;
+
+/// Answers the 22 procedures of NFS version 3.
+///
+/// Callers are who they claim to be by AUTH_SYS; without it they are nobody. What they may do is for the export to decide.
+#[derive(Debug)]
+pub struct NfsHandler<E> {
+    export: Arc<E>,
+    read_only: bool,
+}
+
+impl<E> Clone for NfsHandler<E> {
+    fn clone(&self) -> Self {
+        NfsHandler { export: self.export.clone(), read_only: self.read_only }
+    }
+}
+
+impl<E: Export> NfsHandler<E> {
+    /// Serves an export.
+    #[must_use]
+    pub fn new(export: Arc<E>) -> Self {
+        NfsHandler { export, read_only: false }
+    }
+
+    /// Refuses every change with NFS3ERR_ROFS, or takes changes.
+    #[must_use]
+    pub fn read_only(self, read_only: bool) -> Self {
+        NfsHandler { read_only, ..self }
+    }
+
+    /// Calls the export, where waiting does no harm.
+    async fn ask<T: Send + 'static>(
+        &self,
+        context: &CallContext,
+        call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
+    ) -> Result<T, Reject> {
+        let caller = caller(&context.credential);
+        if !E::BLOCKS {
+            return Ok(call(&self.export, &caller));
+        }
+        let export = self.export.clone();
+        tokio::task::spawn_blocking(move || call(&export, &caller)).await.map_err(|_| Reject::SystemError)
+    }
+
+    /// Calls the export for a change of a file or directory.
+    async fn change<T: Send + 'static>(
+        &self,
+        context: &CallContext,
+        changed: FileHandle,
+        call: impl FnOnce(&E, &Caller) -> Outcome<T> + Send + 'static,
+    ) -> Result<Outcome<T>, Reject> {
+        let read_only = self.read_only;
+        let change = move |export: &E, caller: &Caller| {
+            if read_only {
+                let after = export.attributes(&changed).ok();
+                return Outcome { result: Err(Error::RoFs), wcc: Wcc { before: None, after } };
+            }
+            call(export, caller)
+        };
+        self.ask(context, change).await
+    }
+}
+
+fn caller(credential: &Credential) -> Caller {
+    match credential {
+        Credential::Sys(sys) => Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids.clone() },
+        _ => Caller::NOBODY,
+    }
+}

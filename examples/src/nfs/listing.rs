@@ -1,0 +1,79 @@
+//! How much of a directory goes into one reply.
+
+use rpcrdma_nfs3::{Entry3, Entryplus3};
+
+use super::convert;
+use crate::export::{Entry, Error, Listed};
+
+/// READDIR3resok and READDIRPLUS3resok without entries, in bytes of XDR: attributes 4 + 84, verifier 8, end of the list 4, eof 4.
+const EMPTY: u64 = 104;
+/// An entry of READDIR without its name: 4 to tell that it follows, fileid 8, length of the name 4, cookie 8.
+const ENTRY: u64 = 24;
+/// Attributes that follow, or not.
+const ATTRIBUTES: [u64; 2] = [4, 88];
+
+/// Counts what entries take in a reply, and says when it is full.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Bytes left of the reply.
+    whole: u64,
+    /// Bytes left for what READDIR tells too.
+    names: u64,
+    entries: usize,
+}
+
+impl Room {
+    /// A reply of at most `whole` bytes, of which what READDIR tells too takes at most `names`.
+    pub(super) fn new(whole: u32, names: u32) -> Self {
+        Room { whole: u64::from(whole).saturating_sub(EMPTY), names: u64::from(names), entries: 0 }
+    }
+
+    /// # Errors
+    /// [`Error::TooSmall`] if there was an entry, and not even that had room.
+    pub(super) fn must_have_got_on(&self, end: Listed) -> Result<Listed, Error> {
+        if self.entries == 0 && !end.eof { Err(Error::TooSmall) } else { Ok(end) }
+    }
+
+    /// Takes the room for an entry if there is enough. The first entry is not held against `names`: a client that says
+    /// too little would never get on.
+    fn take(&mut self, names: u64, more: u64) -> bool {
+        let fits = names.saturating_add(more) <= self.whole && (names <= self.names || self.entries == 0);
+        if fits {
+            self.whole -= names + more;
+            self.names = self.names.saturating_sub(names);
+            self.entries += 1;
+        }
+        fits
+    }
+
+    pub(super) fn take_entry(&mut self, entry: &Entry) -> bool {
+        self.take(ENTRY + padded(entry.name.len()), 0)
+    }
+
+    pub(super) fn take_plus(&mut self, entry: &Entry) -> bool {
+        let [none, some] = ATTRIBUTES;
+        let more = match &entry.found {
+            Some(found) => some + 4 + 4 + padded(found.handle.len()),
+            None => none + 4,
+        };
+        self.take(ENTRY + padded(entry.name.len()), more)
+    }
+}
+
+fn padded(len: usize) -> u64 {
+    (len as u64).next_multiple_of(4)
+}
+
+pub(super) fn entry(entry: Entry) -> Entry3 {
+    Entry3 { fileid: entry.fileid, name: entry.name.into(), cookie: entry.cookie }
+}
+
+pub(super) fn entry_plus(entry: Entry) -> Entryplus3 {
+    Entryplus3 {
+        fileid: entry.fileid,
+        name: entry.name.into(),
+        cookie: entry.cookie,
+        name_attributes: entry.found.as_ref().map(|found| convert::attributes(&found.attributes)),
+        name_handle: entry.found.map(|found| convert::handle(found.handle)),
+    }
+}

@@ -1,0 +1,114 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rpcrdma_mount3::{
+    Dirpath, Exportnode, Exports, Mountbody, Mountlist, Mountres3, Mountres3Ok, Mountstat3, mount_v3,
+};
+use rpcrdma_runtime::proto::program::{CallContext, Reject};
+
+use crate::export::{Caller, Error, Export, FileHandle, FileKind};
+
+/// Mounts that are remembered; the oldest are forgotten first. The list is for people, and its reply has a bound.
+const MOUNTS_MAX: usize = 128;
+/// AUTH_SYS and AUTH_NONE, the preferred one first.
+const FLAVORS: [i32; 2] = [1, 0];
+
+/// Answers MOUNT version 3 for one export, which is called `/`. Directories below it can be mounted as well.
+#[derive(Debug)]
+pub struct MountHandler<E> {
+    export: Arc<E>,
+    mounts: Mutex<VecDeque<(String, Dirpath)>>,
+}
+
+impl<E: Export> MountHandler<E> {
+    /// Serves an export.
+    #[must_use]
+    pub fn new(export: Arc<E>) -> Self {
+        MountHandler { export, mounts: Mutex::default() }
+    }
+
+    fn mounts(&self) -> MutexGuard<'_, VecDeque<(String, Dirpath)>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, host: String, path: Dirpath) {
+        let mut mounts = self.mounts();
+        let mount = (host, path);
+        if mounts.contains(&mount) {
+            return;
+        }
+        if mounts.len() >= MOUNTS_MAX {
+            mounts.pop_front();
+        }
+        mounts.push_back(mount);
+    }
+}
+
+/// The directory that a path leads to. Nothing is followed but names.
+fn walk(export: &impl Export, path: &[u8]) -> Result<FileHandle, Error> {
+    let mut at = export.root();
+    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+        let found = export.lookup(&Caller::ROOT, &at, name)?;
+        if found.attributes.kind != FileKind::Directory {
+            return Err(Error::NotDir);
+        }
+        at = found.handle;
+    }
+    Ok(at)
+}
+
+fn status(error: Error) -> Mountstat3 {
+    match error {
+        Error::Perm => Mountstat3::Mnt3errPerm,
+        Error::NoEnt | Error::Stale => Mountstat3::Mnt3errNoent,
+        Error::Io => Mountstat3::Mnt3errIo,
+        Error::Acces => Mountstat3::Mnt3errAcces,
+        Error::NotDir => Mountstat3::Mnt3errNotdir,
+        Error::Inval => Mountstat3::Mnt3errInval,
+        Error::NameTooLong => Mountstat3::Mnt3errNametoolong,
+        _ => Mountstat3::Mnt3errServerfault,
+    }
+}
+
+fn host(context: &CallContext) -> String {
+    context.peer.map_or_else(|| "unknown".to_owned(), |peer| peer.ip().to_string())
+}
+
+impl<E: Export> mount_v3::Handler for MountHandler<E> {
+    async fn mnt(&self, context: &CallContext, path: Dirpath) -> Result<Mountres3, Reject> {
+        let (export, wanted) = (self.export.clone(), path.clone());
+        let find = move || walk(&*export, &wanted);
+        let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
+        Ok(match found {
+            Ok(fhandle) => {
+                self.remember(host(context), path);
+                Mountres3::Mnt3Ok(Mountres3Ok { fhandle, auth_flavors: FLAVORS.to_vec() })
+            }
+            Err(error) => Mountres3::Default(status(error)),
+        })
+    }
+
+    async fn dump(&self, _context: &CallContext) -> Result<Mountlist, Reject> {
+        let body = |(host, path): &(String, Dirpath)| Mountbody {
+            ml_hostname: host.as_str().into(),
+            ml_directory: path.clone(),
+        };
+        Ok(Mountlist(self.mounts().iter().map(body).collect()))
+    }
+
+    async fn umnt(&self, context: &CallContext, path: Dirpath) -> Result<(), Reject> {
+        let host = host(context);
+        self.mounts().retain(|mount| mount.0 != host || mount.1 != path);
+        Ok(())
+    }
+
+    async fn umntall(&self, context: &CallContext) -> Result<(), Reject> {
+        let host = host(context);
+        self.mounts().retain(|mount| mount.0 != host);
+        Ok(())
+    }
+
+    async fn export(&self, _context: &CallContext) -> Result<Exports, Reject> {
+        Ok(Exports(vec![Exportnode { ex_dir: "/".into(), ..Exportnode::default() }]))
+    }
+}
