@@ -1,3 +1,8 @@
 //! Tests.
 
 pub mod sim;
+
+/// The examples of the README are compiled, and run where they say so.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
