@@ -78,10 +78,10 @@ impl Emitter<'_> {
         let list = field.list.then(|| quote!(#[xdr(list)]));
         let max = field.max.as_ref().map(|max| {
             let max = word_bound(max);
-            let recursive = field.recursive.then(|| quote!(, recursive));
-            quote!(#[xdr(max = #max #recursive)])
+            quote!(#[xdr(max = #max)])
         });
-        quote!(#eligible #list #max)
+        let recursive = field.recursive.then(|| quote!(#[xdr(recursive)]));
+        quote!(#eligible #list #max #recursive)
     }
 
     fn enumeration(&self, ty: &TypeDef, members: &[Member], docs: &TokenStream) -> Vec<TokenStream> {

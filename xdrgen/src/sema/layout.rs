@@ -173,6 +173,7 @@ fn way_back(before: &[Option<TypeId>], start: TypeId) -> Vec<TypeId> {
 pub(crate) fn box_recursion(module: &mut Module) {
     let reached: Vec<HashSet<TypeId>> =
         (0..module.types.len()).map(|index| reached_from(module, TypeId(index))).collect();
+    let arrays = array_names(module);
     for (index, ty) in module.types.iter_mut().enumerate() {
         let own = TypeId(index);
         let comes_back = |ty: &Type| {
@@ -184,19 +185,46 @@ pub(crate) fn box_recursion(module: &mut Module) {
             Body::Alias(of) => box_optional(of, &comes_back),
             Body::Union(union) => {
                 for field in union.arms.iter_mut().filter_map(|arm| arm.payload.as_mut()) {
-                    box_field(field, &comes_back);
+                    box_field(field, &arrays, &comes_back);
                     if matches!(field.ty, Type::Named(_) | Type::FixedArray(..)) && comes_back(&field.ty) {
                         field.ty = Type::Boxed(Box::new(field.ty.clone()));
                     }
                 }
             }
-            body => fields_mut(body).for_each(|field| box_field(field, &comes_back)),
+            body => fields_mut(body).for_each(|field| box_field(field, &arrays, &comes_back)),
         }
     }
 }
 
-fn box_field(field: &mut Field, comes_back: &dyn Fn(&Type) -> bool) {
-    if field.max.is_some() && comes_back(&field.ty) {
+/// The types that are other names of counted arrays.
+fn array_names(module: &Module) -> HashSet<TypeId> {
+    let mut arrays = HashSet::new();
+    // A name may stand for a name: until nothing is added.
+    loop {
+        let before = arrays.len();
+        for (index, ty) in module.types.iter().enumerate() {
+            if matches!(&ty.body, Body::Alias(of) if is_array(of, &arrays)) {
+                arrays.insert(TypeId(index));
+            }
+        }
+        if arrays.len() == before {
+            return arrays;
+        }
+    }
+}
+
+fn is_array(ty: &Type, arrays: &HashSet<TypeId>) -> bool {
+    match ty {
+        Type::Array(_) => true,
+        Type::Named(id) => arrays.contains(id),
+        Type::Optional(of) | Type::FixedArray(of, _) => is_array(of, arrays),
+        _ => false,
+    }
+}
+
+fn box_field(field: &mut Field, arrays: &HashSet<TypeId>, comes_back: &dyn Fn(&Type) -> bool) {
+    // An array asks for the sizes of its element, which would be asking for the type's own.
+    if is_array(&field.ty, arrays) && comes_back(&field.ty) {
         field.recursive = true;
     }
     box_optional(&mut field.ty, comes_back);
