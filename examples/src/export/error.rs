@@ -71,38 +71,55 @@ impl Error {
     }
 }
 
+/// Each with its name in RFC 1813 and what to tell people.
+const ALL: [(Error, &str, &str); 28] = [
+    (Error::Perm, "NFS3ERR_PERM", "not the owner"),
+    (Error::NoEnt, "NFS3ERR_NOENT", "no such file or directory"),
+    (Error::Io, "NFS3ERR_IO", "input/output error"),
+    (Error::NxIo, "NFS3ERR_NXIO", "no such device"),
+    (Error::Acces, "NFS3ERR_ACCES", "permission denied"),
+    (Error::Exist, "NFS3ERR_EXIST", "file exists"),
+    (Error::XDev, "NFS3ERR_XDEV", "link across file systems"),
+    (Error::NoDev, "NFS3ERR_NODEV", "the device cannot do this"),
+    (Error::NotDir, "NFS3ERR_NOTDIR", "not a directory"),
+    (Error::IsDir, "NFS3ERR_ISDIR", "is a directory"),
+    (Error::Inval, "NFS3ERR_INVAL", "invalid argument"),
+    (Error::FBig, "NFS3ERR_FBIG", "file too large"),
+    (Error::NoSpc, "NFS3ERR_NOSPC", "no space left"),
+    (Error::RoFs, "NFS3ERR_ROFS", "read-only file system"),
+    (Error::MLink, "NFS3ERR_MLINK", "too many links"),
+    (Error::NameTooLong, "NFS3ERR_NAMETOOLONG", "name too long"),
+    (Error::NotEmpty, "NFS3ERR_NOTEMPTY", "directory not empty"),
+    (Error::DQuot, "NFS3ERR_DQUOT", "quota exceeded"),
+    (Error::Stale, "NFS3ERR_STALE", "stale file handle"),
+    (Error::Remote, "NFS3ERR_REMOTE", "the file is elsewhere"),
+    (Error::BadHandle, "NFS3ERR_BADHANDLE", "not a file handle"),
+    (Error::NotSync, "NFS3ERR_NOT_SYNC", "changed by somebody else meanwhile"),
+    (Error::BadCookie, "NFS3ERR_BAD_COOKIE", "directory cookie out of date"),
+    (Error::NotSupp, "NFS3ERR_NOTSUPP", "not supported"),
+    (Error::TooSmall, "NFS3ERR_TOOSMALL", "reply size too small"),
+    (Error::ServerFault, "NFS3ERR_SERVERFAULT", "server fault"),
+    (Error::BadType, "NFS3ERR_BADTYPE", "file type not supported"),
+    (Error::JukeBox, "NFS3ERR_JUKEBOX", "try again later"),
+];
+
+impl Error {
+    /// The failure of a number, unless the protocol has none of that number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        ALL.iter().map(|(error, ..)| *error).find(|error| error.number() == number)
+    }
+
+    /// The name in RFC 1813.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ALL.iter().find(|(error, ..)| *error == self).map_or("", |(_, name, _)| name)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Error::Perm => "not the owner",
-            Error::NoEnt => "no such file or directory",
-            Error::Io => "input/output error",
-            Error::NxIo => "no such device",
-            Error::Acces => "permission denied",
-            Error::Exist => "file exists",
-            Error::XDev => "link across file systems",
-            Error::NoDev => "the device cannot do this",
-            Error::NotDir => "not a directory",
-            Error::IsDir => "is a directory",
-            Error::Inval => "invalid argument",
-            Error::FBig => "file too large",
-            Error::NoSpc => "no space left",
-            Error::RoFs => "read-only file system",
-            Error::MLink => "too many links",
-            Error::NameTooLong => "name too long",
-            Error::NotEmpty => "directory not empty",
-            Error::DQuot => "quota exceeded",
-            Error::Stale => "stale file handle",
-            Error::Remote => "the file is elsewhere",
-            Error::BadHandle => "not a file handle",
-            Error::NotSync => "changed by somebody else meanwhile",
-            Error::BadCookie => "directory cookie out of date",
-            Error::NotSupp => "not supported",
-            Error::TooSmall => "reply size too small",
-            Error::ServerFault => "server fault",
-            Error::BadType => "file type not supported",
-            Error::JukeBox => "try again later",
-        })
+        f.write_str(ALL.iter().find(|(error, ..)| error == self).map_or("", |(.., text)| text))
     }
 }
 

@@ -1,0 +1,71 @@
+//! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Parser;
+use rpcrdma_examples::export::directory::DirectoryExport;
+use rpcrdma_examples::nfs::{MountHandler, NfsHandler};
+use rpcrdma_mount3::mount_v3;
+use rpcrdma_nfs3::nfs_v3;
+use rpcrdma_runtime::Server;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
+///
+/// Every caller has the rights of the user who runs this, so listen where only callers come that you trust. Log
+/// by RUST_LOG, for example RUST_LOG=debug.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The directory; nothing outside of it can be reached
+    dir: PathBuf,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
+    listen: String,
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    match serve(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        #[allow(clippy::print_stderr, reason = "a program's own words")]
+        Err(error) => {
+            eprintln!("nfs3d: {}", rpcrdma_examples::client::one_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "scripts read the address")]
+async fn serve(arguments: Arguments) -> anyhow::Result<()> {
+    let dir = &arguments.dir;
+    let export = DirectoryExport::open(dir).with_context(|| dir.display().to_string())?;
+    let export = Arc::new(export);
+    let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only);
+    let server = Server::bind(arguments.listen)
+        .await?
+        .service(nfs_v3::Server(nfs))
+        .service(mount_v3::Server(MountHandler::new(export)));
+    let mode = if arguments.read_only { ", read-only" } else { "" };
+    println!("serving {} at rdma://{}/{mode}", dir.display(), server.local_addr()?);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let stop = async {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    server.run(stop).await?;
+    println!("stopped");
+    Ok(())
+}

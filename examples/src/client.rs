@@ -1,0 +1,212 @@
+//! Files of an NFSv3 server over RPC-over-RDMA: paths, listings, and data with many calls in flight.
+
+mod error;
+mod listing;
+mod transfer;
+mod url;
+
+use bytes::Bytes;
+use rpcrdma_mount3::{Dirpath, Exportnode, Mountres3, mount_v3};
+use rpcrdma_nfs3::nfs_v3;
+use rpcrdma_nfs3::{
+    Diropargs3, Fattr3, Fsinfo3Args, Fsinfo3Res, Ftype3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res,
+    NfsFh3, Readlink3Args, Readlink3Res,
+};
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::proto::program::{AuthSys, Credential};
+use rpcrdma_runtime::shell::ClientOptions;
+
+pub use error::{ClientError, one_line};
+pub use listing::Item;
+pub use transfer::{Digest, Progress};
+pub use url::{Url, UrlError};
+
+/// The most bytes of data that one call asks for or brings.
+const CHUNK_MAX: u32 = 1 << 20;
+/// Calls in flight. The transport holds back those for which the server has granted no credit.
+const WINDOW: usize = 16;
+
+/// A mounted export.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    nfs: nfs_v3::Client<Client>,
+    root: NfsFh3,
+    /// The export's path, as components.
+    mounted: Vec<Bytes>,
+    /// Bytes of data in a READ.
+    read_size: u32,
+    /// Bytes of data in a WRITE.
+    write_size: u32,
+}
+
+/// A file of the server.
+#[derive(Clone, Debug)]
+pub struct RemoteFile {
+    /// Its path, as it was asked for.
+    pub path: String,
+    /// Its handle.
+    pub handle: NfsFh3,
+    /// Its attributes.
+    pub attributes: Fattr3,
+}
+
+impl RemoteFile {
+    /// Whether it is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.attributes.r#type == Ftype3::Nf3dir
+    }
+}
+
+/// AUTH_SYS as this process.
+#[must_use]
+pub fn this_user() -> Credential {
+    let machine_name = rustix::system::uname().nodename().to_string_lossy().chars().take(64).collect();
+    Credential::Sys(AuthSys {
+        stamp: std::process::id(),
+        machine_name,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        gids: Vec::new(),
+    })
+}
+
+impl Remote {
+    /// Connects to the server of a URL, and mounts the export that the URL's path is in. MOUNT is called on the same connection.
+    ///
+    /// # Errors
+    /// [`ClientError`]: no connection, no such export, or the server refuses.
+    pub async fn mount(url: &Url) -> Result<Self, ClientError> {
+        let options = ClientOptions { credential: this_user(), ..ClientOptions::default() };
+        Remote::mount_with(url, options).await
+    }
+
+    /// The same with other options.
+    ///
+    /// # Errors
+    /// As [`Remote::mount`].
+    pub async fn mount_with(url: &Url, options: ClientOptions) -> Result<Self, ClientError> {
+        let client = Client::connect_with(url.address(), options).await?;
+        let mount = mount_v3::Client(client.clone());
+        let exports = mount.export().await.map_err(|source| ClientError::call("EXPORT", "/", source))?;
+        let wanted: Vec<Bytes> = components(&url.path).collect();
+        let mounted = longest_export(&exports.0, &wanted);
+        let path = joined(&mounted);
+        let result = mount.mnt(&Dirpath::from(path.clone())).await;
+        let root = match result.map_err(|source| ClientError::call("MNT", &path, source))? {
+            Mountres3::Mnt3Ok(found) => NfsFh3 { data: found.fhandle },
+            Mountres3::Default(status) => {
+                return Err(ClientError::status("MNT", &path, status as i32));
+            }
+        };
+        let nfs = nfs_v3::Client(client);
+        let mut remote = Remote { nfs, root, mounted, read_size: CHUNK_MAX, write_size: CHUNK_MAX };
+        remote.ask_sizes().await?;
+        Ok(remote)
+    }
+
+    /// The client of the protocol, for what is not here.
+    #[must_use]
+    pub fn nfs(&self) -> &nfs_v3::Client<Client> {
+        &self.nfs
+    }
+
+    async fn ask_sizes(&mut self) -> Result<(), ClientError> {
+        let result = self.nfs.fsinfo(&Fsinfo3Args { fsroot: self.root }).await;
+        match result.map_err(|source| ClientError::call("FSINFO", "/", source))? {
+            Fsinfo3Res::Nfs3Ok(info) => {
+                // A server may say zero, or nothing of use.
+                self.read_size = info.rtmax.clamp(512, CHUNK_MAX);
+                self.write_size = info.wtmax.clamp(512, CHUNK_MAX);
+                Ok(())
+            }
+            Fsinfo3Res::Default(status, _) => Err(ClientError::status("FSINFO", "/", status as i32)),
+        }
+    }
+
+    /// Finds the file of a path, which begins at the server's top and not at the export. Symbolic links are not followed.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`] with the part of the path that failed.
+    pub async fn find(&self, path: &[u8]) -> Result<RemoteFile, ClientError> {
+        let wanted: Vec<Bytes> = components(path).collect();
+        let below = wanted.strip_prefix(&self.mounted[..]).unwrap_or_default();
+        let mut at = self.attributes(self.root, joined(&self.mounted)).await?;
+        for (index, name) in below.iter().enumerate() {
+            let walked = joined(&wanted[..self.mounted.len().saturating_add(index).saturating_add(1)]);
+            at = self.lookup(&at, name.clone(), walked).await?;
+        }
+        Ok(at)
+    }
+
+    async fn attributes(&self, object: NfsFh3, path: String) -> Result<RemoteFile, ClientError> {
+        let result = self.nfs.getattr(&Getattr3Args { object }).await;
+        match result.map_err(|source| ClientError::call("GETATTR", &path, source))? {
+            Getattr3Res::Nfs3Ok(found) => {
+                Ok(RemoteFile { path, handle: object, attributes: found.obj_attributes })
+            }
+            Getattr3Res::Default(status) => Err(ClientError::status("GETATTR", &path, status as i32)),
+        }
+    }
+
+    async fn lookup(&self, dir: &RemoteFile, name: Bytes, path: String) -> Result<RemoteFile, ClientError> {
+        let args = Lookup3Args { what: Diropargs3 { dir: dir.handle, name: name.into() } };
+        let result = self.nfs.lookup(&args).await;
+        match result.map_err(|source| ClientError::call("LOOKUP", &path, source))? {
+            Lookup3Res::Nfs3Ok(found) => match found.obj_attributes {
+                Some(attributes) => Ok(RemoteFile { path, handle: found.object, attributes }),
+                None => self.attributes(found.object, path).await,
+            },
+            Lookup3Res::Default(status, _) => Err(ClientError::status("LOOKUP", &path, status as i32)),
+        }
+    }
+
+    /// What is in a symbolic link.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`] if it is none.
+    pub async fn readlink(&self, symlink: NfsFh3, path: &str) -> Result<Bytes, ClientError> {
+        let result = self.nfs.readlink(&Readlink3Args { symlink }).await;
+        match result.map_err(|source| ClientError::call("READLINK", path, source))? {
+            Readlink3Res::Nfs3Ok(found) => Ok(found.data.into_bytes()),
+            Readlink3Res::Default(status, _) => Err(ClientError::status("READLINK", path, status as i32)),
+        }
+    }
+}
+
+fn components(path: &[u8]) -> impl Iterator<Item = Bytes> {
+    path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).map(Bytes::copy_from_slice)
+}
+
+fn joined(components: &[Bytes]) -> String {
+    if components.is_empty() {
+        return "/".to_owned();
+    }
+    components.iter().fold(String::new(), |path, name| path + "/" + &String::from_utf8_lossy(name))
+}
+
+/// The export that is furthest down on the way to a path; the top if none is said to be on it.
+fn longest_export(exports: &[Exportnode], wanted: &[Bytes]) -> Vec<Bytes> {
+    exports
+        .iter()
+        .map(|export| components(&export.ex_dir).collect::<Vec<_>>())
+        .filter(|export| wanted.starts_with(export))
+        .max_by_key(Vec::len)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_export_is_mounted() {
+        let export = |path: &str| Exportnode { ex_dir: path.into(), ..Exportnode::default() };
+        let exports = [export("/srv"), export("/srv/data/"), export("/srv/database")];
+        let chosen =
+            |path: &str| joined(&longest_export(&exports, &components(path.as_bytes()).collect::<Vec<_>>()));
+        assert_eq!(chosen("/srv/data/file"), "/srv/data");
+        assert_eq!(chosen("//srv/dat"), "/srv");
+        assert_eq!(chosen("/elsewhere"), "/");
+    }
+}

@@ -1,0 +1,94 @@
+use std::io;
+
+use rpcrdma_runtime::shell::{CallError, ConnectError};
+
+use crate::export::Error;
+
+/// Why something could not be done with a server's file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// There is no connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A call got no result.
+    #[error("{path}: {procedure}: {source}")]
+    Call {
+        /// The procedure.
+        procedure: &'static str,
+        /// The file.
+        path: String,
+        /// Why.
+        source: CallError,
+    },
+    /// The server refuses.
+    #[error("{path}: {} ({procedure}: {})", reason(*.status), name(*.status))]
+    Status {
+        /// The procedure.
+        procedure: &'static str,
+        /// The file.
+        path: String,
+        /// The status (RFC 1813 section 2.6).
+        status: u32,
+    },
+    /// The server breaks the protocol in a way that only shows between calls.
+    #[error("{path}: {procedure}: {what}")]
+    Server {
+        /// The procedure.
+        procedure: &'static str,
+        /// The file.
+        path: String,
+        /// What it does.
+        what: &'static str,
+    },
+    /// The file is of a kind that does not do.
+    #[error("{path}: {what}")]
+    Kind {
+        /// The file.
+        path: String,
+        /// What it is or is not.
+        what: &'static str,
+    },
+    /// A local file cannot be read or written.
+    #[error(transparent)]
+    Local(#[from] io::Error),
+    /// A task of this client ended before its call.
+    #[error("the client is shutting down")]
+    Stopped,
+}
+
+impl ClientError {
+    pub(super) fn call(procedure: &'static str, path: &str, source: CallError) -> Self {
+        ClientError::Call { procedure, path: path.to_owned(), source }
+    }
+
+    pub(super) fn status(procedure: &'static str, path: &str, status: i32) -> Self {
+        ClientError::Status { procedure, path: path.to_owned(), status: status.cast_unsigned() }
+    }
+
+    pub(super) fn server(procedure: &'static str, path: &str, what: &'static str) -> Self {
+        ClientError::Server { procedure, path: path.to_owned(), what }
+    }
+}
+
+fn reason(status: u32) -> String {
+    Error::from_number(status).map_or_else(|| format!("status {status}"), |error| error.to_string())
+}
+
+fn name(status: u32) -> String {
+    Error::from_number(status).map_or_else(|| status.to_string(), |error| error.name().to_owned())
+}
+
+/// An error and its causes in one line, each once: some messages have their cause in them already.
+#[must_use]
+pub fn one_line(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |line, cause| {
+        if line.contains(&cause) {
+            line
+        } else if line.is_empty() {
+            cause
+        } else {
+            line + ": " + &cause
+        }
+    })
+}

@@ -1,0 +1,291 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::io::{Read, Seek};
+
+use bytes::Bytes;
+use rpcrdma_nfs3::{
+    Commit3Args, Commit3Res, Create3Args, Create3Res, Createhow3, Createmode3, Diropargs3, Ftype3, NfsFh3,
+    Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, Writeverf3, nfs_v3,
+};
+use rpcrdma_runtime::Client;
+use sha2::{Digest as _, Sha256};
+use tokio::task::JoinHandle;
+
+use super::{ClientError, Remote, RemoteFile, WINDOW};
+
+/// How often all is written again because the server was started anew before it was committed.
+const ATTEMPTS: u32 = 3;
+
+/// A SHA-256 sum; shown in hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Is told how many bytes have been moved so far.
+pub type Progress<'a> = &'a dyn Fn(u64);
+
+/// Calls in flight, whose results are taken in the order in which they were made. Those that are left when it is dropped are abandoned.
+struct Window<T>(VecDeque<JoinHandle<Result<T, ClientError>>>);
+
+impl<T: Send + 'static> Window<T> {
+    fn new() -> Self {
+        Window(VecDeque::with_capacity(WINDOW))
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.len() >= WINDOW
+    }
+
+    fn start(&mut self, call: impl Future<Output = Result<T, ClientError>> + Send + 'static) {
+        self.0.push_back(tokio::spawn(call));
+    }
+
+    /// The result of the oldest call, if there is one.
+    async fn next(&mut self) -> Option<Result<T, ClientError>> {
+        let task = self.0.front_mut()?;
+        let result = task.await.unwrap_or(Err(ClientError::Stopped));
+        self.0.pop_front();
+        Some(result)
+    }
+}
+
+impl<T> Drop for Window<T> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Remote {
+    /// Reads a regular file from its beginning to its end, and gives its data to `take` in order.
+    ///
+    /// # Errors
+    /// [`ClientError`], also what `take` says.
+    pub async fn read_file(
+        &self,
+        file: &RemoteFile,
+        take: &mut dyn FnMut(Bytes) -> std::io::Result<()>,
+    ) -> Result<Digest, ClientError> {
+        match file.attributes.r#type {
+            Ftype3::Nf3reg => {}
+            Ftype3::Nf3dir => return Err(kind(file, "is a directory")),
+            Ftype3::Nf3lnk => return Err(kind(file, "is a symbolic link, which is not followed")),
+            _ => return Err(kind(file, "is not a regular file")),
+        }
+        let mut sum = Sha256::new();
+        let mut window = Window::new();
+        let mut asked = 0_u64;
+        // The file can have grown since: behind the end that is known, one call at a time finds the real one.
+        while asked < file.attributes.size || window.0.is_empty() {
+            let range = Range { handle: file.handle, offset: asked, count: self.read_size };
+            window.start(read_range(self.nfs.clone(), range, file.path.clone()));
+            asked = asked.saturating_add(u64::from(self.read_size));
+            let more_to_ask = asked < file.attributes.size;
+            while (window.is_full() || !more_to_ask)
+                && let Some(read) = window.next().await
+            {
+                let (pieces, eof) = read?;
+                for piece in pieces {
+                    sum.update(&piece);
+                    take(piece)?;
+                }
+                if eof {
+                    return Ok(Digest(sum.finalize().into()));
+                }
+            }
+        }
+        Ok(Digest(sum.finalize().into()))
+    }
+
+    /// Makes a regular file, or empties the one that is there, with these permissions if it is new.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn create(&self, dir: &RemoteFile, name: Bytes, mode: u32) -> Result<RemoteFile, ClientError> {
+        let path = format!("{}/{}", dir.path.trim_end_matches('/'), String::from_utf8_lossy(&name));
+        let new = Sattr3 { mode: Some(mode & 0o7777), size: Some(0), ..Sattr3::default() };
+        let args = Create3Args {
+            r#where: Diropargs3 { dir: dir.handle, name: name.clone().into() },
+            how: Createhow3::ObjAttributes(Createmode3::Unchecked, new),
+        };
+        let result = self.nfs.create(&args).await;
+        match result.map_err(|source| ClientError::call("CREATE", &path, source))? {
+            Create3Res::Nfs3Ok(made) => match (made.obj, made.obj_attributes) {
+                (Some(handle), Some(attributes)) => Ok(RemoteFile { path, handle, attributes }),
+                _ => self.lookup(dir, name, path).await,
+            },
+            Create3Res::Default(status, _) => Err(ClientError::status("CREATE", &path, status as i32)),
+        }
+    }
+
+    /// Writes all that a source has, and has it committed to stable storage. If the server was started anew meanwhile, all is
+    /// written again.
+    ///
+    /// # Errors
+    /// [`ClientError`], also what the source says.
+    pub async fn write_file(
+        &self,
+        file: &RemoteFile,
+        source: &mut (impl Read + Seek + Send),
+        progress: Progress<'_>,
+    ) -> Result<Digest, ClientError> {
+        for _ in 0..ATTEMPTS {
+            source.rewind()?;
+            let (sum, verifier) = self.write_once(file, source, progress).await?;
+            if verifier == Some(self.commit(file).await?) || verifier.is_none() {
+                return Ok(sum);
+            }
+        }
+        Err(ClientError::server("COMMIT", &file.path, "the server keeps losing what was written"))
+    }
+
+    /// The sum, and the verifier of what is not committed yet, if anything is not. Differing verifiers count as one that was lost.
+    async fn write_once(
+        &self,
+        file: &RemoteFile,
+        source: &mut (impl Read + Send),
+        progress: Progress<'_>,
+    ) -> Result<(Digest, Option<Writeverf3>), ClientError> {
+        let mut sum = Sha256::new();
+        let mut window = Window::new();
+        let mut written = Unstable::default();
+        let (mut offset, mut done) = (0_u64, 0_u64);
+        loop {
+            let data = next_chunk(source, self.write_size)?;
+            let last = data.is_empty();
+            if !last {
+                sum.update(&data);
+                let len = data.len() as u64;
+                window.start(write_range(self.nfs.clone(), file.handle, offset, data, file.path.clone()));
+                offset = offset.saturating_add(len);
+            }
+            while (window.is_full() || last)
+                && let Some(result) = window.next().await
+            {
+                let (len, verifiers) = result?;
+                verifiers.into_iter().for_each(|verifier| written.add(verifier));
+                done = done.saturating_add(len);
+                progress(done);
+            }
+            if last {
+                return Ok((Digest(sum.finalize().into()), written.verifier()));
+            }
+        }
+    }
+
+    async fn commit(&self, file: &RemoteFile) -> Result<Writeverf3, ClientError> {
+        let result = self.nfs.commit(&Commit3Args { file: file.handle, offset: 0, count: 0 }).await;
+        match result.map_err(|source| ClientError::call("COMMIT", &file.path, source))? {
+            Commit3Res::Nfs3Ok(done) => Ok(done.verf),
+            Commit3Res::Default(status, _) => Err(ClientError::status("COMMIT", &file.path, status as i32)),
+        }
+    }
+}
+
+/// The verifiers of what the server may still lose.
+#[derive(Default)]
+struct Unstable {
+    first: Option<Writeverf3>,
+    differ: bool,
+}
+
+impl Unstable {
+    fn add(&mut self, verifier: Writeverf3) {
+        self.differ |= *self.first.get_or_insert(verifier) != verifier;
+    }
+
+    /// One that no later COMMIT returns if the server was started anew between two writes.
+    fn verifier(&self) -> Option<Writeverf3> {
+        self.first.map(|first| if self.differ { first.map(|byte| !byte) } else { first })
+    }
+}
+
+fn kind(file: &RemoteFile, what: &'static str) -> ClientError {
+    ClientError::Kind { path: file.path.clone(), what }
+}
+
+/// At most `size` bytes; none only at the end.
+fn next_chunk(source: &mut impl Read, size: u32) -> std::io::Result<Bytes> {
+    let mut data = Vec::with_capacity(size as usize);
+    source.take(u64::from(size)).read_to_end(&mut data)?;
+    Ok(data.into())
+}
+
+/// A part of a file.
+#[derive(Clone, Copy)]
+struct Range {
+    handle: NfsFh3,
+    offset: u64,
+    count: u32,
+}
+
+/// Reads a part, with as many calls as the server needs, and tells whether the file ends with it.
+async fn read_range(
+    nfs: nfs_v3::Client<Client>,
+    range: Range,
+    path: String,
+) -> Result<(Vec<Bytes>, bool), ClientError> {
+    let mut pieces = Vec::new();
+    let Range { handle: file, mut offset, mut count } = range;
+    loop {
+        let result = nfs.read(&Read3Args { file, offset, count }).await;
+        let read = match result.map_err(|source| ClientError::call("READ", &path, source))? {
+            Read3Res::Nfs3Ok(read) => read,
+            Read3Res::Default(status, _) => return Err(ClientError::status("READ", &path, status as i32)),
+        };
+        let len = u32::try_from(read.data.len()).ok().filter(|len| *len <= count && *len == read.count);
+        let len =
+            len.ok_or_else(|| ClientError::server("READ", &path, "the count is not that of the data"))?;
+        if len == 0 && !read.eof {
+            return Err(ClientError::server("READ", &path, "no data and no end"));
+        }
+        offset = offset.saturating_add(u64::from(len));
+        count = count.saturating_sub(len);
+        pieces.push(read.data.into_bytes());
+        if read.eof || count == 0 {
+            return Ok((pieces, read.eof));
+        }
+    }
+}
+
+/// Writes a part, with as many calls as the server needs. The verifiers are those of what it may still lose.
+async fn write_range(
+    nfs: nfs_v3::Client<Client>,
+    file: NfsFh3,
+    mut offset: u64,
+    mut data: Bytes,
+    path: String,
+) -> Result<(u64, Vec<Writeverf3>), ClientError> {
+    let len = data.len() as u64;
+    let mut verifiers = Vec::new();
+    while !data.is_empty() {
+        let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let stable = StableHow::Unstable;
+        let args = Write3Args { file, offset, count, stable, data: data.clone().into() };
+        let result = nfs.write(&args).await;
+        let done = match result.map_err(|source| ClientError::call("WRITE", &path, source))? {
+            Write3Res::Nfs3Ok(done) => done,
+            Write3Res::Default(status, _) => return Err(ClientError::status("WRITE", &path, status as i32)),
+        };
+        if done.count == 0 || done.count > count {
+            return Err(ClientError::server("WRITE", &path, "the count written makes no sense"));
+        }
+        if done.committed != StableHow::FileSync {
+            verifiers.push(done.verf);
+        }
+        offset = offset.saturating_add(u64::from(done.count));
+        data = data.split_off(done.count as usize);
+    }
+    Ok((len, verifiers))
+}
