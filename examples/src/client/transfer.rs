@@ -34,7 +34,7 @@ impl fmt::Debug for Digest {
 }
 
 /// Is told how many bytes have been moved so far.
-pub type Progress<'a> = &'a dyn Fn(u64);
+pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Calls in flight, whose results are taken in the order in which they were made. Those that are left when it is dropped are abandoned.
 struct Window<T>(VecDeque<JoinHandle<Result<T, ClientError>>>);
@@ -75,7 +75,7 @@ impl Remote {
     pub async fn read_file(
         &self,
         file: &RemoteFile,
-        take: &mut dyn FnMut(Bytes) -> std::io::Result<()>,
+        take: &mut (dyn FnMut(Bytes) -> std::io::Result<()> + Send),
     ) -> Result<Digest, ClientError> {
         match file.attributes.r#type {
             Ftype3::Nf3reg => {}

@@ -107,7 +107,7 @@ async fn ls(url: &Url) -> anyhow::Result<()> {
 async fn cat(url: &Url) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
     let file = remote.find(&url.path).await?;
-    let mut out = io::stdout().lock();
+    let mut out = io::stdout();
     remote.read_file(&file, &mut |data| out.write_all(&data)).await?;
     out.flush()?;
     Ok(())
