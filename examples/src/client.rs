@@ -72,7 +72,8 @@ pub fn this_user() -> Credential {
 }
 
 impl Remote {
-    /// Connects to the server of a URL, and mounts the export that the URL's path is in. MOUNT is called on the same connection.
+    /// Connects to the server of a URL, and mounts the export that the URL's path is in. MOUNT is called on
+    /// the same connection.
     ///
     /// # Errors
     /// [`ClientError`]: no connection, no such export, or the server refuses.
@@ -124,7 +125,8 @@ impl Remote {
         }
     }
 
-    /// Finds the file of a path, which begins at the server's top and not at the export. Symbolic links are not followed.
+    /// Finds the file of a path, which begins at the server's top and not at the export. Symbolic links are
+    /// not followed.
     ///
     /// # Errors
     /// [`ClientError::Status`] with the part of the path that failed.

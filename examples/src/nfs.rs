@@ -15,7 +15,8 @@ pub use mount::MountHandler;
 
 /// Answers the 22 procedures of NFS version 3.
 ///
-/// Callers are who they claim to be by AUTH_SYS; without it they are nobody. What they may do is for the export to decide.
+/// Callers are who they claim to be by AUTH_SYS; without it they are nobody. What they may do is for the
+/// export to decide.
 #[derive(Debug)]
 pub struct NfsHandler<E> {
     export: Arc<E>,

@@ -15,8 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
-/// Every caller has the rights of the user who runs this, so listen where only callers come that you trust. Log
-/// by RUST_LOG, for example RUST_LOG=debug.
+/// Every caller has the rights of the user who runs this, so listen where only callers come that you trust.
+/// Log by RUST_LOG, for example RUST_LOG=debug.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

@@ -36,7 +36,8 @@ impl fmt::Debug for Digest {
 /// Is told how many bytes have been moved so far.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
-/// Calls in flight, whose results are taken in the order in which they were made. Those that are left when it is dropped are abandoned.
+/// Calls in flight, whose results are taken in the order in which they were made. Those that are left when it
+/// is dropped are abandoned.
 struct Window<T>(VecDeque<JoinHandle<Result<T, ClientError>>>);
 
 impl<T: Send + 'static> Window<T> {
@@ -129,8 +130,8 @@ impl Remote {
         }
     }
 
-    /// Writes all that a source has, and has it committed to stable storage. If the server was started anew meanwhile, all is
-    /// written again.
+    /// Writes all that a source has, and has it committed to stable storage. If the server was started anew
+    /// meanwhile, all is written again.
     ///
     /// # Errors
     /// [`ClientError`], also what the source says.
@@ -150,7 +151,8 @@ impl Remote {
         Err(ClientError::server("COMMIT", &file.path, "the server keeps losing what was written"))
     }
 
-    /// The sum, and the verifier of what is not committed yet, if anything is not. Differing verifiers count as one that was lost.
+    /// The sum, and the verifier of what is not committed yet, if anything is not. Differing verifiers count
+    /// as one that was lost.
     async fn write_once(
         &self,
         file: &RemoteFile,

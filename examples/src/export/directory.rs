@@ -1,16 +1,18 @@
 //! A directory of this machine.
 //!
-//! No call reaches a file outside it: the way from the top to a directory is walked in a sandbox (cap-std), names in a directory are
-//! single components, links are never followed, and what was opened is compared with the file that the handle stands for before it is
-//! used.
+//! No call reaches a file outside it: the way from the top to a directory is walked in a sandbox (cap-std),
+//! names in a directory are single components, links are never followed, and what was opened is compared with
+//! the file that the handle stands for before it is used.
 //!
 //! What it does not do:
 //! - Every caller has the rights of the server's user, and what callers make belongs to that user. What the
 //!   caller claims to be is not looked at; if the server is root, owners can be set.
-//! - Handles are good while the server runs. A file that is renamed by somebody else is stale until it is looked up again. On file systems
-//!   that do not tell when a file was made, a handle can stand for a later file of the same number.
+//! - Handles are good while the server runs. A file that is renamed by somebody else is stale until it is
+//!   looked up again. On file systems that do not tell when a file was made, a handle can stand for a later
+//!   file of the same number.
 //! - Attributes from before and after a change belong to it as far as this server's own callers go; processes
 //!   of this machine can come between.
+//! - It needs `/proc`: by its names of open files, one that was checked is opened for reading.
 //! - Each file that was looked up takes about a hundred bytes of memory until it is removed.
 
 mod change;
@@ -45,7 +47,8 @@ pub struct DirectoryExport {
     privileged: bool,
 }
 
-/// An open file, good for everything that is not its content, and what it is. It was checked to be the one that was asked for.
+/// An open file, good for everything that is not its content, and what it is. It was checked to be the one
+/// that was asked for.
 #[derive(Debug)]
 struct Located {
     file: OwnedFd,
@@ -100,7 +103,8 @@ impl DirectoryExport {
     }
 
     /// # Errors
-    /// [`Error::BadHandle`] for what this server never made, [`Error::Stale`] for a handle of another directory.
+    /// [`Error::BadHandle`] for what this server never made, [`Error::Stale`] for a handle of another
+    /// directory.
     fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), Error> {
         let bytes: &[u8; 32] = handle.as_slice().try_into().map_err(|_| Error::BadHandle)?;
         let mut words = [0; 4];

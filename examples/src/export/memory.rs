@@ -1,7 +1,7 @@
 //! Files in memory. They are gone when the export is dropped.
 //!
-//! Permissions are those of Unix, by what the caller claims to be. Reading does not change `atime`. Every write is as stable as
-//! it can be here, so COMMIT has nothing to do.
+//! Permissions are those of Unix, by what the caller claims to be. Reading does not change `atime`. Every
+//! write is as stable as it can be here, so COMMIT has nothing to do.
 
 mod content;
 mod tree;

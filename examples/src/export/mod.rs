@@ -1,7 +1,8 @@
 //! File systems that can be served: what NFS version 3 (RFC 1813) asks of one, as a trait.
 //!
-//! An [`Export`] knows files, names and attributes, and nothing of XDR or of who carries the calls. There are two:
-//! [`memory`], which keeps everything in memory, and [`directory`], which serves a directory of this machine.
+//! An [`Export`] knows files, names and attributes, and nothing of XDR or of who carries the calls. There are
+//! two: [`memory`], which keeps everything in memory, and [`directory`], which serves a directory of this
+//! machine.
 
 #[cfg(target_os = "linux")]
 pub mod directory;
@@ -17,7 +18,8 @@ pub use error::Error;
 pub use names::NAME_MAX;
 pub use permissions::{Caller, access_bits};
 
-/// What stands for a file, at most 64 bytes; only the export that made it understands it (RFC 1813 section 2.3.3).
+/// What stands for a file, at most 64 bytes; only the export that made it understands it (RFC 1813 section
+/// 2.3.3).
 pub type FileHandle = SmallOpaque<64>;
 
 /// A place in a directory's list. Zero is the beginning; all others come from the export.
@@ -230,7 +232,8 @@ pub enum CreateHow {
     Unchecked(SetAttributes),
     /// Failing if the name is taken.
     Guarded(SetAttributes),
-    /// Failing if the name is taken, unless by a file that was made with the same verifier: a call sent twice.
+    /// Failing if the name is taken, unless by a file that was made with the same verifier: a call sent
+    /// twice.
     Exclusive(Verifier),
 }
 
@@ -287,8 +290,8 @@ pub const TRANSFER_MAX: u32 = 1 << 20;
 
 /// A file system that can be served.
 ///
-/// Calls block until they are done; with [`Export::BLOCKS`] they may wait for a device, and are made from where
-/// waiting does no harm. All of them may be made at once. What comes in as handle, name, size or cookie
+/// Calls block until they are done; with [`Export::BLOCKS`] they may wait for a device, and are made from
+/// where waiting does no harm. All of them may be made at once. What comes in as handle, name, size or cookie
 /// is a peer's and may be anything.
 pub trait Export: Send + Sync + 'static {
     /// Whether calls may wait for a device.
@@ -402,14 +405,15 @@ pub trait Export: Send + Sync + 'static {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// [`Error::NotDir`], [`Error::NotEmpty`], [`Error::NoEnt`]; [`Error::Inval`] for `.` and [`Error::Exist`] for `..`.
+    /// [`Error::NotDir`], [`Error::NotEmpty`], [`Error::NoEnt`]; [`Error::Inval`] for `.` and
+    /// [`Error::Exist`] for `..`.
     fn rmdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
     /// Gives a file another name, in place of what had it.
     ///
     /// # Errors
-    /// [`Error::Exist`] if what has the name is of another sort, [`Error::NotEmpty`], [`Error::Inval`] for a directory
-    /// into itself and for `.` and `..`.
+    /// [`Error::Exist`] if what has the name is of another sort, [`Error::NotEmpty`], [`Error::Inval`] for a
+    /// directory into itself and for `.` and `..`.
     fn rename(&self, caller: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
 
     /// Gives a file one more name.
@@ -418,11 +422,11 @@ pub trait Export: Send + Sync + 'static {
     /// [`Error::IsDir`] for a directory, [`Error::Exist`], [`Error::MLink`].
     fn link(&self, caller: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
-    /// Lists a directory from a cookie on. `take` is given one entry after the other, and says whether it took it;
-    /// one that it did not take is the last that it is given.
+    /// Lists a directory from a cookie on. `take` is given one entry after the other, and says whether it
+    /// took it; one that it did not take is the last that it is given.
     ///
-    /// An entry's cookie holds as long as the server runs, whatever is made or removed meanwhile. With `plus`, entries have their
-    /// file.
+    /// An entry's cookie holds as long as the server runs, whatever is made or removed meanwhile. With
+    /// `plus`, entries have their file.
     ///
     /// # Errors
     /// [`Error::NotDir`], [`Error::BadCookie`].

@@ -6,7 +6,8 @@ pub const NAME_MAX: usize = 255;
 /// Whether a name can be one component of a path. `.` and `..` pass.
 ///
 /// # Errors
-/// [`Error::Inval`] if it is empty, [`Error::NameTooLong`], [`Error::Acces`] if it has a slash or a zero byte.
+/// [`Error::Inval`] if it is empty, [`Error::NameTooLong`], [`Error::Acces`] if it has a slash or a zero
+/// byte.
 pub(super) fn check(name: &[u8]) -> Result<(), Error> {
     if name.is_empty() {
         return Err(Error::Inval);

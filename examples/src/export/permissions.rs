@@ -71,8 +71,9 @@ impl Caller {
             | when(1, access_bits::EXECUTE)
     }
 
-    /// Whether the caller may read the file's content. The owner always may, since it could open the file before it
-    /// took the permission away, and NFS has no open (RFC 1813 section 4.4). Who may run a program may read it.
+    /// Whether the caller may read the file's content. The owner always may, since it could open the file
+    /// before it took the permission away, and NFS has no open (RFC 1813 section 4.4). Who may run a program
+    /// may read it.
     pub(super) fn may_read(&self, attributes: &Attributes) -> bool {
         self.uid == attributes.uid || self.bits(attributes) & 5 != 0
     }

@@ -5,7 +5,8 @@ use rpcrdma_nfs3::{Entry3, Entryplus3};
 use super::convert;
 use crate::export::{Entry, Error, Listed};
 
-/// READDIR3resok and READDIRPLUS3resok without entries, in bytes of XDR: attributes 4 + 84, verifier 8, end of the list 4, eof 4.
+/// READDIR3resok and READDIRPLUS3resok without entries, in bytes of XDR: attributes 4 + 84, verifier 8, end
+/// of the list 4, eof 4.
 const EMPTY: u64 = 104;
 /// An entry of READDIR without its name: 4 to tell that it follows, fileid 8, length of the name 4, cookie 8.
 const ENTRY: u64 = 24;
@@ -34,8 +35,8 @@ impl Room {
         if self.entries == 0 && !end.eof { Err(Error::TooSmall) } else { Ok(end) }
     }
 
-    /// Takes the room for an entry if there is enough. The first entry is not held against `names`: a client that says
-    /// too little would never get on.
+    /// Takes the room for an entry if there is enough. The first entry is not held against `names`: a client
+    /// that says too little would never get on.
     fn take(&mut self, names: u64, more: u64) -> bool {
         let fits = names.saturating_add(more) <= self.whole && (names <= self.names || self.entries == 0);
         if fits {

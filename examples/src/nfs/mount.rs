@@ -8,7 +8,8 @@ use rpcrdma_runtime::proto::program::{CallContext, Reject};
 
 use crate::export::{Caller, Error, Export, FileHandle, FileKind};
 
-/// Mounts that are remembered; the oldest are forgotten first. The list is for people, and its reply has a bound.
+/// Mounts that are remembered; the oldest are forgotten first. The list is for people, and its reply has a
+/// bound.
 const MOUNTS_MAX: usize = 128;
 /// AUTH_SYS and AUTH_NONE, the preferred one first.
 const FLAVORS: [i32; 2] = [1, 0];

@@ -17,7 +17,8 @@ use rpcrdma_examples::client::{Remote, Url};
 
 /// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP).
 ///
-/// A URL is rdma://HOST[:PORT]/PATH; the port is 20049 unless given. Log by RUST_LOG, for example RUST_LOG=debug.
+/// A URL is rdma://HOST:PORT/PATH, or without the port, which is 20049 then. Log by RUST_LOG, for example
+/// RUST_LOG=debug.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

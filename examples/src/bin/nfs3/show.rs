@@ -83,7 +83,8 @@ fn time(seconds: u32) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", rest / 3600, rest % 3600 / 60)
 }
 
-/// Year, month and day of a number of days after the beginning of 1970. Counts years from March on, so that the odd day is a year's last.
+/// Year, month and day of a number of days after the beginning of 1970. Counts years from March on, so that
+/// the odd day is a year's last.
 fn date(days: u64) -> (u64, u64, u64) {
     let since = days + 719_468; // from 0000-03-01 on
     let (era, of_era) = (since / 146_097, since % 146_097);

@@ -6,7 +6,8 @@ use rustix::fs::{
 use super::Located;
 use crate::export::{Error, FileKind, SetAttributes, SetTime, Time, Verifier};
 
-/// Sets attributes, one after the other: a failure leaves those that came before it. The times come last, since the others change them.
+/// Sets attributes, one after the other: a failure leaves those that came before it. The times come last,
+/// since the others change them.
 ///
 /// # Errors
 /// What the system says; [`Error::Inval`] for numbers that are none.
@@ -51,8 +52,9 @@ fn timespec(set: Option<SetTime>) -> Result<Timespec, Error> {
     }
 }
 
-/// The times that a file made by an exclusive CREATE has until its client sets them: they hold the verifier, so that the call is known again,
-/// even by a server that was started anew. The top bits do not fit and are left out.
+/// The times that a file made by an exclusive CREATE has until its client sets them: they hold the verifier,
+/// so that the call is known again, even by a server that was started anew. The top bits do not fit and are
+/// left out.
 pub(super) fn verifier_times(verifier: Verifier) -> [Time; 2] {
     let [a, b, c, d, e, f, g, h] = verifier;
     [[a, b, c, d], [e, f, g, h]]

@@ -5,8 +5,8 @@ use super::stat::Key;
 
 const LOCKS: usize = 64;
 
-/// Keeps calls that change the same file apart, so that attributes from before and after a change belong to it. Processes of this
-/// machine are not kept out.
+/// Keeps calls that change the same file apart, so that attributes from before and after a change belong to
+/// it. Processes of this machine are not kept out.
 #[derive(Debug)]
 pub(super) struct Locks {
     locks: [Mutex<()>; LOCKS],

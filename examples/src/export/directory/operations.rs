@@ -235,7 +235,7 @@ impl Export for DirectoryExport {
     ) -> Result<Listed, Error> {
         let dir = self.locate_directory(dir)?;
         let mut names = rustix::fs::Dir::new(dir.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
-        // The file system's own cookies: they hold while names come and go, and when the server is started anew.
+        // The file system's own cookies: they hold while names come and go, and across servers.
         let verifier = Verifier::default();
         let from = i64::try_from(after.0).map_err(|_| Error::BadCookie)?;
         if from != 0 {

@@ -15,7 +15,8 @@ pub(super) struct Key {
 #[derive(Clone, Debug)]
 pub(super) struct Stat {
     pub(super) key: Key,
-    /// Tells it from a later file of the same number: when it was made. Zero where the file system does not keep that.
+    /// Tells it from a later file of the same number: when it was made. Zero where the file system does not
+    /// keep that.
     pub(super) generation: u64,
     pub(super) attributes: Attributes,
 }

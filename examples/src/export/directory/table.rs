@@ -21,7 +21,8 @@ pub(super) struct Place {
 
 /// Where the files are that were given out as handles: by which names they can be opened again.
 ///
-/// Only a hint. Whoever opens a file by it checks that it is the one. Grows with the files that were looked up.
+/// Only a hint. Whoever opens a file by it checks that it is the one. Grows with the files that were looked
+/// up.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     places: Mutex<HashMap<Key, Vec<Place>>>,
@@ -63,8 +64,8 @@ impl Table {
         self.lock().get(&key)?.first().map(|place| place.parent)
     }
 
-    /// Where to look for a file: the path of a directory from the top, and the name in it. No path has a name that is not a single
-    /// component, since none was learnt.
+    /// Where to look for a file: the path of a directory from the top, and the name in it. No path has a name
+    /// that is not a single component, since none was learnt.
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(PathBuf, Box<[u8]>)> {
         let table = self.lock();
         let places = table.get(&key).map(Vec::as_slice).unwrap_or_default();

@@ -12,8 +12,8 @@ const SHARED_FROM: usize = 64 << 10;
 
 /// A file's content: what was written, where it was written, and holes between.
 ///
-/// A large write is kept as the buffer it came in, and reading hands out parts of it: nothing is copied. What a later write covers
-/// only in part stays in memory whole until the rest is covered too.
+/// A large write is kept as the buffer it came in, and reading hands out parts of it: nothing is copied. What
+/// a later write covers only in part stays in memory whole until the rest is covered too.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     /// By offset; none is empty, none overlaps the next, none ends behind `size`.

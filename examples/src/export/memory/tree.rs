@@ -161,7 +161,8 @@ impl Tree {
     }
 
     /// # Errors
-    /// [`Error::Stale`], [`Error::NotDir`], and [`Error::Acces`] unless the caller has these bits in the directory.
+    /// [`Error::Stale`], [`Error::NotDir`], and [`Error::Acces`] unless the caller has these bits in the
+    /// directory.
     pub(super) fn directory_for(&self, caller: &Caller, id: u64, bits: u32) -> Result<&Directory, Error> {
         let node = self.node(id)?;
         let directory = node.directory()?;
