@@ -1,1 +1,426 @@
+//! Two streams, joined by a pipe that cuts what flows through it anywhere.
 
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+
+use super::{Entropy, Role, Stream, StreamConfig};
+use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 ^ (self.0 >> 29)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() >> 33).unwrap() % limit.max(1)
+    }
+}
+
+fn entropy(seed: u64) -> Box<dyn Entropy> {
+    let mut random = Random(seed);
+    Box::new(move || Some(random.next()))
+}
+
+fn config(role: Role) -> StreamConfig {
+    StreamConfig {
+        role,
+        receive_size: 4096,
+        max_fpdu: 600,
+        crc: true,
+        reads_out: 2,
+        reads_in: 2,
+        max_region: 1 << 20,
+    }
+}
+
+/// Two ends and what is between them.
+struct Pair {
+    ends: [Stream; 2],
+    heard: [Vec<Completion>; 2],
+    random: Random,
+}
+
+impl Pair {
+    fn new(change: impl Fn(&mut StreamConfig), seed: u64) -> Self {
+        let end = |role, seed| {
+            let mut config = config(role);
+            change(&mut config);
+            Stream::new(config, entropy(seed))
+        };
+        let ends = [end(Role::Initiator, seed), end(Role::Responder, seed ^ 0x55)];
+        let mut pair = Pair { ends, heard: [Vec::new(), Vec::new()], random: Random(seed) };
+        // The responder may speak once it was spoken to.
+        pair.ends[0].nudge();
+        pair.run();
+        pair
+    }
+
+    fn submit(&mut self, end: usize, action: Action) {
+        self.ends[end].submit(action);
+    }
+
+    /// Carries some octets from one end to the other. Says whether there were any.
+    fn carry(&mut self, from: usize) -> bool {
+        let mut pieces = VecDeque::new();
+        let budget = 1 + self.random.below(3000);
+        let len = self.ends[from].poll_transmit(budget, &mut pieces);
+        let octets: Vec<u8> = pieces.iter().flatten().copied().collect();
+        assert_eq!(octets.len(), len, "as many octets as were said");
+        assert_eq!(len % 4, 0, "whole FPDUs");
+        let mut rest = &octets[..];
+        while !rest.is_empty() {
+            let at = 1 + self.random.below(rest.len().min(900));
+            let (now, later) = rest.split_at(at.min(rest.len()));
+            self.ends[1 - from].receive(now);
+            rest = later;
+        }
+        len > 0
+    }
+
+    /// Until nothing moves any more.
+    fn run(&mut self) {
+        let mut still = 0;
+        while still < 2 {
+            let from = self.random.below(2);
+            let moved = self.carry(from) | self.carry(1 - from);
+            still = if moved { 0 } else { still + 1 };
+            self.hear();
+        }
+    }
+
+    fn hear(&mut self) {
+        for (end, heard) in self.ends.iter_mut().zip(&mut self.heard) {
+            heard.extend(core::iter::from_fn(|| end.poll_completion()));
+        }
+    }
+
+    /// Everything that an end has heard since it was last asked.
+    fn take(&mut self, end: usize) -> Vec<Completion> {
+        self.run();
+        core::mem::take(&mut self.heard[end])
+    }
+
+    fn register(&mut self, end: usize, memory: Memory) -> Segment {
+        self.submit(end, Action::Register { token: Token(0), memory });
+        self.hear();
+        match self.heard[end].pop() {
+            Some(Completion::Registered { segment, .. }) => segment,
+            other => panic!("not registered: {other:?}"),
+        }
+    }
+
+    fn send(&mut self, end: usize, message: &[u8], invalidate: Option<u32>) {
+        let message = Vec::from([Bytes::copy_from_slice(message)]);
+        self.submit(end, Action::Send { token: Token(1), message, invalidate });
+    }
+
+    fn finish(&mut self, end: usize) -> Completion {
+        self.run();
+        self.ends[end].finish();
+        self.take(end).pop().unwrap()
+    }
+}
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from(at * 7 % 251).unwrap().wrapping_add(seed)).collect()
+}
+
+/// One thing that one of the ends does.
+#[derive(Clone, Debug)]
+enum Step {
+    Send { pieces: Vec<usize> },
+    SendInvalidate { len: usize },
+    Write { at: usize, len: usize },
+    Read { at: usize, len: usize },
+    Invalidate,
+}
+
+const SIZE: usize = 5000;
+
+fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
+    let step = prop_oneof![
+        prop::collection::vec(0usize..1200, 0..4).prop_map(|pieces| Step::Send { pieces }),
+        (0usize..4096).prop_map(|len| Step::SendInvalidate { len }),
+        (0..SIZE, 0..SIZE).prop_map(|(at, len)| Step::Write { at, len: len.min(SIZE - at) }),
+        (0..SIZE, 0..SIZE).prop_map(|(at, len)| Step::Read { at, len: len.min(SIZE - at) }),
+        Just(Step::Invalidate),
+    ];
+    prop::collection::vec((0usize..2, step), 1..40)
+}
+
+/// What one end should have in the end.
+#[derive(Default)]
+struct Expected {
+    received: VecDeque<(Vec<u8>, Option<u32>)>,
+    reads: BTreeMap<u64, Vec<u8>>,
+    sent: usize,
+    written: usize,
+    invalidated: usize,
+    sink: Vec<u8>,
+}
+
+/// Both ends do everything at once; everything arrives, whole and in order.
+fn everything_arrives(steps: &[(usize, Step)], crc: bool, max_fpdu: usize, seed: u64) {
+    let mut pair = Pair::new(
+        |config| {
+            config.crc = crc;
+            config.max_fpdu = max_fpdu;
+        },
+        seed,
+    );
+    let mut sinks = Vec::new();
+    let mut sources = Vec::new();
+    let mut expected = [Expected::default(), Expected::default()];
+    for end in 0..2u8 {
+        let at = usize::from(end);
+        sinks.push(pair.register(at, Memory::Sink(BytesMut::zeroed(SIZE))));
+        sources.push(pair.register(at, Memory::Source(pattern(SIZE, end).into())));
+        expected[at].sink = alloc::vec![0; SIZE];
+        pair.submit(at, Action::PostReceives { count: 1000 });
+    }
+    for (number, (end, step)) in steps.iter().enumerate() {
+        let (end, peer) = (*end, 1 - *end);
+        let token = Token(100 + u64::try_from(number).unwrap());
+        let mark = u8::try_from(number).unwrap();
+        match step {
+            Step::Send { pieces } => {
+                let message: Vec<Bytes> = pieces.iter().map(|len| pattern(*len, mark).into()).collect();
+                expected[peer].received.push_back((message.concat(), None));
+                expected[end].sent += 1;
+                pair.submit(end, Action::Send { token, message, invalidate: None });
+            }
+            Step::SendInvalidate { len } => {
+                let handle = pair.register(peer, Memory::Sink(BytesMut::zeroed(8))).handle;
+                let message = pattern(*len, mark);
+                expected[peer].received.push_back((message.clone(), Some(handle)));
+                expected[end].sent += 1;
+                let message = Vec::from([message.into()]);
+                pair.submit(end, Action::Send { token, message, invalidate: Some(handle) });
+            }
+            Step::Write { at, len } => {
+                let data = pattern(*len, mark);
+                expected[peer].sink[*at..at + len].copy_from_slice(&data);
+                expected[end].written += 1;
+                let sink = part(sinks[peer], *at, *len);
+                pair.submit(end, Action::Write { token, sink, data: data.into() });
+            }
+            Step::Read { at, len } => {
+                let data = pattern(SIZE, u8::try_from(peer).unwrap())[*at..at + len].to_vec();
+                expected[end].reads.insert(token.0, data);
+                pair.submit(end, Action::Read { token, source: part(sources[peer], *at, *len) });
+            }
+            Step::Invalidate => {
+                let handle = pair.register(end, Memory::Sink(BytesMut::zeroed(3))).handle;
+                expected[end].invalidated += 1;
+                pair.submit(end, Action::Invalidate { token, handle });
+            }
+        }
+    }
+    for (end, expected) in expected.into_iter().enumerate() {
+        compare(pair.take(end), expected, sinks[end], &mut pair.ends[end]);
+    }
+}
+
+fn part(segment: Segment, at: usize, len: usize) -> Segment {
+    let (at, len) = (u64::try_from(at).unwrap(), u32::try_from(len).unwrap());
+    Segment { offset: segment.offset + at, length: len, ..segment }
+}
+
+fn compare(heard: Vec<Completion>, mut expected: Expected, sink: Segment, end: &mut Stream) {
+    for completion in heard {
+        match completion {
+            Completion::Received { message, invalidated } => {
+                assert_eq!(Some((message.to_vec(), invalidated)), expected.received.pop_front());
+            }
+            Completion::ReadDone { token, data } => {
+                assert_eq!(Some(data.to_vec()), expected.reads.remove(&token.0))
+            }
+            Completion::Sent { .. } => expected.sent -= 1,
+            Completion::Written { .. } => expected.written -= 1,
+            Completion::Invalidated { memory, .. } => {
+                assert_eq!(memory.len(), 3);
+                expected.invalidated -= 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(expected.received.is_empty() && expected.reads.is_empty(), "something is missing");
+    assert_eq!((expected.sent, expected.written, expected.invalidated), (0, 0, 0));
+    end.submit(Action::Invalidate { token: Token(0), handle: sink.handle });
+    let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = end.poll_completion() else {
+        panic!("the sink is not back")
+    };
+    assert!(data == expected.sink, "the Writes are not all there");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn sends_writes_reads_and_invalidations_arrive(
+        steps in steps(), crc in any::<bool>(), max_fpdu in 0usize..3000, seed in any::<u64>(),
+    ) {
+        everything_arrives(&steps, crc, max_fpdu, seed);
+    }
+
+    /// Whatever comes, nothing panics, and the stream ends at most once.
+    #[test]
+    fn rubbish_ends_the_stream_and_no_more(octets in prop::collection::vec(any::<u8>(), 0..400), crc in any::<bool>()) {
+        let mut stream = Stream::new(StreamConfig { crc, ..config(Role::Responder) }, entropy(3));
+        stream.submit(Action::PostReceives { count: 1 });
+        for octet in octets {
+            stream.receive(&[octet]);
+        }
+        stream.abort(CloseReason::Peer);
+        let heard: Vec<_> = core::iter::from_fn(|| stream.poll_completion()).collect();
+        let closed = heard.iter().filter(|completion| matches!(completion, Completion::Closed { .. })).count();
+        prop_assert_eq!(closed, 1);
+        let last = matches!(heard.last(), Some(Completion::Closed { .. }));
+        prop_assert!(last);
+    }
+}
+
+#[test]
+fn a_write_is_there_before_the_send_behind_it() {
+    let mut pair = Pair::new(|_| {}, 1);
+    let sink = pair.register(1, Memory::Sink(BytesMut::zeroed(3000)));
+    pair.submit(1, Action::PostReceives { count: 1 });
+    pair.submit(0, Action::Write { token: Token(5), sink, data: alloc::vec![7; 3000].into() });
+    pair.send(0, b"done", None);
+    while !pair.ends[1].has_completion() {
+        assert!(pair.carry(0));
+    }
+    // Nothing else was carried: the Send is the first thing to be heard, and the memory is filled.
+    assert!(matches!(pair.ends[1].poll_completion(), Some(Completion::Received { .. })));
+    pair.submit(1, Action::Invalidate { token: Token(6), handle: sink.handle });
+    let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = pair.ends[1].poll_completion()
+    else {
+        panic!("not back")
+    };
+    assert!(data.iter().all(|octet| *octet == 7));
+}
+
+#[test]
+fn reads_beyond_the_peers_depth_wait_and_all_are_answered() {
+    let mut pair = Pair::new(|_| {}, 2);
+    let source = pair.register(1, Memory::Source(pattern(2000, 0).into()));
+    for token in 0..20 {
+        pair.submit(0, Action::Read { token: Token(token), source });
+    }
+    let done = pair.take(0);
+    let tokens: Vec<u64> = done
+        .iter()
+        .map(|completion| match completion {
+            Completion::ReadDone { token, data } if data[..] == pattern(2000, 0) => token.0,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(tokens, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_responder_waits_for_the_first_fpdu() {
+    let mut stream = Stream::new(config(Role::Responder), entropy(1));
+    stream.submit(Action::Send { token: Token(1), message: Vec::new(), invalidate: None });
+    assert!(!stream.has_output());
+    assert_eq!(stream.poll_transmit(1000, &mut VecDeque::new()), 0);
+}
+
+#[test]
+fn a_responder_that_speaks_first_is_cut_off() {
+    let mut stream = Stream::new(config(Role::Initiator), entropy(1));
+    stream.receive(&[0]);
+    assert!(!stream.is_open() && !stream.has_output());
+}
+
+#[test]
+fn an_invalidate_waits_for_the_answer_that_is_on_its_way() {
+    let mut pair = Pair::new(|_| {}, 3);
+    let data = Bytes::from(pattern(5000, 1));
+    let source = pair.register(1, Memory::Source(data.clone()));
+    pair.submit(0, Action::Read { token: Token(1), source });
+    pair.carry(0);
+    let mut pieces = VecDeque::new();
+    pair.ends[1].poll_transmit(1, &mut pieces);
+    pair.submit(1, Action::Invalidate { token: Token(2), handle: source.handle });
+    assert!(pair.ends[1].poll_completion().is_none(), "the answer is on its way");
+    for piece in pieces {
+        pair.ends[0].receive(&piece);
+    }
+    let heard = pair.take(1);
+    assert!(matches!(heard[..], [Completion::Invalidated { token: Token(2), .. }]), "{heard:?}");
+    let heard = pair.take(0);
+    assert!(matches!(&heard[..], [Completion::ReadDone { data: read, .. }] if *read == data), "{heard:?}");
+    pair.submit(0, Action::Read { token: Token(3), source });
+    assert!(matches!(pair.finish(1), Completion::Closed { reason: CloseReason::Violation(_), .. }));
+}
+
+#[test]
+fn payload_is_handed_on_and_not_copied() {
+    let mut stream = Stream::new(StreamConfig { max_fpdu: 65_000, ..config(Role::Initiator) }, entropy(1));
+    let data = Bytes::from(pattern(20_000, 0));
+    let sink = Segment { handle: 1, length: 20_000, offset: 0 };
+    stream.submit(Action::Write { token: Token(1), sink, data: data.clone() });
+    let mut pieces = VecDeque::new();
+    stream.poll_transmit(usize::MAX, &mut pieces);
+    assert!(pieces.iter().any(|piece| piece.as_ptr() == data.as_ptr() && piece.len() == data.len()));
+}
+
+#[test]
+fn a_budget_bounds_what_is_made_at_once() {
+    let mut stream = Stream::new(config(Role::Initiator), entropy(1));
+    let sink = Segment { handle: 1, length: 1 << 20, offset: 0 };
+    stream.submit(Action::Write { token: Token(1), sink, data: alloc::vec![0; 1 << 20].into() });
+    let mut pieces = VecDeque::new();
+    let made = stream.poll_transmit(10_000, &mut pieces);
+    assert!((10_000..10_600).contains(&made), "{made}");
+    assert!(stream.poll_completion().is_none(), "most of it is still to come");
+}
+
+#[test]
+fn close_sends_what_was_asked_for_and_gives_memory_back() {
+    let mut pair = Pair::new(|_| {}, 4);
+    pair.register(0, Memory::Sink(BytesMut::zeroed(10)));
+    pair.submit(1, Action::PostReceives { count: 2 });
+    pair.send(0, &pattern(3000, 0), None);
+    pair.submit(0, Action::Close { reason: CloseReason::Local });
+    let Completion::Closed { reason: CloseReason::Local, returned } = pair.finish(0) else {
+        panic!("not closed")
+    };
+    assert_eq!(returned.len(), 1);
+    assert!(matches!(pair.take(1)[..], [Completion::Received { .. }]));
+}
+
+#[test]
+fn a_refusal_by_the_engine_is_a_terminate() {
+    let mut pair = Pair::new(|_| {}, 5);
+    pair.submit(0, Action::Close { reason: CloseReason::Violation("no".into()) });
+    let Completion::Closed { reason, .. } = pair.finish(1) else { panic!("not closed") };
+    assert_eq!(reason, CloseReason::Terminated { layer: 0, etype: 2, code: 0xff });
+}
+
+#[test]
+fn what_cannot_be_asked_for_ends_the_stream() {
+    let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };
+    let short = Segment { handle: 1, length: 3, offset: 0 };
+    let data = || Bytes::from_static(&[0; 16]);
+    for action in [
+        Action::Read { token: Token(1), source: wrapping },
+        Action::Write { token: Token(1), sink: wrapping, data: data() },
+        Action::Write { token: Token(1), sink: short, data: data() },
+    ] {
+        let mut stream = Stream::new(config(Role::Initiator), entropy(1));
+        stream.submit(action);
+        assert!(!stream.is_open());
+    }
+    let mut stream = Stream::new(StreamConfig { reads_out: 0, ..config(Role::Initiator) }, entropy(1));
+    stream.submit(Action::Read { token: Token(1), source: short });
+    assert!(!stream.is_open(), "a Read that would wait for ever");
+}
