@@ -1,0 +1,169 @@
+//! H01 to H11: what a peer may do before there is a connection.
+
+use std::time::Duration;
+
+use rpcrdma_runtime::proto::iwarp::SetupError;
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::iwarp::{ConnectError, Options, connect};
+use rpcrdma_runtime::wire::iwarp::MpaError;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::raw::{ask, good_request, listen, next, request, rest, send};
+
+fn impatient() -> Options {
+    let short = Duration::from_millis(100);
+    Options { request_timeout: short, reply_timeout: short, ..Options::default() }
+}
+
+/// Whether an answer is an MPA reply with the reject flag.
+fn is_rejection(answer: &[u8]) -> bool {
+    answer.starts_with(b"MPA ID Rep Frame") && answer.get(16).is_some_and(|flags| flags & 0x20 != 0)
+}
+
+#[tokio::test]
+async fn h01_nothing_comes() {
+    let (raw, outcome) = ask(&[], impatient()).await;
+    assert!(matches!(outcome, Err(ConnectError::Timeout { .. })), "{outcome:?}");
+    assert!(rest(raw).await.is_empty());
+}
+
+#[tokio::test]
+async fn h02_a_request_that_trickles_for_ever() {
+    let (listener, address) = listen(impatient()).await;
+    let mut raw = TcpStream::connect(address).await.unwrap();
+    let trickle = tokio::spawn(async move {
+        for octet in good_request(1, 1).into_iter().chain(std::iter::repeat(0)) {
+            if raw.write_all(&[octet]).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+    });
+    let outcome = listener.accept().await.unwrap().request().await;
+    assert!(matches!(outcome, Err(ConnectError::Timeout { .. })), "{outcome:?}");
+    trickle.await.unwrap();
+}
+
+#[tokio::test]
+async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
+    for stranger in
+        [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"\x16\x03\x01\x02\x00\x01", b"M!", b"MPA ID Rep Frame"]
+    {
+        // The time limit is the default one, which the test would not wait for.
+        let (raw, outcome) = ask(stranger, Options::default()).await;
+        assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Key))), "{outcome:?}");
+        assert!(rest(raw).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn h04_revisions() {
+    for revision in [3, 255] {
+        let (raw, outcome) = ask(&request(0x50, revision, 4, &[0, 1, 0, 1]), Options::default()).await;
+        assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Revision(_)))), "{outcome:?}");
+        assert!(rest(raw).await.is_empty());
+    }
+    let (raw, outcome) = ask(&request(0x40, 0, 0, &[]), Options::default()).await;
+    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::Revision(0)))), "{outcome:?}");
+    assert!(is_rejection(&rest(raw).await));
+    let (raw, outcome) = ask(&request(0x40, 1, 2, b"hi"), Options::default()).await;
+    let end = outcome.unwrap();
+    assert_eq!((end.info().private_data.as_ref(), end.info().reads_out), (&b"hi"[..], 1));
+    drop(end);
+    let reply = rest(raw).await;
+    assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a plain request has a plain reply");
+}
+
+#[tokio::test]
+async fn h05_h06_h07_h09_requests_that_cannot_be_met() {
+    for (octets, rejected) in [
+        (request(0xd0, 2, 4, &[0, 1, 0, 1]), true),   // markers
+        (request(0x50, 2, 3, &[0, 1, 0]), false),     // enhanced, without room for the depths
+        (request(0x50, 2, 65_535, &[0; 600]), false), // more private data than there may be
+        (request(0x50, 2, 513, &[0; 513]), false),
+        (good_request(0, 16), true),         // serves no Read
+        (good_request(0x8000 | 1, 0), true), // peer-to-peer without a message for it
+    ] {
+        let (raw, outcome) = ask(&octets, Options::default()).await;
+        assert!(outcome.is_err(), "{octets:?}");
+        let answer = rest(raw).await;
+        assert_eq!((is_rejection(&answer), answer.is_empty()), (rejected, !rejected), "{octets:?}");
+    }
+}
+
+#[tokio::test]
+async fn h09_depths_are_clamped() {
+    for (ird, ord, reads_out, reads_in) in
+        [(1, 0, 1, 0), (0x3fff, 0x3fff, 16, 128), (16_382, 16_382, 16, 128), (8, 5, 8, 5)]
+    {
+        let (_raw, outcome) = ask(&good_request(ird, ord), Options::default()).await;
+        let end = outcome.unwrap();
+        assert_eq!((end.info().reads_out, end.info().reads_in), (reads_out, reads_in), "{ird}, {ord}");
+    }
+}
+
+#[tokio::test]
+async fn h11_data_behind_the_request() {
+    let octets = [good_request(16, 1), send(1, b"early")].concat();
+    let (raw, outcome) = ask(&octets, Options::default()).await;
+    assert!(matches!(outcome, Err(ConnectError::EarlyData)), "{outcome:?}");
+    assert!(rest(raw).await.is_empty());
+}
+
+/// A responder that answers with these octets, and what an initiator makes of it.
+async fn answered(
+    octets: Vec<u8>,
+) -> Result<rpcrdma_runtime::provider::iwarp::IwarpConnection, ConnectError> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answering = async {
+        let (mut raw, _) = listener.accept().await.unwrap();
+        raw.write_all(&octets).await.unwrap();
+        raw
+    };
+    let options = impatient();
+    let (outcome, _raw) = tokio::join!(connect(address, b"hello", 1024, &options), answering);
+    outcome
+}
+
+fn reply(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
+    [b"MPA ID Rep Frame", &[flags, revision][..], &length.to_be_bytes(), rest].concat()
+}
+
+#[tokio::test]
+async fn what_an_initiator_does_not_take_for_a_reply() {
+    let outcome = answered(reply(0x70, 2, 8, &[0, 1, 0, 1, b'b', b'u', b's', b'y'])).await;
+    assert!(matches!(outcome, Err(ConnectError::Refused { private_data }) if private_data == "busy"));
+    let outcome = answered(reply(0x50, 2, 3, &[0, 0, 0])).await;
+    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::NoDepths))));
+    let outcome = answered(reply(0x50, 2, 0xffff, &[0; 600])).await;
+    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::PrivateData(0xffff)))));
+    let outcome = answered(reply(0xd0, 2, 4, &[0, 1, 0, 1])).await;
+    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::Markers))));
+    let outcome = answered(reply(0x10, 2, 4, &[0, 1, 0, 1])).await;
+    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::NoCrc))));
+    let outcome = answered(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()).await;
+    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Key))));
+    let outcome = answered(reply(0x50, 2, 4, &[0])).await;
+    assert!(matches!(outcome, Err(ConnectError::Timeout { .. })));
+    let end = answered(reply(0x50, 2, 7, &[0, 1, 0, 1, b'y', b'e', b's'])).await.unwrap();
+    assert_eq!(end.info().private_data, "yes");
+}
+
+#[tokio::test]
+async fn a_responder_that_speaks_first_is_closed() {
+    let mut octets = reply(0x50, 2, 4, &[0, 1, 0, 1]);
+    octets.extend(send(1, b"too early"));
+    let mut end = answered(octets).await.unwrap();
+    let closed = next(&mut end).await;
+    assert!(matches!(closed, rpcrdma_runtime::proto::work::Completion::Closed { .. }), "{closed:?}");
+}
+
+#[tokio::test]
+async fn private_data_that_is_too_long_is_not_sent() {
+    let (listener, address) = listen(Options::default()).await;
+    let outcome = connect(address, &[0; 197], 1024, &Options::default()).await;
+    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::PrivateData(197)))));
+    drop(listener);
+}

@@ -1,0 +1,411 @@
+//! H12 and H40 to H61: what a peer may do once it has a connection.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Token};
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::iwarp::Options;
+use rpcrdma_runtime::wire::iwarp::{Code, DdpHeader, Opcode, ReadRequest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::raw::{
+    Ended, Met, SEND, SEND_INVALIDATE, SIZE, frame, meet, next, read_request, register, rest, segment,
+    segments, send, tagged, terminate_code, untagged, until_closed, write,
+};
+
+/// One hostile thing: what it is, what is said, and what it is answered with.
+struct Case(&'static str, fn(&Met) -> Vec<u8>, Code);
+
+fn impatient() -> Options {
+    Options { stall_timeout: Duration::from_millis(200), ..Options::default() }
+}
+
+/// The sink is back, and the peer has not written into it.
+fn assert_untouched(returned: &[Memory], what: &str) {
+    let sinks: Vec<_> = returned
+        .iter()
+        .filter_map(|memory| match memory {
+            Memory::Sink(data) => Some(data),
+            Memory::Source(_) => None,
+        })
+        .collect();
+    let [sink] = sinks[..] else { panic!("{what}: one sink comes back") };
+    assert!(sink.iter().all(|octet| *octet == 0), "{what}: octets were placed");
+    assert_eq!(returned.len(), 2, "{what}: all memory comes back");
+}
+
+/// Each is answered with one Terminate of its code, nothing is placed, and the memory comes back.
+async fn run(cases: &[Case]) {
+    for Case(what, octets, code) in cases {
+        let mut met = meet(Options::default()).await;
+        let octets = octets(&met);
+        met.raw.write_all(&octets).await.unwrap();
+        let answer = tokio::spawn(rest(met.raw));
+        let Ended { reason, returned, .. } = until_closed(&mut met.end).await;
+        assert!(matches!(reason, CloseReason::Violation(_)), "{what}: {reason:?}");
+        assert_untouched(&returned, what);
+        drop(met.end);
+        assert_eq!(terminate_code(&answer.await.unwrap()), Some(*code), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn h40_to_h44_memory_that_is_not_the_peers_to_touch() {
+    let past = |met: &Met| write(met.sink.handle, met.sink.offset + 60, &[1; 5]);
+    run(&[
+        Case(
+            "H40 Write, unknown handle",
+            |met| write(!met.sink.handle, met.sink.offset, &[1]),
+            Code::INVALID_STAG,
+        ),
+        Case(
+            "H41 Write, another key",
+            |met| write(met.sink.handle ^ 1, met.sink.offset, &[1]),
+            Code::INVALID_STAG,
+        ),
+        Case(
+            "H43 Write to a source",
+            |met| write(met.source.handle, met.source.offset, &[1]),
+            Code::ACCESS_RIGHTS,
+        ),
+        Case(
+            "H43 Read from a sink",
+            |met| read_request(1, met.sink.handle, met.sink.offset, 1),
+            Code::ACCESS_RIGHTS,
+        ),
+        Case("H44 Write, one octet past", past, Code::BASE_OR_BOUNDS),
+        Case(
+            "H44 Write, one octet before",
+            |met| write(met.sink.handle, met.sink.offset - 1, &[1; 2]),
+            Code::BASE_OR_BOUNDS,
+        ),
+        Case("H35 Write, wraps", |met| write(met.sink.handle, u64::MAX, &[1; 2]), Code::WRAP),
+        Case(
+            "H48 Read of 4 GiB",
+            |met| read_request(1, met.source.handle, met.source.offset, u32::MAX),
+            Code::READ_BOUNDS,
+        ),
+        Case(
+            "H48 Read, one octet past",
+            |met| read_request(1, met.source.handle, met.source.offset + 1, SIZE),
+            Code::READ_BOUNDS,
+        ),
+        Case("H35 Read, wraps", |met| read_request(1, met.source.handle, u64::MAX, 2), Code::READ_WRAP),
+        Case(
+            "H40 Read, unknown handle",
+            |met| read_request(1, !met.source.handle, 0, 1),
+            Code::READ_INVALID_STAG,
+        ),
+    ])
+    .await;
+}
+
+fn invalidate(msn: u32, handle: u32) -> Vec<u8> {
+    untagged(SEND_INVALIDATE, true, handle, (0, msn, 0), b"bye")
+}
+
+#[tokio::test]
+async fn h46_invalidations_that_are_not_the_peers_to_make() {
+    run(&[
+        Case("H46 unknown handle", |_| invalidate(1, 0xdead_beef), Code::CANNOT_INVALIDATE),
+        Case(
+            "H46 the same index, another key",
+            |met| invalidate(1, met.sink.handle ^ 1),
+            Code::CANNOT_INVALIDATE,
+        ),
+        Case(
+            "H46 twice",
+            |met| [invalidate(1, met.sink.handle), invalidate(2, met.sink.handle)].concat(),
+            Code::CANNOT_INVALIDATE,
+        ),
+        Case(
+            "H45 Write behind the invalidation",
+            |met| [invalidate(1, met.sink.handle), write(met.sink.handle, met.sink.offset, &[1])].concat(),
+            Code::INVALID_STAG,
+        ),
+    ])
+    .await;
+}
+
+/// A segment with its first two octets as given.
+fn bent(ddp: u8, rdmap: u8) -> Vec<u8> {
+    let mut octets = segment(
+        DdpHeader::Untagged { last: true, control: 0, word: 0, queue: 0, msn: 1, offset: 0 },
+        &[0; 8],
+    );
+    (octets[0], octets[1]) = (ddp, rdmap);
+    frame(&octets)
+}
+
+fn three_reads(met: &Met) -> Vec<u8> {
+    (1..=3).flat_map(|msn| read_request(msn, met.source.handle, met.source.offset, SIZE)).collect()
+}
+
+fn bad_crc(met: &Met) -> Vec<u8> {
+    let mut octets = write(met.sink.handle, met.sink.offset, &[1; 16]);
+    *octets.last_mut().unwrap() ^= 1;
+    octets
+}
+
+fn endless(_: &Met) -> Vec<u8> {
+    (0..10).flat_map(|n| untagged(SEND, false, 0, (0, 1, n * 512), &[1; 512])).collect()
+}
+
+fn two_writes(met: &Met) -> Vec<u8> {
+    let begun = tagged(Opcode::Write, false, met.sink.handle, met.sink.offset, &[]);
+    [begun, send(1, b"an untagged one may"), write(met.sink.handle, met.sink.offset + 8, &[1])].concat()
+}
+
+const RULES: &[Case] = &[
+    Case("H12 no Receive", |_| [send(1, b""), send(2, b""), send(3, b"")].concat(), Code::NO_BUFFER),
+    Case("H49 more Reads than agreed on", three_reads, Code::STREAM_CATASTROPHIC),
+    Case(
+        "H50 an answer to nothing",
+        |_| tagged(Opcode::ReadResponse, true, 9, 0, &[1]),
+        Code::UNEXPECTED_OPCODE,
+    ),
+    Case("H51 length 0", |_| frame(&[]), Code::FPDU_LENGTH),
+    Case("H51 length 1", |_| frame(&[0x41]), Code::FPDU_LENGTH),
+    Case("H51 length 13", |_| frame(&[0xc1, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Code::FPDU_LENGTH),
+    Case(
+        "H51 untagged of 17",
+        |_| frame(&[0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]),
+        Code::FPDU_LENGTH,
+    ),
+    Case("H53 CRC", bad_crc, Code::CRC),
+    Case("H54 DDP version 0", |_| bent(0x40, 0x43), Code::UNTAGGED_VERSION),
+    Case("H54 DDP version 2", |_| bent(0x42, 0x43), Code::UNTAGGED_VERSION),
+    Case("H54 DDP version 3, tagged", |_| bent(0xc3, 0x40), Code::TAGGED_VERSION),
+    Case("H54 RDMAP version 0", |_| bent(0x41, 0x03), Code::RDMAP_VERSION),
+    Case("H54 opcode 8", |_| bent(0x41, 0x48), Code::UNEXPECTED_OPCODE),
+    Case("H54 opcode 15", |_| bent(0x41, 0x4f), Code::UNEXPECTED_OPCODE),
+    Case("H55 MSN 0", |_| send(0, b"x"), Code::MSN_RANGE),
+    Case("H55 MSN 2", |_| send(2, b"x"), Code::MSN_RANGE),
+    Case("H55 MSN twice", |_| [send(1, b"x"), send(1, b"x")].concat(), Code::MSN_RANGE),
+    Case(
+        "H55 MSN of a Read",
+        |met| read_request(2, met.source.handle, met.source.offset, 1),
+        Code::MSN_RANGE,
+    ),
+    Case("H55 offset, from the start", |_| untagged(SEND, true, 0, (0, 1, 4), b"x"), Code::INVALID_OFFSET),
+    Case(
+        "H55 offset, overlapping",
+        |_| {
+            [untagged(SEND, false, 0, (0, 1, 0), b"abcd"), untagged(SEND, true, 0, (0, 1, 2), b"cd")].concat()
+        },
+        Code::INVALID_OFFSET,
+    ),
+    Case("H55 queue 3", |_| untagged(SEND, true, 0, (3, 1, 0), b"x"), Code::INVALID_QUEUE),
+    Case(
+        "H55 a Read on queue 0",
+        |_| untagged(Opcode::ReadRequest, true, 0, (0, 1, 0), &[0; 28]),
+        Code::INVALID_QUEUE,
+    ),
+    Case(
+        "H55 a Read Request of 27",
+        |_| untagged(Opcode::ReadRequest, true, 0, (1, 1, 0), &[0; 27]),
+        Code::UNSPECIFIED,
+    ),
+    Case("H56 an endless Send", endless, Code::TOO_LONG),
+    Case("H57 two tagged messages at once", two_writes, Code::BASE_OR_BOUNDS),
+    Case(
+        "H58 a tagged Send",
+        |met| tagged(SEND, true, met.sink.handle, met.sink.offset, &[1; 8]),
+        Code::UNEXPECTED_OPCODE,
+    ),
+    Case(
+        "H58 an untagged Write",
+        |_| untagged(Opcode::Write, true, 0, (0, 1, 0), &[1; 8]),
+        Code::UNEXPECTED_OPCODE,
+    ),
+];
+
+#[tokio::test]
+async fn h49_to_h58_rules_of_the_stream() {
+    run(RULES).await;
+}
+
+#[tokio::test]
+async fn h42_a_handle_of_another_connection() {
+    let mut one = meet(Options::default()).await;
+    let mut other = meet(Options::default()).await;
+    other.raw.write_all(&write(one.sink.handle, one.sink.offset, &[1])).await.unwrap();
+    let Ended { returned, .. } = until_closed(&mut other.end).await;
+    assert_untouched(&returned, "the other's");
+    drop(one.raw);
+    assert_untouched(&until_closed(&mut one.end).await.returned, "the one's");
+}
+
+#[tokio::test]
+async fn h45_a_write_after_the_fence() {
+    let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
+    end.submit(Action::Invalidate { token: Token(1), handle: sink.handle });
+    let Completion::Invalidated { memory, .. } = next(&mut end).await else { panic!("not fenced") };
+    raw.write_all(&write(sink.handle, sink.offset, &[1; 64])).await.unwrap();
+    let answer = tokio::spawn(rest(raw));
+    until_closed(&mut end).await;
+    assert_eq!(terminate_code(&answer.await.unwrap()), Some(Code::INVALID_STAG));
+    assert!(matches!(memory, Memory::Sink(data) if data.iter().all(|octet| *octet == 0)));
+}
+
+#[tokio::test]
+async fn h46_what_the_peer_may_invalidate_it_does() {
+    let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
+    raw.write_all(&invalidate(1, sink.handle)).await.unwrap();
+    let received = next(&mut end).await;
+    assert!(
+        matches!(received, Completion::Received { invalidated: Some(handle), .. } if handle == sink.handle)
+    );
+    end.submit(Action::Invalidate { token: Token(1), handle: sink.handle });
+    assert!(matches!(next(&mut end).await, Completion::Invalidated { memory: Memory::Sink(_), .. }));
+}
+
+#[tokio::test]
+async fn h48_reads_and_writes_of_nothing_need_no_memory() {
+    let Met { mut raw, mut end, .. } = meet(Options::default()).await;
+    let octets = [write(0xbad, 77, &[]), read_request(1, 0xbad, u64::MAX, 0), send(1, b"alive")].concat();
+    raw.write_all(&octets).await.unwrap();
+    assert!(matches!(next(&mut end).await, Completion::Received { message, .. } if message == "alive"));
+    end.submit(Action::Close { reason: CloseReason::Local });
+    let answer = tokio::spawn(rest(raw));
+    until_closed(&mut end).await;
+    // The answer may be given up for the close, but it is never anything else.
+    for (opcode, header, payload) in segments(&answer.await.unwrap()) {
+        assert_eq!((opcode, payload.len()), (Opcode::ReadResponse, 0));
+        assert!(matches!(header, DdpHeader::Tagged { last: true, stag: 9, offset: 0, .. }));
+    }
+}
+
+/// The end asks for 8 octets, and the peer answers wrongly.
+#[tokio::test]
+async fn h50_answers_that_do_not_fit_the_question() {
+    type Answer = fn(ReadRequest) -> Vec<u8>;
+    let response = Opcode::ReadResponse;
+    assert!(response.is_tagged());
+    let cases: [(&str, Answer, Code); 5] = [
+        (
+            "another handle",
+            |ask| tagged(Opcode::ReadResponse, true, !ask.sink_stag, ask.sink_offset, &[1; 8]),
+            Code::INVALID_STAG,
+        ),
+        (
+            "another offset",
+            |ask| tagged(Opcode::ReadResponse, true, ask.sink_stag, ask.sink_offset + 1, &[1; 8]),
+            Code::BASE_OR_BOUNDS,
+        ),
+        (
+            "too long",
+            |ask| tagged(Opcode::ReadResponse, true, ask.sink_stag, ask.sink_offset, &[1; 9]),
+            Code::BASE_OR_BOUNDS,
+        ),
+        (
+            "too short",
+            |ask| tagged(Opcode::ReadResponse, true, ask.sink_stag, ask.sink_offset, &[1; 7]),
+            Code::BASE_OR_BOUNDS,
+        ),
+        ("by Write", |ask| write(ask.sink_stag, ask.sink_offset, &[1; 8]), Code::INVALID_STAG),
+    ];
+    for (what, answer, code) in cases {
+        let Met { mut raw, mut end, mut source, .. } = meet(Options::default()).await;
+        source.length = 8;
+        raw.write_all(&send(1, b"go")).await.unwrap();
+        assert!(matches!(next(&mut end).await, Completion::Received { .. }));
+        end.submit(Action::Read { token: Token(1), source });
+        let talk = tokio::spawn(async move {
+            let mut asked = [0; 52];
+            raw.read_exact(&mut asked).await.unwrap();
+            let ask = ReadRequest::parse(&segments(&asked)[0].2).unwrap();
+            raw.write_all(&answer(ask)).await.unwrap();
+            rest(raw).await
+        });
+        let Ended { before, returned, .. } = until_closed(&mut end).await;
+        assert!(before.is_empty(), "{what}: {before:?}");
+        assert_untouched(&returned, what);
+        assert_eq!(terminate_code(&talk.await.unwrap()), Some(code), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn h52_an_fpdu_that_never_ends() {
+    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+    raw.write_all(&[0xff, 0xff, 0x41, 0x43]).await.unwrap();
+    let Ended { reason, returned, .. } = until_closed(&mut end).await;
+    assert!(matches!(reason, CloseReason::Timeout(_)), "{reason:?}");
+    assert_untouched(&returned, "half an FPDU");
+}
+
+#[tokio::test]
+async fn h56_a_message_that_never_ends() {
+    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+    raw.write_all(&untagged(SEND, false, 0, (0, 1, 0), b"to be continued")).await.unwrap();
+    assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
+}
+
+#[tokio::test]
+async fn a_read_that_is_never_answered() {
+    let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
+    raw.write_all(&send(1, b"go")).await.unwrap();
+    end.submit(Action::Read { token: Token(1), source });
+    assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
+}
+
+#[tokio::test]
+async fn h59_terminates_of_every_kind_close_once_and_are_not_answered() {
+    let siw = CloseReason::Terminated { layer: 1, etype: 2, code: 2 };
+    for (payload, expected) in [
+        (&[0x12, 0x02, 0xc0, 0x00][..], Some(&siw)),
+        (&[0x21, 0x02, 0x03, 0x00], Some(&siw)),
+        (&[0xff; 200], None),
+        (&[], None),
+    ] {
+        let mut met = meet(Options::default()).await;
+        let octets = untagged(Opcode::Terminate, true, 0xffff, (2, 1, 0), payload);
+        met.raw.write_all(&[&octets[..], &octets, &octets].concat()).await.unwrap();
+        let answer = tokio::spawn(rest(met.raw));
+        let Ended { before, reason, returned } = until_closed(&mut met.end).await;
+        assert!(before.is_empty());
+        assert_untouched(&returned, "Terminate");
+        assert!(expected.is_none_or(|expected| *expected == reason), "{reason:?}");
+        assert!(answer.await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn h60_the_peer_leaves_in_the_middle() {
+    for reset in [false, true] {
+        let mut met = meet(Options::default()).await;
+        met.raw.write_all(&send(1, b"whole")).await.unwrap();
+        met.raw.write_all(&send(2, b"half")[..9]).await.unwrap();
+        assert!(matches!(next(&mut met.end).await, Completion::Received { .. }));
+        if reset {
+            met.raw.set_zero_linger().unwrap();
+        }
+        drop(met.raw);
+        let Ended { before, reason, returned } = until_closed(&mut met.end).await;
+        assert!(before.is_empty());
+        assert!(matches!(reason, CloseReason::Peer | CloseReason::Io(_)), "{reason:?}");
+        assert_untouched(&returned, "left");
+    }
+}
+
+#[tokio::test]
+async fn h60_half_a_close_is_a_whole_one() {
+    let mut met = meet(Options::default()).await;
+    met.raw.shutdown().await.unwrap();
+    assert_eq!(until_closed(&mut met.end).await.reason, CloseReason::Peer);
+    drop(met.end);
+    assert!(rest(met.raw).await.is_empty());
+}
+
+#[tokio::test]
+async fn h61_a_peer_that_does_not_read_is_still_heard_and_then_given_up() {
+    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+    // More than the system's buffers take.
+    let data = Bytes::from(vec![5; 64 << 20]);
+    let large = register(&mut end, Memory::Source(data)).await;
+    raw.write_all(&read_request(1, large.handle, large.offset, large.length)).await.unwrap();
+    raw.write_all(&send(1, b"I do not read, but I speak")).await.unwrap();
+    assert!(matches!(next(&mut end).await, Completion::Received { .. }));
+    assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
+}

@@ -1,0 +1,7 @@
+//! iWARP over real TCP on the loopback interface: with itself, and with peers that mean no good.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+mod hostile_setup;
+mod hostile_stream;
+mod raw;
+mod transfers;

@@ -1,0 +1,214 @@
+//! Two ends that mean well.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::iwarp::{ConnectError, IwarpConnection, Options, connect};
+use rpcrdma_runtime::wire::iwarp::{DdpHeader, Opcode, fpdu};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::raw::{WAIT, listen, next, register, segments, send, until_closed};
+
+async fn pair(client: Options, server: Options) -> (IwarpConnection, IwarpConnection) {
+    let (listener, address) = listen(server).await;
+    let accepting = async {
+        let request = listener.accept().await.unwrap().request().await.unwrap();
+        assert_eq!(request.private_data(), "from the client");
+        request.accept(b"from the server").await.unwrap()
+    };
+    let (one, other) = tokio::join!(connect(address, b"from the client", 1024, &client), accepting);
+    (one.unwrap(), other)
+}
+
+fn data(len: usize, seed: u8) -> Bytes {
+    (0..len).map(|at| u8::try_from(at * 13 % 241).unwrap() ^ seed).collect::<Vec<u8>>().into()
+}
+
+/// Says hello, so that the responder may send too.
+async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
+    server.submit(Action::PostReceives { count: 8 });
+    client.submit(Action::PostReceives { count: 8 });
+    client.submit(Action::Send {
+        token: Token(0),
+        message: vec![Bytes::from_static(b"hello")],
+        invalidate: None,
+    });
+    assert!(matches!(next(client).await, Completion::Sent { .. }));
+    assert!(matches!(next(server).await, Completion::Received { message, .. } if message == "hello"));
+}
+
+#[tokio::test]
+async fn private_data_goes_both_ways_without_the_depths() {
+    let (client, server) = pair(Options::default(), Options::default()).await;
+    assert_eq!(client.info().private_data, "from the server");
+    assert_eq!(server.info().private_data, "from the client");
+    assert_eq!((client.info().reads_out, client.info().reads_in), (16, 128));
+    assert_eq!((server.info().reads_out, server.info().reads_in), (16, 16));
+}
+
+/// Reads and Writes of this many octets at once, in both directions.
+const LARGE: usize = 6 << 20;
+
+/// Asks for all of it at once, says so when its Reads are answered, and has the first end close when both have said so.
+async fn read_and_write(
+    mut end: IwarpConnection,
+    first: bool,
+    source: Segment,
+    sink: Segment,
+    expected: Bytes,
+) {
+    for token in 0..3 {
+        end.submit(Action::Read { token: Token(token), source });
+        end.submit(Action::Write { token: Token(token), sink, data: data(LARGE, 9) });
+    }
+    let (mut reads, mut writes, mut sent, mut heard) = (0, 0, 0, 0);
+    loop {
+        match next(&mut end).await {
+            Completion::ReadDone { data, .. } => {
+                assert!(data == expected, "the octets differ");
+                reads += 1;
+                if reads == 3 {
+                    let message = vec![Bytes::from_static(b"done")];
+                    end.submit(Action::Send { token: Token(9), message, invalidate: None });
+                }
+            }
+            Completion::Written { .. } => writes += 1,
+            Completion::Sent { .. } => sent += 1,
+            Completion::Received { message, .. } => {
+                assert_eq!(message, "done");
+                heard += 1;
+            }
+            Completion::Closed { returned, .. } => {
+                assert_eq!((reads, writes, sent, heard), (3, 3, 1, 1));
+                let written =
+                    |memory: &Memory| matches!(memory, Memory::Sink(sink) if *sink == data(LARGE, 9));
+                assert!(returned.iter().any(written), "what was written is there");
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+        if first && (reads, writes, sent, heard) == (3, 3, 1, 1) {
+            end.submit(Action::Close { reason: CloseReason::Local });
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_ends_send_much_at_once_and_neither_waits_for_the_other() {
+    for (crc, max_fpdu) in [(true, None), (false, Some(1448)), (true, Some(60_000))] {
+        let options = Options { crc, max_fpdu, ..Options::default() };
+        let (mut client, mut server) = pair(options, options).await;
+        greet(&mut client, &mut server).await;
+        let (here, there) = (data(LARGE, 1), data(LARGE, 2));
+        let mut segments = Vec::new();
+        for (end, source) in [(&mut client, &here), (&mut server, &there)] {
+            segments.push(register(end, Memory::Source(source.clone())).await);
+            segments.push(register(end, Memory::Sink(BytesMut::zeroed(LARGE))).await);
+        }
+        let one = tokio::spawn(read_and_write(client, true, segments[2], segments[3], there));
+        let other = tokio::spawn(read_and_write(server, false, segments[0], segments[1], here));
+        tokio::time::timeout(WAIT, one).await.unwrap().unwrap();
+        tokio::time::timeout(WAIT, other).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_arrives_with_its_private_data() {
+    let (listener, address) = listen(Options::default()).await;
+    let refusing = async {
+        let request = listener.accept().await.unwrap().request().await.unwrap();
+        request.reject(b"full").await.unwrap();
+    };
+    let options = Options::default();
+    let (outcome, ()) = tokio::join!(connect(address, b"", 1024, &options), refusing);
+    assert!(matches!(outcome, Err(ConnectError::Refused { private_data }) if private_data == "full"));
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let (listener, address) = listen(Options::default()).await;
+    drop(listener);
+    let outcome = connect(address, b"", 1024, &Options::default()).await;
+    assert!(matches!(outcome, Err(ConnectError::Io(_))), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn what_was_asked_for_arrives_before_the_close() {
+    let (mut client, mut server) = pair(Options::default(), Options::default()).await;
+    greet(&mut client, &mut server).await;
+    let sink = register(&mut server, Memory::Sink(BytesMut::zeroed(1 << 20))).await;
+    register(&mut client, Memory::Source(data(10, 0))).await;
+    client.submit(Action::Write { token: Token(1), sink, data: data(1 << 20, 3) });
+    client.submit(Action::Send { token: Token(2), message: vec![data(1000, 4)], invalidate: None });
+    client.submit(Action::Close { reason: CloseReason::Local });
+    let closing = tokio::spawn(async move { until_closed(&mut client).await });
+    assert!(
+        matches!(next(&mut server).await, Completion::Received { message, .. } if message == data(1000, 4))
+    );
+    let ended = until_closed(&mut server).await;
+    assert_eq!(ended.reason, CloseReason::Peer);
+    assert!(matches!(&ended.returned[..], [Memory::Sink(sink)] if *sink == data(1 << 20, 3)));
+    drop(server);
+    let ended = closing.await.unwrap();
+    assert_eq!((ended.reason, ended.returned.len()), (CloseReason::Local, 1));
+}
+
+#[tokio::test]
+async fn after_the_close_there_is_nothing() {
+    let (mut client, server) = pair(Options::default(), Options::default()).await;
+    drop(server);
+    until_closed(&mut client).await;
+    client.submit(Action::Register { token: Token(1), memory: Memory::Sink(BytesMut::zeroed(1)) });
+    let more =
+        tokio::time::timeout(Duration::from_millis(20), poll_fn(|cx| client.poll_completion(cx))).await;
+    assert!(more.is_err(), "{more:?}");
+}
+
+/// Linux's siw, when it has lost the race: it reads the first FPDU only once something follows.
+#[tokio::test]
+async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let siw = tokio::spawn(async move {
+        let (mut raw, _) = listener.accept().await.unwrap();
+        let mut request = [0; 24];
+        raw.read_exact(&mut request).await.unwrap();
+        raw.write_all(b"MPA ID Rep Frame\x50\x02\x00\x04\x00\x10\x00\x10").await.unwrap();
+        let mut octets = Vec::new();
+        let seen = loop {
+            raw.read_buf(&mut octets).await.unwrap();
+            let whole = fpdu::len(&octets).is_some_and(|first| {
+                octets.get(first..).and_then(fpdu::len).is_some_and(|second| octets.len() >= first + second)
+            });
+            if whole {
+                break octets;
+            }
+        };
+        raw.write_all(&send(1, b"awake")).await.unwrap();
+        (seen, raw)
+    });
+    let mut client = connect(address, b"", 1024, &Options::default()).await.unwrap();
+    client.submit(Action::PostReceives { count: 1 });
+    client.submit(Action::Send { token: Token(0), message: vec![data(100, 0)], invalidate: None });
+    assert!(matches!(next(&mut client).await, Completion::Sent { .. }));
+    assert!(matches!(next(&mut client).await, Completion::Received { message, .. } if message == "awake"));
+    let (seen, _raw) = siw.await.unwrap();
+    let seen = segments(&seen);
+    assert_eq!(seen[0].2, data(100, 0));
+    assert_eq!((seen[1].0, seen[1].2.len()), (Opcode::Write, 0));
+    assert!(matches!(seen[1].1, DdpHeader::Tagged { last: true, stag: 0, .. }));
+}
+
+#[tokio::test]
+async fn without_crc_if_neither_end_asks() {
+    let options = Options { crc: false, ..Options::default() };
+    let (mut client, mut server) = pair(options, options).await;
+    greet(&mut client, &mut server).await;
+    let insisting = Options { crc_as_responder: true, ..options };
+    let (mut client, mut server) = pair(options, insisting).await;
+    greet(&mut client, &mut server).await;
+}
