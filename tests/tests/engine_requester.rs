@@ -307,6 +307,14 @@ fn a_call_that_is_abandoned_in_the_queue_is_never_sent() {
 }
 
 #[test]
+fn a_call_that_is_abandoned_after_it_ended_has_no_event() {
+    let mut requester = Peer::with(Config { max_segment: 16, ..Config::default() }).requester;
+    let id = requester.submit(offering(1, &[2000], None));
+    requester.cancel(id);
+    assert!(requester.poll_event().is_none());
+}
+
+#[test]
 fn r071_r074_r075_items_travel_in_read_chunks_without_their_padding() {
     let mut peer = Peer::new();
     let lists = peer.lists(1, with_items(1, 40, &[(12, 701), (720, 1500)]));

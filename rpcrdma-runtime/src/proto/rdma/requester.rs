@@ -181,6 +181,7 @@ impl Requester {
     /// until it is fenced, and its credit until it has ended (RFC 8166 section 4.4.1).
     pub fn cancel(&mut self, call: CallId) {
         self.queue.retain(|(id, _)| *id != call);
+        self.events.retain(|event| !matches!(event, Event::Done { call: done, .. } if *done == call));
         if let Some(state) = self.calls.get_mut(&call) {
             state.abandoned = true;
         }
