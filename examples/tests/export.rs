@@ -30,6 +30,7 @@ on_both!(
     changes_tell_what_was_before,
     an_unchecked_create_takes_what_is_there,
     an_exclusive_create_is_known_again,
+    an_owner_reads_and_writes_whatever_the_mode,
     a_removed_file_is_stale,
     handles_survive_renames,
     a_rename_replaces_only_its_like,
@@ -185,6 +186,21 @@ fn an_exclusive_create_is_known_again(export: &impl Export) {
     let first = create(*b"\x81bcdefgh").unwrap();
     assert_eq!(create(*b"\x81bcdefgh").unwrap().handle, first.handle);
     assert_eq!(create(*b"\x81bcdefgi").unwrap_err(), Error::Exist);
+}
+
+/// A program that opened its file and then took the permissions away goes on: NFS has no open.
+fn an_owner_reads_and_writes_whatever_the_mode(export: &impl Export) {
+    let owner = Caller { uid: 1000, gid: 1000, gids: vec![] };
+    let mode = |mode| SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+    let how = CreateHow::Guarded(mode(0o444));
+    let file = export.create(&owner, &export.root(), b"file", &how).result.unwrap().handle;
+    let data = Bytes::from_static(b"content");
+    export.write(&owner, &file, 0, &data, Stability::Unstable).result.unwrap();
+    export.set_attributes(&owner, &file, &mode(0), None).result.unwrap();
+    export.set_attributes(&owner, &file, &size(3), None).result.unwrap();
+    assert_eq!(export.read(&owner, &file, 0, 9).unwrap().data, "con");
+    export.commit(&owner, &file, 0, 0).result.unwrap();
+    assert_eq!(export.attributes(&file).unwrap().mode, 0);
 }
 
 fn a_removed_file_is_stale(export: &impl Export) {

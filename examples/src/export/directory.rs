@@ -12,6 +12,8 @@
 //!   file of the same number.
 //! - Attributes from before and after a change belong to it as far as this server's own callers go; processes
 //!   of this machine can come between.
+//! - The owner's right to read and write a file whatever its mode is made by widening the mode for a moment: a
+//!   server that is killed in it leaves the file's owner with both.
 //! - It needs `/proc`: by its names of open files, one that was checked is opened for reading.
 //! - Each file that was looked up takes about a hundred bytes of memory until it is removed.
 
@@ -27,7 +29,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, chmod, openat};
+use rustix::process::geteuid;
 
 use self::locks::Locks;
 use self::stat::{Key, Stat};
@@ -62,6 +65,27 @@ impl Located {
         Ok(openat(CWD, self.path(), flags, Mode::empty())?)
     }
 
+    /// The same for a regular file of the server's user, also where its mode forbids that. NFS has no open, and so a
+    /// program that made a file read-only and goes on writing must be let (RFC 1813 section 4.4). The system knows
+    /// no such exception: the mode is widened for a moment, and the file's lock must be held meanwhile, with what
+    /// `stat` says taken under it.
+    fn open_as_owner(&self, flags: OFlags) -> Result<OwnedFd, Error> {
+        let opened = self.open(flags);
+        if !matches!(opened, Err(Error::Acces)) || !self.is_ours() {
+            return opened;
+        }
+        let mode = Mode::from_raw_mode(self.stat.attributes.mode);
+        chmod(self.path(), mode | Mode::RUSR | Mode::WUSR)?;
+        let opened = self.open(flags);
+        chmod(self.path(), mode)?;
+        opened
+    }
+
+    /// Whether this is a regular file of the server's user.
+    fn is_ours(&self) -> bool {
+        self.stat.is(FileKind::Regular) && self.stat.attributes.uid == geteuid().as_raw()
+    }
+
     /// A path that leads to this file and no other, whatever its names are now.
     fn path(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
@@ -92,7 +116,7 @@ impl DirectoryExport {
             table: Table::default(),
             locks: Locks::default(),
             write_verifier: RandomState::new().build_hasher().finish().to_be_bytes(),
-            privileged: rustix::process::geteuid().is_root(),
+            privileged: geteuid().is_root(),
         })
     }
 
@@ -147,6 +171,17 @@ impl DirectoryExport {
     fn locate_directory(&self, handle: &FileHandle) -> Result<Located, Error> {
         let located = self.locate(handle)?;
         if located.stat.is(FileKind::Directory) { Ok(located) } else { Err(Error::NotDir) }
+    }
+
+    /// Opens a regular file for reading.
+    fn open_to_read(&self, located: &Located) -> Result<OwnedFd, Error> {
+        let opened = located.open(OFlags::RDONLY);
+        if !matches!(opened, Err(Error::Acces)) || !located.is_ours() {
+            return opened;
+        }
+        let _held = self.locks.one(located.stat.key);
+        let again = Located { file: located.file.try_clone()?, stat: Stat::of(&located.file)? };
+        again.open_as_owner(OFlags::RDONLY)
     }
 
     /// A file that was seen under a name, from now on known by its handle.

@@ -9,6 +9,8 @@ use crate::export::{Error, FileKind, SetAttributes, SetTime, Time, Verifier};
 /// Sets attributes, one after the other: a failure leaves those that came before it. The times come last,
 /// since the others change them.
 ///
+/// The file's lock must be held, or nobody else know the file.
+///
 /// # Errors
 /// What the system says; [`Error::Inval`] for numbers that are none.
 pub(super) fn set_attributes(located: &Located, new: &SetAttributes) -> Result<(), Error> {
@@ -19,7 +21,7 @@ pub(super) fn set_attributes(located: &Located, new: &SetAttributes) -> Result<(
         if i64::try_from(size).is_err() {
             return Err(Error::FBig);
         }
-        ftruncate(located.open(OFlags::WRONLY)?, size)?;
+        ftruncate(located.open_as_owner(OFlags::WRONLY)?, size)?;
     }
     if uid.is_some() || gid.is_some() {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));

@@ -1,8 +1,8 @@
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    Access, AtFlags, CWD, Mode, OFlags, access, fdatasync, fstatvfs, fsync, linkat, mkdirat, openat,
-    readlinkat, renameat, symlinkat, unlinkat,
+    Access, AtFlags, CWD, Mode, OFlags, access, fdatasync, fstatvfs, fsync, ftruncate, linkat, mkdirat,
+    openat, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
@@ -101,7 +101,7 @@ impl Export for DirectoryExport {
         let size = located.stat.attributes.size;
         let count = u64::from(count.min(TRANSFER_MAX)).min(size.saturating_sub(offset));
         let mut data = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
-        let open = located.open(OFlags::RDONLY)?;
+        let open = self.open_to_read(&located)?;
         while data.len() as u64 != count {
             let at = offset.saturating_add(data.len() as u64);
             match pread(&open, spare_capacity(&mut data), at) {
@@ -129,7 +129,7 @@ impl Export for DirectoryExport {
             let data = data.slice(..data.len().min(TRANSFER_MAX as usize));
             let end = offset.checked_add(data.len() as u64);
             end.filter(|end| i64::try_from(*end).is_ok()).ok_or(Error::FBig)?;
-            let open = located.open(OFlags::WRONLY)?;
+            let open = located.open_as_owner(OFlags::WRONLY)?;
             let count = write_all(&open, &data, offset)?;
             match stable {
                 Stability::Unstable => {}
@@ -267,7 +267,7 @@ impl Export for DirectoryExport {
     fn commit(&self, _caller: &Caller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
         self.change(self.locate(file), |located| {
             located.must_be_regular()?;
-            let open = located.open(OFlags::WRONLY).or_else(|_| located.open(OFlags::RDONLY))?;
+            let open = located.open_as_owner(OFlags::RDONLY)?;
             Ok(fsync(open)?)
         })
     }
@@ -318,7 +318,11 @@ impl DirectoryExport {
         match how {
             _ if !located.stat.is(FileKind::Regular) => Err(Error::Exist),
             CreateHow::Unchecked(new) => {
-                set_attributes(&located, &SetAttributes { size: new.size, ..SetAttributes::default() })?;
+                if let Some(size) = new.size {
+                    // As the system does it: who may not write a file does not empty it by opening it.
+                    i64::try_from(size).map_err(|_| Error::FBig)?;
+                    ftruncate(located.open(OFlags::WRONLY)?, size)?;
+                }
                 let stat = Stat::of(&located.file)?;
                 Ok(self.learn(&dir.stat, name, stat))
             }
