@@ -286,7 +286,7 @@ pub struct Limits {
 }
 
 /// The largest READ and WRITE that the exports here take, in bytes.
-pub const TRANSFER_MAX: u32 = 1 << 20;
+pub const TRANSFER_MAX: u32 = 4 << 20;
 
 /// A file system that can be served.
 ///
