@@ -58,7 +58,7 @@ async fn mount(client: &Client) -> Result<NfsFh3> {
 }
 
 async fn file(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
-    let place = || Diropargs3 { dir: root.clone(), name: "data.bin".into() };
+    let place = || Diropargs3 { dir: *root, name: "data.bin".into() };
     let how = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
     let nfs3::Create3Res::Nfs3Ok(_) = nfs.create(&nfs3::Create3Args { r#where: place(), how }).await? else {
         bail!("CREATE was refused")
@@ -71,7 +71,7 @@ async fn file(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
     let data: Bytes = noise(FILE_LEN).into();
     let count = u32::try_from(data.len())?;
     let args = nfs3::Write3Args {
-        file: file.clone(),
+        file: file,
         offset: 0,
         count,
         stable: StableHow::FileSync,
@@ -92,13 +92,13 @@ async fn file(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
 }
 
 async fn directory(nfs: &Nfs, quiet: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
-    let place = Diropargs3 { dir: root.clone(), name: "many".into() };
+    let place = Diropargs3 { dir: *root, name: "many".into() };
     let args = nfs3::Mkdir3Args { r#where: place, attributes: Sattr3::default() };
     let nfs3::Mkdir3Res::Nfs3Ok(made) = nfs.mkdir(&args).await? else { bail!("MKDIR was refused") };
     let Some(many) = made.obj else { bail!("MKDIR gave no handle") };
     // Two thousand calls are not for the table.
     for number in 0..ENTRIES {
-        let place = Diropargs3 { dir: many.clone(), name: format!("entry-{number:04}").as_str().into() };
+        let place = Diropargs3 { dir: many, name: format!("entry-{number:04}").as_str().into() };
         let how = Createhow3::ObjAttributes(Createmode3::Unchecked, Sattr3::default());
         let nfs3::Create3Res::Nfs3Ok(_) = quiet.create(&nfs3::Create3Args { r#where: place, how }).await?
         else {
@@ -127,7 +127,7 @@ async fn directory(nfs: &Nfs, quiet: &Nfs, root: &NfsFh3, checks: &mut Vec<Check
 async fn symlink(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
     let target: String = "far/".chars().cycle().take(TARGET_LEN).collect();
     let args = nfs3::Symlink3Args {
-        r#where: Diropargs3 { dir: root.clone(), name: "link".into() },
+        r#where: Diropargs3 { dir: *root, name: "link".into() },
         symlink: Symlinkdata3 { symlink_attributes: Sattr3::default(), symlink_data: target.as_str().into() },
     };
     let nfs3::Symlink3Res::Nfs3Ok(made) = nfs.symlink(&args).await? else { bail!("SYMLINK was refused") };
@@ -141,7 +141,7 @@ async fn symlink(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()
 }
 
 async fn getattr(nfs: &Nfs, object: &NfsFh3) -> Result<Fattr3> {
-    match nfs.getattr(&nfs3::Getattr3Args { object: object.clone() }).await? {
+    match nfs.getattr(&nfs3::Getattr3Args { object: *object }).await? {
         nfs3::Getattr3Res::Nfs3Ok(found) => Ok(found.obj_attributes),
         other => bail!("GETATTR was refused: {other:?}"),
     }
