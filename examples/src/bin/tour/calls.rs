@@ -71,7 +71,7 @@ async fn file(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
     let data: Bytes = noise(FILE_LEN).into();
     let count = u32::try_from(data.len())?;
     let args = nfs3::Write3Args {
-        file: file,
+        file,
         offset: 0,
         count,
         stable: StableHow::FileSync,
