@@ -7,10 +7,10 @@ use crate::ast::Specification;
 use crate::binding;
 use crate::diag::{self, Diagnostic};
 use crate::emit::{self, Emitter, Head};
-use crate::extract::extract;
+use crate::extract::{Form, extract};
 use crate::ir::Module;
 use crate::parse::parse_extract;
-use crate::sema;
+use crate::sema::{self, Document};
 use crate::source::{Source, SourceId, Sources, Span};
 
 /// What is emitted.
@@ -147,7 +147,7 @@ fn is_binding(source: &Source) -> bool {
 }
 
 fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
-    let mut documents: Vec<(SourceId, Specification)> = Vec::new();
+    let mut documents: Vec<(SourceId, Specification, bool)> = Vec::new();
     let mut bindings = Vec::new();
     let mut found = Vec::new();
     let parse_options = crate::parse::Options { defined: options.defined.clone() };
@@ -156,23 +156,26 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
             bindings.extend(binding::read(id, source, &mut found));
             continue;
         }
-        let (specification, diagnostics) = parse_extract(&extract(id, source), &parse_options);
+        let extract = extract(id, source);
+        let (specification, diagnostics) = parse_extract(&extract, &parse_options);
         found.extend(diagnostics);
-        documents.push((id, specification));
+        documents.push((id, specification, extract.form == Form::Indented));
     }
     check_paths(options, &mut found);
-    let specifications: Vec<&Specification> =
-        documents.iter().map(|(_, specification)| specification).collect();
+    let documents: Vec<Document<'_>> = documents
+        .iter()
+        .map(|(id, specification, lenient)| Document { id: *id, specification, lenient: *lenient })
+        .collect();
     let broken = diag::has_errors(&found);
-    let (module, diagnostics) = sema::analyze(&specifications, &bindings, &options.externs);
+    let (module, diagnostics) = sema::analyze(&documents, &bindings, &options.externs);
     // After a syntax error names are missing that the document has: nothing is said of those.
     found.extend(diagnostics.into_iter().filter(|found| !broken || !is_of_missing(found)));
     diag::sort(&mut found);
     let mut summary = summary(&module);
-    summary.documents = specifications.len();
-    summary.definitions = specifications
+    summary.documents = documents.len();
+    summary.definitions = documents
         .iter()
-        .flat_map(|specification| &specification.definitions)
+        .flat_map(|document| &document.specification.definitions)
         .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
         .count();
     (module, Generated { files: Vec::new(), summary, diagnostics: found })

@@ -6,6 +6,7 @@
 
 pub mod ast;
 mod binding;
+mod build_script;
 pub mod cli;
 pub mod diag;
 mod emit;
@@ -17,6 +18,7 @@ pub mod parse;
 mod sema;
 pub mod source;
 
+pub use build_script::{Build, BuildError};
 pub use extract::{Extract, extract};
 pub use generate::{Generated, Options, Output, Summary, check, generate};
 pub use parse::{Parsed, parse, parse_with};

@@ -65,9 +65,12 @@ pub fn upper(name: &str) -> String {
     }
 }
 
+/// A keyword since edition 2024, which the parser does not know of: it knows of no edition.
+const NEWER: &str = "gen";
+
 /// A name as an identifier of Rust: a keyword becomes a raw one or, where there is none, gets an underscore.
 fn ident(name: String) -> String {
-    let is_ident = |text: &str| syn::parse_str::<syn::Ident>(text).is_ok();
+    let is_ident = |text: &str| text != NEWER && syn::parse_str::<syn::Ident>(text).is_ok();
     if is_ident(&name) {
         return name;
     }
@@ -163,6 +166,7 @@ mod tests {
             ("rdma_xid", "rdma_xid"),
             ("type", "r#type"),
             ("where", "r#where"),
+            ("gen", "r#gen"),
             ("self", "self_"),
             ("LENGTH", "length"),
             ("maxCount", "max_count"),

@@ -70,11 +70,11 @@ impl Consts {
             return match name.name.as_str() {
                 "TRUE" => Some(1),
                 "FALSE" => Some(0),
-                _ => self.undefined(name, scope, found),
+                _ => self.undefined(name, scope, found, chain),
             };
         };
         if chain.contains(&name.name) || chain.len() >= MAX_CHAIN {
-            return self.circle(name, named, found);
+            return self.circle(name, named, found, chain);
         }
         chain.push(name.name.clone());
         let value = match named.source {
@@ -109,11 +109,20 @@ impl Consts {
         name: &Identifier,
         scope: &Scope<'_>,
         found: &mut Vec<Diagnostic>,
+        chain: &mut Vec<String>,
     ) -> Option<i128> {
+        let message = format!("no constant is called `{}`", name.name);
+        if let Some(near) = scope.taken_for(name, scope.value_names()) {
+            if self.said.insert(name.name.clone()) {
+                let warning = Diagnostic::warning("X202", name.span, message);
+                found.push(warning.with_label(format!("taken for `{near}`")));
+            }
+            let meant = Identifier { name: near.to_owned(), span: name.span };
+            return self.follow(&Value::Name(meant), scope, found, chain);
+        }
         if self.said.insert(name.name.clone()) {
-            let error =
-                Diagnostic::error("X202", name.span, format!("no constant is called `{}`", name.name))
-                    .with_label("not defined in any document of this run");
+            let error = Diagnostic::error("X202", name.span, message)
+                .with_label("not defined in any document of this run");
             found.push(match scope.value_like(&name.name) {
                 Some(near) => error.with_help(format!("`{near}` is defined; is that what is meant?")),
                 None => error.with_help(
@@ -124,8 +133,17 @@ impl Consts {
         None
     }
 
-    fn circle(&mut self, name: &Identifier, named: Named<'_>, found: &mut Vec<Diagnostic>) -> Option<i128> {
-        if self.said.insert(name.name.clone()) {
+    fn circle(
+        &mut self,
+        name: &Identifier,
+        named: Named<'_>,
+        found: &mut Vec<Diagnostic>,
+        chain: &[String],
+    ) -> Option<i128> {
+        let new = !self.said.contains(&name.name);
+        // Of a circle one name is enough.
+        self.said.extend(chain.iter().cloned());
+        if new {
             let message = format!("the value of `{}` depends on itself", name.name);
             found.push(
                 Diagnostic::error("X203", named.span, message)

@@ -246,7 +246,9 @@ impl<'a> Lower<'a> {
     /// A declaration as a field; `void` is none. A body in place becomes a type named after `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declared_name(declaration)?;
-        let path = if path == name.name { path.to_owned() } else { format!("{path}.{}", name.name) };
+        // A body within a typedef is what the typedef's name is many of, or points to.
+        let part = if path == name.name { "item" } else { name.name.as_str() };
+        let path = format!("{path}.{part}");
         let mut max = None;
         let ty = match &declaration.kind {
             DeclarationKind::Void => return None,
@@ -357,7 +359,14 @@ impl<'a> Lower<'a> {
         if let Some(ty) = usual(&name.name) {
             return Some(ty);
         }
-        // A typedef of a name to itself, and no definition: the name of a type that is defined elsewhere.
+        if let Some(near) = self.scope.taken_for(name, self.scope.type_names())
+            && let Some(&id) = self.ids.get(near)
+        {
+            let warning =
+                Diagnostic::warning("X200", name.span, format!("no type is called `{}`", name.name));
+            self.found.push(warning.with_label(format!("taken for `{near}`")));
+            return Some(Type::Named(id));
+        }
         if self.undefined.insert(name.name.clone()) {
             let error = Diagnostic::error("X200", name.span, format!("no type is called `{}`", name.name))
                 .with_label("not defined in any document of this run");

@@ -13,41 +13,93 @@ mod unions;
 
 pub(crate) use lists::fields_of;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use crate::ast::Specification;
+use crate::ast::{Definition, DefinitionKind};
 use crate::binding::Binding;
-use crate::diag::{Diagnostic, has_errors};
+use crate::diag::{Diagnostic, Severity, has_errors};
 use crate::ir::Module;
+use crate::source::Span;
+
+use lower::Lower;
+use scope::Scope;
+
+pub(crate) use scope::Document;
 
 /// Analyzes the documents of a run, which may use one another's names. The module is whole if no diagnostic is an
 /// error.
 pub(crate) fn analyze(
-    documents: &[&Specification],
+    documents: &[Document<'_>],
     bindings: &[Binding],
     externs: &BTreeMap<String, String>,
 ) -> (Module, Vec<Diagnostic>) {
-    let mut found = Vec::new();
-    let scope = scope::Scope::new(documents, &mut found);
-    let mut lower = lower::Lower::new(scope, externs, found);
-    lower.run();
-    let lower::Lower { mut module, spans, mut found, mut type_idents, .. } = lower;
-    layout::check_ends(&module, &spans, &mut found);
+    let mut forgiven = Forgiven::default();
+    let (mut module, spans, mut idents, mut found) = loop {
+        let mut found = Vec::new();
+        let scope = Scope::new(documents, &forgiven.left_out, &mut found);
+        let mut lower = Lower::new(scope, externs, found);
+        lower.run();
+        let Lower { module, spans, mut found, type_idents, .. } = lower;
+        layout::check_ends(&module, &spans, &mut found);
+        let found = forgiven.forgive(documents, found);
+        if !std::mem::take(&mut forgiven.more) {
+            break (module, spans, type_idents, found);
+        }
+    };
+    found.append(&mut forgiven.said);
     // What is missing after an error would make a binding look wrong that is not.
     if has_errors(&found) {
         return (module, found);
     }
     let shared = ddp::apply(&mut module, &spans, bindings, &mut found);
     lists::collapse_options(&mut module);
-    lists::make_lists(&mut module, &mut type_idents);
+    lists::make_lists(&mut module, &mut idents);
     layout::hold_small_opaque(&mut module, &shared);
     layout::box_recursion(&mut module);
     layout::decide_derives(&mut module);
     layout::weigh_unions(&mut module);
     for ty in &mut module.types {
-        lists::fields_mut(&mut ty.body)
-            .filter(|field| field.eligible)
-            .for_each(|field| ddp::note(&mut field.docs));
+        let fields = lists::fields_mut(&mut ty.body);
+        fields.filter(|field| field.eligible).for_each(|field| ddp::note(&mut field.docs));
     }
     (module, found)
+}
+
+/// Definitions of lenient documents that are left out, and what was said of them.
+#[derive(Default)]
+struct Forgiven {
+    left_out: HashSet<Span>,
+    said: Vec<Diagnostic>,
+    /// Whether one was left out since: others may have needed it.
+    more: bool,
+}
+
+impl Forgiven {
+    /// Takes the errors of lenient documents out of `found` and leaves out the definitions in which they are. A
+    /// program stays: it lacks the procedures that are wrong.
+    fn forgive(&mut self, documents: &[Document<'_>], found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let (errors, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(Diagnostic::is_error);
+        let mut kept = rest;
+        for error in errors {
+            let span = error.primary.span;
+            let holds = |definition: &&Definition| {
+                definition.span.start <= span.start && span.end <= definition.span.end
+            };
+            let lenient = documents.iter().find(|document| document.lenient && document.id == span.source);
+            let Some(definition) =
+                lenient.and_then(|document| document.specification.definitions.iter().find(holds))
+            else {
+                kept.push(error);
+                continue;
+            };
+            let is_program = matches!(definition.kind, DefinitionKind::Program(_));
+            if !is_program {
+                self.more |= self.left_out.insert(definition.span);
+            }
+            let what = if is_program { "procedure" } else { "definition" };
+            let help = format!("an example between prose: this {what} is left out");
+            self.said.push(Diagnostic { severity: Severity::Warning, help: Some(help), ..error });
+        }
+        kept
+    }
 }

@@ -55,7 +55,7 @@ impl<'a> Lower<'a> {
             let result = self.result(procedure);
             let name = procedure.name.name.strip_prefix(&prefix).unwrap_or(&procedure.name.name);
             let (ident, clash) = idents.take(names::camel(name), &procedure.name.name);
-            self.say_clash(&procedure.name, &ident, clash);
+            self.say_clash(&procedure.name, &ident, clash.filter(|_| good));
             let (method, _) = methods.take(names::snake(name), &procedure.name.name);
             let (Some(number), Some(arguments), Some(result), true) = (number, arguments, result, good)
             else {

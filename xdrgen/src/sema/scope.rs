@@ -1,13 +1,13 @@
 //! Names over all documents of a run: what each stands for, and what is defined twice.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ast::{
     CaseSpec, ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier,
-    Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
+    ProgramDef, Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
 };
 use crate::diag::Diagnostic;
-use crate::source::Span;
+use crate::source::{SourceId, Span};
 
 /// A named value: a constant, or a member of an enum.
 #[derive(Clone, Copy)]
@@ -31,15 +31,47 @@ pub(crate) struct Scope<'a> {
     values: HashMap<&'a str, Named<'a>>,
     /// Programs share C's name space with constants, but nothing of XDR can mean them.
     programs: HashMap<&'a str, &'a Definition>,
+    /// Documents that a person wrote for people: a slip of the pen in them is forgiven.
+    lenient: HashSet<SourceId>,
+}
+
+/// A document of a run.
+pub(crate) struct Document<'a> {
+    pub(crate) id: SourceId,
+    pub(crate) specification: &'a Specification,
+    /// Whether its definitions stand as examples between prose, as in older RFCs, which nobody ever compiled. What is
+    /// wrong there is left out with a warning.
+    pub(crate) lenient: bool,
 }
 
 impl<'a> Scope<'a> {
-    pub(crate) fn new(documents: &[&'a Specification], found: &mut Vec<Diagnostic>) -> Self {
-        let mut scope = Scope::default();
-        for definition in documents.iter().flat_map(|document| &document.definitions) {
+    /// The definitions of all documents but those that are left out, by their spans.
+    pub(crate) fn new(
+        documents: &[Document<'a>],
+        left_out: &HashSet<Span>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let lenient = documents.iter().filter(|document| document.lenient).map(|document| document.id);
+        let mut scope = Scope { lenient: lenient.collect(), ..Scope::default() };
+        let definitions = documents.iter().flat_map(|document| &document.specification.definitions);
+        for definition in definitions.filter(|definition| !left_out.contains(&definition.span)) {
             scope.define(definition, found);
         }
         scope
+    }
+
+    /// What a name of a lenient document is taken for that nothing has: the one name that differs by one letter.
+    pub(crate) fn taken_for<'c>(
+        &self,
+        name: &Identifier,
+        candidates: impl Iterator<Item = &'c str>,
+    ) -> Option<&'c str> {
+        if !self.lenient.contains(&name.span.source) {
+            return None;
+        }
+        let mut near = candidates.filter(|candidate| distance(&name.name, candidate) <= 1);
+        let first = near.next()?;
+        near.all(|other| other == first).then_some(first)
     }
 
     fn define(&mut self, definition: &'a Definition, found: &mut Vec<Diagnostic>) {
@@ -63,6 +95,9 @@ impl<'a> Scope<'a> {
         }
         table.insert(&name.name, definition);
         self.definitions.push(definition);
+        if let DefinitionKind::Program(program) = &definition.kind {
+            self.define_numbers(program);
+        }
         let mut bodies = Vec::new();
         enums_of_definition(definition, &mut bodies);
         bodies.into_iter().for_each(|body| self.define_members(body, found));
@@ -82,6 +117,20 @@ impl<'a> Scope<'a> {
                 self.values.insert(&name.name, Named { span: name.span, source: ValueSource::Const(value) });
                 self.definitions.push(definition);
             }
+        }
+    }
+
+    /// The names of programs, versions and procedures are constants too (RFC 5531 section 12.3).
+    fn define_numbers(&mut self, program: &'a ProgramDef) {
+        let mut define = |name: &'a Identifier, number: &'a Value| {
+            self.values
+                .entry(&name.name)
+                .or_insert(Named { span: name.span, source: ValueSource::Const(number) });
+        };
+        define(&program.name, &program.number);
+        for version in &program.versions {
+            define(&version.name, &version.number);
+            version.procedures.iter().for_each(|procedure| define(&procedure.name, &procedure.number));
         }
     }
 
@@ -109,6 +158,16 @@ impl<'a> Scope<'a> {
 
     pub(crate) fn value_named(&self, name: &str) -> Option<Named<'a>> {
         self.values.get(name).copied()
+    }
+
+    /// The names of all types.
+    pub(crate) fn type_names(&self) -> impl Iterator<Item = &'a str> {
+        self.types.keys().copied()
+    }
+
+    /// The names of all constants and members.
+    pub(crate) fn value_names(&self) -> impl Iterator<Item = &'a str> {
+        self.values.keys().copied()
     }
 
     /// The type's name that is most like `name`.
@@ -244,7 +303,7 @@ fn specifier(declaration: &Declaration) -> Option<&TypeSpecifier> {
 
 /// The candidate that differs least from `name`, if it differs little; of several the first in the alphabet.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
-    let most = (name.len() / 3).clamp(1, 3);
+    let most = name.len().div_ceil(3).clamp(1, 3);
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= most)
         .map(|candidate| (distance(name, candidate), candidate))

@@ -166,14 +166,22 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn no_member<T>(&mut self, id: TypeId, name: &Identifier) -> Option<T> {
+    fn no_member(&mut self, id: TypeId, name: &Identifier) -> Option<(Label, i128)> {
         let of = self.module.get(id)?;
-        let error =
-            Diagnostic::error("X213", name.span, format!("`{}` is no member of `{}`", name.name, of.name))
-                .with_label("a label must be a value of the discriminant")
-                .with_related(*self.spans.get(id.0)?, "the discriminant's type");
-        let near = nearest(&name.name, self.members(id).iter().map(|member| member.name.as_str()));
-        let error = match near {
+        let message = format!("`{}` is no member of `{}`", name.name, of.name);
+        let names = || self.members(id).iter().map(|member| member.name.as_str());
+        if let Some(near) = self.scope.taken_for(name, names()) {
+            let (index, member) = self.member(id, |member| member.name == near)?;
+            let label =
+                (Label::Member { of: id, index: member.same_as.unwrap_or(index) }, i128::from(member.value));
+            let warning = Diagnostic::warning("X213", name.span, message);
+            self.found.push(warning.with_label(format!("taken for `{near}`")));
+            return Some(label);
+        }
+        let error = Diagnostic::error("X213", name.span, message)
+            .with_label("a label must be a value of the discriminant")
+            .with_related(*self.spans.get(id.0)?, "the discriminant's type");
+        let error = match nearest(&name.name, names()) {
             Some(near) => error.with_help(format!("`{near}` is one; is that what is meant?")),
             None => error,
         };
@@ -181,7 +189,7 @@ impl<'a> Lower<'a> {
         None
     }
 
-    fn not_in_enum<T>(&mut self, id: TypeId, value: &Value, number: i128) -> Option<T> {
+    fn not_in_enum(&mut self, id: TypeId, value: &Value, number: i128) -> Option<(Label, i128)> {
         if let Value::Name(name) = value {
             return self.no_member(id, name);
         }

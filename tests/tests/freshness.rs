@@ -1,0 +1,81 @@
+//! What is generated is what the compiler emits: an edit of generated code, or a change that was not followed by
+//! `cargo xtask generate`, fails here and says what mends it.
+
+use std::fs;
+use std::path::Path;
+
+use xtask::generate;
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace")
+}
+
+#[test]
+fn generated_code_is_up_to_date() {
+    if let Err(message) = generate::check(workspace()) {
+        panic!("{message}");
+    }
+}
+
+/// A copy of `specs/` and of what is generated from it.
+fn copy() -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a directory");
+    let specs = fs::read_dir(workspace().join("specs")).expect("specs/");
+    fs::create_dir(copy.path().join("specs")).expect("a directory");
+    for entry in specs.map(|entry| entry.expect("an entry")) {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), copy.path().join("specs").join(entry.file_name())).expect("a copy");
+        }
+    }
+    for (path, text) in generate::files(copy.path()).expect("specs/ compile") {
+        let path = copy.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+    copy
+}
+
+#[test]
+fn a_line_that_is_gone_is_named_with_the_command_that_mends_it() {
+    let copy = copy();
+    generate::check(copy.path()).expect("what was just generated is up to date");
+    let path = copy.path().join("generated/nfs3/src/lib.rs");
+    let text = fs::read_to_string(&path).expect("the file");
+    let gone = text.lines().position(|line| line.contains("pub object: NfsFh3")).expect("a field");
+    let kept: Vec<&str> =
+        text.lines().enumerate().filter(|(at, _)| *at != gone).map(|(_, line)| line).collect();
+    fs::write(&path, kept.join("\n") + "\n").expect("the file");
+    let message = generate::check(copy.path()).expect_err("a line is gone");
+    assert!(message.contains("cargo xtask generate"), "{message}");
+    assert!(message.contains(&format!("generated/nfs3/src/lib.rs:{}:", gone + 1)), "{message}");
+    assert!(message.contains("pub object: NfsFh3"), "{message}");
+}
+
+#[test]
+fn a_file_that_is_gone_is_named() {
+    let copy = copy();
+    fs::remove_file(copy.path().join("generated/mount3/Cargo.toml")).expect("the file");
+    let message = generate::check(copy.path()).expect_err("a file is gone");
+    assert!(message.contains("generated/mount3/Cargo.toml"), "{message}");
+}
+
+#[test]
+fn a_change_of_a_document_is_seen() {
+    let copy = copy();
+    let path = copy.path().join("specs/rdma-conf.txt");
+    let text = fs::read_to_string(&path).expect("the document");
+    fs::write(&path, text.replace("100417", "100418")).expect("the document");
+    let message = generate::check(copy.path()).expect_err("the number differs");
+    assert!(message.contains("generated/rdma-conf/src/lib.rs"), "{message}");
+    assert!(message.contains("100418"), "{message}");
+}
+
+#[test]
+fn an_error_in_a_document_has_its_place() {
+    let copy = copy();
+    let path = copy.path().join("specs/rdma-conf.txt");
+    let text = fs::read_to_string(&path).expect("the document");
+    fs::write(&path, text.replace("uint32 align;", "uint33 align;")).expect("the document");
+    let message = generate::check(copy.path()).expect_err("there is no such type");
+    assert!(message.contains("uint33") && message.contains("specs/rdma-conf.txt:"), "{message}");
+}

@@ -1,0 +1,199 @@
+//! For build scripts: one of the two places that read and write files.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::diag::{self, Severity};
+use crate::generate::{Generated, Options, Output, Summary, generate};
+use crate::source::{Source, Sources};
+
+/// Compiles documents in a build script: `OUT_DIR/NAME.rs` is written, for `include!`.
+///
+/// ```no_run
+/// fn main() -> Result<(), xdrgen::BuildError> {
+///     xdrgen::Build::new().document("specs/foo.txt").binding("specs/foo.ddp.toml").compile()?;
+///     Ok(())
+/// }
+/// ```
+///
+/// and in the crate, which depends on `rpcrdma-runtime`:
+///
+/// ```text
+/// #[rustfmt::skip]
+/// mod foo {
+///     include!(concat!(env!("OUT_DIR"), "/foo.rs"));
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is compiled before `compile` is called"]
+pub struct Build {
+    documents: Vec<PathBuf>,
+    bindings: Vec<PathBuf>,
+    name: Option<String>,
+    out_dir: Option<PathBuf>,
+    options: Options,
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        Build::new()
+    }
+}
+
+/// Why documents could not be compiled. Both its forms of text are for people: the findings with their places.
+pub enum BuildError {
+    /// Something is wrong with the documents or bindings: what the compiler says of it.
+    Findings(String),
+    /// A file could not be read or written.
+    File(PathBuf, std::io::Error),
+    /// There is no document, no name for the file, or no directory for it.
+    Missing(&'static str),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Findings(text) => write!(f, "xdrgen found errors\n{text}"),
+            BuildError::File(path, error) => write!(f, "{}: {error}", path.display()),
+            BuildError::Missing(what) => f.write_str(what),
+        }
+    }
+}
+
+// A build script that returns an error has this form of it printed.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::File(_, error) => Some(error),
+            BuildError::Findings(_) | BuildError::Missing(_) => None,
+        }
+    }
+}
+
+impl Build {
+    /// Nothing to compile yet.
+    pub fn new() -> Self {
+        Build {
+            documents: Vec::new(),
+            bindings: Vec::new(),
+            name: None,
+            out_dir: None,
+            options: Options { command: "cargo build".to_owned(), ..Options::module("") },
+        }
+    }
+
+    /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, named after the
+    /// first.
+    pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
+        self.documents.push(path.into());
+        self
+    }
+
+    /// Adds a binding file, `NAME.ddp.toml`.
+    pub fn binding(mut self, path: impl Into<PathBuf>) -> Self {
+        self.bindings.push(path.into());
+        self
+    }
+
+    /// Names the file, without `.rs`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Names a type that exists in Rust: a document's `name` is the type at `path`.
+    pub fn extern_type(mut self, name: impl Into<String>, path: impl Into<String>) -> Self {
+        self.options.externs.insert(name.into(), path.into());
+        self
+    }
+
+    /// Defines a name for `#ifdef`.
+    pub fn define(mut self, name: impl Into<String>) -> Self {
+        self.options.defined.insert(name.into());
+        self
+    }
+
+    /// The path of the runtime in emitted code, if it is not `::rpcrdma_runtime`.
+    pub fn runtime(mut self, path: impl Into<String>) -> Self {
+        self.options.runtime = path.into();
+        self
+    }
+
+    /// Emits code that does without the standard library; the crate says `extern crate alloc;`.
+    pub fn no_std(mut self) -> Self {
+        self.options.output = Output::Module { name: String::new(), std: false };
+        self
+    }
+
+    /// The directory for the file, if it is not `OUT_DIR`.
+    pub fn out_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.out_dir = Some(path.into());
+        self
+    }
+
+    /// Compiles, writes the file, and tells cargo what it was made of. Warnings are cargo's.
+    ///
+    /// # Errors
+    /// What is wrong with the documents, with its places; or a file that cannot be read or written.
+    pub fn compile(self) -> Result<Summary, BuildError> {
+        let Some(out_dir) = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(PathBuf::from))
+        else {
+            return Err(BuildError::Missing("OUT_DIR is not set: call `out_dir` outside of a build script"));
+        };
+        let sources = self.read()?;
+        let generated = generate(&sources, &self.named()?);
+        tell_cargo(&generated, &sources);
+        if generated.has_errors() {
+            let errors: Vec<_> = generated.diagnostics.into_iter().filter(|found| found.is_error()).collect();
+            return Err(BuildError::Findings(diag::render(&errors, &sources, false)));
+        }
+        for (path, text) in &generated.files {
+            let path = out_dir.join(path);
+            std::fs::write(&path, text).map_err(|error| BuildError::File(path, error))?;
+        }
+        Ok(generated.summary)
+    }
+
+    fn read(&self) -> Result<Sources, BuildError> {
+        let mut sources = Sources::default();
+        for path in self.documents.iter().chain(&self.bindings) {
+            let bytes = std::fs::read(path).map_err(|error| BuildError::File(path.clone(), error))?;
+            // Old documents are not all UTF-8: a byte that is none becomes a replacement character.
+            sources.add(Source::new(path.clone(), String::from_utf8_lossy(&bytes)));
+        }
+        Ok(sources)
+    }
+
+    fn named(&self) -> Result<Options, BuildError> {
+        let first = self.documents.first().ok_or(BuildError::Missing("no document to compile"))?;
+        let stem = || first.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = self.name.clone().or_else(stem).ok_or(BuildError::Missing("the file has no name"))?;
+        let std = !matches!(self.options.output, Output::Module { std: false, .. });
+        Ok(Options { output: Output::Module { name, std }, ..self.options.clone() })
+    }
+}
+
+/// What cargo must know: when to run the script again, and what to warn of.
+#[allow(clippy::print_stdout, reason = "it is how a build script talks to cargo")]
+fn tell_cargo(generated: &Generated, sources: &Sources) {
+    for (_, source) in sources.iter() {
+        println!("cargo::rerun-if-changed={}", source.name().display());
+    }
+    for found in generated.diagnostics.iter().filter(|found| found.severity == Severity::Warning) {
+        let place = sources.get(found.primary.span.source).map(|source| {
+            let at = source.line_column(found.primary.span.start);
+            format!("{}:{}:{}: ", shown(source.name()), at.line, at.column)
+        });
+        println!("cargo::warning={}{} [{}]", place.unwrap_or_default(), found.message, found.code);
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

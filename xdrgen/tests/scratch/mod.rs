@@ -1,0 +1,64 @@
+//! Crates made for a test, as a user would make them: beside the project, with path dependencies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The workspace's directory.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace").to_path_buf()
+}
+
+/// A crate in a directory of its own.
+pub(crate) struct Scratch {
+    directory: tempfile::TempDir,
+}
+
+impl Scratch {
+    /// Makes a crate. No two of a run have the same `name`: to cargo they would be one, since their target directory is
+    /// the same and it knows a workspace's packages by their place in the workspace. `manifest` is what follows `[package]`'s name, version and edition.
+    pub(crate) fn new(name: &str, manifest: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for the crate");
+        let scratch = Scratch { directory };
+        // Dependencies are compiled as the workspace compiles them, so that what is there is used.
+        let own = ["runtime", "derive", "xdrgen"]
+            .map(|name| format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = 0\n\n"))
+            .concat();
+        let head = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+             [profile.dev.package.\"*\"]\nopt-level = 1\n\n[profile.dev.build-override]\ndebug = true\n\n{own}"
+        );
+        scratch.write("Cargo.toml", &format!("{head}{manifest}"));
+        // The same versions as the workspace's, without asking a registry.
+        fs::copy(workspace().join("Cargo.lock"), scratch.path("Cargo.lock"))
+            .expect("the workspace's lock file");
+        scratch
+    }
+
+    /// A path in the crate.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file of the crate.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a file is in a directory")).expect("a directory");
+        fs::write(path, text).expect("a file of the crate");
+    }
+
+    /// Runs cargo offline: whether it succeeded, and all that it printed.
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> (bool, String) {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
+        let output = Command::new(env!("CARGO"))
+            .args(arguments)
+            .arg("--offline")
+            .current_dir(self.directory.path())
+            .env("CARGO_TARGET_DIR", target)
+            .env("RUSTFLAGS", std::env::var("RUSTFLAGS").unwrap_or_default())
+            .output()
+            .expect("cargo runs");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    }
+}

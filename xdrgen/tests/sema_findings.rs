@@ -1,0 +1,309 @@
+//! What is wrong with definitions: each mistake has one finding, with its code and its place.
+
+use xdrgen::diag::{Diagnostic, render};
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Generated, Options};
+
+fn run(files: &[(&str, &str)]) -> (Sources, Generated) {
+    let mut sources = Sources::default();
+    for (name, text) in files {
+        sources.add(Source::new(*name, *text));
+    }
+    let generated = xdrgen::check(&sources, &Options::module("out"));
+    (sources, generated)
+}
+
+/// A finding as `CODE line:column`.
+fn place(sources: &Sources, found: &Diagnostic) -> String {
+    let at =
+        sources.get(found.primary.span.source).map(|source| source.line_column(found.primary.span.start));
+    at.map_or_else(|| found.code.to_owned(), |at| format!("{} {}:{}", found.code, at.line, at.column))
+}
+
+/// Asserts all findings of a document, and that what they say of it has the words.
+#[track_caller]
+fn finds(text: &str, places: &[&str], words: &[&str]) {
+    found_in(&[("a.x", text)], places, words);
+}
+
+#[track_caller]
+fn found_in(files: &[(&str, &str)], places: &[&str], words: &[&str]) {
+    let (sources, generated) = run(files);
+    let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
+    let text = render(&generated.diagnostics, &sources, false);
+    assert_eq!(found, places, "\n{text}");
+    for word in words {
+        assert!(text.contains(word), "no `{word}` in\n{text}");
+    }
+}
+
+#[test]
+fn a_clean_document_has_no_findings() {
+    finds("const A = 1;\nstruct s { int x<A>; };\n", &[], &[]);
+}
+
+#[test]
+fn all_mistakes_are_found_in_one_run() {
+    finds(
+        "struct a { foo x; };\nenum b { X = 1, X = 2 };\nstruct c { int y<-1>; };\n",
+        &["X200 1:12", "X206 2:17", "X220 3:18"],
+        &[],
+    );
+}
+
+// ---- names
+
+#[test]
+fn an_undefined_type_is_reported_once_with_the_nearest_name() {
+    finds(
+        "struct fattr3 { int x; };\nstruct a { fatr3 x; fatr3 y; };\n",
+        &["X200 2:12"],
+        &["no type is called `fatr3`", "`fattr3` is defined"],
+    );
+    finds("struct a { something x; };\n", &["X200 1:12"], &["--extern something="]);
+}
+
+#[test]
+fn a_value_is_no_type() {
+    finds("const N = 1;\nstruct a { N x; };\n", &["X200 2:12"], &["this is a value, not a type"]);
+}
+
+#[test]
+fn the_usual_typedefs_are_known_unless_defined() {
+    finds("struct a { uint32_t b; quad_t c; u_long d; };\n", &[], &[]);
+    finds("typedef opaque uint32_t<4>;\nstruct a { uint32_t b; };\n", &[], &[]);
+}
+
+#[test]
+fn a_repetition_is_no_error_and_a_difference_is() {
+    finds("struct a { int x; };\nstruct a {\n  int x; /* same */\n};\n", &[], &[]);
+    finds("struct a { int x; };\nstruct a { int y; };\n", &["X201 2:8"], &["1 |", "first defined here"]);
+    finds("const A = 1;\nconst A = 0x1;\nconst A = 2;\n", &["X201 3:7"], &[]);
+}
+
+#[test]
+fn both_places_are_shown_across_documents() {
+    found_in(
+        &[("a.x", "enum e { A = 1 };\n"), ("b.x", "\nenum e { B = 1 };\n")],
+        &["X201 2:6"],
+        &["a.x:1:6", "b.x:2:6"],
+    );
+}
+
+#[test]
+fn documents_use_one_anothers_names() {
+    found_in(
+        &[("a.x", "struct a { b x<N>; };\n"), ("b.x", "struct b { int y; };\nconst N = 3;\n")],
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn members_of_enums_share_one_name_space() {
+    finds("enum a { X = 1 };\nenum b { X = 2 };\n", &["X208 2:10"], &["first defined here"]);
+}
+
+// ---- constants
+
+#[test]
+fn constants_without_a_value() {
+    finds("const A = B;\nconst C = B;\n", &["X202 1:11"], &["no constant is called `B`"]);
+    finds("const A = B;\nconst B = A;\n", &["X203 2:7"], &["depends on itself"]);
+    finds("const AMOUNT = 3;\nstruct s { int x<AMOUMT>; };\n", &["X202 2:18"], &["`AMOUNT` is defined"]);
+}
+
+#[test]
+fn names_of_procedures_are_constants() {
+    finds(
+        "const LAST = P_TWO;\nprogram P { version V { void P_NULL(void) = 0; void P_TWO(void) = 2; } = 1; } = 3;\n",
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn bounds_have_32_bits_without_a_sign() {
+    finds("struct a { int x<-1>; };\n", &["X220 1:18"], &["is negative"]);
+    finds("const BIG = 4294967296;\nstruct a { opaque x[BIG]; };\n", &["X220 2:21"], &["above 4294967295"]);
+}
+
+// ---- enums
+
+#[test]
+fn values_of_enums() {
+    finds("enum a { X = 4294967296 };\n", &["X205 1:14"], &["does not fit 32 bits"]);
+    finds("enum a { X = 0xffffffff };\n", &["X209 1:14"], &["sent as -1"]);
+    finds("enum a { X = 1, Y = 1 };\n", &["X207 1:21"], &["`X` and `Y` are both 1"]);
+}
+
+// ---- structs and unions
+
+#[test]
+fn fields_have_different_names() {
+    finds("struct a { int x; int x; };\n", &["X210 1:23"], &["the first"]);
+}
+
+#[test]
+fn labels_of_a_union() {
+    let head = "enum e { AAA = 1, BBB = 2 };\n";
+    finds(
+        &format!("{head}union u switch (e x) {{ case AAA: void; case AAA: int y; case BBB: void; }};\n"),
+        &["X212 2:45"],
+        &[],
+    );
+    finds(
+        &format!("{head}union u switch (e x) {{ case AAA: void; case BBC: int y; default: void; }};\n"),
+        &["X213 2:45"],
+        &["no member of `e`", "`BBB` is one"],
+    );
+    finds(&format!("{head}union u switch (e x) {{ case 3: void; default: void; }};\n"), &["X213 2:29"], &[]);
+    finds(
+        &format!("{head}union u switch (e x) {{ case AAA: void; }};\n"),
+        &["X214 2:7"],
+        &["no arm for BBB"],
+    );
+    finds(&format!("{head}union u switch (e x) {{ case 1: void; case BBB: void; }};\n"), &[], &[]);
+    finds(
+        "union u switch (bool x) { case TRUE: void; case 2: int y; default: void; };\n",
+        &["X216 1:49"],
+        &[],
+    );
+    finds("union u switch (unsigned x) { case -1: void; };\n", &["X216 1:36"], &[]);
+}
+
+#[test]
+fn discriminants_are_integers() {
+    finds("union u switch (hyper x) { case 1: void; };\n", &["X215 1:17"], &["RFC 4506 section 4.15"]);
+    finds("struct s { int a; };\nunion u switch (s x) { case 1: void; };\n", &["X215 2:17"], &[]);
+}
+
+#[test]
+fn a_type_has_an_end() {
+    finds("struct a { int x; a y; };\n", &["X222 1:8"], &["would have no end", "optional"]);
+    finds("struct a { b x; };\nstruct b { a y[2]; };\n", &["X222 1:8"], &["by way of `b`"]);
+    finds("typedef a b;\ntypedef b a;\n", &["X222 1:11"], &[]);
+    finds("typedef b *a;\ntypedef a *b;\n", &["X223 1:12"], &["typedefs alone"]);
+    finds("struct a { int x; a *y; };\nstruct b { b z<>; };\n", &[], &[]);
+    finds("union u switch (bool more) { case TRUE: u next; case FALSE: void; };\n", &[], &[]);
+}
+
+// ---- programs
+
+#[test]
+fn numbers_and_names_of_programs() {
+    finds(
+        "program P { version V { void A(void) = 1; void B(void) = 1; } = 1; } = 1;\n",
+        &["X230 1:58"],
+        &["two procedures have the number 1"],
+    );
+    finds("program P { version V { void A(void) = 1; int A(void) = 2; } = 1; } = 1;\n", &["X231 1:47"], &[]);
+    finds(
+        "program P { version V { void A(void) = 1; } = 1; version W { void A(void) = 1; } = 1; } = 1;\n",
+        &["X230 1:84"],
+        &["two versions"],
+    );
+    finds("program P { version V { void A(void) = -1; } = 1; } = 1;\n", &["X234 1:40"], &[]);
+}
+
+// ---- names in Rust
+
+#[test]
+fn names_that_become_one_in_rust_are_kept_apart() {
+    finds("struct foo_bar { int x; };\nstruct FooBar { int y; };\n", &["X400 2:8"], &["`FooBar_`"]);
+    finds("struct a { int foo; int Foo; };\n", &["X400 1:25"], &["`foo_`"]);
+}
+
+// ---- documents that nobody compiled before
+
+#[test]
+fn what_is_wrong_between_prose_is_left_out() {
+    let text = "   The types are as follows.\n\n      struct good {\n         int x;\n      };\n\n   \
+                Another one is this.\n\n      struct bad {\n         missing x;\n      };\n\n   \
+                And one that needs it.\n\n      struct worse {\n         bad x;\n      };\n\n   It ends here.\n";
+    let (sources, generated) = run(&[("rfc.txt", text)]);
+    let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
+    assert_eq!(found, ["X200 10:10", "X200 16:10"]);
+    assert!(!generated.has_errors());
+    assert_eq!(generated.summary.types, 1);
+}
+
+// ---- bindings
+
+const XDR: &str = "\
+typedef opaque data<>;
+struct args { unsigned int count; hyper big; opaque blob<>; int n; opaque key<16>; };
+union res switch (int status) { case 0: data bytes; default: void; };
+struct unused { opaque x<>; };
+program P { version V { res P_GET(args) = 1; args P_PUT(res) = 2; } = 1; } = 7;
+";
+
+#[track_caller]
+fn binding(text: &str, places: &[&str], words: &[&str]) {
+    found_in(&[("a.x", XDR), ("a.ddp.toml", text)], places, words);
+}
+
+fn eligible(item: &str) -> String {
+    format!("[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [\"{item}\"]\n")
+}
+
+#[test]
+fn a_good_binding_has_no_findings() {
+    binding(
+        "[[binding]]\nprogram = \"P\"\nversion = \"V\"\nport = 1\nnetids = [\"rdma\"]\neligible = [\"res.bytes\", \"args.blob\", \"args.key\"]\n\
+         [binding.reply.\"P_GET\"]\nitem = \"count + 4\"\nwhole = 4096\n",
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn a_binding_names_what_the_document_has() {
+    binding(
+        "[[binding]]\nprogram = \"Q\"\nversion = \"V\"\neligible = []\n",
+        &["X301 2:11"],
+        &["no program"],
+    );
+    binding("[[binding]]\nprogram = \"P\"\nversion = \"W\"\neligible = []\n", &["X302 3:11"], &[]);
+    binding(&eligible("arg.blob"), &["X303 4:13"], &["`args` is one"]);
+    binding(&eligible("args.blub"), &["X304 4:13"], &["`blob` is one"]);
+    binding(&eligible("blob"), &["X304 4:13"], &["Type.field"]);
+}
+
+#[test]
+fn only_items_are_eligible() {
+    binding(&eligible("args.n"), &["X305 4:13"], &["int n"]);
+    binding(&eligible("res.status"), &["X310 4:13"], &["discriminant"]);
+    binding(&eligible("unused.x"), &["X313 4:13"], &["no message"]);
+    binding(
+        "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [\"args.blob\", \"args.blob\"]\n",
+        &["X306 4:26"],
+        &[],
+    );
+}
+
+#[test]
+fn bounds_of_replies_are_checked() {
+    let reply = |text: &str| format!("{}[binding.reply.\"P_GET\"]\n{text}\n", eligible("res.bytes"));
+    binding(&reply("item = \"cuont\""), &["X309 6:8"], &["`count` is one"]);
+    binding(&reply("item = \"big\""), &["X309 6:8"], &["no unsigned number"]);
+    binding(&reply("item = \"count - 1\""), &["X308 6:8"], &[]);
+    binding(&reply("whole = 1.5"), &["X300 6:9"], &[]);
+    let other = format!("{}[binding.reply.\"P_GOT\"]\nwhole = 1\n", eligible("res.bytes"));
+    binding(&other, &["X307 5:16"], &["`P_GET` is one"]);
+    let none =
+        "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = []\n[binding.reply.\"P_GET\"]\nitem = 1\n";
+    binding(none, &["X311 6:8"], &["no eligible item"]);
+}
+
+#[test]
+fn a_version_has_one_binding() {
+    let twice = format!("{}{}", eligible("res.bytes"), eligible("res.bytes"));
+    binding(&twice, &["X312 7:11"], &["the first"]);
+}
+
+#[test]
+fn a_file_that_is_no_binding_has_a_place() {
+    binding("[[binding]]\nprogramme = \"P\"\n", &["X300 2:1"], &[]);
+    binding("[[binding]\n", &["X300 1:11"], &[]);
+}
