@@ -113,13 +113,11 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// What was asked for still leaves, but for what needs the peer's answer and for what answers it.
+    /// What was asked for still leaves, but for what needs the peer's answer. Answers are given up, but for one that
+    /// has begun: a message that is cut off could not be followed by a Write.
     pub(super) fn wind_up(&mut self) {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
         self.responses.clear();
-        if self.current.as_ref().is_some_and(|message| message.opcode == Opcode::ReadResponse) {
-            self.current = None;
-        }
     }
 
     /// Whether an FPDU could leave. `may_read`: the peer takes one more Read Request.

@@ -17,6 +17,8 @@ use crate::provider::{Connection, ConnectionInfo};
 
 /// Octets that are made ready for TCP at once.
 const OUTPUT: usize = 256 << 10;
+/// Octets that are given to TCP before what has arrived gets its turn.
+const TURN: usize = 1 << 20;
 /// Pieces that are handed to TCP at once.
 const PIECES: usize = 64;
 /// The room to read into: at first, and at most. It grows when a read fills it.
@@ -80,8 +82,8 @@ impl IwarpConnection {
 
     /// Gives TCP what it takes. Says whether it took something.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut progress = false;
-        while self.phase == Phase::Open {
+        let mut given = 0;
+        while self.phase == Phase::Open && given < TURN {
             if self.queued < OUTPUT / 2 {
                 self.queued += self.stream.poll_transmit(OUTPUT - self.queued, &mut self.output);
             }
@@ -102,7 +104,7 @@ impl IwarpConnection {
             match self.socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
                 Ok(count) => {
                     self.wrote(count);
-                    progress = true;
+                    given += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return self.lost(&error),
@@ -111,7 +113,7 @@ impl IwarpConnection {
                 break;
             }
         }
-        progress
+        given > 0
     }
 
     fn wrote(&mut self, count: usize) {
