@@ -70,13 +70,8 @@ async fn file(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
 
     let data: Bytes = noise(FILE_LEN).into();
     let count = u32::try_from(data.len())?;
-    let args = nfs3::Write3Args {
-        file,
-        offset: 0,
-        count,
-        stable: StableHow::FileSync,
-        data: data.clone().into(),
-    };
+    let args =
+        nfs3::Write3Args { file, offset: 0, count, stable: StableHow::FileSync, data: data.clone().into() };
     let nfs3::Write3Res::Nfs3Ok(written) = nfs.write(&args).await? else { bail!("WRITE was refused") };
     ensure!(written.count == count, "WRITE took {} of {count} bytes", written.count);
     let attributes = getattr(nfs, &file).await?;
