@@ -517,7 +517,8 @@ fn const_type(value: i128) -> Option<ConstType> {
 fn usual(name: &str) -> Option<Type> {
     let scalar = match name {
         "int32_t" | "int32" | "s_int" => Scalar::Int,
-        "uint32_t" | "uint32" | "u_int32_t" | "u_int" | "uint" | "u_long" | "ulong" => Scalar::UnsignedInt,
+        "uint32_t" | "uint32" | "u_int32_t" | "u_int" | "uint" | "u_long" | "ulong" | "rpcprog_t"
+        | "rpcvers_t" | "rpcproc_t" | "rpcprot_t" | "rpcport_t" => Scalar::UnsignedInt,
         "int64_t" | "int64" | "quad_t" | "longlong_t" => Scalar::Hyper,
         "uint64_t" | "uint64" | "u_int64_t" | "u_quad_t" | "u_longlong_t" | "u_hyper" => {
             Scalar::UnsignedHyper

@@ -1,0 +1,282 @@
+//! What is emitted for each construct of the language.
+
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Options, Output, diag};
+
+fn emit_files(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
+    let mut sources = Sources::default();
+    for (name, text) in files {
+        sources.add(Source::new(*name, *text));
+    }
+    let generated = xdrgen::generate(&sources, options);
+    assert!(!generated.has_errors(), "{}", diag::render(&generated.diagnostics, &sources, false));
+    generated.files.into_iter().map(|(path, text)| (path.display().to_string(), text)).collect()
+}
+
+/// The code of a document, without documentation, attributes of it, and line ends.
+fn code(text: &str) -> String {
+    let files = emit_files(&[("a.x", text)], &Options::module("a"));
+    let lines = files[0].1.lines().map(str::trim);
+    lines.filter(|line| !line.starts_with("//") && !line.starts_with("#[doc")).collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn emits(text: &str, expected: &[&str]) {
+    let code = code(text);
+    for expected in expected {
+        assert!(code.contains(expected), "no `{expected}` in\n{code}");
+    }
+}
+
+#[test]
+fn constants_have_the_first_type_that_holds_them() {
+    emits(
+        "const A = 0xff;\nconst B = -5;\nconst c_d = 0xffffffffffffffff;\nconst E = -4294967296;\n",
+        &[
+            "pub const A: u32 = 255;",
+            "pub const B: i32 = -5;",
+            "pub const C_D: u64 = 18446744073709551615;",
+            "pub const E: i64 = -4294967296;",
+        ],
+    );
+}
+
+#[test]
+fn typedefs_are_aliases_where_an_alias_can_say_it() {
+    emits(
+        "const N = 8;\ntypedef unsigned hyper size;\ntypedef opaque small<N>;\ntypedef opaque large<200>;\n\
+         typedef opaque any<>;\ntypedef string name<N>;\ntypedef opaque key[N];\ntypedef int four[4];\n\
+         typedef int many<>;\ntypedef int few<N>;\ntypedef int *maybe;\n",
+        &[
+            "pub type Size = u64;",
+            "pub type Small = SmallOpaque<{ N as usize }>;",
+            "pub type Large = Opaque<200>;",
+            "pub type Any = Opaque;",
+            "pub type Name = XdrString<N>;",
+            "pub type Key = [u8; N as usize];",
+            "pub type Four = [i32; 4];",
+            "pub type Many = Vec<i32>;",
+            "pub struct Few(#[xdr(max = N)] pub Vec<i32>);",
+            "impl From<Vec<i32>> for Few",
+            "pub type Maybe = Option<i32>;",
+        ],
+    );
+}
+
+#[test]
+fn members_of_an_enum_lose_what_they_share() {
+    emits(
+        "enum e { E_ONE = 1, E_NONE = 0, E_OTHER = -2 };\n",
+        &[
+            "#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)] #[repr(i32)] pub enum E { One = 1, #[default] None = 0, Other = -2, }",
+        ],
+    );
+    emits("enum e { A = 1, B = 1 };\n", &["pub enum E { A = 1, }", "impl E { pub const B: E = E::A; }"]);
+}
+
+#[test]
+fn structs_derive_what_their_parts_allow() {
+    emits(
+        "struct plain { int type; bool b; };\nstruct held { opaque x<>; };\nstruct real { double d; };\n\
+         struct none { };\nstruct big { opaque x[200]; };\n",
+        &[
+            "#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)] pub struct Plain { pub r#type: i32, pub b: bool, }",
+            "#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)] pub struct Held { pub x: Opaque, }",
+            "#[derive(Clone, Copy, Debug, Default, PartialEq, Xdr)] pub struct Real { pub d: f64, }",
+            "pub struct None_ {}",
+            "#[derive(Clone, Debug, PartialEq, Eq, Hash, Xdr)] pub struct Big { pub x: [u8; 200], }",
+        ],
+    );
+}
+
+#[test]
+fn unions_keep_a_discriminant_that_is_not_the_only_one() {
+    emits(
+        "enum e { E_A = 1, E_B = 2, E_C = 3, E_D = 4 };\n\
+         union u switch (e x) { case E_A: void; case E_B: case E_C: int both; default: string rest<>; };\n",
+        &[
+            "#[xdr(union = \"E\")] pub enum U { #[xdr(case = \"E::A\")] A, #[xdr(case = \"E::B\", case = \"E::C\")] Both(E, i32), #[xdr(default)] Default(E, XdrString), }",
+        ],
+    );
+    emits(
+        "const K = 7;\nunion u switch (int x) { case -1: int a; case K: void; case 3: int few<9>; };\n",
+        &[
+            "#[xdr(union = \"i32\")]",
+            "#[xdr(case = -1)] CaseMinus1(i32)",
+            "#[xdr(case = 7)] K",
+            "#[xdr(case = 3)] Case3(#[xdr(max = 9)] Vec<i32>)",
+        ],
+    );
+    emits(
+        "union u switch (bool x) { case TRUE: void; case FALSE: int a; };\n",
+        &[
+            "#[xdr(case = true)] True",
+            "#[xdr(case = false)] False(i32)",
+            "impl Default for U { fn default() -> Self { U::False(Default::default())",
+        ],
+    );
+}
+
+#[test]
+fn optional_data_by_a_bool_is_an_option() {
+    let text = "struct attr { int x; };\nunion post switch (bool follows) { case TRUE: attr a; case FALSE: void; };\n";
+    emits(text, &["pub type Post = Option<Attr>;"]);
+}
+
+#[test]
+fn chains_are_lists_and_other_recursion_is_boxed() {
+    emits(
+        "struct node { int x; node *next; };\nstruct dir { node *first; };\ntypedef node *nodes;\n",
+        &[
+            "pub struct Node { pub x: i32, }",
+            "pub struct Dir { #[xdr(list)] pub first: Vec<Node>, }",
+            "pub struct Nodes(#[xdr(list)] pub Vec<Node>);",
+        ],
+    );
+    // What is held in place as well cannot lose its link.
+    emits(
+        "struct node { int x; node *next; };\nstruct dir { node first; };\n",
+        &["pub next: Option<Box<Node>>", "pub first: Node"],
+    );
+    emits(
+        "struct tree { tree *left; tree *right; tree few<3>; tree many<>; };\n",
+        &[
+            "pub left: Option<Box<Tree>>",
+            "#[xdr(max = 3)] #[xdr(recursive)] pub few: Vec<Tree>",
+            "#[xdr(recursive)] pub many: Vec<Tree>",
+        ],
+    );
+    emits(
+        "union expr switch (int op) { case 0: int value; default: expr not; };\n",
+        &["Default(i32, Box<Expr>)"],
+    );
+}
+
+#[test]
+fn bodies_in_place_are_named_after_their_place() {
+    emits(
+        "struct outer { struct { int a; } part; union switch (bool b) { case TRUE: int c; case FALSE: int d; } choice; };\n",
+        &[
+            "pub struct OuterPart { pub a: i32, }",
+            "pub enum OuterChoice {",
+            "pub part: OuterPart, pub choice: OuterChoice",
+        ],
+    );
+}
+
+#[test]
+fn the_order_is_the_documents() {
+    let code = code("struct b { a x; };\nconst C = 1;\nstruct a { int y; };\n");
+    let at = |text: &str| code.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(at("struct B") < at("const C") && at("const C") < at("struct A"));
+}
+
+const PROGRAM: &str = "\
+typedef opaque blob<64>;
+struct args { unsigned int count; unsigned hyper wide; };
+struct res { blob data; };
+program P { version P_V1 { void P_NULL(void) = 0; res P_GET(args) = 1; int P_ADD(int, int) = 2; } = 1; } = 100;
+";
+
+#[test]
+fn a_version_is_a_module() {
+    emits(
+        PROGRAM,
+        &[
+            "pub mod p_v1 {",
+            "pub struct PV1;",
+            "const NUMBER: u32 = 100; const VERSION: u32 = 1;",
+            "impl program::Procedure for Get { type Program = super::PV1; type Args = super::super::Args; type Res = super::super::Res;",
+            "pub async fn null(&self) -> Result<(), C::Error>",
+            "pub async fn get(&self, args: &super::Args) -> Result<super::Res, C::Error>",
+            "pub struct PAddArgs(pub i32, pub i32);",
+            "1 => answer(args, reply, |args| self.0.get(context, args)).await,",
+        ],
+    );
+    assert!(!code(PROGRAM).contains("program::Binding"), "a version without a binding has none");
+    assert!(code(PROGRAM).contains("pub type Blob = SmallOpaque<64>;"));
+}
+
+#[test]
+fn a_binding_marks_items_and_bounds_replies() {
+    let binding = "[[binding]]\nprogram = \"P\"\nversion = \"P_V1\"\neligible = [\"res.data\"]\n\
+                   [binding.reply.\"P_GET\"]\nitem = \"count + wide + 4\"\n";
+    let files = emit_files(&[("a.x", PROGRAM), ("a.ddp.toml", binding)], &Options::module("a"));
+    let code = files[0].1.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        "impl program::Binding for PV1 { const PORT: Option<u16> = None; const NETIDS: &'static [&'static str] = &[]; }",
+        "#[ddp_eligible] pub data: Blob,",
+        // What RDMA places shares the memory it came in, however small.
+        "pub type Blob = Opaque<64>;",
+        "u64::from(args.count).saturating_add(args.wide).saturating_add(4)",
+    ] {
+        assert!(code.contains(expected), "no `{expected}` in\n{code}");
+    }
+}
+
+#[test]
+fn documentation_has_the_declaration_the_comments_and_the_section() {
+    let text = "\
+1.  First
+
+   /// /* What a thing[] is. */
+   /// struct a_thing {
+   ///    int x;   /* how many */
+   /// };
+";
+    let files = emit_files(&[("specs/a.txt", text)], &Options::module("a"));
+    let expected = "\
+/// `a_thing`, section 1. First
+///
+/// What a thing\\[\\] is.
+///
+/// ```text
+/// struct a_thing {
+///    int x;   /* how many */
+/// };
+/// ```
+#[doc(alias = \"a_thing\")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)]
+pub struct AThing {
+    /// how many
+    ///
+    /// `int x`
+    pub x: i32,
+}
+";
+    assert!(files[0].1.ends_with(expected), "{}", files[0].1);
+    assert!(files[0].1.starts_with("// Generated by xdrgen from `specs/a.txt`. Do not edit.\n"));
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_wherever_it_is() {
+    let options = Options::package("rpcrdma-a", "A");
+    let here = emit_files(&[("/home/one/a.x", PROGRAM)], &options);
+    assert_eq!(here, emit_files(&[("/srv/two/a.x", PROGRAM)], &options));
+    let names: Vec<&str> = here.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(names, ["Cargo.toml", "src/lib.rs"]);
+    assert!(here[1].1.contains("#![no_std]"));
+}
+
+#[test]
+fn types_that_exist_in_rust_are_named_and_not_emitted() {
+    let mut options = Options::module("a");
+    options.externs.insert("time".to_owned(), "crate::clock::Time".to_owned());
+    let text = "struct time { int s; };\nstruct stamp { time at; other_time *then; };\n";
+    options.externs.insert("other_time".to_owned(), "::clock::Time".to_owned());
+    let files = emit_files(&[("a.x", text)], &options);
+    assert!(files[0].1.contains("pub at: crate::clock::Time"), "{}", files[0].1);
+    assert!(files[0].1.contains("pub then: Option<::clock::Time>"));
+    assert!(!files[0].1.contains("pub struct Time"));
+}
+
+#[test]
+fn the_runtime_itself_names_its_own_crate() {
+    let mut options = Options::no_std_module("wire");
+    options.runtime = "crate".to_owned();
+    assert_eq!(options.output, Output::Module { name: "wire".to_owned(), std: false });
+    let files = emit_files(&[("a.x", "struct a { int x<>; };\n")], &options);
+    for expected in ["use alloc::vec::Vec;\nuse crate::xdr::Xdr;\n", "#[xdr(crate = \"crate\")]"] {
+        assert!(files[0].1.contains(expected), "{}", files[0].1);
+    }
+}
