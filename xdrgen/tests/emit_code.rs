@@ -280,3 +280,35 @@ fn the_runtime_itself_names_its_own_crate() {
         assert!(files[0].1.contains(expected), "{}", files[0].1);
     }
 }
+
+/// Documents with words changed, doubled or gone: whatever is wrong is a finding, and what is emitted is Rust.
+#[test]
+fn a_changed_document_gives_findings_or_rust() {
+    let text = include_str!("language.x");
+    let words: Vec<&str> = text.split_inclusive([' ', '\n', ';', '{', '}', '<', '>']).collect();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut dice = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below as u64).expect("below a usize")
+    };
+    for _ in 0..400 {
+        let mut changed = words.clone();
+        for _ in 0..=dice(3) {
+            let (at, other) = (dice(changed.len()), words[dice(words.len())]);
+            match dice(3) {
+                0 => changed[at] = other,
+                1 => changed.insert(at, other),
+                _ => drop(changed.remove(at)),
+            }
+        }
+        let text = changed.concat();
+        let mut sources = Sources::default();
+        sources.add(Source::new("a.x", text.as_str()));
+        let generated = xdrgen::generate(&sources, &Options::module("a"));
+        let broken = generated.diagnostics.iter().find(|found| found.code == "X410");
+        assert!(broken.is_none(), "{broken:?}\n{text}");
+        assert_eq!(generated.files.is_empty(), generated.has_errors(), "{text}");
+    }
+}
