@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::program::{
-    Binding, CallContext, Caller, Procedure, Program, Reject, ReplyBounds, Service,
+    AuthStat, Binding, CallContext, Caller, Credential, Procedure, Program, Reject, ReplyBounds, Service,
 };
 use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
 use rpcrdma_runtime::shell::{CallError, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::xdr::{Decode, Encode, Opaque, Reader, Reducer, Xdr, XdrString};
 use rpcrdma_runtime::{Client, Server};
 
@@ -256,10 +257,7 @@ async fn abandoned_calls_disturb_nobody() {
 async fn a_panic_is_a_system_error_and_the_connection_goes_on() {
     let fixture = start_with(config(4096)).await;
     let error = fixture.client.call::<EchoSleep>(&13).await.unwrap_err();
-    assert!(
-        matches!(error, CallError::Rejected(rpcrdma_runtime::wire::rpc::ReplyError::SystemError)),
-        "{error}"
-    );
+    assert!(matches!(error, CallError::Rejected(ReplyError::SystemError)), "{error}");
     assert_eq!(fixture.client.call::<EchoSleep>(&1).await.unwrap(), 1);
     fixture.end().await;
 }
@@ -288,6 +286,28 @@ async fn calls_fail_once_when_the_server_goes_away() {
     assert!(matches!(error, CallError::Transport(_)), "{error}");
     let error = client.call::<EchoSleep>(&0).await.unwrap_err();
     assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_never_answered_ends_its_connection_and_not_those_behind_it() {
+    let config = config(4096);
+    let client = ClientOptions { config, timeout: Duration::from_millis(200), ..ClientOptions::default() };
+    let fixture = start(ServerOptions { config, ..ServerOptions::default() }, client).await;
+    let error = fixture.client.call::<EchoSleep>(&60_000).await.unwrap_err();
+    assert!(matches!(error, CallError::Timeout(_)), "{error}");
+    // The first call held the only credit. What comes behind it is told at once that the connection is gone.
+    let error = fixture.client.call::<EchoSleep>(&0).await.unwrap_err();
+    assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_credential_of_another_flavor_is_refused() {
+    let credential = Credential::Other { flavor: 6, body: Bytes::from_static(b"gss.") };
+    let client = ClientOptions { credential, ..ClientOptions::default() };
+    let fixture = start(ServerOptions::default(), client).await;
+    let error = fixture.client.call::<EchoSleep>(&0).await.unwrap_err();
+    assert!(matches!(error, CallError::Rejected(ReplyError::Auth(AuthStat::RejectedCredential))), "{error}");
+    fixture.end().await;
 }
 
 #[tokio::test]

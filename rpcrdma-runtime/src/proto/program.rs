@@ -141,6 +141,13 @@ pub trait Service: Send + Sync + 'static {
     /// The version's number.
     fn version(&self) -> u32;
 
+    /// Whether calls with credentials of this flavor are taken, besides AUTH_NONE and AUTH_SYS. By default none
+    /// is: such calls are answered with AUTH_ERROR.
+    fn accepts_flavor(&self, flavor: u32) -> bool {
+        let _ = flavor;
+        false
+    }
+
     /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which holds the RPC reply
     /// header already.
     ///

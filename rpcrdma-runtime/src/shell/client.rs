@@ -48,7 +48,7 @@ pub struct CallReport {
     pub xid: u32,
     /// From the call to its decoded result.
     pub elapsed: Duration,
-    /// How it travelled, if a reply came.
+    /// How it travelled, if it has a result.
     pub traffic: Option<Traffic>,
     /// Why there is no result, if there is none.
     pub error: Option<String>,
@@ -166,9 +166,16 @@ impl Client {
         let command = Command::Call { key, call, done };
         self.0.commands.send(command).map_err(|_| CallError::Disconnected)?;
         let mut guard = Abandon { client: self, key: Some(key) };
-        let reply = outcome.await.map_err(|_| CallError::Disconnected)?;
+        let limit = self.0.options.timeout;
+        let reply = tokio::time::timeout(limit, outcome).await;
         guard.key = None;
-        Ok(reply?)
+        match reply {
+            Ok(reply) => Ok(reply.map_err(|_| CallError::Disconnected)??),
+            Err(_) => {
+                let _ = self.0.commands.send(Command::Expire { key });
+                Err(CallError::Timeout(limit))
+            }
+        }
     }
 }
 

@@ -17,13 +17,15 @@ pub(super) enum Command {
     Call { key: u64, call: Call, done: oneshot::Sender<Outcome> },
     /// Nobody waits for this call any more.
     Cancel { key: u64 },
+    /// This call has taken too long.
+    Expire { key: u64 },
     /// Close the connection.
     Close,
 }
 
 pub(super) type Outcome = Result<Reply, FailReason>;
 
-/// Runs until the connection is closed, or every [`super::Client`] of it is gone and no call is left.
+/// Runs until the connection is closed; it closes it when every [`super::Client`] of it is gone.
 pub(super) async fn drive(
     mut connection: impl Connection,
     mut requester: Requester,
@@ -58,6 +60,11 @@ pub(super) async fn drive(
                 Some(Command::Cancel { key }) => {
                     if let Some(call) = waiting.forget(key) {
                         requester.cancel(call);
+                    }
+                }
+                Some(Command::Expire { key }) => {
+                    if let Some(call) = waiting.forget(key) {
+                        requester.expire(call);
                     }
                 }
                 Some(Command::Close) => requester.close(CloseReason::Local),

@@ -30,7 +30,8 @@ pub enum CallError {
     /// The result cannot be decoded.
     #[error("the result cannot be decoded: {0}")]
     Decode(#[source] xdr::Error),
-    /// No reply came in time. The call may have been executed.
+    /// No reply came in time. The call may have been executed. If it was sent, the connection is closed: a call is
+    /// never sent again on the connection that carried it, and only so its memory can be fenced.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
     /// The connection's task is gone.

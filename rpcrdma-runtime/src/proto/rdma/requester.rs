@@ -6,6 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use tracing::debug;
 
 use super::call::{CallState, Outcome, Phase, Region, RegionState};
 use super::plan::{Plan, Policy};
@@ -97,6 +98,8 @@ pub struct Requester {
     events: VecDeque<Event>,
     closed: Option<CloseReason>,
     discarded: u64,
+    /// An error that was sent in answer to a backward call and has not left.
+    backward_error: Option<Token>,
 }
 
 impl Requester {
@@ -120,6 +123,7 @@ impl Requester {
             events: VecDeque::new(),
             closed: None,
             discarded: 0,
+            backward_error: None,
         }
     }
 
@@ -190,7 +194,17 @@ impl Requester {
     /// Closes the connection.
     pub fn close(&mut self, reason: CloseReason) {
         if self.closed.is_none() {
+            self.closed = Some(reason.clone());
             self.actions.push_back(Action::Close { reason });
+        }
+    }
+
+    /// A call has taken too long. Its credit and its memory would come back only with its reply, and a call is
+    /// never sent again on the same connection (RFC 8166 section 4.3.1): if it was sent the connection is closed.
+    pub fn expire(&mut self, call: CallId) {
+        self.cancel(call);
+        if self.calls.contains_key(&call) {
+            self.close(CloseReason::Timeout("a call had no reply".to_string()));
         }
     }
 
@@ -220,8 +234,11 @@ impl Requester {
             }
             Completion::Received { message, invalidated } => self.received(&message, invalidated),
             Completion::Closed { reason, .. } => self.connection_closed(&reason),
-            // A requester neither reads nor writes; a Send's buffers need no care.
-            Completion::Sent { .. } | Completion::ReadDone { .. } | Completion::Written { .. } => {}
+            Completion::Sent { token } => {
+                self.backward_error = self.backward_error.filter(|error| *error != token);
+            }
+            // A requester neither reads nor writes.
+            Completion::ReadDone { .. } | Completion::Written { .. } => {}
         }
     }
 
@@ -231,7 +248,7 @@ impl Requester {
     }
 
     fn start_queued(&mut self) {
-        while !self.queue.is_empty() && self.credits.take() {
+        while self.closed.is_none() && !self.queue.is_empty() && self.credits.take() {
             if let Some((id, call)) = self.queue.pop_front() {
                 self.start(id, call);
             }
@@ -336,25 +353,26 @@ impl Requester {
         let (xid, outcome) = match decode_reply(message, &self.config.limits) {
             Ok((header, payload)) => {
                 let xid = header.xid;
-                let Some(call) = self.by_xid.get(&xid).and_then(|id| self.calls.get(id)) else {
-                    return self.discard(invalidated);
-                };
+                let waiting = |call: &&CallState| matches!(call.phase, Phase::Waiting);
+                let call = self.by_xid.get(&xid).and_then(|id| self.calls.get(id)).filter(waiting);
+                let Some(call) = call else { return self.discard("no call waits for it", invalidated) };
                 self.credits.grant(header.credits);
                 (xid, call.outcome(header.body, payload))
             }
             Err(ReplyRefusal::Fail { xid, why }) => (xid, Outcome::Failed(FailReason::BadReply(why))),
-            Err(ReplyRefusal::Discard(_)) => return self.discard(invalidated),
+            Err(ReplyRefusal::Discard(why)) => return self.discard(why, invalidated),
             Err(ReplyRefusal::BackwardCall { xid, chunks }) => {
                 if chunks {
                     self.refuse_backward_call(xid);
                 }
-                return self.discard(invalidated);
+                return self.discard("a call in the backward direction", invalidated);
             }
         };
-        let Some(id) = self.by_xid.get(&xid).copied() else { return self.discard(invalidated) };
+        let unknown = "no call waits for it";
+        let Some(id) = self.by_xid.get(&xid).copied() else { return self.discard(unknown, invalidated) };
         let Some(call) = self.calls.get_mut(&id) else { return };
         if !matches!(call.phase, Phase::Waiting) {
-            return self.discard(invalidated);
+            return self.discard(unknown, invalidated);
         }
         if let Some(handle) = invalidated {
             // What the responder says of itself does not matter: Linux's clears its own flag and does it.
@@ -372,15 +390,21 @@ impl Requester {
     }
 
     /// Answers a call in the backward direction that has chunks; here this end is the responder (RFC 8167 section 5).
+    /// One such error at a time: a peer that sends and never reads gets no more.
     fn refuse_backward_call(&mut self, xid: u32) {
+        if self.backward_error.is_some() {
+            return;
+        }
         let error = Header { xid, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
         let token = Token(self.next_number());
+        self.backward_error = Some(token);
         self.actions.push_back(Action::Send { token, message: vec![error], invalidate: None });
     }
 
     /// Drops a message that is nobody's reply: unknown, late, or a second one (RFC 8166 section 4.5). Memory
     /// cannot be invalidated by it.
-    fn discard(&mut self, invalidated: Option<u32>) {
+    fn discard(&mut self, why: &str, invalidated: Option<u32>) {
+        debug!(why, "message dropped");
         self.discarded = self.discarded.saturating_add(1);
         if invalidated.is_some() {
             self.violation("a message that answers no call invalidated a handle");

@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use tracing::debug;
 
 use super::Config;
 use super::reads::Fetch;
@@ -38,6 +39,8 @@ pub enum ResponderEvent {
     Closed(CloseReason),
 }
 
+/// RFC 8166 section 4.2.1.
+const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
 /// Receives beyond the grant: for a message that the requester may send out of turn.
 const SLACK: u32 = 1;
 
@@ -52,6 +55,10 @@ pub struct Responder {
     /// RDMA Reads that wait for their turn (no more are outstanding than the peer's IRD).
     read_queue: VecDeque<(CallKey, (usize, usize), Segment)>,
     reading: BTreeMap<Token, (CallKey, (usize, usize))>,
+    /// Answers that wait because the requester does not take those before them.
+    held: VecDeque<Answer>,
+    /// Sends that the provider has not finished.
+    unsent: u32,
     actions: VecDeque<Action>,
     events: VecDeque<ResponderEvent>,
     closed: bool,
@@ -64,6 +71,14 @@ struct CallState {
     lists: ChunkLists,
     /// What is still being read; nothing once the call runs.
     fetch: Option<Fetch>,
+}
+
+/// A reply or an error, placed and ready to go.
+#[derive(Debug)]
+struct Answer {
+    writes: Vec<(Segment, Bytes)>,
+    message: Vec<Bytes>,
+    invalidate: Option<u32>,
 }
 
 impl Responder {
@@ -79,6 +94,8 @@ impl Responder {
             calls: BTreeMap::new(),
             read_queue: VecDeque::new(),
             reading: BTreeMap::new(),
+            held: VecDeque::new(),
+            unsent: 0,
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
             closed: false,
@@ -86,10 +103,10 @@ impl Responder {
         }
     }
 
-    /// Calls that are here and not answered.
+    /// Calls that are here and not answered, and answers that have not been handed to the provider.
     #[must_use]
     pub fn in_progress(&self) -> usize {
-        self.calls.len()
+        self.calls.len().saturating_add(self.held.len())
     }
 
     /// Messages that were dropped or answered with RDMA_ERROR.
@@ -130,16 +147,22 @@ impl Responder {
             Completion::Closed { reason, .. } => {
                 self.closed = true;
                 self.calls.clear();
+                self.held.clear();
                 self.actions.clear();
                 self.read_queue.clear();
                 self.reading.clear();
                 self.events.push_back(ResponderEvent::Closed(reason));
             }
-            // A responder advertises nothing; sources of Writes and Sends are held by count.
+            Completion::Sent { .. } => {
+                self.unsent = self.unsent.saturating_sub(1);
+                if let Some(answer) = self.held.pop_front() {
+                    self.submit(answer);
+                }
+            }
+            // A responder advertises nothing; sources of Writes are held by count.
             Completion::Registered { .. }
             | Completion::RegisterFailed { .. }
             | Completion::Invalidated { .. }
-            | Completion::Sent { .. }
             | Completion::Written { .. } => {}
         }
     }
@@ -151,15 +174,16 @@ impl Responder {
         }
         match decode_call(message, &self.config.limits) {
             Ok((header, payload)) => self.accept(header, payload),
-            Err(Refusal::Discard(_)) => self.refuse(None),
+            Err(Refusal::Discard(why)) => {
+                debug!(why, "message dropped");
+                self.refuse(None);
+            }
             Err(Refusal::Version { xid, version }) => {
+                debug!(xid, version, "answered with ERR_VERS");
                 let error = encode_version_error(xid, version, self.grant());
                 self.refuse(Some(error));
             }
-            Err(Refusal::Chunk { xid, .. }) => {
-                let error = self.chunk_error(xid);
-                self.refuse(Some(error));
-            }
+            Err(Refusal::Chunk { xid, why }) => self.refuse_chunks(xid, &why),
         }
     }
 
@@ -172,17 +196,41 @@ impl Responder {
         Header { xid, credits: self.grant(), body: Body::Error(ErrorBody::Chunk) }.encode()
     }
 
-    /// Answers a message that begins no call, or not even that; its Receive is posted again first.
-    fn refuse(&mut self, answer: Option<Bytes>) {
+    /// Deals with a message that begins no call, or not even that.
+    fn refuse(&mut self, error: Option<Bytes>) {
         self.refused = self.refused.saturating_add(1);
-        self.actions.push_back(Action::PostReceives { count: 1 });
-        if let Some(answer) = answer {
-            self.send(vec![answer], None);
+        match error {
+            Some(error) => self.answer(Answer { writes: Vec::new(), message: vec![error], invalidate: None }),
+            None => self.actions.push_back(Action::PostReceives { count: 1 }),
         }
     }
 
-    fn send(&mut self, message: Vec<Bytes>, invalidate: Option<u32>) {
+    /// Answers ERR_CHUNK (RFC 8166 section 4.5.2).
+    fn refuse_chunks(&mut self, xid: u32, why: &str) {
+        debug!(xid, why, "answered with ERR_CHUNK");
+        let error = self.chunk_error(xid);
+        self.refuse(Some(error));
+    }
+
+    /// Lets an answer go, or holds it while the requester takes none: its Receive is not posted again before, so a
+    /// requester that sends and never reads runs out of Receives and not us out of memory.
+    fn answer(&mut self, answer: Answer) {
+        if self.unsent < self.grant().saturating_add(SLACK) {
+            self.submit(answer);
+        } else {
+            self.held.push_back(answer);
+        }
+    }
+
+    fn submit(&mut self, Answer { writes, message, invalidate }: Answer) {
+        for (sink, data) in writes {
+            let token = self.token();
+            self.actions.push_back(Action::Write { token, sink, data });
+        }
+        // The Receive is there before the reply that lets the requester use it (RFC 8166 section 3.3.1).
+        self.actions.push_back(Action::PostReceives { count: 1 });
         let token = self.token();
+        self.unsent = self.unsent.saturating_add(1);
         self.actions.push_back(Action::Send { token, message, invalidate });
     }
 
@@ -202,14 +250,15 @@ impl Responder {
         if payload.as_deref().is_some_and(is_rpc_reply) && lists.is_empty() {
             return self.refuse(None);
         }
-        let Ok(fetch) = Fetch::new(&lists.reads, payload) else {
-            let error = self.chunk_error(xid);
-            return self.refuse(Some(error));
+        if payload.as_ref().is_some_and(|stream| stream.first_chunk() != Some(&xid.to_be_bytes())) {
+            return self.refuse_chunks(xid, XIDS_DIFFER);
+        }
+        let fetch = match Fetch::new(&lists.reads, payload) {
+            Ok(fetch) => fetch,
+            Err(why) => return self.refuse_chunks(xid, why),
         };
         if !fetch.is_complete() && self.reads_out == 0 {
-            // The peer takes no RDMA Reads, so its Read chunks cannot be fetched.
-            let error = self.chunk_error(xid);
-            return self.refuse(Some(error));
+            return self.refuse_chunks(xid, "Read chunks of a peer that takes no RDMA Reads");
         }
         let key = CallKey(self.token().0);
         self.read_queue.extend(fetch.wanted().map(|(part, segment)| (key, part, segment)));
@@ -245,17 +294,14 @@ impl Responder {
         let Some(fetch) = call.fetch.take() else { return };
         let (xid, message) = (call.xid, fetch.into_message());
         if message.stream.first_chunk() != Some(&xid.to_be_bytes()) {
-            // RFC 8166 section 4.2.1: both XIDs are the same.
-            return self.fail(key);
+            return self.fail(key, XIDS_DIFFER);
         }
         self.events.push_back(ResponderEvent::Call(IncomingCall { key, xid, message }));
     }
 
-    /// Answers ERR_CHUNK.
-    fn fail(&mut self, key: CallKey) {
+    fn fail(&mut self, key: CallKey, why: &str) {
         if let Some(call) = self.calls.remove(&key) {
-            let error = self.chunk_error(call.xid);
-            self.refuse(Some(error));
+            self.refuse_chunks(call.xid, why);
         }
     }
 
@@ -265,17 +311,12 @@ impl Responder {
         let Some(call) = self.calls.get(&key) else { return };
         let (xid, invalidate) = (call.xid, self.invalidates(&call.lists));
         let Ok(plan) = reply::place(message, &call.lists, self.negotiated.reply_threshold) else {
-            return self.fail(key);
+            return self.fail(key, "the reply does not fit into what the call offered for it");
         };
         self.calls.remove(&key);
-        for (sink, data) in plan.writes {
-            let token = self.token();
-            self.actions.push_back(Action::Write { token, sink, data });
-        }
-        // The Receive is there before the reply that lets the requester use it (RFC 8166 section 3.3.1).
-        self.actions.push_back(Action::PostReceives { count: 1 });
         let header = Header { xid, credits: self.grant(), body: plan.body }.encode();
-        self.send([header].into_iter().chain(plan.inline).collect(), invalidate);
+        let message = [header].into_iter().chain(plan.inline).collect();
+        self.answer(Answer { writes: plan.writes, message, invalidate });
     }
 
     /// A call that gets no reply.
@@ -300,4 +341,49 @@ impl Responder {
 /// Whether a Payload stream is an RPC reply.
 fn is_rpc_reply(stream: &[u8]) -> bool {
     stream.get(4..8) == Some(&[0, 0, 0, 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::private_data::PrivateData;
+
+    /// What the responder asks for: Receives, and the tokens of its Sends.
+    fn asked(responder: &mut Responder) -> (u32, Vec<Token>) {
+        let (mut receives, mut sends) = (0, Vec::new());
+        while let Some(action) = responder.poll_action() {
+            match action {
+                Action::PostReceives { count } => receives += count,
+                Action::Send { token, .. } => sends.push(token),
+                other => panic!("{other:?}"),
+            }
+        }
+        (receives, sends)
+    }
+
+    #[test]
+    fn a_requester_that_sends_and_never_reads_runs_out_of_receives() {
+        let config = Config { credits: 4, ..Config::default() };
+        let negotiated = PrivateData::negotiate(&PrivateData::ABSENT, &PrivateData::ABSENT);
+        let mut responder = Responder::new(config, negotiated, 16);
+        // Version 2: each is answered with ERR_VERS.
+        let message =
+            Bytes::from([[0, 0, 0, 9], [0, 0, 0, 2], [0; 4], [0; 4], [0; 4], [0; 4], [0; 4]].concat());
+        let (mut receives, mut taken, mut sends) = (0, 0, Vec::new());
+        loop {
+            let (more, new) = asked(&mut responder);
+            receives += more;
+            sends.extend(new);
+            if receives == 0 {
+                break;
+            }
+            receives -= 1;
+            taken += 1;
+            assert!(taken < 100, "every message got a Receive though no answer left");
+            responder.handle_completion(Completion::Received { message: message.clone(), invalidated: None });
+        }
+        assert_eq!((taken, sends.len()), (10, 5));
+        responder.handle_completion(Completion::Sent { token: sends[0] });
+        assert_eq!(asked(&mut responder).0, 1, "one answer left, so one more message may come");
+    }
 }

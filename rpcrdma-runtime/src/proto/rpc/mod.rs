@@ -1,7 +1,5 @@
-//! ONC RPC over any transport: calls that find their replies, and a table of services (RFC 5531).
+//! ONC RPC over any transport: a table of services, and what they answer (RFC 5531).
 
 mod services;
-mod xids;
 
 pub use services::Services;
-pub use xids::Xids;

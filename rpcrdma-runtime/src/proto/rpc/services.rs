@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 
-use crate::proto::program::{CallContext, Reject, Service};
+use crate::proto::program::{AuthStat, CallContext, Credential, Reject, Service};
 use crate::wire::rpc::{CallHeader, CallRefusal, ReplyHeader};
 use crate::xdr::{Message, Reader, Received, Reducer};
 
@@ -47,6 +47,12 @@ impl Services {
             Err(refused) => return error(header.xid, refused),
         };
         let xid = header.xid;
+        if let Credential::Other { flavor, .. } = &header.credential
+            && !service.accepts_flavor(*flavor)
+        {
+            let refused = Reject::AuthError(AuthStat::RejectedCredential);
+            return error(xid, ReplyHeader::Rejected(refused));
+        }
         let context = CallContext {
             xid,
             program: header.program,

@@ -116,7 +116,7 @@ pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> 
 }
 
 /// # Errors
-/// [`AuthStat::BadCredential`] if AUTH_NONE has a body or AUTH_SYS's cannot be read.
+/// [`AuthStat::BadCredential`] if AUTH_SYS's body cannot be read. A body of AUTH_NONE means nothing.
 pub(super) fn decode(auth: &xdr::OpaqueAuth) -> Result<Credential, AuthStat> {
     match auth.flavor.cast_unsigned() {
         AUTH_NONE => Ok(Credential::None),
