@@ -182,6 +182,8 @@ fn discriminants_are_integers() {
 fn a_type_has_an_end() {
     finds("struct a { int x; a y; };\n", &["X222 1:8"], &["would have no end", "optional"]);
     finds("struct a { b x; };\nstruct b { a y[2]; };\n", &["X222 1:8"], &["by way of `b`"]);
+    finds("struct a { a x[0]; int y; };\n", &["X222 1:8"], &["would have no end"]);
+    finds("struct a { b x[0]; };\nstruct b { a y; };\n", &["X222 1:8"], &["by way of `b`"]);
     finds("typedef a b;\ntypedef b a;\n", &["X222 1:11"], &[]);
     finds("typedef b *a;\ntypedef a *b;\n", &["X223 1:12"], &["typedefs alone"]);
     finds("struct a { int x; a *y; };\nstruct b { b z<>; };\n", &[], &[]);

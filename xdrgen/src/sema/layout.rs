@@ -95,8 +95,8 @@ fn ends(body: &Body, finite: &[bool]) -> bool {
 fn type_ends(ty: &Type, finite: &[bool]) -> bool {
     match ty {
         Type::Named(id) => finite.get(id.0).copied().unwrap_or(true),
-        Type::FixedArray(of, len) => len.value == 0 || type_ends(of, finite),
-        Type::Boxed(of) => type_ends(of, finite),
+        // An array of none has an end, but its type has none in Rust, nor a size here.
+        Type::FixedArray(of, _) | Type::Boxed(of) => type_ends(of, finite),
         _ => true,
     }
 }
