@@ -296,3 +296,26 @@ impl crate::proto::iwarp::Entropy for Pool {
         Some(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use socket2::SockRef;
+
+    use super::super::{Listener, connect};
+    use super::*;
+
+    #[tokio::test]
+    async fn both_ends_find_out_that_the_other_is_gone() {
+        let options = Options::default();
+        let listener = Listener::bind("127.0.0.1:0", 1024, options).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accept = async {
+            let request = listener.accept().await.unwrap().request().await.unwrap();
+            request.accept(&[]).await.unwrap()
+        };
+        let (near, far) = tokio::join!(connect(address, &[], 1024, &options), accept);
+        for end in [near.unwrap(), far] {
+            assert!(SockRef::from(&end.socket).keepalive().unwrap());
+        }
+    }
+}

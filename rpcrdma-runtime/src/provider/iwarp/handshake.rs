@@ -28,7 +28,7 @@ pub async fn connect(
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
     let mut socket = within(options.connect_timeout, "connecting by TCP", connecting).await?;
-    socket.set_nodelay(true)?;
+    options.prepare(&socket)?;
     let exchange = async {
         socket.write_all(&request).await?;
         Frame::read(&mut socket, FrameKind::Reply).await
@@ -102,7 +102,7 @@ impl Incoming {
     /// [`ConnectError`]; the connection is closed then.
     pub async fn request(self) -> Result<Request, ConnectError> {
         let Incoming { mut socket, peer, receive_size, options } = self;
-        socket.set_nodelay(true)?;
+        options.prepare(&socket)?;
         let reading = Frame::read(&mut socket, FrameKind::Request);
         let frame = within(options.request_timeout, "the MPA request", reading).await?;
         let offer = options.offer(options.crc_as_responder);

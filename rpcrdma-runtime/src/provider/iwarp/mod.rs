@@ -12,4 +12,4 @@ mod options;
 pub use connection::IwarpConnection;
 pub use error::ConnectError;
 pub use handshake::{Incoming, Listener, Request, connect};
-pub use options::Options;
+pub use options::{Keepalive, Options};

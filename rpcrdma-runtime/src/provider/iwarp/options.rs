@@ -1,5 +1,7 @@
+use std::io;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
 /// The longest FPDU if the system does not tell the segment size of TCP, in octets: right for Ethernet.
@@ -36,6 +38,27 @@ pub struct Options {
     /// and then after twice as much each time, eight times at most (default 20 ms; `None` never does). Linux's
     /// siw can leave the first message unread until another segment comes.
     pub nudge: Option<Duration>,
+    /// When TCP asks whether the peer is still there (default: after 60 s without a segment); `None` never asks.
+    /// A peer that has lost its power or its network is found out by nothing else while nothing is to be sent.
+    pub keepalive: Option<Keepalive>,
+}
+
+/// How TCP finds out that a silent peer is gone (SO_KEEPALIVE, RFC 9293 section 3.8.4). Systems count in whole
+/// seconds; where one has no setting for a part of it, its own value holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe; at least a second (default 60 s).
+    pub idle: Duration,
+    /// From one probe to the next; at least a second (default 10 s).
+    pub interval: Duration,
+    /// Probes without an answer after which the connection is given up, 1 to 127 (default 5).
+    pub probes: u32,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), probes: 5 }
+    }
 }
 
 impl Default for Options {
@@ -53,6 +76,7 @@ impl Default for Options {
             stall_timeout: Duration::from_secs(30),
             linger: Duration::from_secs(1),
             nudge: Some(Duration::from_millis(20)),
+            keepalive: Some(Keepalive::default()),
         }
     }
 }
@@ -65,13 +89,64 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Sets what TCP is to do by itself.
+    pub(super) fn prepare(&self, socket: &TcpStream) -> io::Result<()> {
+        socket.set_nodelay(true)?;
+        match &self.keepalive {
+            Some(keepalive) => SockRef::from(socket).set_tcp_keepalive(&keepalive.parameters()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Keepalive {
+    fn parameters(&self) -> TcpKeepalive {
+        let parameters = TcpKeepalive::new().with_time(self.idle);
+        #[cfg(any(
+            target_os = "android",
+            target_os = "freebsd",
+            target_os = "ios",
+            target_os = "linux",
+            target_os = "macos",
+            target_os = "netbsd",
+            target_os = "windows",
+        ))]
+        let parameters = parameters.with_interval(self.interval).with_retries(self.probes);
+        parameters
+    }
+}
+
 #[cfg(unix)]
 fn segment_size(socket: &TcpStream) -> Option<usize> {
-    let size = socket2::SockRef::from(socket).tcp_mss().ok()?;
+    let size = SockRef::from(socket).tcp_mss().ok()?;
     usize::try_from(size).ok()
 }
 
 #[cfg(not(unix))]
 fn segment_size(_: &TcpStream) -> Option<usize> {
     None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_silent_peer_is_asked_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (near, (far, _)) = (near.unwrap(), far.unwrap());
+        Options::default().prepare(&near).unwrap();
+        let socket = SockRef::from(&near);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(60));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(10));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 5);
+        Options { keepalive: None, ..Options::default() }.prepare(&far).unwrap();
+        assert!(!SockRef::from(&far).keepalive().unwrap());
+    }
 }
