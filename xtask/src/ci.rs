@@ -28,12 +28,12 @@ const CHECKS: &[Check] = &[
     Check { name: "memory", run: memory },
     Check { name: "layers", run: layers },
     Check { name: "dependencies", run: dependencies },
+    Check { name: "generated", run: |root| crate::generate::check(root) },
     Check {
         name: "clippy",
         run: |root| cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     },
     Check { name: "no_std", run: no_std },
-    Check { name: "generated", run: |root| cargo(root, &["xtask", "generate", "--check"]) },
     Check { name: "docs", run: docs },
 ];
 

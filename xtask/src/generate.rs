@@ -1,5 +1,6 @@
 //! `cargo xtask generate`: what the compiler emits from `specs/`, written or compared.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -80,6 +81,34 @@ pub mod rpc_msg;
 pub mod rpcrdma1;
 ";
 
+/// The build script: `@FILES@` are paths and sums.
+const GUARD: &str = r#"//! Fails the build when a generated file is not as it was generated. Made by `@COMMAND@`.
+#![allow(clippy::print_stdout)] // how a build script speaks to cargo
+
+use std::path::Path;
+use std::{env, fs};
+
+/// The generated files, and the FNV-1a sum of each.
+#[rustfmt::skip]
+const FILES: &[(&str, u64)] = &[
+@FILES@];
+
+fn main() {
+    let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    for (name, expected) in FILES {
+        println!("cargo::rerun-if-changed={name}");
+        let text = fs::read(Path::new(&package).join(name)).unwrap_or_default();
+        let bytes = text.iter().filter(|byte| **byte != b'\r');
+        let sum = bytes.fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| {
+            (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        if sum != *expected {
+            println!("cargo::error={name} is not as it was generated: run `@COMMAND@`");
+        }
+    }
+}
+"#;
+
 /// Writes what is generated into the workspace at `root`, or compares it.
 ///
 /// # Errors
@@ -111,7 +140,36 @@ pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
             generated.files.into_iter().map(|(path, text)| (Path::new(run.directory).join(path), text)),
         );
     }
+    let packages = RUNS.iter().map(|run| package_of(run.directory)).collect::<BTreeSet<_>>();
+    let guards: Vec<_> = packages
+        .into_iter()
+        .map(|package| (Path::new(package).join("build.rs"), guard(Path::new(package), &files)))
+        .collect();
+    files.extend(guards);
     Ok(files)
+}
+
+/// The package that a directory of generated files belongs to.
+fn package_of(directory: &str) -> &str {
+    directory.split_once("/src/").map_or(directory, |(package, _)| package)
+}
+
+/// The build script of a package with generated Rust. Most edits of such a file keep its package from compiling, and
+/// no test runs then: the script says first what mends it.
+fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
+    let sums: String = files
+        .iter()
+        .filter_map(|(path, text)| Some((path.strip_prefix(package).ok()?, text)))
+        .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|(path, text)| format!("    (\"{}\", {:#018x}),\n", path.display(), fnv1a(text)))
+        .collect();
+    GUARD.replace("@COMMAND@", COMMAND).replace("@FILES@", &sums)
+}
+
+/// The sum that the script makes too; line ends count as the repository's, whatever a checkout turned them into.
+fn fnv1a(text: &str) -> u64 {
+    let bytes = text.bytes().filter(|byte| *byte != b'\r');
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn write(root: &Path) -> Result<(), String> {
