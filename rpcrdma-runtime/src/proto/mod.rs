@@ -2,6 +2,7 @@
 //!
 //! An engine is a value: work comes out of it ([`work::Action`]), completions go into it ([`work::Completion`]).
 //! Which provider does the work, and when, is no concern of it.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
 pub mod iwarp;
 pub mod program;

@@ -6,6 +6,7 @@
 //! padding must be zero, and nesting has a limit.
 //!
 //! Types get their encoding from `#[derive(Xdr)]`, written by hand or by xdrgen.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
 mod array;
 #[doc(hidden)]

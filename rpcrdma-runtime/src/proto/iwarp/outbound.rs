@@ -8,6 +8,8 @@ use crate::proto::work::{Segment, Token};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
 use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ReadRequest, Terminate, ddp, fpdu};
 
+/// Octets of an FPDU besides its ULPDU and padding.
+const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
 /// Payload that is shorter than this is copied beside its header: cheaper than one piece more.
 const COPY: usize = 256;
 /// Room that is taken at once for headers and trailers.
@@ -223,11 +225,11 @@ impl Outbound {
             Place::Untagged { .. } => ddp::UNTAGGED_LEN,
         };
         // A multiple of four, so that only a message's last segment has pad octets.
-        let room = self.max_fpdu.saturating_sub(fpdu::LENGTH_LEN + fpdu::CRC_LEN + header_len) & !3;
+        let room = self.max_fpdu.saturating_sub(FRAMING.saturating_add(header_len)) & !3;
         let payload = message.left.min(room);
         let ulpdu = header_len.saturating_add(payload);
         let header = message.header(message.left == payload);
-        self.arena.reserve(ARENA.min(fpdu::LENGTH_LEN + header_len + COPY + 3 + fpdu::CRC_LEN));
+        self.arena.reserve(ARENA.min((FRAMING + COPY + 3).saturating_add(header_len)));
         let mut pen = Pen { arena: &mut self.arena, out, crc: self.crc.then(Crc32c::new) };
         pen.put(&u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
         header.encode(|piece| pen.put(piece));
@@ -235,7 +237,7 @@ impl Outbound {
         let pad = fpdu::padding(ulpdu);
         pen.put([0; 3].get(..pad).unwrap_or_default());
         pen.finish();
-        fpdu::LENGTH_LEN + ulpdu + pad + fpdu::CRC_LEN
+        FRAMING.saturating_add(ulpdu).saturating_add(pad)
     }
 
     /// Hands over what was copied and is not in `out` yet. Call it once the last FPDU of a round was emitted.

@@ -27,7 +27,7 @@ pub enum FpduError {
 pub fn len(octets: &[u8]) -> Option<usize> {
     let (length, _) = octets.split_first_chunk()?;
     let ulpdu = usize::from(u16::from_be_bytes(*length));
-    Some(LENGTH_LEN + ulpdu + padding(ulpdu) + CRC_LEN)
+    Some((LENGTH_LEN + CRC_LEN).saturating_add(ulpdu).saturating_add(padding(ulpdu)))
 }
 
 /// Zero octets behind a ULPDU of that length.
