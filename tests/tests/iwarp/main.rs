@@ -5,3 +5,4 @@ mod hostile_setup;
 mod hostile_stream;
 mod raw;
 mod transfers;
+mod trickle;

@@ -19,6 +19,21 @@ pub(super) struct Inbound {
     read_msn: u32,
     send: Option<PartialSend>,
     tagged: Option<PartialTagged>,
+    pub(super) paid: Paid,
+}
+
+/// What has come of messages, in octets and with one more for each that is whole, so that none is nothing.
+#[derive(Default)]
+pub(super) struct Paid {
+    sends: u64,
+    writes: u64,
+    pub(super) reads: u64,
+}
+
+/// Counts a segment.
+fn pay(so_far: &mut u64, payload: &[u8], last: bool) {
+    let octets = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+    *so_far = so_far.wrapping_add(octets).wrapping_add(u64::from(last));
 }
 
 /// A Send of which segments are missing.
@@ -132,6 +147,7 @@ impl Inbound {
             read_msn: 1,
             send: None,
             tagged: None,
+            paid: Paid::default(),
         }
     }
 
@@ -139,8 +155,14 @@ impl Inbound {
         self.receives = self.receives.saturating_add(u64::from(count));
     }
 
-    pub(super) fn is_mid_message(&self) -> bool {
-        !self.assembly.partial.is_empty() || self.send.is_some() || self.tagged.is_some()
+    /// Of the FPDU, the Send and the RDMA Write of which a part is missing: what has come so far.
+    pub(super) fn owed(&self) -> [Option<u64>; 3] {
+        let writing = matches!(self.tagged, Some(PartialTagged::Write { .. }));
+        [
+            (!self.assembly.partial.is_empty()).then_some(self.fpdus),
+            self.send.is_some().then_some(self.paid.sends),
+            writing.then_some(self.paid.writes),
+        ]
     }
 }
 
@@ -224,6 +246,7 @@ impl Stream {
         if size > limit {
             return fault(Code::TOO_LONG, "a Send is longer than a Receive");
         }
+        pay(&mut self.inbound.paid.sends, segment.payload, segment.last);
         if !segment.last {
             // At most our own receive size, and only for a message of several segments.
             let fresh = || PartialSend { opcode, data: BytesMut::with_capacity(limit) };
@@ -274,6 +297,7 @@ impl Stream {
             };
             return fault(code, "an RDMA Write is refused");
         }
+        pay(&mut self.inbound.paid.writes, payload, last);
         let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
         let offset = offset.wrapping_add(length);
         self.inbound.tagged = (!last).then_some(PartialTagged::Write { stag, offset });
@@ -341,6 +365,7 @@ impl Stream {
             read.data.reserve(length);
         }
         read.data.extend_from_slice(segment.payload);
+        pay(&mut self.inbound.paid.reads, segment.payload, segment.last);
         self.inbound.tagged = (!segment.last).then_some(PartialTagged::ReadResponse);
         if segment.last
             && let Some(read) = self.reads.pop_front()

@@ -17,7 +17,7 @@ mod stream;
 mod tests;
 
 pub use setup::{Agreed, Offer, SetupError, reply};
-pub use stream::Stream;
+pub use stream::{OWED, Stream};
 
 /// Which end of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,9 @@ use super::{Entropy, Role, StreamConfig};
 use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use crate::wire::iwarp::{Code, ReadRequest, Terminate};
 
+/// Kinds of things that a peer can owe: see [`Stream::owed`].
+pub const OWED: usize = 4;
+
 /// One end of an iWARP stream, from the first octet behind the MPA frames to the last.
 ///
 /// 1. [`Stream::submit`] takes work.
@@ -202,16 +205,16 @@ impl Stream {
         self.closed
     }
 
-    /// FPDUs received. Together with [`Stream::awaits_peer`] it tells a peer that stands still.
+    /// What the peer owes, and how far it has come with each: the rest of an FPDU, of a Send and of an RDMA Write, and
+    /// the answers to RDMA Reads. A number that stands still is a debt that is not being paid; whatever else the
+    /// peer sends does not move it. `None` is owed nothing.
     #[must_use]
-    pub fn received(&self) -> u64 {
-        self.inbound.fpdus
-    }
-
-    /// Whether the peer owes something: the rest of an FPDU or of a message, or the answer to an RDMA Read.
-    #[must_use]
-    pub fn awaits_peer(&self) -> bool {
-        self.is_open() && (self.inbound.is_mid_message() || !self.reads.is_empty())
+    pub fn owed(&self) -> [Option<u64>; OWED] {
+        if !self.is_open() {
+            return [None; OWED];
+        }
+        let [fpdu, send, write] = self.inbound.owed();
+        [fpdu, send, write, (!self.reads.is_empty()).then_some(self.inbound.paid.reads)]
     }
 
     /// Sends an RDMA Write of no octets, which a receiver does nothing about, unless other things are to be sent

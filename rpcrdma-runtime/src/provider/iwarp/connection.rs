@@ -207,7 +207,8 @@ impl IwarpConnection {
         let sending = !self.output.is_empty() || self.stream.has_output();
         let progress = Progress {
             sending: (self.phase == Phase::Open && sending).then_some(self.written),
-            receiving: self.stream.awaits_peer().then(|| self.stream.received()),
+            owed: self.stream.owed(),
+            flushing: self.phase == Phase::Open && !self.stream.is_open(),
             closing: self.phase == Phase::Closing,
             unheard: self.stream.is_open() && !sending && self.written > 0 && self.read == 0,
         };

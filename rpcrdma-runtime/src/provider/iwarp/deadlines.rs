@@ -5,11 +5,14 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Options;
+use crate::proto::iwarp::OWED;
 
 /// How often a silent peer is nudged.
 const NUDGES: u32 = 8;
 /// How far away the alarm is put when nothing is waited for.
 const FAR: Duration = Duration::from_secs(3600);
+/// A limit beyond this is taken to be this: a year. Timers reckon in instants, which end somewhere.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What a connection waits for, and for how long it does.
 pub(super) struct Deadlines {
@@ -17,7 +20,8 @@ pub(super) struct Deadlines {
     linger: Duration,
     alarm: Pin<Box<Sleep>>,
     sending: Since,
-    receiving: Since,
+    owed: [Since; OWED],
+    flushing: Since,
     closing: Since,
     nudge: Option<Nudge>,
 }
@@ -27,8 +31,10 @@ pub(super) struct Deadlines {
 pub(super) struct Progress {
     /// Octets given to TCP so far, if there are more to give.
     pub(super) sending: Option<u64>,
-    /// FPDUs received so far, if the peer owes one.
-    pub(super) receiving: Option<u64>,
+    /// What the peer owes, and how far it has come with each.
+    pub(super) owed: [Option<u64>; OWED],
+    /// The stream has ended and what it still has to say is not with TCP yet.
+    pub(super) flushing: bool,
     /// This side is closed and the peer's is not.
     pub(super) closing: bool,
     /// All that was to be sent was sent, and nothing has come back on this connection yet.
@@ -38,7 +44,7 @@ pub(super) struct Progress {
 /// What is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
-    /// The peer takes nothing.
+    /// The peer takes nothing, or the last words of a stream that has ended too slowly.
     Sending,
     /// The peer owes something.
     Receiving,
@@ -63,6 +69,11 @@ impl Since {
     }
 }
 
+/// When a limit is over, and what that is.
+fn after(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Instant, Expired)> {
+    Some((since?.checked_add(limit.min(LONGEST))?, what))
+}
+
 struct Nudge {
     left: u32,
     delay: Duration,
@@ -77,7 +88,8 @@ impl Deadlines {
             linger: options.linger,
             alarm: Box::pin(sleep_until(Instant::now() + FAR)),
             sending: Since::default(),
-            receiving: Since::default(),
+            owed: Default::default(),
+            flushing: Since::default(),
             closing: Since::default(),
             nudge: nudge.map(|delay| Nudge { left: NUDGES, delay, since: Since::default() }),
         }
@@ -103,7 +115,6 @@ impl Deadlines {
     }
 
     fn next(&mut self, progress: Progress) -> Option<(Instant, Expired)> {
-        let after = |since: Option<Instant>, limit: Duration, what| since.map(|at| (at + limit, what));
         let mut first = after(self.sending.look(progress.sending), self.stall, Expired::Sending);
         let mut also = |other: Option<(Instant, Expired)>| {
             if let Some(other) = other
@@ -112,7 +123,11 @@ impl Deadlines {
                 first = Some(other);
             }
         };
-        also(after(self.receiving.look(progress.receiving), self.stall, Expired::Receiving));
+        for (since, owed) in self.owed.iter_mut().zip(progress.owed) {
+            also(after(since.look(owed), self.stall, Expired::Receiving));
+        }
+        // An end comes, however the peer may trickle: neither of these two looks at a counter.
+        also(after(self.flushing.look(progress.flushing.then_some(0)), self.stall, Expired::Sending));
         also(after(self.closing.look(progress.closing.then_some(0)), self.linger, Expired::Closing));
         if let Some(nudge) = &mut self.nudge {
             let counter = (progress.unheard && nudge.left > 0).then_some(u64::from(nudge.left));
@@ -126,5 +141,64 @@ impl Deadlines {
             nudge.left = nudge.left.saturating_sub(1);
             nudge.delay = nudge.delay.saturating_mul(2);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    const NOTHING: Progress =
+        Progress { sending: None, owed: [None; OWED], flushing: false, closing: false, unheard: false };
+
+    fn deadlines(stall: Duration, linger: Duration) -> Deadlines {
+        Deadlines::new(&Options { stall_timeout: stall, linger, ..Options::default() }, false)
+    }
+
+    /// What ends first, if every second something trickles; and after how many seconds.
+    async fn trickle(
+        deadlines: &mut Deadlines,
+        progress: impl Fn(u64) -> Progress,
+    ) -> Option<(u64, Expired)> {
+        for second in 0..100 {
+            let look = poll_fn(|cx| deadlines.poll(cx, progress(second)));
+            if let Ok(expired) = tokio::time::timeout(Duration::from_secs(1), look).await {
+                return Some((second, expired));
+            }
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_comes_whatever_trickles() {
+        let mut ending = deadlines(Duration::from_secs(30), Duration::from_secs(1));
+        let sending = |second| Progress { sending: Some(second), ..NOTHING };
+        assert_eq!(trickle(&mut ending, sending).await, None, "an open stream may trickle");
+        let flushing = |second| Progress { flushing: true, ..sending(second) };
+        let ended = trickle(&mut ending, flushing).await;
+        assert!(matches!(ended, Some((29..=30, Expired::Sending))), "{ended:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_debt_is_not_paid_with_another() {
+        let mut both = deadlines(Duration::from_secs(30), Duration::from_secs(1));
+        let owed = |second| Progress { owed: [None, Some(second), None, Some(7)], ..NOTHING };
+        let ended = trickle(&mut both, owed).await;
+        assert!(matches!(ended, Some((29..=30, Expired::Receiving))), "{ended:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_durations_are_waited_for() {
+        let mut patient = deadlines(Duration::MAX, Duration::MAX);
+        let all = Progress {
+            sending: Some(0),
+            owed: [Some(0); OWED],
+            flushing: true,
+            closing: true,
+            unheard: true,
+        };
+        assert_eq!(trickle(&mut patient, |_| all).await, None);
     }
 }

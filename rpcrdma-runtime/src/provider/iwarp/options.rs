@@ -30,7 +30,8 @@ pub struct Options {
     /// How long a responder waits for the whole MPA request (default 5 s).
     pub request_timeout: Duration,
     /// How long a peer may stand still while it owes the rest of a message or the answer to an RDMA Read, or
-    /// while it takes nothing of what is to be sent (default 30 s).
+    /// while it takes nothing of what is to be sent (default 30 s). Also how long it may take, from the end of a
+    /// stream on, to take all that is still to be sent. Durations beyond a year count as a year.
     pub stall_timeout: Duration,
     /// How long the peer may take to close its side once this one is closed (default 1 s).
     pub linger: Duration,

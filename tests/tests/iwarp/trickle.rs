@@ -1,0 +1,99 @@
+//! Peers that do a little now and then, so as never to stand still.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Segment, Token};
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::iwarp::Options;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use super::raw::{Met, SEND, meet, next, send, untagged, until_closed, write};
+
+const NOW_AND_THEN: Duration = Duration::from_millis(20);
+
+fn impatient() -> Options {
+    Options { stall_timeout: Duration::from_millis(300), ..Options::default() }
+}
+
+/// Writes the same again and again, for as long as the other side takes it.
+fn keep_writing(mut raw: TcpStream, octets: Vec<u8>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        while raw.write_all(&octets).await.is_ok() {
+            tokio::time::sleep(NOW_AND_THEN).await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn the_rest_of_a_message_is_not_paid_with_empty_writes() {
+    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+    raw.write_all(&untagged(SEND, false, 0, (0, 1, 0), b"to be continued")).await.unwrap();
+    let peer = keep_writing(raw, write(0, 0, &[]));
+    assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
+    drop(end);
+    peer.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_answer_to_a_read_is_not_paid_with_empty_writes() {
+    let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
+    raw.write_all(&send(1, b"go")).await.unwrap();
+    end.submit(Action::Read { token: Token(1), source });
+    let peer = keep_writing(raw, write(0, 0, &[]));
+    assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
+    drop(end);
+    peer.await.unwrap();
+}
+
+/// A message in small segments takes far longer than a peer may stand still, and arrives.
+#[tokio::test]
+async fn a_slow_peer_that_pays_is_waited_for() {
+    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+    let peer = tokio::spawn(async move {
+        for offset in 0..40 {
+            let octets = untagged(SEND, offset == 39, 0, (0, 1, offset), b".");
+            raw.write_all(&octets).await.unwrap();
+            tokio::time::sleep(NOW_AND_THEN).await;
+        }
+        raw
+    });
+    let received = next(&mut end).await;
+    assert!(matches!(&received, Completion::Received { message, .. } if message.len() == 40), "{received:?}");
+    drop(peer.await.unwrap());
+}
+
+#[tokio::test]
+async fn an_ended_stream_is_not_kept_by_a_peer_that_reads_now_and_then() {
+    const SIZE: usize = 64 << 20;
+    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+    raw.write_all(&send(1, b"go")).await.unwrap();
+    assert!(matches!(next(&mut end).await, Completion::Received { .. }));
+    let sink = Segment { handle: 9, length: u32::MAX, offset: 0 };
+    end.submit(Action::Write { token: Token(1), sink, data: Bytes::from(vec![5; SIZE]) });
+    end.submit(Action::Close { reason: CloseReason::Local });
+    let peer = tokio::spawn(async move {
+        let (mut room, mut total) = (vec![0; 64 << 10], 0);
+        while let Ok(count @ 1..) = raw.read(&mut room).await {
+            total += count;
+            tokio::time::sleep(NOW_AND_THEN).await;
+        }
+        total
+    });
+    assert_eq!(until_closed(&mut end).await.reason, CloseReason::Local);
+    drop(end);
+    let total = peer.await.unwrap();
+    assert!(total < SIZE, "the whole of it was waited for");
+}
+
+#[tokio::test]
+async fn a_closed_side_is_not_kept_by_a_peer_that_writes_now_and_then() {
+    let Met { raw, mut end, .. } = meet(impatient()).await;
+    end.submit(Action::Close { reason: CloseReason::Local });
+    let peer = keep_writing(raw, vec![0]);
+    assert_eq!(until_closed(&mut end).await.reason, CloseReason::Local);
+    drop(end);
+    peer.await.unwrap();
+}
