@@ -39,7 +39,7 @@ pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> 
     }
     reader.enter()?;
     let mut values =
-        Vec::with_capacity(count.min((reader.remaining() / size_of::<T>().max(1)).saturating_add(1)));
+        Vec::with_capacity(count.min(reader.remaining().div_euclid(size_of::<T>().max(1)).saturating_add(1)));
     for index in 0..count {
         values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
     }

@@ -1,4 +1,5 @@
-use rpcrdma_runtime::proto::program::{Binding, Program};
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::proto::program::{Caller, Program};
 
 struct Backward;
 
@@ -9,8 +10,10 @@ impl Program for Backward {
     const PROCEDURES: &'static [(u32, &'static str)] = &[(0, "NULL")];
 }
 
-fn over_rdma<P: Binding>() {}
+fn carries<P: Program>(_: &impl Caller<P>) {}
 
-fn main() {
-    over_rdma::<Backward>();
+fn call(client: &Client) {
+    carries::<Backward>(client);
 }
+
+fn main() {}

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::report::{Check, Report};
 
 /// 1 MiB and 3 bytes: not a multiple of four, so the padding rules of chunks show.
-const FILE_LEN: usize = (1 << 20) + 3;
+pub(crate) const FILE_LEN: usize = (1 << 20) + 3;
 const ENTRIES: u32 = 2_000;
 /// Large enough for all entries with their attributes in one reply.
 const DIRECTORY_REPLY: u32 = 1 << 20;

@@ -41,24 +41,30 @@ impl Report {
     }
 
     /// Every kind of chunk was in use, and no call failed.
-    pub(crate) fn checks(&self) -> Vec<Check> {
+    pub(crate) fn checks(&self, file: u64) -> Vec<Check> {
         let calls = self.calls();
-        let seen = |procedure: &str, bytes: &dyn Fn(&Traffic) -> u64| {
-            calls.iter().any(|call| {
-                call.procedure == procedure && call.traffic.as_ref().is_some_and(|t| bytes(t) > 0)
-            })
+        let all = |procedure: &str, enough: &dyn Fn(&Traffic) -> bool| {
+            let traffic = calls.iter().filter(|call| call.procedure == procedure).map(|call| &call.traffic);
+            let mut traffic = traffic.peekable();
+            traffic.peek().is_some() && traffic.all(|traffic| traffic.as_ref().is_some_and(enough))
         };
         vec![
             Check::new("every call has its result", calls.iter().all(|call| call.error.is_none())),
-            Check::new("WRITE moved its data in a Read chunk", seen("NFSPROC3_WRITE", &|t| t.read_bytes)),
-            Check::new("READ moved its data in a Write chunk", seen("NFSPROC3_READ", &|t| t.write_bytes)),
+            Check::new(
+                "WRITE moved all of its data in a Read chunk",
+                all("NFSPROC3_WRITE", &|traffic| traffic.read_bytes == file && traffic.call_inline < 1024),
+            ),
+            Check::new(
+                "READ moved all of its data in a Write chunk",
+                all("NFSPROC3_READ", &|traffic| traffic.write_bytes == file && traffic.reply_inline < 1024),
+            ),
             Check::new(
                 "READDIRPLUS came in a Reply chunk",
-                seen("NFSPROC3_READDIRPLUS", &|t| t.reply_chunk_bytes),
+                all("NFSPROC3_READDIRPLUS", &|traffic| traffic.reply_chunk_bytes > 1024),
             ),
             Check::new(
                 "SYMLINK went in a Position-Zero Read chunk",
-                seen("NFSPROC3_SYMLINK", &|t| t.position_zero),
+                all("NFSPROC3_SYMLINK", &|traffic| traffic.position_zero > 0 && traffic.call_inline < 1024),
             ),
         ]
     }
