@@ -3,6 +3,7 @@
 
 mod hostile_setup;
 mod hostile_stream;
+mod last_words;
 mod raw;
 mod transfers;
 mod trickle;

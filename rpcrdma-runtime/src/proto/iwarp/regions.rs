@@ -134,7 +134,27 @@ impl Regions {
         Some(Completion::Invalidated { token, handle, memory })
     }
 
-    /// Fences everything.
+    /// Fences everything; the memory stays until it is asked for.
+    pub(super) fn fence_all(&mut self) {
+        for region in self.by_handle.values_mut() {
+            region.advertised = false;
+        }
+    }
+
+    /// No response leaves any more: memory that waited for one comes back.
+    pub(super) fn responses_dropped(&mut self) -> Vec<Completion> {
+        for region in self.by_handle.values_mut() {
+            region.responses = 0;
+        }
+        let waiting = |_: &u32, region: &mut Region| region.fence.is_some();
+        let free = self.by_handle.extract_if(.., waiting);
+        free.filter_map(|(handle, Region { memory, fence, .. })| {
+            fence.map(|token| Completion::Invalidated { token, handle, memory })
+        })
+        .collect()
+    }
+
+    /// Fences everything and gives it back.
     pub(super) fn take_all(&mut self) -> Vec<Memory> {
         mem::take(&mut self.by_handle).into_values().map(|region| region.memory).collect()
     }

@@ -25,7 +25,8 @@ pub const OWED: usize = 4;
 ///
 /// When it ends, of itself or by [`Action::Close`], [`Stream::is_open`] turns false and all memory is fenced. What is
 /// still to be sent comes from [`Stream::poll_transmit`]; then [`Stream::finish`] brings [`Completion::Closed`].
-/// If the TCP stream is gone, [`Stream::abort`] does.
+/// If the TCP stream is gone, [`Stream::abort`] does. What came before the end is told first, and until all of it was
+/// taken [`Action::Invalidate`] gives memory back: a reply that came whole is not lost with the connection.
 pub struct Stream {
     pub(super) config: StreamConfig,
     pub(super) regions: Regions,
@@ -35,7 +36,10 @@ pub struct Stream {
     pub(super) reads: VecDeque<PendingRead>,
     pub(super) completions: VecDeque<Completion>,
     ending: Option<CloseReason>,
-    returned: Vec<Memory>,
+    /// Memory that was to be advertised after the end.
+    late: Vec<Memory>,
+    /// Nothing more is to be sent after the end.
+    finished: bool,
     closed: bool,
 }
 
@@ -51,13 +55,14 @@ impl Stream {
             reads: VecDeque::new(),
             completions: VecDeque::new(),
             ending: None,
-            returned: Vec::new(),
+            late: Vec::new(),
+            finished: false,
             closed: false,
         }
     }
 
-    /// Takes work. What cannot be done ends the stream; once it has ended nothing is done, but memory comes
-    /// back with [`Completion::Closed`].
+    /// Takes work. What cannot be done ends the stream. Once it has ended memory can still be had back, and nothing
+    /// else is done; once [`Completion::Closed`] was given out, nothing at all.
     pub fn submit(&mut self, action: Action) {
         if !self.is_open() {
             return self.submit_late(action);
@@ -100,8 +105,7 @@ impl Stream {
             }
             Action::Close { reason: CloseReason::Violation(what) } => {
                 let terminate = Terminate { code: Code::UNSPECIFIED, segment: None, read_request: None };
-                self.outbound.end(Some(terminate));
-                self.end(CloseReason::Violation(what));
+                self.cut(Some(terminate), CloseReason::Violation(what));
             }
             Action::Close { reason } => {
                 self.outbound.wind_up();
@@ -112,12 +116,14 @@ impl Stream {
 
     /// Work that crossed the end of the stream: memory finds its way back.
     fn submit_late(&mut self, action: Action) {
-        let Action::Register { token, memory } = action else { return };
-        if !self.closed {
-            self.returned.push(memory);
-        } else if self.has_completion() {
-            // `Closed` waits to be taken, and stays the last.
-            self.completions.push_front(Completion::RegisterFailed { token, memory });
+        match action {
+            _ if self.closed => {}
+            Action::Register { memory, .. } => self.late.push(memory),
+            Action::Invalidate { token, handle } => {
+                let done = self.regions.invalidate(token, handle);
+                self.completions.extend(done);
+            }
+            _ => {}
         }
     }
 
@@ -178,13 +184,20 @@ impl Stream {
 
     /// What has happened, the oldest first. [`Completion::Closed`] is the last.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
+        if let Some(completion) = self.completions.pop_front() {
+            return Some(completion);
+        }
+        let reason = self.ending.clone().filter(|_| self.finished && !self.closed)?;
+        self.closed = true;
+        let mut returned = self.regions.take_all();
+        returned.append(&mut self.late);
+        Some(Completion::Closed { reason, returned })
     }
 
     /// Whether [`Stream::poll_completion`] has something.
     #[must_use]
     pub fn has_completion(&self) -> bool {
-        !self.completions.is_empty()
+        !self.completions.is_empty() || (self.finished && !self.closed)
     }
 
     /// Whether [`Stream::poll_transmit`] has something.
@@ -199,7 +212,7 @@ impl Stream {
         self.ending.is_none()
     }
 
-    /// Whether [`Completion::Closed`] was given out, or is about to be.
+    /// Whether [`Completion::Closed`] was given out.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
@@ -226,16 +239,10 @@ impl Stream {
         }
     }
 
-    /// All that could be sent was sent: the stream is closed. Does nothing while it is open.
+    /// All that could be sent was sent: the stream closes once all completions were taken. Does nothing while it is
+    /// open.
     pub fn finish(&mut self) {
-        if self.closed {
-            return;
-        }
-        if let Some(reason) = self.ending.clone() {
-            self.closed = true;
-            let returned = core::mem::take(&mut self.returned);
-            self.completions.push_back(Completion::Closed { reason, returned });
-        }
+        self.finished = !self.is_open();
     }
 
     /// The TCP stream is gone, or the peer took too long. If the stream was ending already, for a reason of its own,
@@ -272,10 +279,9 @@ impl Stream {
     /// The peer broke a rule: it is told with a Terminate.
     fn terminate(&mut self, fault: &Fault, fpdu: &[u8]) {
         let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
-        self.outbound.end(Some(fault.terminate(fpdu)));
         // Whoever sends rubbish has begun to send.
         self.inbound.fpdus = self.inbound.fpdus.max(1);
-        self.end(reason);
+        self.cut(Some(fault.terminate(fpdu)), reason);
     }
 
     /// This end asked for what cannot be.
@@ -285,13 +291,20 @@ impl Stream {
 
     /// Ends the stream, without another octet sent.
     pub(super) fn fail(&mut self, reason: CloseReason) {
-        self.outbound.end(None);
+        self.cut(None, reason);
+    }
+
+    /// Ends the stream; what was to be sent is dropped.
+    fn cut(&mut self, terminate: Option<Terminate>, reason: CloseReason) {
+        self.outbound.end(terminate);
+        let done = self.regions.responses_dropped();
+        self.completions.extend(done);
         self.end(reason);
     }
 
     fn end(&mut self, reason: CloseReason) {
         if self.ending.is_none() {
-            self.returned = self.regions.take_all();
+            self.regions.fence_all();
             self.reads.clear();
             self.ending = Some(reason);
         }

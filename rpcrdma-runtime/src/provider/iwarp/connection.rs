@@ -1,10 +1,11 @@
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
+use socket2::SockRef;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tracing::{debug, trace};
@@ -24,6 +25,8 @@ const PIECES: usize = 64;
 /// The room to read into: at first, and at most. It grows when a read fills it.
 const INPUT: usize = 16 << 10;
 const MAX_INPUT: usize = 256 << 10;
+/// Reads of what is left in the system's buffer once TCP has failed: more than any such buffer holds.
+const LAST_READS: usize = 4096;
 /// Rounds of writing and reading before others get their turn.
 const ROUNDS: usize = 8;
 
@@ -168,13 +171,15 @@ impl IwarpConnection {
         Ok(Some(count))
     }
 
-    /// TCP failed. What the peer sent before, a Terminate perhaps, says more than the error.
+    /// TCP failed. What the peer sent before, a reply or a Terminate perhaps, says more than the error.
     fn lost(&mut self, error: &io::Error) -> bool {
         trace!(%error, "TCP");
-        for _ in 0..ROUNDS {
-            if !matches!(self.read_some(), Ok(Some(1..))) {
-                break;
-            }
+        // Not through tokio, which may not have heard yet that there is something to read.
+        let socket = SockRef::from(&self.socket);
+        for _ in 0..LAST_READS {
+            let Ok(count @ 1..) = (&*socket).read(&mut self.input) else { break };
+            self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
+            self.stream.receive(self.input.get(..count).unwrap_or_default());
         }
         self.gone(CloseReason::Io(error.to_string()));
         true
@@ -300,8 +305,6 @@ impl crate::proto::iwarp::Entropy for Pool {
 
 #[cfg(test)]
 mod tests {
-    use socket2::SockRef;
-
     use super::super::{Listener, connect};
     use super::*;
 

@@ -1,0 +1,103 @@
+//! What came whole before the connection went away is not lost with it.
+
+use bytes::{Bytes, BytesMut};
+use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Token};
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::iwarp::{IwarpConnection, Options};
+use rpcrdma_runtime::wire::iwarp::Opcode;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::raw::{Ended, Met, frame, meet, next, register, send, untagged, until_closed, write};
+
+/// How a peer goes away.
+#[derive(Clone, Copy, Debug)]
+enum Exit {
+    Fin,
+    Reset,
+    Terminate,
+    Rubbish,
+}
+
+async fn leave(mut raw: TcpStream, exit: Exit) {
+    match exit {
+        Exit::Fin => {}
+        Exit::Reset => raw.set_zero_linger().unwrap(),
+        Exit::Terminate => {
+            let octets = untagged(Opcode::Terminate, true, 0, (2, 1, 0), &[0x12, 0x02, 0, 0]);
+            raw.write_all(&octets).await.unwrap();
+        }
+        Exit::Rubbish => raw.write_all(&frame(&[])).await.unwrap(),
+    }
+}
+
+/// The next completion that is not of a Send of this end.
+async fn next_of_peer(end: &mut IwarpConnection) -> Completion {
+    loop {
+        match next(end).await {
+            Completion::Sent { .. } => {}
+            other => return other,
+        }
+    }
+}
+
+/// The peer writes `data` and replies, goes away, and only then this end looks.
+async fn reply_and_leave(exit: Exit, speaks: bool, size: usize) {
+    let what = format!("{exit:?}, speaks: {speaks}, {size} octets");
+    let Met { mut raw, mut end, .. } = meet(Options::default()).await;
+    let sink = register(&mut end, Memory::Sink(BytesMut::zeroed(size))).await;
+    raw.write_all(&send(1, b"go")).await.unwrap();
+    assert!(matches!(next(&mut end).await, Completion::Received { .. }), "{what}");
+    let chunk = vec![5; size];
+    for (at, part) in chunk.chunks(32 << 10).enumerate() {
+        let at = u64::try_from(at).unwrap() * (32 << 10);
+        raw.write_all(&write(sink.handle, sink.offset + at, part)).await.unwrap();
+    }
+    raw.write_all(&send(2, b"reply")).await.unwrap();
+    leave(raw, exit).await;
+    if speaks {
+        // Sending to a peer that has left fails, perhaps before anything was read.
+        end.submit(Action::Send {
+            token: Token(1),
+            message: vec![Bytes::from_static(b"?")],
+            invalidate: None,
+        });
+    }
+    let received = next_of_peer(&mut end).await;
+    assert!(
+        matches!(&received, Completion::Received { message, .. } if message == "reply"),
+        "{what}: {received:?}"
+    );
+    end.submit(Action::Invalidate { token: Token(7), handle: sink.handle });
+    let memory = match next_of_peer(&mut end).await {
+        Completion::Invalidated { token: Token(7), memory: Memory::Sink(memory), .. } => memory,
+        other => panic!("{what}: {other:?}"),
+    };
+    assert!(memory.len() == size && memory.iter().all(|octet| *octet == 5), "{what}: the chunk is not whole");
+    let Ended { returned, .. } = until_closed(&mut end).await;
+    assert_eq!(returned.len(), 2, "{what}: what was not asked back");
+}
+
+#[tokio::test]
+async fn a_reply_before_the_end_is_a_reply() {
+    for exit in [Exit::Fin, Exit::Reset, Exit::Terminate, Exit::Rubbish] {
+        for speaks in [false, true] {
+            for size in [64, 100_000] {
+                reply_and_leave(exit, speaks, size).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_asks_for_its_memory_late_has_it_back_with_the_end() {
+    let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
+    raw.write_all(&send(1, b"reply")).await.unwrap();
+    leave(raw, Exit::Terminate).await;
+    let Ended { before, returned, .. } = until_closed(&mut end).await;
+    assert!(matches!(before[..], [Completion::Received { .. }]), "{before:?}");
+    assert_eq!(returned.len(), 2);
+    end.submit(Action::Invalidate { token: Token(7), handle: sink.handle });
+    let after = std::future::poll_fn(|cx| std::task::Poll::Ready(end.poll_completion(cx))).await;
+    assert!(after.is_pending(), "nothing comes after the end: {after:?}");
+}
