@@ -284,9 +284,9 @@ impl Stream {
         self.cut(Some(fault.terminate(fpdu)), reason);
     }
 
-    /// This end asked for what cannot be.
+    /// This end asked for what cannot be: no fault of the peer's.
     fn refuse(&mut self, what: &str) {
-        self.fail(CloseReason::Violation(what.to_string()));
+        self.fail(CloseReason::Io(format!("this side asked for what cannot be: {what}")));
     }
 
     /// Ends the stream, without another octet sent.

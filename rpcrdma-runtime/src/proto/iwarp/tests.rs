@@ -419,6 +419,10 @@ fn what_cannot_be_asked_for_ends_the_stream() {
         let mut stream = Stream::new(config(Role::Initiator), entropy(1));
         stream.submit(action);
         assert!(!stream.is_open());
+        stream.finish();
+        let closed = stream.poll_completion();
+        // It is not the peer who broke a rule.
+        assert!(matches!(closed, Some(Completion::Closed { reason: CloseReason::Io(_), .. })), "{closed:?}");
     }
     let mut stream = Stream::new(StreamConfig { reads_out: 0, ..config(Role::Initiator) }, entropy(1));
     stream.submit(Action::Read { token: Token(1), source: short });
