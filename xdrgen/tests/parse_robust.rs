@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use xdrgen::diag::render;
 use xdrgen::source::{Source, Sources};
+use xdrgen::{Generated, Options};
 
 /// Parses a text under a name; all places must lie in the document, and rendering them must work.
 fn survives(name: &str, text: &str) {
@@ -23,6 +24,28 @@ fn survives(name: &str, text: &str) {
     }
     let few: Vec<_> = parsed.diagnostics.into_iter().take(20).collect();
     assert_eq!(render(&few, &sources, false).is_empty(), few.is_empty());
+    generated(&sources, length);
+}
+
+/// Compiles a document to its end. What is found has a place in it, and files come out unless something is wrong; they
+/// are Rust, or emission would have failed with a finding.
+fn generated(sources: &Sources, length: u32) -> Generated {
+    let generated = xdrgen::generate(sources, &Options::module("out"));
+    for found in &generated.diagnostics {
+        let span = found.primary.span;
+        assert!(span.start <= span.end && span.end <= length + 1, "{found:?}");
+        assert_ne!(found.code, "X410", "{found:?}");
+    }
+    let few: Vec<_> = generated.diagnostics.iter().take(20).cloned().collect();
+    assert_eq!(render(&few, sources, false).is_empty(), few.is_empty());
+    assert_eq!(generated.files.is_empty(), generated.has_errors());
+    generated
+}
+
+fn compiled(text: &str) -> Generated {
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", text));
+    generated(&sources, u32::try_from(text.len()).expect("a short text"))
 }
 
 fn survives_in_all_forms(text: &str) {
@@ -225,4 +248,47 @@ fn long_texts_of_one_pattern() {
         steps.push_str(&format!("{}struct a{depth} {{\n", " ".repeat(depth)));
     }
     survives_in_all_forms(&steps);
+}
+
+/// Texts that would cost careless checks the square of the number of definitions, or the stack.
+#[test]
+fn long_chains_of_definitions() {
+    const LINKS: usize = 20_000;
+    let repeat = |one: &dyn Fn(usize, usize) -> String| -> String {
+        (0..LINKS).map(|link| one(link, link + 1)).collect()
+    };
+    let codes = |text: &str| -> Vec<&'static str> {
+        let mut codes: Vec<_> = compiled(text).diagnostics.iter().map(|found| found.code).collect();
+        codes.dedup();
+        codes
+    };
+    let end = format!("typedef int t{LINKS};\n");
+    let too_deep: [&dyn Fn(usize, usize) -> String; 5] = [
+        &|link, next| format!("typedef t{next} t{link};\n"),
+        &|link, next| format!("struct t{link} {{ t{next} a; t{next} b; }};\n"),
+        &|link, next| format!("struct t{link} {{ t{next} *a; t{next} b<>; }};\n"),
+        &|link, next| format!("struct t{link} {{ t{next} a[2]; }};\n"),
+        &|link, next| format!("union t{link} switch (int a) {{ case 1: t{next} b; default: void; }};\n"),
+    ];
+    for chain in too_deep {
+        assert_eq!(codes(&format!("{}{end}", repeat(chain))), ["X225"]);
+        // The other way around: what is used is defined before.
+        let mut lines: Vec<String> = repeat(chain).lines().map(|line| format!("{line}\n")).collect();
+        lines.reverse();
+        assert_eq!(codes(&format!("{end}{}", lines.concat())), ["X225"]);
+    }
+    let around = format!("typedef t0 t{LINKS};\n");
+    assert_eq!(codes(&format!("{}{around}", repeat(too_deep[0]))), ["X222"]);
+    assert_eq!(codes(&format!("{}{around}", repeat(too_deep[1]))), ["X222"]);
+    assert_eq!(codes(&repeat(&|link, next| format!("const A{link} = A{next};\n"))), ["X203", "X202"]);
+    assert_eq!(codes(&repeat(&|link, _| format!("struct t{link} {{ missing_{link} a; }};\n"))), ["X200"]);
+}
+
+#[test]
+fn many_definitions_are_no_chain() {
+    let all: String = (0..20_000).map(|one| format!("struct t{one} {{ int a; t{one} *next; }};\n")).collect();
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", all));
+    let checked = xdrgen::check(&sources, &Options::module("out"));
+    assert_eq!((checked.diagnostics.as_slice(), checked.summary.types), (&[][..], 20_000));
 }

@@ -1,6 +1,6 @@
 //! Constants and the values of enum members.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::scope::{Named, Scope, ValueSource};
 use crate::ast::{EnumBody, Identifier, Value};
@@ -14,6 +14,8 @@ const MAX_CHAIN: usize = 256;
 #[derive(Default)]
 pub(crate) struct Consts {
     said: HashSet<String>,
+    /// What has been evaluated, by name; none if it has no value.
+    known: HashMap<String, Option<i128>>,
 }
 
 /// The span of a value.
@@ -66,6 +68,9 @@ impl Consts {
             Value::Literal { value, .. } => return Some(*value),
             Value::Name(name) => name,
         };
+        if let Some(known) = self.known.get(&name.name) {
+            return *known;
+        }
         let Some(named) = scope.value_named(&name.name) else {
             return match name.name.as_str() {
                 "TRUE" => Some(1),
@@ -82,6 +87,7 @@ impl Consts {
             ValueSource::Member(body, index) => self.member(body, index, scope, found, chain),
         };
         chain.pop();
+        self.known.insert(name.name.clone(), value);
         value
     }
 

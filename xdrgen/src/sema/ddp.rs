@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::layout::reached_from;
+use super::graph::Graph;
 use super::lists::fields_mut;
 use super::lists::fields_of;
 use super::scope::nearest;
@@ -20,6 +20,7 @@ pub(crate) fn apply(
     bindings: &[Binding],
     found: &mut Vec<Diagnostic>,
 ) -> HashSet<TypeId> {
+    let graph = Graph::of_all_uses(module);
     let mut shared = HashSet::new();
     let mut marked = HashMap::new();
     let mut bound: HashMap<(&str, &str), Span> = HashMap::new();
@@ -34,11 +35,11 @@ pub(crate) fn apply(
             );
             continue;
         }
-        let reached = reached_by(module, program, version);
+        let reached = reached_by(module, &graph, program, version);
         for item in &binding.eligible {
             mark(module, spans, item, &reached, &mut shared, &mut marked, found);
         }
-        let replies = replies(module, program, version, binding, found);
+        let replies = replies(module, &graph, program, version, binding, found);
         let Some(version) =
             module.programs.get_mut(program).and_then(|program| program.versions.get_mut(version))
         else {
@@ -92,17 +93,24 @@ fn version_at(module: &Module, program: usize, version: usize) -> Option<&Versio
 }
 
 /// The types that a version's messages are made of.
-fn reached_by(module: &Module, program: usize, version: usize) -> HashSet<TypeId> {
+fn reached_by(module: &Module, graph: &Graph, program: usize, version: usize) -> HashSet<TypeId> {
     let procedures = version_at(module, program, version).map(|version| version.procedures.iter());
-    let mut reached = HashSet::new();
-    for ty in procedures.into_iter().flatten().flat_map(|procedure| [&procedure.arguments, &procedure.result])
-    {
-        let ty = if let Type::Optional(of) = ty { of } else { ty };
-        if let Type::Named(id) = ty {
-            reached.insert(*id);
-            reached.extend(reached_from(module, *id));
-        }
-    }
+    let types = procedures.into_iter().flatten().flat_map(|one| [&one.arguments, &one.result]);
+    let starts: Vec<TypeId> = types
+        .filter_map(|ty| match ty {
+            Type::Optional(of) => {
+                if let Type::Named(id) = **of {
+                    Some(id)
+                } else {
+                    None
+                }
+            }
+            Type::Named(id) => Some(*id),
+            _ => None,
+        })
+        .collect();
+    let mut reached = graph.reached_from(starts.iter().copied());
+    reached.extend(starts);
     reached
 }
 
@@ -220,6 +228,7 @@ fn is_item(module: &Module, ty: &Type) -> bool {
 
 fn replies(
     module: &Module,
+    graph: &Graph,
     program: usize,
     version: usize,
     binding: &Binding,
@@ -236,7 +245,7 @@ fn replies(
         };
         let Some(procedure) = version.procedures.get(index) else { continue };
         let item = reply.item.as_ref().and_then(|item| {
-            check_item(module, procedure, item.span, found);
+            check_item(module, graph, procedure, item.span, found);
             sum(module, procedure, item, found)
         });
         let whole = reply.whole.as_ref().and_then(|whole| sum(module, procedure, whole, found));
@@ -246,11 +255,17 @@ fn replies(
 }
 
 /// A bound on items needs an item in the result.
-fn check_item(module: &Module, procedure: &Procedure, span: Span, found: &mut Vec<Diagnostic>) {
+fn check_item(
+    module: &Module,
+    graph: &Graph,
+    procedure: &Procedure,
+    span: Span,
+    found: &mut Vec<Diagnostic>,
+) {
     let mut types: Vec<TypeId> = Vec::new();
     if let Type::Named(id) = &procedure.result {
         types.push(*id);
-        types.extend(reached_from(module, *id));
+        types.extend(graph.reached_from([*id]));
     }
     let has = types
         .iter()

@@ -1,5 +1,9 @@
 //! Shapes that XDR spells out and Rust has a type for: optional data behind a bool, and lists.
 
+use std::collections::HashSet;
+
+use super::ends::MAX_DEPTH;
+use super::graph::collect_named;
 use crate::ir::{Body, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId, Union};
 use crate::names::{self, Taken};
 
@@ -31,7 +35,7 @@ fn option_of(module: &Module, union: &Union) -> Option<Type> {
 
 fn is_bool(module: &Module, ty: &Type) -> bool {
     let mut ty = ty;
-    for _ in 0..=module.types.len() {
+    for _ in 0..=MAX_DEPTH {
         match ty {
             Type::Named(id) => match module.get(*id).map(|ty| &ty.body) {
                 Some(Body::Alias(of)) => ty = of,
@@ -46,7 +50,11 @@ fn is_bool(module: &Module, ty: &Type) -> bool {
 /// Structs that link to themselves at their end, and are reached by such links only, become the elements of lists:
 /// they lose the link, and each link to them is a `Vec` that is decoded in a loop.
 pub(crate) fn make_lists(module: &mut Module, idents: &mut Taken) {
-    let nodes: Vec<TypeId> = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect();
+    let embedded = embedded(module);
+    let nodes: HashSet<TypeId> = (0..module.types.len())
+        .map(TypeId)
+        .filter(|id| !embedded.contains(id) && is_node(module, *id))
+        .collect();
     for node in &nodes {
         if let Some(TypeDef { body: Body::Struct(fields), .. }) = module.types.get_mut(node.0) {
             fields.pop();
@@ -115,22 +123,45 @@ fn wrap_procedures(module: &mut Module, idents: &mut Taken, element: &dyn Fn(&Ty
     }
 }
 
+/// A struct that links to itself at its end, and not before.
 fn is_node(module: &Module, id: TypeId) -> bool {
     let Some(TypeDef { body: Body::Struct(fields), .. }) = module.get(id) else { return false };
-    let Some((last, fields)) = fields.split_last() else { return false };
-    if !links_to(module, &last.ty, id) || fields.iter().any(|field| embeds(&field.ty, id)) {
-        return false;
+    fields.last().is_some_and(|last| links_to(module, &last.ty, id))
+}
+
+/// The types that are held in another way than by a link: a struct's link to itself counts as one at its end only.
+fn embedded(module: &Module) -> HashSet<TypeId> {
+    let mut embedded = Vec::new();
+    for (index, ty) in module.types.iter().enumerate() {
+        match &ty.body {
+            Body::Alias(of) => collect_embedded(of, &mut embedded),
+            Body::Struct(fields) => {
+                let own = TypeId(index);
+                let link = fields.len().checked_sub(1);
+                for (at, field) in fields.iter().enumerate() {
+                    if Some(at) == link && links_to(module, &field.ty, own) {
+                        continue;
+                    }
+                    collect_embedded(&field.ty, &mut embedded);
+                }
+            }
+            body => fields_of(body).for_each(|field| collect_embedded(&field.ty, &mut embedded)),
+        }
     }
-    let elsewhere = module.types.iter().enumerate().filter(|(other, _)| *other != id.0);
-    let embedded = elsewhere.map(|(_, ty)| &ty.body).any(|body| match body {
-        Body::Alias(of) => embeds(of, id),
-        body => fields_of(body).any(|field| embeds(&field.ty, id)),
-    });
-    let procedures = module.programs.iter().flat_map(|program| &program.versions);
-    let called = procedures
-        .flat_map(|version| &version.procedures)
-        .any(|procedure| embeds(&procedure.arguments, id) || embeds(&procedure.result, id));
-    !embedded && !called
+    let versions = module.programs.iter().flat_map(|program| &program.versions);
+    for procedure in versions.flat_map(|version| &version.procedures) {
+        collect_embedded(&procedure.arguments, &mut embedded);
+        collect_embedded(&procedure.result, &mut embedded);
+    }
+    embedded.into_iter().collect()
+}
+
+/// The types that a type names in another way than as optional data.
+fn collect_embedded(ty: &Type, embedded: &mut Vec<TypeId>) {
+    match ty {
+        Type::Optional(of) if matches!(**of, Type::Named(_)) => {}
+        ty => collect_named(ty, embedded),
+    }
 }
 
 /// Whether a type is optional data of `id`, by itself or by a typedef.
@@ -141,22 +172,6 @@ fn links_to(module: &Module, ty: &Type, id: TypeId) -> bool {
             matches!(module.get(*alias).map(|ty| &ty.body), Some(Body::Alias(of)) if is_link(of))
         }
         ty => is_link(ty),
-    }
-}
-
-/// Whether a field of this type holds an `id` in another way than as optional data.
-fn embeds(ty: &Type, id: TypeId) -> bool {
-    match ty {
-        Type::Optional(of) if **of == Type::Named(id) => false,
-        ty => mentions(ty, id),
-    }
-}
-
-fn mentions(ty: &Type, id: TypeId) -> bool {
-    match ty {
-        Type::Named(named) => *named == id,
-        Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => mentions(of, id),
-        _ => false,
     }
 }
 

@@ -408,6 +408,7 @@ impl<'a> Lower<'a> {
         let mut idents = Taken::default();
         let mut seen: HashMap<&str, Span> = HashMap::new();
         let mut members: Vec<Member> = Vec::new();
+        let mut first_of: HashMap<i32, usize> = HashMap::new();
         for (member, value) in body.members.iter().zip(values) {
             let name = &member.name;
             if let Some(first) = seen.insert(&name.name, name.span) {
@@ -420,7 +421,8 @@ impl<'a> Lower<'a> {
             }
             let span = member.value.as_ref().map_or(name.span, consts::span);
             let Some(value) = value.and_then(|value| self.member_value(value, span)) else { continue };
-            let same_as = members.iter().position(|other| other.value == value && other.same_as.is_none());
+            let same_as = first_of.get(&value).copied();
+            first_of.entry(value).or_insert(members.len());
             if let Some(other) = same_as.and_then(|index| members.get(index)) {
                 self.found.push(
                     Diagnostic::warning(

@@ -3,6 +3,8 @@
 
 mod consts;
 mod ddp;
+mod ends;
+mod graph;
 mod layout;
 mod lists;
 mod lower;
@@ -26,6 +28,9 @@ use scope::Scope;
 
 pub(crate) use scope::Document;
 
+/// How often definitions are left out because others were that they need. Each round looks at everything again.
+const MAX_ROUNDS: usize = 32;
+
 /// Analyzes the documents of a run, which may use one another's names. The module is whole if no diagnostic is an
 /// error.
 pub(crate) fn analyze(
@@ -34,15 +39,17 @@ pub(crate) fn analyze(
     externs: &BTreeMap<String, String>,
 ) -> (Module, Vec<Diagnostic>) {
     let mut forgiven = Forgiven::default();
+    let mut rounds = 0;
     let (mut module, spans, mut idents, mut found) = loop {
         let mut found = Vec::new();
         let scope = Scope::new(documents, &forgiven.left_out, &mut found);
         let mut lower = Lower::new(scope, externs, found);
         lower.run();
         let Lower { module, spans, mut found, type_idents, .. } = lower;
-        layout::check_ends(&module, &spans, &mut found);
+        ends::check(&module, &spans, &mut found);
         let found = forgiven.forgive(documents, found);
-        if !std::mem::take(&mut forgiven.more) {
+        rounds += 1;
+        if rounds == MAX_ROUNDS || !std::mem::take(&mut forgiven.more) {
             break (module, spans, type_idents, found);
         }
     };

@@ -1,5 +1,6 @@
 //! Names over all documents of a run: what each stands for, and what is defined twice.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use crate::ast::{
@@ -33,7 +34,12 @@ pub(crate) struct Scope<'a> {
     programs: HashMap<&'a str, &'a Definition>,
     /// Documents that a person wrote for people: a slip of the pen in them is forgiven.
     lenient: HashSet<SourceId>,
+    /// How many names have been looked for by likeness.
+    looked: Cell<usize>,
 }
+
+/// How many names are looked for by likeness: each is compared to all that are defined.
+const LIKENESSES: usize = 100;
 
 /// A document of a run.
 pub(crate) struct Document<'a> {
@@ -66,7 +72,7 @@ impl<'a> Scope<'a> {
         name: &Identifier,
         candidates: impl Iterator<Item = &'c str>,
     ) -> Option<&'c str> {
-        if !self.lenient.contains(&name.span.source) {
+        if !self.lenient.contains(&name.span.source) || !self.may_look() {
             return None;
         }
         let mut near = candidates.filter(|candidate| distance(&name.name, candidate) <= 1);
@@ -172,12 +178,18 @@ impl<'a> Scope<'a> {
 
     /// The type's name that is most like `name`.
     pub(crate) fn type_like(&self, name: &str) -> Option<&'a str> {
-        nearest(name, self.types.keys().copied())
+        self.may_look().then(|| nearest(name, self.types.keys().copied())).flatten()
     }
 
     /// The constant's or member's name that is most like `name`.
     pub(crate) fn value_like(&self, name: &str) -> Option<&'a str> {
-        nearest(name, self.values.keys().copied())
+        self.may_look().then(|| nearest(name, self.values.keys().copied())).flatten()
+    }
+
+    /// Whether one more name may be compared to all others.
+    fn may_look(&self) -> bool {
+        self.looked.set(self.looked.get().saturating_add(1));
+        self.looked.get() <= LIKENESSES
     }
 }
 

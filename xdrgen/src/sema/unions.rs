@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::consts;
+use super::ends::MAX_DEPTH;
 use super::lower::Lower;
 use super::scope::{declared_name, nearest};
 use super::text;
@@ -70,8 +71,8 @@ impl<'a> Lower<'a> {
 
     fn discriminant_kind(&self, ty: &Type) -> Option<Kind> {
         let mut ty = ty;
-        // A chain of typedefs is at most as long as there are types.
-        for _ in 0..=self.module.types.len() {
+        // A longer chain of typedefs is an error of its own.
+        for _ in 0..=MAX_DEPTH {
             match ty {
                 Type::Scalar(Scalar::Int) => return Some(Kind::Int),
                 Type::Scalar(Scalar::UnsignedInt) => return Some(Kind::Unsigned),

@@ -1,0 +1,118 @@
+//! Types without an end, typedefs that go in a circle, and definitions that nest too deep.
+
+use std::collections::HashSet;
+
+use super::graph::{Graph, named_in};
+use super::lists::fields_of;
+use crate::diag::Diagnostic;
+use crate::ir::{Body, Module, Type, TypeId, Union};
+use crate::source::Span;
+
+/// How many definitions may be made of one another in a row. Published documents have up to about a dozen; rustc
+/// follows types 128 deep.
+pub(crate) const MAX_DEPTH: usize = 100;
+
+/// How many of the types of a circle are named.
+const NAMED: usize = 8;
+
+/// Reports types whose every value would be infinite, typedefs that go in a circle, and what nests too deep.
+pub(crate) fn check(module: &Module, spans: &[Span], found: &mut Vec<Diagnostic>) {
+    let all = Graph::of_all_uses(module);
+    let finite = all.settle(false, |id, finite| module.get(id).is_none_or(|ty| ends(&ty.body, finite)));
+    let is_endless = |id: TypeId| finite.get(id.0) == Some(&false);
+    let endless = Graph::new(module, |id, body| {
+        let mut held = if is_endless(id) { in_place(body) } else { Vec::new() };
+        held.retain(|id| is_endless(*id));
+        held
+    });
+    report(module, spans, &endless, found, |name, span| {
+        Diagnostic::error("X222", span, format!("a value of `{name}` would have no end"))
+            .with_label("contains itself")
+            .with_help("let it be optional (`*`), or hold itself in a counted array (`<>`)")
+    });
+    let aliases = Graph::new(module, |id, body| {
+        if matches!(body, Body::Alias(_)) && !is_endless(id) { named_in(body) } else { Vec::new() }
+    });
+    report(module, spans, &aliases, found, |name, span| {
+        Diagnostic::error("X223", span, format!("`{name}` is a name of itself"))
+            .with_label("leads back to itself by typedefs alone")
+            .with_help("put a struct in between")
+    });
+    check_depth(module, spans, &all, found);
+}
+
+/// Reports each circle once, at the first of its types in the documents.
+fn report(
+    module: &Module,
+    spans: &[Span],
+    graph: &Graph,
+    found: &mut Vec<Diagnostic>,
+    say: impl Fn(&str, Span) -> Diagnostic,
+) {
+    let mut said = HashSet::new();
+    for id in (0..module.types.len()).map(TypeId) {
+        if !graph.is_circle(id, id) || !said.insert(graph.circle(id)) {
+            continue;
+        }
+        let (Some(ty), Some(span)) = (module.get(id), spans.get(id.0)) else { continue };
+        let mut error = say(&ty.name, *span);
+        for other in graph.way_around(id).into_iter().filter(|other| *other != id).take(NAMED) {
+            if let (Some(ty), Some(span)) = (module.get(other), spans.get(other.0)) {
+                error = error.with_related(*span, format!("by way of `{}`", ty.name));
+            }
+        }
+        found.push(error);
+    }
+}
+
+/// Reports the first definition that nests deeper than rustc would follow.
+fn check_depth(module: &Module, spans: &[Span], graph: &Graph, found: &mut Vec<Diagnostic>) {
+    let depths = graph.depths();
+    let Some(index) = depths.iter().position(|depth| *depth == MAX_DEPTH + 1) else { return };
+    let (Some(ty), Some(span)) = (module.types.get(index), spans.get(index)) else { return };
+    let deepest = depths.iter().max().copied().unwrap_or(0);
+    let message = format!("`{}` is made of more than {MAX_DEPTH} definitions in a row", ty.name);
+    found.push(
+        Diagnostic::error("X225", *span, message)
+            .with_label(format!("the deepest type of this run is {deepest} definitions deep"))
+            .with_help("rustc would not follow it: leave out definitions that only give another a name"),
+    );
+}
+
+fn ends(body: &Body, finite: &[bool]) -> bool {
+    match body {
+        Body::Alias(ty) => type_ends(ty, finite),
+        Body::Enum(_) => true,
+        Body::Union(Union { arms, .. }) => {
+            arms.is_empty()
+                || arms.iter().any(|arm| {
+                    arm.payload.as_ref().is_none_or(|field| field.list || type_ends(&field.ty, finite))
+                })
+        }
+        body => fields_of(body).all(|field| field.list || type_ends(&field.ty, finite)),
+    }
+}
+
+fn type_ends(ty: &Type, finite: &[bool]) -> bool {
+    match ty {
+        Type::Named(id) => finite.get(id.0).copied().unwrap_or(true),
+        // An array of none has an end, but its type has none in Rust, nor a size here.
+        Type::FixedArray(of, _) | Type::Boxed(of) => type_ends(of, finite),
+        _ => true,
+    }
+}
+
+/// The types that a body holds in place.
+fn in_place(body: &Body) -> Vec<TypeId> {
+    let in_place = |ty: &Type| {
+        let mut ty = ty;
+        while let Type::FixedArray(of, _) = ty {
+            ty = of;
+        }
+        if let Type::Named(id) = ty { Some(*id) } else { None }
+    };
+    match body {
+        Body::Alias(ty) => in_place(ty).into_iter().collect(),
+        body => fields_of(body).filter_map(|field| in_place(&field.ty)).collect(),
+    }
+}

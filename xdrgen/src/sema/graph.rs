@@ -1,0 +1,256 @@
+//! Which types a type is made of, as a graph. A document may define any number of types that lead to one another, so
+//! nothing here recurses, and everything takes time linear in the number of uses.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::lists::fields_of;
+use crate::ir::{Body, Module, Type, TypeId};
+
+/// The uses of a module's types by one another.
+pub(crate) struct Graph {
+    uses: Vec<Vec<TypeId>>,
+    used_by: Vec<Vec<TypeId>>,
+    /// All types, each behind those that it uses; those of a circle stand together.
+    order: Vec<TypeId>,
+    /// The circle that a type belongs to: types that lead to one another have one number.
+    circles: Vec<usize>,
+}
+
+impl Graph {
+    /// A graph of the uses that `uses` gives for each type.
+    pub(crate) fn new(module: &Module, uses: impl Fn(TypeId, &Body) -> Vec<TypeId>) -> Self {
+        let count = module.types.len();
+        let mut graph = Graph {
+            uses: Vec::with_capacity(count),
+            used_by: vec![Vec::new(); count],
+            order: Vec::with_capacity(count),
+            circles: vec![usize::MAX; count],
+        };
+        for (index, ty) in module.types.iter().enumerate() {
+            let mut used = uses(TypeId(index), &ty.body);
+            used.retain(|id| id.0 < count);
+            used.sort_unstable();
+            used.dedup();
+            for id in &used {
+                if let Some(users) = graph.used_by.get_mut(id.0) {
+                    users.push(TypeId(index));
+                }
+            }
+            graph.uses.push(used);
+        }
+        Walk::new(count).run(&mut graph);
+        graph
+    }
+
+    /// A graph of all uses, whatever way one type holds another.
+    pub(crate) fn of_all_uses(module: &Module) -> Self {
+        Graph::new(module, |_, body| named_in(body))
+    }
+
+    fn uses(&self, id: TypeId) -> &[TypeId] {
+        self.uses.get(id.0).map_or(&[], Vec::as_slice)
+    }
+
+    /// All types, each behind those that it uses, as far as there are no circles.
+    pub(crate) fn order(&self) -> &[TypeId] {
+        &self.order
+    }
+
+    /// Whether two types lead to one another. A type leads to itself only if it is in a circle.
+    pub(crate) fn is_circle(&self, one: TypeId, other: TypeId) -> bool {
+        self.circle(one) == self.circle(other) && (one != other || self.is_in_circle(one))
+    }
+
+    fn is_in_circle(&self, id: TypeId) -> bool {
+        self.uses(id).iter().any(|used| self.circle(*used) == self.circle(id))
+    }
+
+    /// The number of a type's circle; a type that is in none has one of its own.
+    pub(crate) fn circle(&self, id: TypeId) -> usize {
+        self.circles.get(id.0).copied().unwrap_or(usize::MAX)
+    }
+
+    /// The types on a way from `start` back to it; empty if there is none.
+    pub(crate) fn way_around(&self, start: TypeId) -> Vec<TypeId> {
+        if !self.is_in_circle(start) {
+            return Vec::new();
+        }
+        let mut before = std::collections::HashMap::new();
+        let mut pending = VecDeque::from([start]);
+        while let Some(id) = pending.pop_front() {
+            for to in self.uses(id).iter().filter(|to| self.circle(**to) == self.circle(start)) {
+                if *to == start {
+                    let mut way = vec![start];
+                    way.extend(std::iter::successors(Some(id), |id| before.get(id).copied()));
+                    way.dedup();
+                    if way.len() > 1 && way.last() == Some(&start) {
+                        way.pop();
+                    }
+                    return way;
+                }
+                if before.insert(*to, id).is_none() {
+                    pending.push_back(*to);
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// How many definitions deep each type nests; a circle counts as one.
+    pub(crate) fn depths(&self) -> Vec<usize> {
+        let mut depths = vec![0; self.uses.len()];
+        for circle in self.order.chunk_by(|one, other| self.circle(*one) == self.circle(*other)) {
+            let outside =
+                |id: &&TypeId| circle.first().is_none_or(|own| self.circle(**id) != self.circle(*own));
+            let used = circle.iter().flat_map(|id| self.uses(*id)).filter(outside);
+            let depth = used.filter_map(|id| depths.get(id.0).copied()).max().unwrap_or(0) + 1;
+            for id in circle {
+                if let Some(slot) = depths.get_mut(id.0) {
+                    *slot = depth;
+                }
+            }
+        }
+        depths
+    }
+
+    /// What is true of each type, where it depends on what is true of those that it uses: `of` is asked of a type
+    /// again whenever one of those has changed. It must change a value in one direction only.
+    pub(crate) fn settle<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
+        let mut values = vec![start; self.uses.len()];
+        let mut pending: VecDeque<TypeId> = self.order.iter().copied().collect();
+        let mut waits = vec![true; self.uses.len()];
+        while let Some(id) = pending.pop_front() {
+            if let Some(waits) = waits.get_mut(id.0) {
+                *waits = false;
+            }
+            let value = of(id, &values);
+            let Some(slot) = values.get_mut(id.0).filter(|slot| **slot != value) else { continue };
+            *slot = value;
+            for user in self.used_by.get(id.0).into_iter().flatten() {
+                if let Some(waits) = waits.get_mut(user.0).filter(|waits| !**waits) {
+                    *waits = true;
+                    pending.push_back(*user);
+                }
+            }
+        }
+        values
+    }
+
+    /// All types that some are made of, by any number of steps.
+    pub(crate) fn reached_from(&self, starts: impl IntoIterator<Item = TypeId>) -> HashSet<TypeId> {
+        let mut reached = HashSet::new();
+        let mut pending: Vec<TypeId> = starts.into_iter().collect();
+        while let Some(id) = pending.pop() {
+            pending.extend(self.uses(id).iter().filter(|id| reached.insert(**id)));
+        }
+        reached
+    }
+}
+
+/// Tarjan's walk: it leaves the types of a circle together, behind all that they use.
+struct Walk {
+    numbers: Vec<usize>,
+    lowest: Vec<usize>,
+    open: Vec<TypeId>,
+    next: usize,
+}
+
+/// What has not been visited has no number.
+const NONE: usize = usize::MAX;
+
+impl Walk {
+    fn new(count: usize) -> Self {
+        Walk { numbers: vec![NONE; count], lowest: vec![NONE; count], open: Vec::new(), next: 0 }
+    }
+
+    fn run(mut self, graph: &mut Graph) {
+        for start in (0..graph.uses.len()).map(TypeId) {
+            if self.number(start) != NONE {
+                continue;
+            }
+            // A type, and how many of its uses have been followed.
+            let mut path = vec![(start, 0)];
+            self.enter(start);
+            while let Some((id, followed)) = path.last_mut() {
+                let (id, next) = (*id, *followed);
+                *followed += 1;
+                match graph.uses(id).get(next).copied() {
+                    Some(used) if self.number(used) == NONE => {
+                        self.enter(used);
+                        path.push((used, 0));
+                    }
+                    // One that is closed belongs to a circle that is complete.
+                    Some(used) if graph.circle(used) == NONE => self.lower(id, self.number(used)),
+                    Some(_) => {}
+                    None => {
+                        path.pop();
+                        self.close(id, graph);
+                        if let Some((above, _)) = path.last() {
+                            self.lower(*above, self.lowest.get(id.0).copied().unwrap_or(NONE));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn number(&self, id: TypeId) -> usize {
+        self.numbers.get(id.0).copied().unwrap_or(0)
+    }
+
+    fn enter(&mut self, id: TypeId) {
+        for numbers in [&mut self.numbers, &mut self.lowest] {
+            if let Some(number) = numbers.get_mut(id.0) {
+                *number = self.next;
+            }
+        }
+        self.next += 1;
+        self.open.push(id);
+    }
+
+    fn lower(&mut self, id: TypeId, to: usize) {
+        if let Some(lowest) = self.lowest.get_mut(id.0) {
+            *lowest = to.min(*lowest);
+        }
+    }
+
+    /// Leaves a type. If nothing before it can be reached from it, it is the first of its circle, which is complete.
+    fn close(&mut self, id: TypeId, graph: &mut Graph) {
+        if self.lowest.get(id.0).copied() != Some(self.number(id)) {
+            return;
+        }
+        while let Some(member) = self.open.pop() {
+            if let Some(circle) = graph.circles.get_mut(member.0) {
+                *circle = self.number(id);
+            }
+            graph.order.push(member);
+            if member == id {
+                break;
+            }
+        }
+    }
+}
+
+/// The types that a body names.
+pub(crate) fn named_in(body: &Body) -> Vec<TypeId> {
+    let mut named = Vec::new();
+    match body {
+        Body::Alias(ty) => collect_named(ty, &mut named),
+        body => fields_of(body).for_each(|field| collect_named(&field.ty, &mut named)),
+    }
+    if let Body::Union(union) = body {
+        collect_named(&union.discriminant, &mut named);
+    }
+    named
+}
+
+/// The types that a type names. One type is written in another as deep as bodies stand in one another at most.
+pub(crate) fn collect_named(ty: &Type, named: &mut Vec<TypeId>) {
+    match ty {
+        Type::Named(id) => named.push(*id),
+        Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => {
+            collect_named(of, named);
+        }
+        _ => {}
+    }
+}
