@@ -30,6 +30,9 @@ pub enum Form {
 pub struct Extract {
     /// The form it was found in.
     pub form: Form,
+    /// Whether it is a published RFC, by the feet of its pages or the line `Request for Comments:`. Nobody can mend
+    /// one, so what is wrong between the prose of an indented one is forgiven; in a document of one's own it is not.
+    pub published: bool,
     /// The XDR text: marks, page breaks and prose taken out.
     pub text: String,
     /// Where its bytes stand in the document.
@@ -59,11 +62,13 @@ pub fn extract(id: SourceId, source: &Source) -> Extract {
         Form::Plain => Vec::new(),
         Form::Marked | Form::Indented => lines::sections(document, &lines),
     };
-    match form {
+    let published = lines::is_published(document, &lines);
+    let extract = match form {
         Form::Marked => marked(id, document, &lines, sections),
-        Form::Indented => scan::indented(id, document, &lines, sections),
+        Form::Indented => scan::indented(id, document, &lines, sections, published),
         Form::Plain => plain(id, document),
-    }
+    };
+    Extract { published, ..extract }
 }
 
 /// A `.x` file is XDR whatever it looks like; else marks decide, else whether it looks like an RFC.
@@ -146,6 +151,6 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(self, form: Form, sections: Vec<Section>, diagnostics: Vec<Diagnostic>) -> Extract {
-        Extract { form, text: self.text, map: self.map, sections, diagnostics }
+        Extract { form, published: false, text: self.text, map: self.map, sections, diagnostics }
     }
 }

@@ -159,7 +159,7 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
         let extract = extract(id, source);
         let (specification, diagnostics) = parse_extract(&extract, &parse_options);
         found.extend(diagnostics);
-        documents.push((id, specification, extract.form == Form::Indented));
+        documents.push((id, specification, extract.form == Form::Indented && extract.published));
     }
     check_paths(options, &mut found);
     let documents: Vec<Document<'_>> = documents

@@ -218,16 +218,43 @@ fn names_that_become_one_in_rust_are_kept_apart() {
 
 // ---- documents that nobody compiled before
 
+const PROSE: &str = "   The types are as follows.\n\n      struct good {\n         int x;\n      };\n\n   \
+    Another one is this.\n\n      struct bad {\n         missing x;\n      };\n\n   \
+    And one that needs it.\n\n      struct worse {\n         bad x;\n      };\n\n   \
+    One with a slip of the pen.\n\n      struct near {\n         goood x;\n      };\n\n   It ends here.\n";
+
+/// What makes a document a published RFC.
+const FURNITURE: [&str; 2] =
+    ["Request for Comments: 9999\n", "\n\nAuthor             Standards Track             [Page 1]\n"];
+
 #[test]
-fn what_is_wrong_between_prose_is_left_out() {
-    let text = "   The types are as follows.\n\n      struct good {\n         int x;\n      };\n\n   \
-                Another one is this.\n\n      struct bad {\n         missing x;\n      };\n\n   \
-                And one that needs it.\n\n      struct worse {\n         bad x;\n      };\n\n   It ends here.\n";
-    let (sources, generated) = run(&[("rfc.txt", text)]);
-    let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
-    assert_eq!(found, ["X200 10:10", "X200 16:10"]);
-    assert!(!generated.has_errors());
-    assert_eq!(generated.summary.types, 1);
+fn what_is_wrong_between_a_published_documents_prose_is_left_out() {
+    for (text, line) in [(format!("{}{PROSE}", FURNITURE[0]), 1), (format!("{PROSE}{}", FURNITURE[1]), 0)] {
+        let (sources, generated) = run(&[("rfc.txt", &text)]);
+        let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
+        let expected = [10, 16, 22].map(|at| format!("X200 {}:10", at + line));
+        assert_eq!(found, expected);
+        let shown = render(&generated.diagnostics, &sources, false);
+        assert!(!generated.has_errors() && shown.contains("taken for `good`"), "{shown}");
+        assert_eq!(generated.summary.types, 2);
+    }
+}
+
+#[test]
+fn nothing_is_guessed_in_a_document_of_ones_own() {
+    for name in ["protocol.txt", "protocol.md"] {
+        let (sources, generated) = run(&[(name, PROSE)]);
+        let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
+        assert_eq!(found, ["X200 10:10", "X200 22:10"]);
+        assert!(generated.diagnostics.iter().all(Diagnostic::is_error));
+        let shown = render(&generated.diagnostics, &sources, false);
+        assert!(shown.contains("`good` is defined; is that what is meant?"), "{shown}");
+    }
+    let broken = "   A type:\n\n      struct good {\n         int x\n      };\n";
+    let own = run(&[("protocol.txt", broken)]).1;
+    assert!(own.has_errors(), "{:?}", own.diagnostics);
+    let published = run(&[("protocol.txt", &format!("{broken}{}", FURNITURE[1]))]).1;
+    assert!(!published.has_errors() && !published.diagnostics.is_empty(), "{:?}", published.diagnostics);
 }
 
 // ---- bindings

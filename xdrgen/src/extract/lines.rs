@@ -101,6 +101,14 @@ pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
         || document.contains("Internet-Draft")
 }
 
+/// Whether a document has the furniture of a published RFC: the feet of its pages, or the line that numbers it.
+pub(crate) fn is_published(document: &str, lines: &[Line]) -> bool {
+    lines.iter().map(|line| line.text(document)).any(|text| {
+        let numbered = || text.strip_prefix("Request for Comments:").map(str::trim_start);
+        is_footer(text) || numbered().is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
 /// The sections of a document, in order.
 pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
     let mut sections = Vec::new();

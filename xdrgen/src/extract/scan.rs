@@ -37,8 +37,14 @@ enum Piece {
     Size(Size),
 }
 
-pub(super) fn indented(id: SourceId, document: &str, lines: &[Line], sections: Vec<Section>) -> Extract {
-    let mut scan = Scan::new(id, document, lines);
+pub(super) fn indented(
+    id: SourceId,
+    document: &str,
+    lines: &[Line],
+    sections: Vec<Section>,
+    published: bool,
+) -> Extract {
+    let mut scan = Scan::new(id, document, lines, published);
     scan.run();
     let sizes = scan.sizes();
     let mut pieces: Vec<(usize, Piece)> = scan.pieces;
@@ -81,6 +87,8 @@ struct Scan<'a> {
     id: SourceId,
     document: &'a str,
     lines: &'a [Line],
+    /// Whether nobody can mend the document.
+    published: bool,
     pieces: Vec<(usize, Piece)>,
     keys: BTreeSet<String>,
     sizes: BTreeSet<String>,
@@ -89,11 +97,12 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(id: SourceId, document: &'a str, lines: &'a [Line]) -> Self {
+    fn new(id: SourceId, document: &'a str, lines: &'a [Line], published: bool) -> Self {
         Scan {
             id,
             document,
             lines,
+            published,
             pieces: Vec::new(),
             keys: BTreeSet::new(),
             sizes: BTreeSet::new(),
@@ -147,18 +156,29 @@ impl<'a> Scan<'a> {
                     let found = Found { first, last, end: document_end, indent };
                     self.pieces.push((first, Piece::Definition(found)));
                 }
-                self.diagnostics.extend(found.into_iter().map(weaken));
+                let found: Vec<_> = found.into_iter().map(|found| self.weakened(found)).collect();
+                self.diagnostics.extend(found);
                 Some(last)
             }
             Region::Broken(found) => {
                 if self.looks_meant(line) {
-                    let found = weaken(found);
+                    let found = self.weakened(found);
                     let help = found.help.as_ref().map_or(String::new(), |help| format!("{help}; "));
-                    self.diagnostics.push(found.with_help(format!("{help}this definition is left out")));
+                    let more = if self.published {
+                        "this definition is left out"
+                    } else {
+                        "where `///` marks the lines of XDR, all others are prose"
+                    };
+                    self.diagnostics.push(found.with_help(format!("{help}{more}")));
                 }
                 None
             }
         }
+    }
+
+    /// In the prose of a published document nothing is an error: it may not have been meant, and cannot be mended.
+    fn weakened(&self, found: Diagnostic) -> Diagnostic {
+        if self.published { Diagnostic { severity: Severity::Warning, ..found } } else { found }
     }
 
     /// Where a definition that begins at `line` must have ended: at the next, as none stands inside another, or at
@@ -223,9 +243,4 @@ fn is_define(line: &str) -> bool {
     words.next() == Some("#define")
         && words.next().is_some()
         && words.next().is_some_and(|value| value.starts_with(|c: char| c.is_ascii_digit()))
-}
-
-/// In prose nothing is an error: it may not have been meant.
-fn weaken(found: Diagnostic) -> Diagnostic {
-    Diagnostic { severity: Severity::Warning, ..found }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Scope<'a> {
     values: HashMap<&'a str, Named<'a>>,
     /// Programs share C's name space with constants, but nothing of XDR can mean them.
     programs: HashMap<&'a str, &'a Definition>,
-    /// Documents that a person wrote for people: a slip of the pen in them is forgiven.
+    /// Published RFCs that were written for people: a slip of the pen in them is forgiven.
     lenient: HashSet<SourceId>,
     /// How many names have been looked for by likeness.
     looked: Cell<usize>,
@@ -45,8 +45,8 @@ const LIKENESSES: usize = 100;
 pub(crate) struct Document<'a> {
     pub(crate) id: SourceId,
     pub(crate) specification: &'a Specification,
-    /// Whether its definitions stand as examples between prose, as in older RFCs, which nobody ever compiled. What is
-    /// wrong there is left out with a warning.
+    /// Whether its definitions stand as examples between prose in a published RFC, which nobody ever compiled and
+    /// nobody can mend. What is wrong there is left out with a warning.
     pub(crate) lenient: bool,
 }
 
