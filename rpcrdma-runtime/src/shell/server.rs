@@ -81,7 +81,10 @@ impl Server {
         let failed = loop {
             let accepted = tokio::select! {
                 () = &mut shutdown => break None,
-                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+                Some(outcome) = connections.join_next(), if !connections.is_empty() => {
+                    ended(outcome);
+                    continue;
+                }
                 accepted = accept(&listener, &free) => accepted,
             };
             match accepted {
@@ -99,7 +102,11 @@ impl Server {
         };
         info!(connections = connections.len(), "stopping");
         let _ = stop.send(true);
-        let drained = async { while connections.join_next().await.is_some() {} };
+        let drained = async {
+            while let Some(outcome) = connections.join_next().await {
+                ended(outcome);
+            }
+        };
         if tokio::time::timeout(options.drain, drained).await.is_err() {
             warn!("calls were still running when the time to stop was up");
         }
@@ -126,29 +133,57 @@ async fn accept(
     }
 }
 
+/// Whether the next `accept` may do although this one did not: a connection that went away before it was taken, or
+/// a limit of the system or the process that others may leave. Anything else is the listener's own end.
 fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, InvalidInput, NotFound};
-    !matches!(error.kind(), InvalidInput | NotFound)
-        || matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | OutOfMemory)
+        || error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code))
+}
+
+/// ENFILE, EMFILE and ENOBUFS, for which [`io::ErrorKind`] has no names.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const EXHAUSTED: [i32; 3] = [23, 24, 105];
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+const EXHAUSTED: [i32; 3] = [23, 24, 55];
+/// WSAEMFILE and WSAENOBUFS.
+#[cfg(not(unix))]
+const EXHAUSTED: [i32; 2] = [10024, 10055];
+
+/// Waits until `stopping` turns true: for ever, if it was false when its sender went away.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    if stopping.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A connection's task has ended: as it should, or not.
+fn ended(outcome: Result<(), JoinError>) {
+    if let Err(error) = outcome {
+        warn!(%error, "the task of a connection failed");
+    }
 }
 
 async fn serve_incoming(
     incoming: iwarp::Incoming,
     services: Services,
     config: Config,
-    stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<bool>,
 ) {
-    let request = match incoming.request().await {
-        Ok(request) => request,
-        Err(error) => return debug!(%error, "no connection was made"),
+    let setup = async { incoming.request().await?.accept(&config.private_data.encode()).await };
+    let made = tokio::select! {
+        biased;
+        () = stopped(&mut stopping) => return debug!("stopped before a connection was made"),
+        made = setup => made,
     };
-    match request.accept(&config.private_data.encode()).await {
+    match made {
         Ok(connection) => serve_connection(connection, services, config, stopping).await,
         Err(error) => debug!(%error, "no connection was made"),
     }
 }
 
-/// Serves one connection of any provider until it is closed, or until `stopping` is true and its calls are answered.
+/// Serves one connection of any provider until it is closed, or until `stopping` is true: then it takes no more calls,
+/// and closes once those that run are answered. If the sender of `stopping` goes away first it never stops of itself.
 pub async fn serve_connection(
     mut connection: impl Connection,
     services: Services,
@@ -170,6 +205,8 @@ pub async fn serve_connection(
         }
         while let Some(event) = responder.poll_event() {
             match event {
+                // A requester whose call is dropped hears that the connection is closed, and may call elsewhere.
+                ResponderEvent::Call(call) if draining => responder.drop_call(call.key),
                 ResponderEvent::Call(call) => running.start(call, services.clone(), peer),
                 ResponderEvent::Closed(reason) => return debug!(%reason, "connection closed"),
             }
@@ -189,7 +226,7 @@ pub async fn serve_connection(
                 Some(reply) => responder.reply(key, reply),
                 None => responder.drop_call(key),
             },
-            _ = stopping.wait_for(|stop| *stop), if !draining => draining = true,
+            () = stopped(&mut stopping), if !draining => draining = true,
         }
     }
 }
@@ -231,4 +268,35 @@ impl Running {
 fn panicked(error: &JoinError, xid: u32) -> Option<Message> {
     warn!(%error, xid, "a handler panicked");
     Services::system_error(xid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_listener_outlives() {
+        for kind in
+            [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted]
+        {
+            assert!(is_passing(&kind.into()), "{kind}");
+        }
+        for code in EXHAUSTED {
+            assert!(is_passing(&io::Error::from_raw_os_error(code)), "{code}");
+        }
+        for kind in [io::ErrorKind::InvalidInput, io::ErrorKind::PermissionDenied, io::ErrorKind::Other] {
+            assert!(!is_passing(&kind.into()), "{kind}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sender_that_goes_away_stops_nobody() {
+        let (stop, mut stopping) = watch::channel(false);
+        drop(stop);
+        let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), stopped(&mut stopping));
+        assert!(waiting.await.is_err());
+        let (stop, mut stopping) = watch::channel(true);
+        drop(stop);
+        stopped(&mut stopping).await;
+    }
 }

@@ -1,0 +1,156 @@
+//! A server that is asked to stop: what runs is answered, what is new is not begun, and nobody holds it up.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rpcrdma_runtime::proto::program::{Binding, CallContext, Caller, Procedure, Program, Reject, Service};
+use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::provider::fabric::{Fabric, FabricConfig};
+use rpcrdma_runtime::provider::iwarp;
+use rpcrdma_runtime::shell::{CallError, ClientOptions, ServerOptions, serve_connection};
+use rpcrdma_runtime::xdr::{Encode, Reader, Reducer};
+use rpcrdma_runtime::{Client, Server};
+use tokio::sync::{Semaphore, watch};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+struct Gate;
+
+impl Program for Gate {
+    const NUMBER: u32 = 0x2000_0002;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "GATE";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "GATE_PASS")];
+}
+
+impl Binding for Gate {
+    const PORT: Option<u16> = None;
+    const NETIDS: &'static [&'static str] = &[];
+}
+
+struct Pass;
+
+impl Procedure for Pass {
+    type Program = Gate;
+    type Args = ();
+    type Res = u32;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "GATE_PASS";
+}
+
+/// Answers nobody before the gate opens, and counts who has come to it.
+#[derive(Clone)]
+struct GateServer {
+    open: Arc<Semaphore>,
+    come: Arc<AtomicU32>,
+}
+
+impl Service for GateServer {
+    fn program(&self) -> u32 {
+        Gate::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        Gate::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        _: &'a CallContext,
+        _: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            let number = self.come.fetch_add(1, Ordering::Relaxed);
+            let _passes = self.open.acquire().await;
+            number.encode(reply).map_err(|_| Reject::SystemError)
+        })
+    }
+}
+
+/// A client, and what serves it on a connection in memory.
+fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::JoinHandle<()>) {
+    let gate = GateServer { open: Arc::new(Semaphore::new(0)), come: Arc::default() };
+    let mut services = Services::new();
+    services.add(gate.clone());
+    let (fabric, near, far) = Fabric::pair(FabricConfig { automatic: true, ..FabricConfig::default() });
+    // An end that is gone polls no more; what it said last arrives all the same.
+    tokio::spawn(async move {
+        loop {
+            fabric.advance();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let server = tokio::spawn(serve_connection(far, services, Config::default(), stopping));
+    (Client::over(near, ClientOptions::default()), gate, server)
+}
+
+fn call(client: &Client) -> tokio::task::JoinHandle<Result<u32, CallError>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.call::<Pass>(&()).await })
+}
+
+/// Lets every other task of this thread do all that it can do.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_runs_is_answered_and_what_is_new_is_not_begun() {
+    let (stop, stopping) = watch::channel(false);
+    let (client, gate, server) = serve(stopping);
+    let running = call(&client);
+    settle().await;
+    assert_eq!(gate.come.load(Ordering::Relaxed), 1);
+    stop.send(true).unwrap();
+    settle().await;
+    let new = call(&client);
+    settle().await;
+    gate.open.add_permits(10);
+    assert_eq!(tokio::time::timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
+    assert!(tokio::time::timeout(WAIT, new).await.unwrap().unwrap().is_err());
+    tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
+    assert_eq!(gate.come.load(Ordering::Relaxed), 1, "a new call was begun");
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_to_stop_goes_on() {
+    let (stop, stopping) = watch::channel(false);
+    let (client, gate, server) = serve(stopping);
+    drop(stop);
+    settle().await;
+    gate.open.add_permits(10);
+    for number in 0..3 {
+        assert_eq!(client.call::<Pass>(&()).await.unwrap(), number);
+    }
+    drop(client);
+    tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
+}
+
+/// A peer that has connected by TCP and says nothing does not hold up the end, however patient the server is.
+#[tokio::test]
+async fn a_silent_peer_does_not_hold_up_the_end() {
+    let hour = Duration::from_secs(3600);
+    let patient = iwarp::Options { request_timeout: hour, ..iwarp::Options::default() };
+    let options = ServerOptions { iwarp: patient, drain: hour, ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap();
+    let address = server.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = tokio::spawn(server.run(async { drop(stopped.await) }));
+    let silent = tokio::net::TcpStream::connect(address).await.unwrap();
+    // Behind the silent one in the queue: once this one is refused, that one was accepted.
+    let other = tokio::net::TcpStream::connect(address).await.unwrap();
+    other.writable().await.unwrap();
+    assert!(other.try_write(b"not MPA").is_ok());
+    other.readable().await.unwrap();
+    stop.send(()).unwrap();
+    tokio::time::timeout(WAIT, server).await.unwrap().unwrap().unwrap();
+    drop(silent);
+}
