@@ -76,7 +76,7 @@ impl Client {
         let private_data = options.config.private_data.encode();
         let mut last = None;
         for candidate in lookup_host(address).await.map_err(unresolved)? {
-            let receive_size = options.config.private_data.receive_size;
+            let receive_size = options.config.private_data.announced().receive_size;
             match iwarp::connect(candidate, &private_data, receive_size, &options.iwarp).await {
                 Ok(connection) => return Ok(Client::over(connection, options)),
                 Err(error) => last = Some(error),

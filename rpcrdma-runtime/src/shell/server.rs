@@ -45,7 +45,7 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         let name = address.to_string();
-        let receive_size = options.config.private_data.receive_size;
+        let receive_size = options.config.private_data.announced().receive_size;
         let listener = iwarp::Listener::bind(address, receive_size, options.iwarp)
             .await
             .map_err(|source| ServeError::Bind { address: name, source })?;

@@ -2,7 +2,8 @@
 
 use core::cmp::min;
 
-/// What one end says of itself.
+/// What one end says of itself. [`PrivateData::new`] makes only what can be said. Sizes that were put in by hand are
+/// announced as [`PrivateData::announced`] has them, and nothing else counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
     /// The sender takes Send with Invalidate (the R flag, RFC 8797 section 4.1).
@@ -40,7 +41,23 @@ impl PrivateData {
     pub const ABSENT: PrivateData =
         PrivateData { remote_invalidation: false, send_size: DEFAULT_INLINE, receive_size: DEFAULT_INLINE };
 
-    /// The octets. Sizes are rounded down to what can be said.
+    /// With sizes rounded down to multiples of 1,024, and kept within 1,024 and 262,144 bytes.
+    #[must_use]
+    pub fn new(remote_invalidation: bool, send_size: u32, receive_size: u32) -> PrivateData {
+        PrivateData {
+            remote_invalidation,
+            send_size: sayable(send_size),
+            receive_size: sayable(receive_size),
+        }
+    }
+
+    /// What the peer finds in the octets: the sizes by which both ends go.
+    #[must_use]
+    pub fn announced(&self) -> PrivateData {
+        PrivateData::new(self.remote_invalidation, self.send_size, self.receive_size)
+    }
+
+    /// The octets of [`PrivateData::announced`].
     #[must_use]
     pub fn encode(&self) -> [u8; LEN] {
         let [m0, m1, m2, m3] = MAGIC;
@@ -67,6 +84,7 @@ impl PrivateData {
     /// What holds between a client and a server that said these (RFC 8797 section 4.2).
     #[must_use]
     pub fn negotiate(client: &PrivateData, server: &PrivateData) -> Negotiated {
+        let (client, server) = (client.announced(), server.announced());
         Negotiated {
             call_threshold: min(client.send_size, server.receive_size),
             reply_threshold: min(server.send_size, client.receive_size),
@@ -78,6 +96,11 @@ impl PrivateData {
 /// `size / 1024 - 1`, kept within what an octet says.
 fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
+}
+
+/// The size that can be said in place of this one.
+fn sayable(size: u32) -> u32 {
+    size_of_octet(size_octet(size))
 }
 
 fn size_of_octet(octet: u8) -> u32 {
@@ -130,6 +153,32 @@ mod tests {
             Negotiated { call_threshold: 8192, reply_threshold: 2048, remote_invalidation: true }
         );
         assert!(!PrivateData::negotiate(&said(true, 1024, 1024), &PrivateData::ABSENT).remote_invalidation);
+    }
+
+    #[test]
+    fn both_ends_go_by_what_was_announced() {
+        for (set, announced) in [
+            (0, 1024),
+            (1, 1024),
+            (1023, 1024),
+            (2047, 1024),
+            (5000, 4096),
+            (262_145, MAX_INLINE),
+            (u32::MAX, MAX_INLINE),
+        ] {
+            let own = said(false, set, set);
+            assert_eq!(own.announced(), said(false, announced, announced), "{set}");
+            assert_eq!(PrivateData::new(false, set, set), own.announced(), "{set}");
+            assert_eq!(PrivateData::find(&own.encode()), Some(own.announced()), "{set}");
+            let peer = said(false, MAX_INLINE, MAX_INLINE);
+            let negotiated = PrivateData::negotiate(&own, &peer);
+            assert_eq!(
+                (negotiated.call_threshold, negotiated.reply_threshold),
+                (announced, announced),
+                "{set}"
+            );
+            assert_eq!(PrivateData::negotiate(&peer, &own), negotiated, "{set}");
+        }
     }
 
     #[test]

@@ -36,11 +36,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             credits: 64,
-            private_data: PrivateData {
-                remote_invalidation: true,
-                send_size: Config::INLINE,
-                receive_size: Config::INLINE,
-            },
+            private_data: PrivateData::new(true, Config::INLINE, Config::INLINE),
             max_segment: u32::MAX,
             long_call: LongCall::default(),
             limits: Limits::default(),
