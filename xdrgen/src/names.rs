@@ -121,6 +121,12 @@ impl Taken {
         Taken(reserved.iter().map(|name| ((*name).to_owned(), String::new())).collect())
     }
 
+    /// Whether a name is taken.
+    #[must_use]
+    pub fn has(&self, ident: &str) -> bool {
+        self.0.contains_key(ident)
+    }
+
     /// Takes `wanted` for `name`, or `wanted` with underscores behind it if it is taken. Says by which name of the
     /// document it was.
     pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {

@@ -57,7 +57,7 @@ fn typedefs_are_aliases_where_an_alias_can_say_it() {
             "pub type Four = [i32; 4];",
             "pub type Many = Vec<i32>;",
             "pub struct Few(#[xdr(max = N)] pub Vec<i32>);",
-            "impl From<Vec<i32>> for Few",
+            "impl ::core::convert::From<Vec<i32>> for Few",
             "pub type Maybe = Option<i32>;",
         ],
     );
@@ -112,7 +112,7 @@ fn unions_keep_a_discriminant_that_is_not_the_only_one() {
         &[
             "#[xdr(case = true)] True",
             "#[xdr(case = false)] False(i32)",
-            "impl Default for U { fn default() -> Self { U::False(Default::default())",
+            "impl ::core::default::Default for U { fn default() -> Self { U::False(::core::default::Default::default())",
         ],
     );
 }

@@ -171,9 +171,9 @@ pub enum Mountres3 {
     Default(Mountstat3),
 }
 
-impl Default for Mountres3 {
+impl ::core::default::Default for Mountres3 {
     fn default() -> Self {
-        Mountres3::Mnt3Ok(Default::default())
+        Mountres3::Mnt3Ok(::core::default::Default::default())
     }
 }
 
@@ -186,13 +186,13 @@ impl Default for Mountres3 {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct Mountlist(#[xdr(list)] pub Vec<Mountbody>);
 
-impl From<Vec<Mountbody>> for Mountlist {
+impl ::core::convert::From<Vec<Mountbody>> for Mountlist {
     fn from(value: Vec<Mountbody>) -> Self {
         Mountlist(value)
     }
 }
 
-impl From<Mountlist> for Vec<Mountbody> {
+impl ::core::convert::From<Mountlist> for Vec<Mountbody> {
     fn from(value: Mountlist) -> Self {
         value.0
     }
@@ -225,13 +225,13 @@ pub struct Mountbody {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct Groups(#[xdr(list)] pub Vec<Groupnode>);
 
-impl From<Vec<Groupnode>> for Groups {
+impl ::core::convert::From<Vec<Groupnode>> for Groups {
     fn from(value: Vec<Groupnode>) -> Self {
         Groups(value)
     }
 }
 
-impl From<Groups> for Vec<Groupnode> {
+impl ::core::convert::From<Groups> for Vec<Groupnode> {
     fn from(value: Groups) -> Self {
         value.0
     }
@@ -261,13 +261,13 @@ pub struct Groupnode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct Exports(#[xdr(list)] pub Vec<Exportnode>);
 
-impl From<Vec<Exportnode>> for Exports {
+impl ::core::convert::From<Vec<Exportnode>> for Exports {
     fn from(value: Vec<Exportnode>) -> Self {
         Exports(value)
     }
 }
 
-impl From<Exports> for Vec<Exportnode> {
+impl ::core::convert::From<Exports> for Vec<Exportnode> {
     fn from(value: Exports) -> Self {
         value.0
     }

@@ -708,9 +708,9 @@ pub enum SetAtime {
     Default(TimeHow),
 }
 
-impl Default for SetAtime {
+impl ::core::default::Default for SetAtime {
     fn default() -> Self {
-        SetAtime::Default(Default::default())
+        SetAtime::Default(::core::default::Default::default())
     }
 }
 
@@ -736,9 +736,9 @@ pub enum SetMtime {
     Default(TimeHow),
 }
 
-impl Default for SetMtime {
+impl ::core::default::Default for SetMtime {
     fn default() -> Self {
-        SetMtime::Default(Default::default())
+        SetMtime::Default(::core::default::Default::default())
     }
 }
 
@@ -921,9 +921,9 @@ pub enum Setattr3Res {
     Default(Nfsstat3, Setattr3Resfail),
 }
 
-impl Default for Setattr3Res {
+impl ::core::default::Default for Setattr3Res {
     fn default() -> Self {
-        Setattr3Res::Nfs3Ok(Default::default())
+        Setattr3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -997,9 +997,9 @@ pub enum Lookup3Res {
     Default(Nfsstat3, Lookup3Resfail),
 }
 
-impl Default for Lookup3Res {
+impl ::core::default::Default for Lookup3Res {
     fn default() -> Self {
-        Lookup3Res::Nfs3Ok(Default::default())
+        Lookup3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1127,9 +1127,9 @@ pub enum Access3Res {
     Default(Nfsstat3, Access3Resfail),
 }
 
-impl Default for Access3Res {
+impl ::core::default::Default for Access3Res {
     fn default() -> Self {
-        Access3Res::Nfs3Ok(Default::default())
+        Access3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1203,9 +1203,9 @@ pub enum Readlink3Res {
     Default(Nfsstat3, Readlink3Resfail),
 }
 
-impl Default for Readlink3Res {
+impl ::core::default::Default for Readlink3Res {
     fn default() -> Self {
-        Readlink3Res::Nfs3Ok(Default::default())
+        Readlink3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1291,9 +1291,9 @@ pub enum Read3Res {
     Default(Nfsstat3, Read3Resfail),
 }
 
-impl Default for Read3Res {
+impl ::core::default::Default for Read3Res {
     fn default() -> Self {
-        Read3Res::Nfs3Ok(Default::default())
+        Read3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1414,9 +1414,9 @@ pub enum Write3Res {
     Default(Nfsstat3, Write3Resfail),
 }
 
-impl Default for Write3Res {
+impl ::core::default::Default for Write3Res {
     fn default() -> Self {
-        Write3Res::Nfs3Ok(Default::default())
+        Write3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1468,9 +1468,12 @@ pub enum Createhow3 {
     Exclusive(Createverf3),
 }
 
-impl Default for Createhow3 {
+impl ::core::default::Default for Createhow3 {
     fn default() -> Self {
-        Createhow3::ObjAttributes(Default::default(), Default::default())
+        Createhow3::ObjAttributes(
+            ::core::default::Default::default(),
+            ::core::default::Default::default(),
+        )
     }
 }
 
@@ -1551,9 +1554,9 @@ pub enum Create3Res {
     Default(Nfsstat3, Create3Resfail),
 }
 
-impl Default for Create3Res {
+impl ::core::default::Default for Create3Res {
     fn default() -> Self {
-        Create3Res::Nfs3Ok(Default::default())
+        Create3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1634,9 +1637,9 @@ pub enum Mkdir3Res {
     Default(Nfsstat3, Mkdir3Resfail),
 }
 
-impl Default for Mkdir3Res {
+impl ::core::default::Default for Mkdir3Res {
     fn default() -> Self {
-        Mkdir3Res::Nfs3Ok(Default::default())
+        Mkdir3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1737,9 +1740,9 @@ pub enum Symlink3Res {
     Default(Nfsstat3, Symlink3Resfail),
 }
 
-impl Default for Symlink3Res {
+impl ::core::default::Default for Symlink3Res {
     fn default() -> Self {
-        Symlink3Res::Nfs3Ok(Default::default())
+        Symlink3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1866,9 +1869,9 @@ pub enum Mknod3Res {
     Default(Nfsstat3, Mknod3Resfail),
 }
 
-impl Default for Mknod3Res {
+impl ::core::default::Default for Mknod3Res {
     fn default() -> Self {
-        Mknod3Res::Nfs3Ok(Default::default())
+        Mknod3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -1936,9 +1939,9 @@ pub enum Remove3Res {
     Default(Nfsstat3, Remove3Resfail),
 }
 
-impl Default for Remove3Res {
+impl ::core::default::Default for Remove3Res {
     fn default() -> Self {
-        Remove3Res::Nfs3Ok(Default::default())
+        Remove3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2006,9 +2009,9 @@ pub enum Rmdir3Res {
     Default(Nfsstat3, Rmdir3Resfail),
 }
 
-impl Default for Rmdir3Res {
+impl ::core::default::Default for Rmdir3Res {
     fn default() -> Self {
-        Rmdir3Res::Nfs3Ok(Default::default())
+        Rmdir3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2085,9 +2088,9 @@ pub enum Rename3Res {
     Default(Nfsstat3, Rename3Resfail),
 }
 
-impl Default for Rename3Res {
+impl ::core::default::Default for Rename3Res {
     fn default() -> Self {
-        Rename3Res::Nfs3Ok(Default::default())
+        Rename3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2164,9 +2167,9 @@ pub enum Link3Res {
     Default(Nfsstat3, Link3Resfail),
 }
 
-impl Default for Link3Res {
+impl ::core::default::Default for Link3Res {
     fn default() -> Self {
-        Link3Res::Nfs3Ok(Default::default())
+        Link3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2288,9 +2291,9 @@ pub enum Readdir3Res {
     Default(Nfsstat3, Readdir3Resfail),
 }
 
-impl Default for Readdir3Res {
+impl ::core::default::Default for Readdir3Res {
     fn default() -> Self {
-        Readdir3Res::Nfs3Ok(Default::default())
+        Readdir3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2421,9 +2424,9 @@ pub enum Readdirplus3Res {
     Default(Nfsstat3, Readdirplus3Resfail),
 }
 
-impl Default for Readdirplus3Res {
+impl ::core::default::Default for Readdirplus3Res {
     fn default() -> Self {
-        Readdirplus3Res::Nfs3Ok(Default::default())
+        Readdirplus3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2516,9 +2519,9 @@ pub enum Fsstat3Res {
     Default(Nfsstat3, Fsstat3Resfail),
 }
 
-impl Default for Fsstat3Res {
+impl ::core::default::Default for Fsstat3Res {
     fn default() -> Self {
-        Fsstat3Res::Nfs3Ok(Default::default())
+        Fsstat3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2668,9 +2671,9 @@ pub enum Fsinfo3Res {
     Default(Nfsstat3, Fsinfo3Resfail),
 }
 
-impl Default for Fsinfo3Res {
+impl ::core::default::Default for Fsinfo3Res {
     fn default() -> Self {
-        Fsinfo3Res::Nfs3Ok(Default::default())
+        Fsinfo3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2760,9 +2763,9 @@ pub enum Pathconf3Res {
     Default(Nfsstat3, Pathconf3Resfail),
 }
 
-impl Default for Pathconf3Res {
+impl ::core::default::Default for Pathconf3Res {
     fn default() -> Self {
-        Pathconf3Res::Nfs3Ok(Default::default())
+        Pathconf3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 
@@ -2839,9 +2842,9 @@ pub enum Commit3Res {
     Default(Nfsstat3, Commit3Resfail),
 }
 
-impl Default for Commit3Res {
+impl ::core::default::Default for Commit3Res {
     fn default() -> Self {
-        Commit3Res::Nfs3Ok(Default::default())
+        Commit3Res::Nfs3Ok(::core::default::Default::default())
     }
 }
 

@@ -80,13 +80,13 @@ pub struct Pmaplist {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct PmaplistPtr(#[xdr(list)] pub Vec<Pmaplist>);
 
-impl From<Vec<Pmaplist>> for PmaplistPtr {
+impl ::core::convert::From<Vec<Pmaplist>> for PmaplistPtr {
     fn from(value: Vec<Pmaplist>) -> Self {
         PmaplistPtr(value)
     }
 }
 
-impl From<PmaplistPtr> for Vec<Pmaplist> {
+impl ::core::convert::From<PmaplistPtr> for Vec<Pmaplist> {
     fn from(value: PmaplistPtr) -> Self {
         value.0
     }
@@ -470,13 +470,13 @@ pub struct RpList {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct RpcblistPtr(#[xdr(list)] pub Vec<RpList>);
 
-impl From<Vec<RpList>> for RpcblistPtr {
+impl ::core::convert::From<Vec<RpList>> for RpcblistPtr {
     fn from(value: Vec<RpList>) -> Self {
         RpcblistPtr(value)
     }
 }
 
-impl From<RpcblistPtr> for Vec<RpList> {
+impl ::core::convert::From<RpcblistPtr> for Vec<RpList> {
     fn from(value: RpcblistPtr) -> Self {
         value.0
     }
@@ -622,13 +622,13 @@ pub struct RpcbEntryList {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct RpcbEntryListPtr(#[xdr(list)] pub Vec<RpcbEntryList>);
 
-impl From<Vec<RpcbEntryList>> for RpcbEntryListPtr {
+impl ::core::convert::From<Vec<RpcbEntryList>> for RpcbEntryListPtr {
     fn from(value: Vec<RpcbEntryList>) -> Self {
         RpcbEntryListPtr(value)
     }
 }
 
-impl From<RpcbEntryListPtr> for Vec<RpcbEntryList> {
+impl ::core::convert::From<RpcbEntryListPtr> for Vec<RpcbEntryList> {
     fn from(value: RpcbEntryListPtr) -> Self {
         value.0
     }
@@ -782,13 +782,13 @@ pub type RpcbsProc = [i32; RPCBSTAT_HIGHPROC as usize];
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct RpcbsAddrlistPtr(#[xdr(list)] pub Vec<RpcbsAddrlist>);
 
-impl From<Vec<RpcbsAddrlist>> for RpcbsAddrlistPtr {
+impl ::core::convert::From<Vec<RpcbsAddrlist>> for RpcbsAddrlistPtr {
     fn from(value: Vec<RpcbsAddrlist>) -> Self {
         RpcbsAddrlistPtr(value)
     }
 }
 
-impl From<RpcbsAddrlistPtr> for Vec<RpcbsAddrlist> {
+impl ::core::convert::From<RpcbsAddrlistPtr> for Vec<RpcbsAddrlist> {
     fn from(value: RpcbsAddrlistPtr) -> Self {
         value.0
     }
@@ -803,13 +803,13 @@ impl From<RpcbsAddrlistPtr> for Vec<RpcbsAddrlist> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 pub struct RpcbsRmtcalllistPtr(#[xdr(list)] pub Vec<RpcbsRmtcalllist>);
 
-impl From<Vec<RpcbsRmtcalllist>> for RpcbsRmtcalllistPtr {
+impl ::core::convert::From<Vec<RpcbsRmtcalllist>> for RpcbsRmtcalllistPtr {
     fn from(value: Vec<RpcbsRmtcalllist>) -> Self {
         RpcbsRmtcalllistPtr(value)
     }
 }
 
-impl From<RpcbsRmtcalllistPtr> for Vec<RpcbsRmtcalllist> {
+impl ::core::convert::From<RpcbsRmtcalllistPtr> for Vec<RpcbsRmtcalllist> {
     fn from(value: RpcbsRmtcalllistPtr) -> Self {
         value.0
     }

@@ -35,8 +35,8 @@ impl Emitter<'_> {
                 let (attributes, of) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
                 vec![
                     quote!(#docs #derives #container pub struct #name(#attributes pub #of);),
-                    quote!(impl From<#of> for #name { fn from(value: #of) -> Self { #name(value) } }),
-                    quote!(impl From<#name> for #of { fn from(value: #name) -> Self { value.0 } }),
+                    quote!(impl ::core::convert::From<#of> for #name { fn from(value: #of) -> Self { #name(value) } }),
+                    quote!(impl ::core::convert::From<#name> for #of { fn from(value: #name) -> Self { value.0 } }),
                 ]
             }
             Body::Enum(members) => self.enumeration(ty, members, &docs),
@@ -129,9 +129,9 @@ impl Emitter<'_> {
         if let Some(arm) = initial.filter(|_| !derived) {
             let variant = ident(&arm.ident);
             let parts = usize::from(arm.keeps_discriminant()) + usize::from(arm.payload.is_some());
-            let parts = std::iter::repeat_n(quote!(Default::default()), parts);
+            let parts = std::iter::repeat_n(quote!(::core::default::Default::default()), parts);
             items.push(quote! {
-                impl Default for #name {
+                impl ::core::default::Default for #name {
                     fn default() -> Self { #name::#variant(#(#parts),*) }
                 }
             });

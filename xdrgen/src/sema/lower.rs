@@ -83,7 +83,12 @@ impl<'a> Lower<'a> {
     pub(crate) fn run(&mut self) {
         let definitions = self.scope.definitions.clone();
         let mut const_names = Taken::default();
-        definitions.iter().for_each(|definition| self.declare(definition, &mut const_names));
+        // Constants go first: some types must not be called like one.
+        let (constants, others): (Vec<_>, Vec<_>) =
+            definitions.iter().partition(|definition| matches!(definition.kind, DefinitionKind::Const(_)));
+        for definition in constants.into_iter().chain(others) {
+            self.declare(definition, &mut const_names);
+        }
         for phase in 0..4 {
             for (index, definition) in definitions.iter().enumerate() {
                 self.current = index;
@@ -113,6 +118,11 @@ impl<'a> Lower<'a> {
                     section: definition.section.clone(),
                     declaration: definition.text.clone(),
                 };
+                // A tuple struct is a function too, and functions share a name space with constants.
+                let ident = names::camel(&name.name);
+                if may_be_tuple(definition) && const_names.has(&ident) {
+                    self.type_idents.take(ident.clone(), &ident);
+                }
                 let id = self.new_type(&name.name, name, docs);
                 self.ids.insert(&name.name, id);
             }
@@ -478,6 +488,12 @@ impl<'a> Lower<'a> {
         }
         fits
     }
+}
+
+/// Whether a definition may become a struct without names for its fields.
+fn may_be_tuple(definition: &Definition) -> bool {
+    let DefinitionKind::Typedef(declaration) = &definition.kind else { return false };
+    matches!(declaration.kind, DeclarationKind::VariableArray(..) | DeclarationKind::Optional(..))
 }
 
 /// When a definition is lowered.

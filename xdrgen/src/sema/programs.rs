@@ -11,6 +11,18 @@ use crate::ir::{Body, Docs, Field, Procedure, Program, ReplyBounds, Type, Versio
 use crate::names::{self, Taken};
 use crate::source::Span;
 
+/// Types that the module of a version has or uses by their names alone: no version is called so.
+const IN_VERSION: &[&str] = &[
+    "Box", "C", "Client", "Err", "Future", "H", "Handler", "None", "Ok", "Option", "Proc", "Result", "Send",
+    "Server", "Some", "Sync", "Vec",
+];
+
+/// Crates that stand beside the module of a version.
+const BESIDE_VERSION: &[&str] = &["alloc", "core", "std"];
+
+/// Types that the module of procedures uses by their names alone: no procedure is called so.
+const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
+
 /// Numbers and names that were seen in one place.
 #[derive(Default)]
 struct Seen<'a> {
@@ -45,7 +57,7 @@ impl<'a> Lower<'a> {
             version.procedures.iter().map(|procedure| procedure.name.name.as_str()).collect();
         let prefix = names::common_prefix(&all).to_owned();
         let mut seen = Seen::default();
-        let mut idents = Taken::default();
+        let mut idents = Taken::with(IN_PROCEDURES);
         let mut methods = Taken::default();
         let mut procedures = Vec::new();
         for procedure in &version.procedures {
@@ -75,18 +87,20 @@ impl<'a> Lower<'a> {
         Version { name: version.name.name.clone(), ident, module, number, procedures, binding: None, docs }
     }
 
-    /// A version's names in Rust: its own, or with its program's before it where another program has them.
+    /// A version's names in Rust: its own, or with its program's before it where something else has them.
     fn version_names(&self, program: &ProgramDef, version: &VersionDef) -> (String, String) {
-        let own = names::snake(&version.name.name);
-        let taken = |module: &str| {
+        let taken = |name: &str| {
+            let (ident, module) = (names::camel(name), names::snake(name));
             let mut versions = self.module.programs.iter().flat_map(|program| &program.versions);
-            versions.any(|other| other.module == module)
+            IN_VERSION.contains(&ident.as_str())
+                || BESIDE_VERSION.contains(&module.as_str())
+                || versions.any(|other| other.module == module)
         };
         let mut name = version.name.name.clone();
-        if taken(&own) {
+        if taken(&name) {
             name = format!("{}_{name}", program.name.name);
         }
-        while taken(&names::snake(&name)) {
+        while taken(&name) {
             name.push_str("_x");
         }
         (names::camel(&name), names::snake(&name))

@@ -469,9 +469,9 @@ pub enum RejectedReply {
     AuthError(AuthStat),
 }
 
-impl Default for RejectedReply {
+impl ::core::default::Default for RejectedReply {
     fn default() -> Self {
-        RejectedReply::RpcMismatch(Default::default())
+        RejectedReply::RpcMismatch(::core::default::Default::default())
     }
 }
 
@@ -497,9 +497,9 @@ pub enum ReplyBody {
     Denied(RejectedReply),
 }
 
-impl Default for ReplyBody {
+impl ::core::default::Default for ReplyBody {
     fn default() -> Self {
-        ReplyBody::Accepted(Default::default())
+        ReplyBody::Accepted(::core::default::Default::default())
     }
 }
 
@@ -525,9 +525,9 @@ pub enum RpcBody {
     Reply(ReplyBody),
 }
 
-impl Default for RpcBody {
+impl ::core::default::Default for RpcBody {
     fn default() -> Self {
-        RpcBody::Call(Default::default())
+        RpcBody::Call(::core::default::Default::default())
     }
 }
 

@@ -319,9 +319,9 @@ pub enum RdmaBody {
     Error(RpcRdmaError),
 }
 
-impl Default for RdmaBody {
+impl ::core::default::Default for RdmaBody {
     fn default() -> Self {
-        RdmaBody::Msg(Default::default())
+        RdmaBody::Msg(::core::default::Default::default())
     }
 }
 
