@@ -169,6 +169,24 @@ fn labels_of_a_union() {
         &["X216 1:49"],
         &[],
     );
+    finds(
+        "union u switch (int x) { case -1: void; case 0xffffffff: int y; };\n",
+        &["X212 1:46"],
+        &["the first"],
+    );
+    finds("union u switch (int x) { case 4294967296: void; };\n", &["X216 1:31"], &["4294967296"]);
+    let minus = "enum e { A = 0xffffffff, B = 1 };\n";
+    for label in ["A", "-1", "0xffffffff", "ALL"] {
+        let text = format!(
+            "{minus}const ALL = 0xffffffff;\nunion u switch (e x) {{ case {label}: void; case B: void; }};\n"
+        );
+        finds(&text, &["X209 1:14"], &[]);
+    }
+    finds(
+        &format!("{minus}union u switch (e x) {{ case A: void; case -1: int y; case B: void; }};\n"),
+        &["X209 1:14", "X212 2:43"],
+        &[],
+    );
     finds("union u switch (unsigned x) { case -1: void; };\n", &["X216 1:36"], &[]);
 }
 

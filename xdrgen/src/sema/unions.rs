@@ -133,23 +133,24 @@ impl<'a> Lower<'a> {
         {
             return self.no_member(id, name);
         }
-        let number = self.eval(value)?;
+        let written = self.eval(value)?;
+        // What is sent decides: above 2^31 a signed label is the bit pattern of a negative one.
+        let number = match kind {
+            Kind::Int | Kind::Enum(_) => {
+                u32::try_from(written).map_or(written, |bits| i128::from(bits.cast_signed()))
+            }
+            Kind::Unsigned | Kind::Bool => written,
+        };
         let label = match kind {
             Kind::Int if i32::try_from(number).is_ok() => Label::Number(number),
+            Kind::Int => return self.label_range(value, written, "an int"),
             Kind::Unsigned if u32::try_from(number).is_ok() => Label::Number(number),
-            // An int's label above 2^31 is the bit pattern of a negative one.
-            Kind::Int => Label::Number(i128::from(
-                u32::try_from(number)
-                    .ok()
-                    .map(u32::cast_signed)
-                    .or_else(|| self.label_range(value, number, "an int"))?,
-            )),
-            Kind::Unsigned => return self.label_range(value, number, "an unsigned int"),
+            Kind::Unsigned => return self.label_range(value, written, "an unsigned int"),
             Kind::Bool if number == 0 || number == 1 => Label::Bool(number == 1),
-            Kind::Bool => return self.label_range(value, number, "a bool"),
+            Kind::Bool => return self.label_range(value, written, "a bool"),
             Kind::Enum(id) => match self.member(id, |member| i128::from(member.value) == number) {
                 Some((index, _)) => Label::Member { of: id, index },
-                None => return self.not_in_enum(id, value, number),
+                None => return self.not_in_enum(id, value, written),
             },
         };
         Some((label, number))
