@@ -162,10 +162,12 @@ impl Build {
 
     fn read(&self) -> Result<Sources, BuildError> {
         let mut sources = Sources::default();
-        for path in self.documents.iter().chain(&self.bindings) {
+        let documents = self.documents.iter().map(|path| (path, false));
+        for (path, is_binding) in documents.chain(self.bindings.iter().map(|path| (path, true))) {
             let bytes = std::fs::read(path).map_err(|error| BuildError::File(path.clone(), error))?;
             // Old documents are not all UTF-8: a byte that is none becomes a replacement character.
-            sources.add(Source::new(path.clone(), String::from_utf8_lossy(&bytes)));
+            let text = String::from_utf8_lossy(&bytes);
+            sources.add(if is_binding { Source::binding(path, text) } else { Source::new(path, text) });
         }
         Ok(sources)
     }

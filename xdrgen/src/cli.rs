@@ -67,7 +67,8 @@ struct Generation {
     /// The code is for a crate without the standard library.
     #[arg(long)]
     no_std: bool,
-    /// Emit a whole crate of this name into the directory given by --output.
+    /// Emit a whole crate of this name into the directory given by --output: a member of a workspace, from whose
+    /// manifest it takes its version, edition, licence, lints and the runtime.
     #[arg(long, value_name = "NAME", requires = "output")]
     package: Option<String>,
     /// What the crate is, in a line.
@@ -154,7 +155,7 @@ impl Inputs {
         let mut sources = self.documents.read()?;
         for path in &self.binding {
             let text = read(path).map_err(|error| Failure::File(path.clone(), error))?;
-            sources.add(Source::new(path.clone(), text));
+            sources.add(Source::binding(path.clone(), text));
         }
         Ok(sources)
     }

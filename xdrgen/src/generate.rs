@@ -11,7 +11,7 @@ use crate::extract::{Form, extract};
 use crate::ir::Module;
 use crate::parse::parse_extract;
 use crate::sema::{self, Document};
-use crate::source::{Source, SourceId, Sources, Span};
+use crate::source::{Kind, SourceId, Sources, Span};
 
 /// What is emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,8 +114,8 @@ impl Generated {
     }
 }
 
-/// Compiles documents, which may use one another's names, together. Sources whose names end in `.toml` are binding
-/// files. All that is wrong is found in one run.
+/// Compiles documents, which may use one another's names, together. A source's kind says
+/// whether it is a document or a binding file. All that is wrong is found in one run.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (module, mut generated) = analyzed(sources, options);
@@ -142,17 +142,13 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
-fn is_binding(source: &Source) -> bool {
-    source.name().extension().is_some_and(|extension| extension == "toml")
-}
-
 fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     let mut documents: Vec<(SourceId, Specification, bool)> = Vec::new();
     let mut bindings = Vec::new();
     let mut found = Vec::new();
     let parse_options = crate::parse::Options { defined: options.defined.clone() };
     for (id, source) in sources.iter() {
-        if is_binding(source) {
+        if source.kind() == Kind::Binding {
             bindings.extend(binding::read(id, source, &mut found));
             continue;
         }
@@ -162,6 +158,7 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
         documents.push((id, specification, extract.form == Form::Indented && extract.published));
     }
     check_paths(options, &mut found);
+    check_manifest(options, &mut found);
     let documents: Vec<Document<'_>> = documents
         .iter()
         .map(|(id, specification, lenient)| Document { id: *id, specification, lenient: *lenient })
@@ -192,6 +189,20 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     for path in paths.filter(|path| syn::parse_str::<syn::Path>(path).is_err()) {
         let error = Diagnostic::error("X401", Span::default(), format!("`{path}` is no path of Rust"));
         found.push(error.with_help("a path is written `name::of::Type`"));
+    }
+}
+
+/// A crate's name and title go into its manifest as they are.
+fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
+    let Output::Crate { package, title } = &options.output else { return };
+    if title.contains(['"', '\\']) || title.contains(char::is_control) {
+        let error = Diagnostic::error("X402", Span::default(), "this title cannot stand in a manifest");
+        found.push(error.with_help("a title is one line without quotes and backslashes"));
+    }
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !package.starts_with(|c: char| c.is_ascii_alphabetic()) || !package.chars().all(is_part) {
+        let error = Diagnostic::error("X402", Span::default(), "this is no name of a package");
+        found.push(error.with_help("a package's name has letters, digits, `-` and `_`"));
     }
 }
 

@@ -34,23 +34,50 @@ pub struct LineColumn {
     pub column: u32,
 }
 
-/// One document: its name as the user gave it, and its text.
+/// What a text is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A document with XDR.
+    Document,
+    /// A binding file.
+    Binding,
+}
+
+/// One document or binding file: its name as the user gave it, and its text.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: PathBuf,
+    kind: Kind,
     text: String,
     line_starts: Vec<u32>,
 }
 
 impl Source {
-    /// Takes a document's text. Its name is used in messages only.
+    /// Takes a text. It is a binding file if its name ends in `.toml`, else a document.
     #[must_use]
     pub fn new(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
-        let text = text.into();
+        let name = name.into();
+        let is_binding = name.extension().is_some_and(|extension| extension == "toml");
+        Source::of_kind(if is_binding { Kind::Binding } else { Kind::Document }, name, text.into())
+    }
+
+    /// Takes the text of a binding file, whatever its name ends in.
+    #[must_use]
+    pub fn binding(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        Source::of_kind(Kind::Binding, name.into(), text.into())
+    }
+
+    fn of_kind(kind: Kind, name: PathBuf, text: String) -> Self {
         let line_starts = std::iter::once(0)
             .chain(text.bytes().zip(1..).filter(|(byte, _)| *byte == b'\n').map(|(_, next)| next))
             .collect();
-        Source { name: name.into(), text, line_starts }
+        Source { name, kind, text, line_starts }
+    }
+
+    /// What it is read as.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The name.

@@ -130,3 +130,31 @@ fn documents_are_compiled_together_and_types_may_exist_in_rust() {
     assert_eq!(xdrgen(folder.path(), &["check", "a.x"]).status.code(), Some(1));
     assert_eq!(xdrgen(folder.path(), &["check", "a.x", "--extern", "other"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_binding_is_one_whatever_its_name_ends_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = "program P { version V { void N(void) = 0; } = 1; } = 7;\n";
+    std::fs::write(folder.path().join("a.x"), document).unwrap();
+    let binding = "[[binding]]\nprogram = \"P\"\nversion = \"V\"\nport = 7\neligible = []\n";
+    std::fs::write(folder.path().join("a.binding"), binding).unwrap();
+    let output = xdrgen(folder.path(), &["generate", "a.x", "--binding", "a.binding"]);
+    assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
+    assert!(text(&output.stdout).contains("Binding for V"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_title_that_would_break_the_manifest_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.x"), "const A = 1;\n").unwrap();
+    let run = |title: &str| {
+        xdrgen(folder.path(), &["generate", "a.x", "-o", "out", "--package", "a", "--title", title])
+    };
+    for title in ["say \"a\"", "two\nlines", "back\\slash"] {
+        assert_eq!(run(title).status.code(), Some(1), "{title}");
+        assert!(!folder.path().join("out").exists());
+    }
+    assert_eq!(run("A title.").status.code(), Some(0));
+    let manifest = std::fs::read_to_string(folder.path().join("out/Cargo.toml")).unwrap();
+    assert!(manifest.ends_with("workspace = true\n"), "{manifest}");
+}
