@@ -138,17 +138,18 @@ async fn accept(
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | OutOfMemory)
-        || error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code))
+        || error.raw_os_error().is_some_and(|code| PASSING.contains(&code))
 }
 
-/// ENFILE, EMFILE and ENOBUFS, for which [`io::ErrorKind`] has no names.
+/// ENFILE, EMFILE and ENOBUFS, for which [`io::ErrorKind`] has no names; and what Linux's `accept` passes on of a
+/// connection's own errors: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const EXHAUSTED: [i32; 3] = [23, 24, 105];
+const PASSING: [i32; 11] = [23, 24, 105, 64, 71, 92, 95, 100, 101, 112, 113];
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
-const EXHAUSTED: [i32; 3] = [23, 24, 55];
+const PASSING: [i32; 3] = [23, 24, 55];
 /// WSAEMFILE and WSAENOBUFS.
 #[cfg(not(unix))]
-const EXHAUSTED: [i32; 2] = [10024, 10055];
+const PASSING: [i32; 2] = [10024, 10055];
 
 /// Waits until `stopping` turns true: for ever, if it was false when its sender went away.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
@@ -281,7 +282,7 @@ mod tests {
         {
             assert!(is_passing(&kind.into()), "{kind}");
         }
-        for code in EXHAUSTED {
+        for code in PASSING {
             assert!(is_passing(&io::Error::from_raw_os_error(code)), "{code}");
         }
         for kind in [io::ErrorKind::InvalidInput, io::ErrorKind::PermissionDenied, io::ErrorKind::Other] {
