@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::diag::{self, Severity};
 use crate::generate::{Generated, Options, Output, Summary, generate};
+use crate::names::Names;
 use crate::source::{Source, Sources};
 
 /// Compiles documents in a build script: `OUT_DIR/NAME.rs` is written, for `include!`.
@@ -110,6 +111,12 @@ impl Build {
     /// Names a type that exists in Rust: a document's `name` is the type at `path`.
     pub fn extern_type(mut self, name: impl Into<String>, path: impl Into<String>) -> Self {
         self.options.externs.insert(name.into(), path.into());
+        self
+    }
+
+    /// How definitions are called, if not as Rust calls things.
+    pub fn names(mut self, names: Names) -> Self {
+        self.options.names = names;
         self
     }
 

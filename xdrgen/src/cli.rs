@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::diag::{self, Diagnostic};
 use crate::extract::extract;
 use crate::generate::{Options, check, generate};
+use crate::names::Names;
 use crate::source::{Source, Sources};
 
 /// A compiler for the XDR language and ONC RPC programs: RFC text or .x files in, Rust out.
@@ -64,6 +65,9 @@ struct Generation {
     /// The path of the runtime in the code.
     #[arg(long, value_name = "RUST::PATH", default_value = "::rpcrdma_runtime")]
     runtime: String,
+    /// How definitions are called: as Rust calls things, or with the document's spelling.
+    #[arg(long, value_name = "STYLE", default_value = "rust", value_parser = names)]
+    names: Names,
     /// The code is for a crate without the standard library.
     #[arg(long)]
     no_std: bool,
@@ -85,6 +89,15 @@ struct Generation {
 fn named_path(text: &str) -> Result<(String, String), String> {
     let (name, path) = text.split_once('=').ok_or("write it as NAME=RUST::PATH")?;
     Ok((name.trim().to_owned(), path.trim().to_owned()))
+}
+
+/// `rust` or `verbatim`
+fn names(text: &str) -> Result<Names, String> {
+    match text {
+        "rust" => Ok(Names::Rust),
+        "verbatim" => Ok(Names::Verbatim),
+        _ => Err("it is `rust` or `verbatim`".to_owned()),
+    }
 }
 
 /// Why a run came to no result.
@@ -174,7 +187,7 @@ impl Generation {
             None if self.no_std => Options::no_std_module(self.module_name()),
             None => Options::module(self.module_name()),
         };
-        self.inputs.options(Options { runtime: self.runtime.clone(), ..options })
+        self.inputs.options(Options { runtime: self.runtime.clone(), names: self.names, ..options })
     }
 
     /// The module's name: that of the file asked for, else the first document's.

@@ -9,6 +9,7 @@ use crate::diag::{self, Diagnostic};
 use crate::emit::{self, Emitter, Head};
 use crate::extract::{Form, extract};
 use crate::ir::Module;
+use crate::names::Names;
 use crate::parse::parse_extract;
 use crate::sema::{self, Document};
 use crate::source::{Kind, SourceId, Sources, Span};
@@ -40,6 +41,8 @@ pub struct Options {
     pub output: Output,
     /// The path of the runtime in emitted code; `crate` within the runtime itself.
     pub runtime: String,
+    /// How definitions are called.
+    pub names: Names,
     /// Types that exist in Rust: the document's name, and the path.
     pub externs: BTreeMap<String, String>,
     /// Names that `#ifdef` finds defined.
@@ -71,6 +74,7 @@ impl Options {
         Options {
             output,
             runtime: "::rpcrdma_runtime".to_owned(),
+            names: Names::default(),
             externs: BTreeMap::new(),
             defined: BTreeSet::new(),
             command: "xdrgen generate".to_owned(),
@@ -164,7 +168,7 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
         .map(|(id, specification, lenient)| Document { id: *id, specification, lenient: *lenient })
         .collect();
     let broken = diag::has_errors(&found);
-    let (module, diagnostics) = sema::analyze(&documents, &bindings, &options.externs);
+    let (module, diagnostics) = sema::analyze(&documents, &bindings, &options.externs, options.names);
     // After a syntax error names are missing that the document has: nothing is said of those.
     found.extend(diagnostics.into_iter().filter(|found| !broken || !is_of_missing(found)));
     diag::sort(&mut found);
@@ -243,7 +247,7 @@ fn shown(path: &Path) -> String {
 fn emitted(module: &Module, head: &Head, options: &Options) -> Result<Vec<(PathBuf, String)>, String> {
     let runtime: syn::Path = syn::parse_str(&options.runtime).map_err(|error| error.to_string())?;
     let std = matches!(options.output, Output::Module { std: true, .. });
-    let emitter = Emitter { module, runtime, std };
+    let emitter = Emitter { module, runtime, std, names: options.names };
     match &options.output {
         Output::Module { name, .. } => {
             Ok(vec![(PathBuf::from(format!("{name}.rs")), emit::module_file(&emitter, head)?)])

@@ -1,5 +1,7 @@
 //! What is emitted: types resolved, constants evaluated, names chosen. Emission decides nothing.
 
+use crate::source::SourceId;
+
 /// A run's definitions, ready for emission.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
@@ -58,6 +60,8 @@ pub struct Const {
     pub value: i128,
     /// Its type.
     pub ty: ConstType,
+    /// The document that it is from.
+    pub source: SourceId,
     /// Its documentation.
     pub docs: Docs,
 }
@@ -86,6 +90,8 @@ pub struct TypeDef {
     pub body: Body,
     /// Which traits besides `Clone`, `Debug` and `PartialEq` it derives.
     pub derives: Derives,
+    /// The document that it is from.
+    pub source: SourceId,
     /// Its documentation.
     pub docs: Docs,
 }
@@ -282,6 +288,8 @@ pub struct Program {
     pub number: u32,
     /// Its versions in order.
     pub versions: Vec<Version>,
+    /// The document that it is from.
+    pub source: SourceId,
     /// Its documentation.
     pub docs: Docs,
 }

@@ -26,4 +26,5 @@ pub mod source;
 pub use build_script::{Build, BuildError};
 pub use extract::{Extract, extract};
 pub use generate::{Generated, Options, Output, Summary, check, generate};
+pub use names::Names;
 pub use parse::{Parsed, parse, parse_with};

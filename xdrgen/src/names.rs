@@ -2,6 +2,73 @@
 
 use std::collections::{HashMap, HashSet};
 
+/// How what a document defines is called in Rust.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// As Rust calls things: `Read3Args`, `obj_attributes`, `Nfsstat3::Nfs3Ok`.
+    #[default]
+    Rust,
+    /// As the document calls them: `READ3args`, `nfsstat3::NFS3_OK`. Modules alone keep Rust's way.
+    Verbatim,
+}
+
+impl Names {
+    /// A type, a version or a procedure as a type. A body written in place has the names that lead to it, joined
+    /// by `.` or `_`.
+    #[must_use]
+    pub fn of_type(self, name: &str) -> String {
+        let name = name.replace('.', "_");
+        match self {
+            Names::Rust => camel(&name),
+            Names::Verbatim => ident(name),
+        }
+    }
+
+    /// A struct's field, or a procedure's method.
+    #[must_use]
+    pub fn of_field(self, name: &str) -> String {
+        match self {
+            Names::Rust => snake(name),
+            Names::Verbatim => ident(name.to_owned()),
+        }
+    }
+
+    /// A constant.
+    #[must_use]
+    pub fn of_const(self, name: &str) -> String {
+        match self {
+            Names::Rust => upper(name),
+            Names::Verbatim => ident(name.to_owned()),
+        }
+    }
+
+    /// What a name of Rust's own, like the variant `Default`, is where names are the document's.
+    #[must_use]
+    pub fn own(self, rust: &str, verbatim: &str) -> String {
+        match self {
+            Names::Rust => rust.to_owned(),
+            Names::Verbatim => verbatim.to_owned(),
+        }
+    }
+
+    /// What all names begin with and lose in Rust.
+    #[must_use]
+    pub fn prefix<'a>(self, names: &[&'a str]) -> &'a str {
+        match self {
+            Names::Rust => common_prefix(names),
+            Names::Verbatim => "",
+        }
+    }
+}
+
+/// What emitted code calls by names of one case, which a document's own names could hide: types of the language,
+/// crates, and what functions call their arguments.
+pub(crate) const HIDDEN_BY_VERBATIM: &[&str] = &[
+    "_args", "alloc", "answer", "args", "bool", "char", "context", "core", "f32", "f64", "i8", "i16", "i32",
+    "i64", "i128", "isize", "proc", "program", "reply", "std", "str", "u", "u8", "u16", "u32", "u64", "u128",
+    "usize", "value",
+];
+
 /// The words of a name: parted by underscores, and inside `READ3args` and `fooBar` by their case.
 fn words(name: &str) -> Vec<String> {
     name.split('_').filter(|part| !part.is_empty()).flat_map(split_case).collect()
@@ -119,6 +186,13 @@ impl Taken {
     #[must_use]
     pub fn with(reserved: &[&str]) -> Self {
         Taken(reserved.iter().map(|name| ((*name).to_owned(), String::new())).collect())
+    }
+
+    /// With more of such names.
+    #[must_use]
+    pub fn and(mut self, reserved: &[&str]) -> Self {
+        self.0.extend(reserved.iter().map(|name| ((*name).to_owned(), String::new())));
+        self
     }
 
     /// Whether a name is taken.

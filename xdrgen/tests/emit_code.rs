@@ -15,7 +15,11 @@ fn emit_files(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)
 
 /// The code of a document, without documentation, attributes of it, and line ends.
 fn code(text: &str) -> String {
-    let files = emit_files(&[("a.x", text)], &Options::module("a"));
+    code_with(text, &Options::module("a"))
+}
+
+fn code_with(text: &str, options: &Options) -> String {
+    let files = emit_files(&[("a.x", text)], options);
     let lines = files[0].1.lines().map(str::trim);
     lines.filter(|line| !line.starts_with("//") && !line.starts_with("#[doc")).collect::<Vec<_>>().join(" ")
 }
@@ -162,6 +166,31 @@ fn bodies_in_place_are_named_after_their_place() {
             "pub part: OuterPart, pub choice: OuterChoice",
         ],
     );
+}
+
+#[test]
+fn verbatim_names_are_the_documents() {
+    let text = "const maxData = 8;\nenum nfs_stat { NFS_OK = 0, NFS_ERR = 1, nfs_other = 1 };\n\
+                struct READ3args { opaque fileHandle<maxData>; nfs_stat type; };\ntypedef unsigned int u32;\n\
+                union READ3res switch (nfs_stat s) { case NFS_OK: u32 count; default: void; };\n\
+                program NFS { version NFS_V3 { READ3res NFS_READ(READ3args) = 6; } = 3; } = 100003;\n";
+    let code = code_with(text, &Options { names: xdrgen::Names::Verbatim, ..Options::module("a") });
+    for expected in [
+        "#[allow(non_upper_case_globals)] pub const maxData: u32 = 8;",
+        "pub enum nfs_stat { #[default] NFS_OK = 0, NFS_ERR = 1, }",
+        "#[allow(non_upper_case_globals)] pub const nfs_other: nfs_stat = nfs_stat::NFS_ERR;",
+        "pub struct READ3args { pub fileHandle: SmallOpaque<{ maxData as usize }>, pub r#type: nfs_stat, }",
+        // A name that Rust means something else by is not to be hidden.
+        "pub type u32_ = u32;",
+        "#[xdr(case = \"nfs_stat::NFS_OK\")] NFS_OK(u32_)",
+        "#[xdr(default)] default(nfs_stat)",
+        "#[allow(non_camel_case_types, non_snake_case, clippy::upper_case_acronyms)] pub mod nfs_v3 {",
+        "pub struct NFS_V3;",
+        "pub async fn NFS_READ( &self, args: &super::READ3args, )",
+    ] {
+        assert!(code.contains(expected), "no `{expected}` in\n{code}");
+    }
+    assert!(!code.contains("doc(alias"), "names that are the document's need no other");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod docs;
 mod file;
+mod lints;
 mod program;
 mod types;
 
@@ -9,6 +10,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use crate::ir::{Bound, Item, Module, Scalar, Type, TypeId};
+use crate::names::Names;
 
 pub(crate) use file::{Head, crate_files, module_file};
 
@@ -19,6 +21,8 @@ pub(crate) struct Emitter<'m> {
     pub(crate) runtime: syn::Path,
     /// Whether emitted code may use the standard library; else it uses `alloc`.
     pub(crate) std: bool,
+    /// How definitions are called: the document's way is not Rust's, and says so to its lints.
+    pub(crate) names: Names,
 }
 
 /// From where a type is named.

@@ -35,10 +35,12 @@ impl Emitter<'_> {
         } else {
             quote!(use ::core::future::Future; use #runtime::proto::program::{self, answer};)
         };
+        let allow = self.allow_version();
         let (marker, procedures) = (self.marker(program, version), self.procedures(version));
         let (client, handler, server) = (self.client(version), self.handler(version), self.server(version));
         quote! {
             #docs
+            #allow
             pub mod #module {
                 #imports
 

@@ -17,13 +17,15 @@ impl Emitter<'_> {
             ConstType::I64 => "i64",
         });
         let docs = definition_docs(&constant.name, &constant.ident, &constant.docs);
-        quote!(#docs pub const #name: #ty = #value;)
+        let allow = self.allow_const(&constant.ident);
+        quote!(#docs #allow pub const #name: #ty = #value;)
     }
 
     /// A type, and what belongs to it.
     pub(super) fn type_def(&self, ty: &TypeDef) -> Vec<TokenStream> {
         let name = ident(&ty.ident);
-        let docs = definition_docs(&ty.name, &ty.ident, &ty.docs);
+        let (docs, allow) = (definition_docs(&ty.name, &ty.ident, &ty.docs), self.allow_type(ty));
+        let docs = quote!(#docs #allow);
         let container = |union: Option<&str>| self.container_attribute(union);
         match &ty.body {
             Body::Alias(of) => {
@@ -102,7 +104,8 @@ impl Emitter<'_> {
                 let same = ident(&members.get(member.same_as?)?.ident);
                 let docs = docs::attributes(&docs::part(&member.docs));
                 let (constant, alias) = (ident(&member.ident), alias(&member.name, &member.ident));
-                Some(quote!(#docs #alias pub const #constant: #name = #name::#same;))
+                let allow = self.allow_const(&member.ident);
+                Some(quote!(#docs #alias #allow pub const #constant: #name = #name::#same;))
             })
             .collect();
         if !constants.is_empty() {

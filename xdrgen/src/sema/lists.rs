@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::ends::MAX_DEPTH;
 use super::graph::collect_named;
 use crate::ir::{Body, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId, Union};
-use crate::names::{self, Taken};
+use crate::names::{Names, Taken};
 
 /// A union of something at TRUE and nothing at FALSE is optional data (RFC 4506 section 4.19 says so itself).
 pub(crate) fn collapse_options(module: &mut Module) {
@@ -49,7 +49,7 @@ fn is_bool(module: &Module, ty: &Type) -> bool {
 
 /// Structs that link to themselves at their end, and are reached by such links only, become the elements of lists:
 /// they lose the link, and each link to them is a `Vec` that is decoded in a loop.
-pub(crate) fn make_lists(module: &mut Module, idents: &mut Taken) {
+pub(crate) fn make_lists(module: &mut Module, names: Names, idents: &mut Taken) {
     let embedded = embedded(module);
     let nodes: HashSet<TypeId> = (0..module.types.len())
         .map(TypeId)
@@ -80,7 +80,7 @@ pub(crate) fn make_lists(module: &mut Module, idents: &mut Taken) {
             }
         }
     }
-    wrap_procedures(module, idents, &element);
+    wrap_procedures(module, names, idents, &element);
 }
 
 fn list_field(id: TypeId, declaration: &str) -> Field {
@@ -97,21 +97,27 @@ fn list_field(id: TypeId, declaration: &str) -> Field {
 }
 
 /// A list as the argument or result itself has no field to carry the attribute: it gets a struct.
-fn wrap_procedures(module: &mut Module, idents: &mut Taken, element: &dyn Fn(&Type) -> Option<TypeId>) {
+fn wrap_procedures(
+    module: &mut Module,
+    names: Names,
+    idents: &mut Taken,
+    element: &dyn Fn(&Type) -> Option<TypeId>,
+) {
     let mut added: Vec<(usize, TypeDef)> = Vec::new();
     let known = module.types.len();
     for (index, program) in module.programs.iter_mut().enumerate() {
+        let source = program.source;
         for procedure in program.versions.iter_mut().flat_map(|version| &mut version.procedures) {
             let name = procedure.name.clone();
             for (ty, suffix) in [(&mut procedure.arguments, "args"), (&mut procedure.result, "res")] {
                 let Some(id) = element(ty) else { continue };
                 let path = format!("{name}_{suffix}");
-                let (ident, _) = idents.take(names::camel(&path), &path);
+                let (ident, _) = idents.take(names.of_type(&path), &path);
                 let docs = Docs { declaration: procedure.docs.declaration.clone(), ..Docs::default() };
                 let body = Body::Newtype(list_field(id, &docs.declaration));
                 *ty = Type::Named(TypeId(known + added.len()));
                 let derives = crate::ir::Derives::default();
-                added.push((index, TypeDef { name: path, ident, body, derives, docs }));
+                added.push((index, TypeDef { name: path, ident, body, derives, source, docs }));
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::diag::Diagnostic;
 use crate::ir::{
     Body, Bound, Const, ConstType, Derives, Docs, Field, Item, Member, Module, Scalar, Type, TypeDef, TypeId,
 };
-use crate::names::{self, Taken};
+use crate::names::{HIDDEN_BY_VERBATIM, Names, Taken};
 use crate::source::Span;
 
 /// Names that emitted code means something else by.
@@ -39,11 +39,20 @@ const RESERVED: &[&str] = &[
     "XdrString",
 ];
 
+/// The names that are taken from the start.
+pub(crate) fn taken(names: Names) -> Taken {
+    match names {
+        Names::Rust => Taken::default(),
+        Names::Verbatim => Taken::with(HIDDEN_BY_VERBATIM),
+    }
+}
+
 /// The state of lowering.
 pub(crate) struct Lower<'a> {
     pub(crate) scope: Scope<'a>,
     pub(crate) consts: Consts,
     pub(crate) externs: &'a BTreeMap<String, String>,
+    pub(crate) names: Names,
     pub(crate) found: Vec<Diagnostic>,
     pub(crate) module: Module,
     /// Where each type of the module stands.
@@ -61,16 +70,18 @@ impl<'a> Lower<'a> {
     pub(crate) fn new(
         scope: Scope<'a>,
         externs: &'a BTreeMap<String, String>,
+        names: Names,
         found: Vec<Diagnostic>,
     ) -> Self {
         Lower {
             scope,
             consts: Consts::default(),
             externs,
+            names,
             found,
             module: Module::default(),
             spans: Vec::new(),
-            type_idents: Taken::with(RESERVED),
+            type_idents: taken(names).and(RESERVED),
             order: Vec::new(),
             current: 0,
             ids: HashMap::new(),
@@ -82,7 +93,7 @@ impl<'a> Lower<'a> {
     /// Lowers every definition. Constants, enums and typedefs go first: unions look at what they are.
     pub(crate) fn run(&mut self) {
         let definitions = self.scope.definitions.clone();
-        let mut const_names = Taken::default();
+        let mut const_names = taken(self.names);
         // Constants go first: some types must not be called like one.
         let (constants, others): (Vec<_>, Vec<_>) =
             definitions.iter().partition(|definition| matches!(definition.kind, DefinitionKind::Const(_)));
@@ -106,7 +117,7 @@ impl<'a> Lower<'a> {
         let Some(name) = defined_name(definition) else { return };
         match definition.kind {
             DefinitionKind::Const(_) => {
-                let (ident, clash) = const_names.take(names::upper(&name.name), &name.name);
+                let (ident, clash) = const_names.take(self.names.of_const(&name.name), &name.name);
                 self.say_clash(name, &ident, clash);
                 self.const_idents.insert(&name.name, ident);
             }
@@ -119,7 +130,7 @@ impl<'a> Lower<'a> {
                     declaration: definition.text.clone(),
                 };
                 // A tuple struct is a function too, and functions share a name space with constants.
-                let ident = names::camel(&name.name);
+                let ident = self.names.of_type(&name.name);
                 if may_be_tuple(definition) && const_names.has(&ident) {
                     self.type_idents.take(ident.clone(), &ident);
                 }
@@ -131,13 +142,14 @@ impl<'a> Lower<'a> {
 
     /// A new type without a body yet.
     pub(crate) fn new_type(&mut self, path: &str, name: &Identifier, docs: Docs) -> TypeId {
-        let (ident, clash) = self.type_idents.take(names::camel(&path.replace('.', "_")), path);
+        let (ident, clash) = self.type_idents.take(self.names.of_type(path), path);
         self.say_clash(name, &ident, clash);
         self.module.types.push(TypeDef {
             name: path.to_owned(),
             ident,
             body: Body::Struct(Vec::new()),
             derives: Derives::default(),
+            source: name.span.source,
             docs,
         });
         self.spans.push(name.span);
@@ -201,6 +213,7 @@ impl<'a> Lower<'a> {
             ident: self.const_idents.get(name.name.as_str()).cloned().unwrap_or_default(),
             value: number,
             ty,
+            source: definition.span.source,
             docs: Docs {
                 comments: definition.docs.clone(),
                 section: definition.section.clone(),
@@ -245,7 +258,7 @@ impl<'a> Lower<'a> {
                 continue;
             }
             let Some(mut field) = self.field(declaration, path) else { continue };
-            let (ident, clash) = idents.take(names::snake(&name.name), &name.name);
+            let (ident, clash) = idents.take(self.names.of_field(&name.name), &name.name);
             self.say_clash(name, &ident, clash);
             field.ident = ident;
             fields.push(field);
@@ -285,7 +298,7 @@ impl<'a> Lower<'a> {
         };
         Some(Field {
             name: name.name.clone(),
-            ident: names::snake(&name.name),
+            ident: self.names.of_field(&name.name),
             ty,
             max,
             recursive: false,
@@ -414,7 +427,7 @@ impl<'a> Lower<'a> {
     fn enumeration(&mut self, body: &EnumBody) -> Option<Body> {
         let values = self.consts.members(body, &self.scope, &mut self.found);
         let all: Vec<&str> = body.members.iter().map(|member| member.name.name.as_str()).collect();
-        let prefix = names::common_prefix(&all);
+        let prefix = self.names.prefix(&all);
         let mut idents = Taken::default();
         let mut seen: HashMap<&str, Span> = HashMap::new();
         let mut members: Vec<Member> = Vec::new();
@@ -445,8 +458,10 @@ impl<'a> Lower<'a> {
                 );
             }
             let rest = name.name.strip_prefix(prefix).unwrap_or(&name.name);
-            let rust =
-                if same_as.is_some() { names::upper(&rest.to_uppercase()) } else { names::camel(rest) };
+            let rust = match self.names {
+                Names::Rust if same_as.is_some() => self.names.of_const(&rest.to_uppercase()),
+                names => names.of_type(rest),
+            };
             let (ident, clash) = idents.take(rust, &name.name);
             self.say_clash(name, &ident, clash);
             let docs = Docs {

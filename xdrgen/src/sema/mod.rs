@@ -21,6 +21,7 @@ use crate::ast::{Definition, DefinitionKind};
 use crate::binding::Binding;
 use crate::diag::{Diagnostic, Severity, has_errors};
 use crate::ir::Module;
+use crate::names::Names;
 use crate::source::Span;
 
 use lower::Lower;
@@ -37,13 +38,14 @@ pub(crate) fn analyze(
     documents: &[Document<'_>],
     bindings: &[Binding],
     externs: &BTreeMap<String, String>,
+    names: Names,
 ) -> (Module, Vec<Diagnostic>) {
     let mut forgiven = Forgiven::default();
     let mut rounds = 0;
     let (mut module, spans, mut idents, mut found) = loop {
         let mut found = Vec::new();
         let scope = Scope::new(documents, &forgiven.left_out, &mut found);
-        let mut lower = Lower::new(scope, externs, found);
+        let mut lower = Lower::new(scope, externs, names, found);
         lower.run();
         let Lower { module, spans, mut found, type_idents, .. } = lower;
         ends::check(&module, &spans, &mut found);
@@ -60,7 +62,7 @@ pub(crate) fn analyze(
     }
     let shared = ddp::apply(&mut module, &spans, bindings, &mut found);
     lists::collapse_options(&mut module);
-    lists::make_lists(&mut module, &mut idents);
+    lists::make_lists(&mut module, names, &mut idents);
     layout::hold_small_opaque(&mut module, &shared);
     layout::box_recursion(&mut module);
     layout::decide_derives(&mut module);

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use super::consts;
-use super::lower::Lower;
+use super::lower::{Lower, taken};
 use super::text;
 use crate::ast::{Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, Value, VersionDef};
 use crate::diag::Diagnostic;
 use crate::ir::{Body, Docs, Field, Procedure, Program, ReplyBounds, Type, Version};
-use crate::names::{self, Taken};
+use crate::names::{self, HIDDEN_BY_VERBATIM, Names, Taken};
 use crate::source::Span;
 
 /// Types that the module of a version has or uses by their names alone: no version is called so.
@@ -49,15 +49,21 @@ impl<'a> Lower<'a> {
             declaration: definition.text.clone(),
         };
         let name = program.name.name.clone();
-        self.place_program(Program { name, number: number.unwrap_or(0), versions, docs });
+        self.place_program(Program {
+            name,
+            number: number.unwrap_or(0),
+            versions,
+            source: definition.span.source,
+            docs,
+        });
     }
 
     fn version(&mut self, program: &ProgramDef, version: &'a VersionDef, number: u32) -> Version {
         let all: Vec<&str> =
             version.procedures.iter().map(|procedure| procedure.name.name.as_str()).collect();
-        let prefix = names::common_prefix(&all).to_owned();
+        let prefix = self.names.prefix(&all).to_owned();
         let mut seen = Seen::default();
-        let mut idents = Taken::with(IN_PROCEDURES);
+        let mut idents = taken(self.names).and(IN_PROCEDURES);
         let mut methods = Taken::default();
         let mut procedures = Vec::new();
         for procedure in &version.procedures {
@@ -66,9 +72,9 @@ impl<'a> Lower<'a> {
             let arguments = self.arguments(version, procedure);
             let result = self.result(procedure);
             let name = procedure.name.name.strip_prefix(&prefix).unwrap_or(&procedure.name.name);
-            let (ident, clash) = idents.take(names::camel(name), &procedure.name.name);
+            let (ident, clash) = idents.take(self.names.of_type(name), &procedure.name.name);
             self.say_clash(&procedure.name, &ident, clash.filter(|_| good));
-            let (method, _) = methods.take(names::snake(name), &procedure.name.name);
+            let (method, _) = methods.take(self.names.of_field(name), &procedure.name.name);
             let (Some(number), Some(arguments), Some(result), true) = (number, arguments, result, good)
             else {
                 continue;
@@ -90,9 +96,11 @@ impl<'a> Lower<'a> {
     /// A version's names in Rust: its own, or with its program's before it where something else has them.
     fn version_names(&self, program: &ProgramDef, version: &VersionDef) -> (String, String) {
         let taken = |name: &str| {
-            let (ident, module) = (names::camel(name), names::snake(name));
+            let (ident, module) = (self.names.of_type(name), names::snake(name));
             let mut versions = self.module.programs.iter().flat_map(|program| &program.versions);
             IN_VERSION.contains(&ident.as_str())
+                || self.names == Names::Verbatim
+                    && (HIDDEN_BY_VERBATIM.contains(&ident.as_str()) || self.type_idents.has(&module))
                 || BESIDE_VERSION.contains(&module.as_str())
                 || versions.any(|other| other.module == module)
         };
@@ -103,7 +111,7 @@ impl<'a> Lower<'a> {
         while taken(&name) {
             name.push_str("_x");
         }
-        (names::camel(&name), names::snake(&name))
+        (self.names.of_type(&name), names::snake(&name))
     }
 
     fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {

@@ -10,7 +10,7 @@ use super::text;
 use crate::ast::{CaseSpec, Declaration, DeclarationKind, Identifier, UnionBody, Value};
 use crate::diag::Diagnostic;
 use crate::ir::{Arm, Body, Docs, Field, Label, Member, Scalar, Type, TypeId, Union};
-use crate::names::{self, Taken};
+use crate::names::Taken;
 use crate::source::Span;
 
 /// What a discriminant is behind its typedefs.
@@ -47,7 +47,7 @@ impl<'a> Lower<'a> {
         }
         if let Some(declaration) = &body.default {
             let payload = self.payload(declaration, path);
-            let (ident, _) = idents.take("Default".to_owned(), "default");
+            let (ident, _) = idents.take(self.names.own("Default", "default"), "default");
             arms.push(Arm { ident, labels: Vec::new(), payload, docs: docs("default", declaration) });
         } else if let Some(kind) = kind {
             self.warn_uncovered(kind, &seen, span);
@@ -231,7 +231,7 @@ impl<'a> Lower<'a> {
     ) -> Option<Arm> {
         let (first, _) = labels.first()?;
         let wanted = match &payload {
-            Some(field) if labels.len() > 1 => names::camel(&field.name),
+            Some(field) if labels.len() > 1 => self.names.of_type(&field.name),
             _ => self.label_ident(first, case.labels.first()),
         };
         let (ident, _) = idents.take(wanted, "");
@@ -245,8 +245,9 @@ impl<'a> Lower<'a> {
             (Label::Member { of, index }, _) => {
                 self.members(*of).get(*index).map_or_else(String::new, |member| member.ident.clone())
             }
-            (Label::Bool(value), _) => if *value { "True" } else { "False" }.to_owned(),
-            (Label::Number(_), Some(Value::Name(name))) => names::camel(&name.name),
+            (Label::Bool(true), _) => self.names.own("True", "TRUE"),
+            (Label::Bool(false), _) => self.names.own("False", "FALSE"),
+            (Label::Number(_), Some(Value::Name(name))) => self.names.of_type(&name.name),
             (Label::Number(number), _) if *number < 0 => format!("CaseMinus{}", number.unsigned_abs()),
             (Label::Number(number), _) => format!("Case{number}"),
         }
