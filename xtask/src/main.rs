@@ -1,6 +1,7 @@
 //! The project's own chores: `cargo xtask help`.
 
 mod ci;
+mod vectors;
 
 use std::process::ExitCode;
 
@@ -21,11 +22,14 @@ enum Task {
     Ci(ci::Options),
     /// Write what xdrgen emits from specs/, or compare it
     Generate(generate::Arguments),
+    /// Make tests/vectors/rpcgen-*.txt again (needs rpcgen, a C compiler, pkg-config and libtirpc)
+    Vectors,
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Ci(options) => ci::run(&options),
+        Task::Vectors => ci::root().and_then(|root| vectors::run(&root)),
         Task::Generate(arguments) => ci::root().and_then(|root| generate::run(&root, &arguments)),
     };
     match outcome {

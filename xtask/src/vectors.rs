@@ -1,0 +1,78 @@
+//! `cargo xtask vectors`: values that rpcgen's C code encodes, for `tests/vectors/rpcgen-*.txt`.
+//!
+//! The XDR is taken out of the documents in `specs/`, so that both compilers read the same text. rpcgen makes C of it;
+//! this task adds a function a type that makes up a value, and the program that comes of both prints the encodings.
+//! Needs `rpcgen`, `cc`, `pkg-config` and libtirpc; nothing else in the project does.
+
+mod filler;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use xdrgen::diag;
+use xdrgen::source::{Source, SourceId, Sources};
+
+/// The documents, in `specs/`, without `.txt`.
+const DOCUMENTS: &[&str] = &["nfs3", "mount3"];
+
+/// What the generated part of each program stands on.
+const SUPPORT: &str = include_str!("vectors/support.c");
+
+/// Writes the vectors of the workspace at `root`. What is made on the way stays in `target/vectors`, to be looked at.
+pub(crate) fn run(root: &Path) -> Result<(), String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let folder = target.join("vectors");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for name in DOCUMENTS {
+        let values = encoded(root, &folder, name)?;
+        let head = format!(
+            "# Values of the types of specs/{name}.txt, encoded by rpcgen's C code: a type, and its bytes.\n\
+             # Made by `cargo xtask vectors`.\n"
+        );
+        write(&root.join(format!("tests/vectors/rpcgen-{name}.txt")), &format!("{head}{values}"))?;
+    }
+    Ok(())
+}
+
+/// Lets rpcgen and the C compiler work on one document, and runs what comes of it.
+fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
+    let path = root.join(format!("specs/{name}.txt"));
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut sources = Sources::default();
+    sources.add(Source::new(path, text));
+    let parsed = xdrgen::parse(&sources);
+    if !parsed.diagnostics.is_empty() {
+        return Err(format!("\n{}", diag::render(&parsed.diagnostics, &sources, false)));
+    }
+    let (Some((_, source)), Some((_, document))) = (sources.iter().next(), parsed.documents.first()) else {
+        return Err(format!("specs/{name}.txt has no definitions"));
+    };
+    write(&folder.join(format!("{name}.x")), &xdrgen::extract(SourceId(0), source).text)?;
+    let program = format!("#include \"{name}.h\"\n{SUPPORT}\n{}", filler::functions(document)?);
+    write(&folder.join(format!("{name}_fill.c")), &program)?;
+    // rpcgen does not write over a file that is there.
+    for (flag, file) in [("-h", format!("{name}.h")), ("-c", format!("{name}_xdr.c"))] {
+        write(&folder.join(file), &output(folder, "rpcgen", &[flag, &format!("{name}.x")])?)?;
+    }
+    let flags = output(folder, "pkg-config", &["--cflags", "--libs", "libtirpc"])?;
+    let (fill, xdr) = (format!("{name}_fill.c"), format!("{name}_xdr.c"));
+    let mut arguments = vec!["-w", "-o", name, &fill, &xdr];
+    arguments.extend(flags.split_whitespace());
+    output(folder, "cc", &arguments)?;
+    output(folder, &folder.join(name).to_string_lossy(), &[])
+}
+
+/// What a program prints.
+fn output(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
+    let ran = Command::new(program).args(arguments).current_dir(folder).output();
+    let ran = ran.map_err(|error| format!("`{program}` (needed to make vectors): {error}"))?;
+    if !ran.status.success() {
+        return Err(format!("`{program}` failed:\n{}", String::from_utf8_lossy(&ran.stderr)));
+    }
+    String::from_utf8(ran.stdout).map_err(|error| format!("`{program}`: {error}"))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,198 @@
+//! C that makes up values of the types that rpcgen makes of a document.
+
+use std::fmt::Write;
+
+use xdrgen::ast::{
+    Declaration, DeclarationKind, DefinitionKind, EnumBody, Specification, StructBody, TypeSpecifierKind,
+    UnionBody, Value,
+};
+
+/// How many values of a type there are at least.
+const VALUES: usize = 4;
+
+/// One function a type, and the `main` that calls each several times.
+pub(super) fn functions(document: &Specification) -> Result<String, String> {
+    let mut prototypes = String::new();
+    let mut functions = String::new();
+    let mut calls = String::new();
+    for definition in &document.definitions {
+        let Some((name, body, choices)) = function(document, &definition.kind)? else { continue };
+        let head = format!("static void fill_{name}({name} *v)");
+        let _ = writeln!(prototypes, "{head};");
+        let _ = writeln!(functions, "\n{head}\n{{\n{body}}}");
+        // Each of the choices that the type itself has, and twice where there are few.
+        let values = if choices * 2 > 3 * VALUES { choices } else { VALUES.max(choices * 2) };
+        let _ = writeln!(
+            calls,
+            "    for (i = 0; i < {values}; i++) {{ {name} v; memset(&v, 0, sizeof v); begin({}, i); \
+             fill_{name}(&v); print(\"{name}\", (xdrproc_t)xdr_{name}, &v, sizeof v); }}",
+            calls.lines().count()
+        );
+    }
+    Ok(format!("{prototypes}{functions}\nint main(void)\n{{\n    unsigned i;\n{calls}    return 0;\n}}\n"))
+}
+
+/// A type's name, the statements that fill a value of it, and how many choices it has; none if it is no type.
+fn function(
+    document: &Specification,
+    kind: &DefinitionKind,
+) -> Result<Option<(String, String, usize)>, String> {
+    Ok(match kind {
+        DefinitionKind::Typedef(declaration) => {
+            let name = name(declaration)?;
+            Some((name.to_owned(), fill(declaration, Place::Typedef)?, 0))
+        }
+        DefinitionKind::Enum(name, body) => {
+            let choices = body.members.len();
+            Some((name.name.clone(), format!("    {}\n", chosen("*v", &members(body))), choices))
+        }
+        DefinitionKind::Struct(name, StructBody { fields }) => {
+            let fields: Result<String, String> =
+                fields.iter().map(|field| fill(field, Place::In("v->"))).collect();
+            Some((name.name.clone(), fields?, 0))
+        }
+        DefinitionKind::Union(name, body) => {
+            let arms = body.arms.len() + usize::from(body.default.is_some());
+            Some((name.name.clone(), union(document, &name.name, body)?, arms))
+        }
+        DefinitionKind::Const(_) | DefinitionKind::Program(_) | DefinitionKind::PassThrough(_) => None,
+    })
+}
+
+/// Where a declaration's value is in C.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// It is `*v` itself.
+    Typedef,
+    /// A field of this.
+    In(&'a str),
+}
+
+/// Chooses an arm, a discriminant that chooses it, and a value for it.
+fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<String, String> {
+    let DeclarationKind::Plain(specifier, discriminant) = &body.discriminant.kind else {
+        return Err(format!("`{name}` has no plain discriminant"));
+    };
+    let all = match &specifier.kind {
+        TypeSpecifierKind::Bool => vec!["FALSE".to_owned(), "TRUE".to_owned()],
+        TypeSpecifierKind::Named(of) => document
+            .definitions
+            .iter()
+            .find_map(|definition| match &definition.kind {
+                DefinitionKind::Enum(found, body) if found.name == of.name => Some(members(body)),
+                _ => None,
+            })
+            .ok_or_else(|| format!("`{}` is no enum of this document", of.name))?,
+        _ => return Err(format!("the discriminant of `{name}` is a number, which this task cannot choose")),
+    };
+    let labels = |values: &[Value]| values.iter().map(value).collect::<Vec<_>>();
+    let mut arms: Vec<(Vec<String>, &Declaration)> =
+        body.arms.iter().map(|arm| (labels(&arm.labels), &arm.declaration)).collect();
+    if let Some(default) = &body.default {
+        let taken = |one: &String| arms.iter().any(|(labels, _)| labels.contains(one));
+        arms.push((all.iter().filter(|one| !taken(one)).cloned().collect(), default));
+    }
+    let mut text = format!("    switch (choose({})) {{\n", arms.len());
+    for (index, (labels, declaration)) in arms.iter().enumerate() {
+        let target = format!("v->{}", discriminant.name);
+        let place = format!("v->{name}_u.");
+        let _ = writeln!(text, "    case {index}:\n        {}", chosen(&target, labels));
+        let _ = writeln!(text, "    {}        break;", fill(declaration, Place::In(&place))?);
+    }
+    Ok(text + "    }\n")
+}
+
+/// Sets `target` to one of several constants.
+fn chosen(target: &str, all: &[String]) -> String {
+    match all {
+        [one] => format!("{target} = {one};"),
+        all => {
+            let list = all.join(", ");
+            format!("{{ static const int all[] = {{ {list} }}; {target} = all[choose({})]; }}", all.len())
+        }
+    }
+}
+
+fn members(body: &EnumBody) -> Vec<String> {
+    body.members.iter().map(|member| member.name.name.clone()).collect()
+}
+
+/// The statements that fill what is declared.
+fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
+    if matches!(declaration.kind, DeclarationKind::Void) {
+        return Ok(String::new());
+    }
+    let name = name(declaration)?;
+    let (target, head) = match place {
+        Place::Typedef => ("(*v)".to_owned(), format!("v->{name}")),
+        Place::In(path) => (format!("{path}{name}"), format!("{path}{name}.{name}")),
+    };
+    let text = match &declaration.kind {
+        DeclarationKind::Void => String::new(),
+        DeclarationKind::Plain(specifier, _) => format!("{}(&{target});", filler(&specifier.kind)?),
+        DeclarationKind::FixedArray(specifier, _, len) => {
+            let filler = filler(&specifier.kind)?;
+            format!("{{ u_int at; for (at = 0; at < {}; at++) {filler}(&{target}[at]); }}", value(len))
+        }
+        DeclarationKind::VariableArray(specifier, _, max) => {
+            let filler = filler(&specifier.kind)?;
+            format!(
+                "{{ u_int at, len = length({}); if (len > 4) len = 4; {head}_len = len; \
+                 {head}_val = calloc(len + 1, sizeof *{head}_val); \
+                 for (at = 0; at < len; at++) {filler}(&{head}_val[at]); }}",
+                bound(max.as_ref())
+            )
+        }
+        DeclarationKind::Optional(specifier, _) => format!(
+            "if (more()) {{ {target} = calloc(1, sizeof *{target}); {}({target}); }}",
+            filler(&specifier.kind)?
+        ),
+        DeclarationKind::FixedOpaque(_, len) => format!("fill_opaque({target}, {});", value(len)),
+        DeclarationKind::VariableOpaque(_, max) => format!(
+            "{head}_len = length({}); {head}_val = calloc(1, {head}_len + 1); \
+             fill_opaque({head}_val, {head}_len);",
+            bound(max.as_ref())
+        ),
+        DeclarationKind::String(_, max) => format!("{target} = new_string(length({}));", bound(max.as_ref())),
+    };
+    Ok(format!("    {text}\n"))
+}
+
+/// The function that fills a value of a type.
+fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
+    let name = match kind {
+        TypeSpecifierKind::Int => "int",
+        TypeSpecifierKind::UnsignedInt => "u_int",
+        TypeSpecifierKind::Hyper => "quad_t",
+        TypeSpecifierKind::UnsignedHyper => "u_quad_t",
+        TypeSpecifierKind::Bool => "bool_t",
+        TypeSpecifierKind::Named(name) => &name.name,
+        other => return Err(format!("this task makes no values of {other:?}")),
+    };
+    Ok(format!("fill_{name}"))
+}
+
+fn name(declaration: &Declaration) -> Result<&str, String> {
+    match &declaration.kind {
+        DeclarationKind::Void => Err("a definition without a name".to_owned()),
+        DeclarationKind::Plain(_, name)
+        | DeclarationKind::FixedArray(_, name, _)
+        | DeclarationKind::VariableArray(_, name, _)
+        | DeclarationKind::Optional(_, name)
+        | DeclarationKind::FixedOpaque(name, _)
+        | DeclarationKind::VariableOpaque(name, _)
+        | DeclarationKind::String(name, _) => Ok(&name.name),
+    }
+}
+
+/// A number, or a name that rpcgen's header defines.
+fn value(value: &Value) -> String {
+    match value {
+        Value::Literal { value, .. } => value.to_string(),
+        Value::Name(name) => name.name.clone(),
+    }
+}
+
+fn bound(max: Option<&Value>) -> String {
+    max.map_or_else(|| "~0u".to_owned(), value)
+}
