@@ -120,7 +120,13 @@ impl Build {
         self
     }
 
-    /// Defines a name for `#ifdef`.
+    /// Does without the names that documents leave to others: the usual typedefs of integers, and RPC's own names.
+    pub fn no_prelude(mut self) -> Self {
+        self.options.prelude = false;
+        self
+    }
+
+    /// Defines a name for `#ifdef`, or, as `NAME=VALUE`, also as a constant that documents use and do not define.
     pub fn define(mut self, name: impl Into<String>) -> Self {
         self.options.defined.insert(name.into());
         self

@@ -36,8 +36,8 @@ struct Documents {
     /// RFC text with `///` lines or with indented definitions, or .x files; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Define a name for `#ifdef`.
-    #[arg(short = 'D', value_name = "NAME")]
+    /// Define a name for `#ifdef`, and as a constant where the documents use it and do not define it.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
 }
 
@@ -52,6 +52,9 @@ struct Inputs {
     /// A type that exists in Rust already.
     #[arg(long = "extern", value_name = "NAME=RUST::PATH", value_parser = named_path)]
     externs: Vec<(String, String)>,
+    /// Do without the names that documents leave to others: uint32_t and its like, AUTH_SYS, authsys_parms.
+    #[arg(long)]
+    no_prelude: bool,
 }
 
 /// What is to be emitted, and where to.
@@ -176,7 +179,7 @@ impl Inputs {
     fn options(&self, options: Options) -> Options {
         let externs = self.externs.iter().cloned().collect();
         let defined = self.documents.define.iter().cloned().collect();
-        Options { externs, defined, ..options }
+        Options { externs, defined, prelude: !self.no_prelude, ..options }
     }
 }
 

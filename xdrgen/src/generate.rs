@@ -45,8 +45,11 @@ pub struct Options {
     pub names: Names,
     /// Types that exist in Rust: the document's name, and the path.
     pub externs: BTreeMap<String, String>,
-    /// Names that `#ifdef` finds defined.
+    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that no document
+    /// defines may be used as a constant.
     pub defined: BTreeSet<String>,
+    /// Whether names that documents leave to others are known: the usual typedefs of integers, and RPC's own names.
+    pub prelude: bool,
     /// How the files are made again, for their heads.
     pub command: String,
 }
@@ -77,6 +80,7 @@ impl Options {
             names: Names::default(),
             externs: BTreeMap::new(),
             defined: BTreeSet::new(),
+            prelude: true,
             command: "xdrgen generate".to_owned(),
         }
     }
@@ -163,22 +167,28 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     }
     check_paths(options, &mut found);
     check_manifest(options, &mut found);
+    let definitions = documents
+        .iter()
+        .flat_map(|(_, specification, _)| &specification.definitions)
+        .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
+        .count();
+    let known =
+        sema::Known { externs: &options.externs, defined: &options.defined, prelude: options.prelude };
+    let mut specifications: Vec<_> =
+        documents.iter_mut().map(|(_, specification, _)| specification).collect();
+    sema::supply(&mut specifications, &known);
     let documents: Vec<Document<'_>> = documents
         .iter()
         .map(|(id, specification, lenient)| Document { id: *id, specification, lenient: *lenient })
         .collect();
     let broken = diag::has_errors(&found);
-    let (module, diagnostics) = sema::analyze(&documents, &bindings, &options.externs, options.names);
+    let (module, diagnostics) = sema::analyze(&documents, &bindings, &known, options.names);
     // After a syntax error names are missing that the document has: nothing is said of those.
     found.extend(diagnostics.into_iter().filter(|found| !broken || !is_of_missing(found)));
     diag::sort(&mut found);
     let mut summary = summary(&module);
     summary.documents = documents.len();
-    summary.definitions = documents
-        .iter()
-        .flat_map(|document| &document.specification.definitions)
-        .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
-        .count();
+    summary.definitions = definitions;
     (module, Generated { files: Vec::new(), summary, diagnostics: found })
 }
 

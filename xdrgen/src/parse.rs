@@ -9,6 +9,7 @@ mod condition;
 mod decl;
 mod def;
 mod docs;
+pub(crate) mod expression;
 mod lex;
 mod program;
 mod recover;
@@ -29,7 +30,7 @@ pub(crate) use region::{Region, region};
 /// What may be set for a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Names that `#ifdef` finds defined. Those that a document defines itself by `#define` are added for it.
+    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. Those that a document defines itself by `#define` are added for it.
     pub defined: BTreeSet<String>,
 }
 

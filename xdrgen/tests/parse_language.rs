@@ -251,9 +251,15 @@ fn comments_on_pass_through_lines_run_on() {
 #[test]
 fn defines_are_constants_where_they_are_numbers() {
     let text = "#define A 4\n  # define B 0x10 /* why */\n#define C\n#define D (1 << 3)\n#define E A\n#define F \"x\"\n\
-                #define G (A \\\n  + B)\n";
+                #define G (A \\\n  + B)\n#define H(a) 1\n#define I /* one\n line */\nconst J = 1;\n";
     let definitions = parse(text);
-    assert_eq!(names(&definitions), ["A", "B", "E"]);
+    let lines = ["%#define C", "%#define F \"x\"", "%#define H(a) 1", "%#define I /* one\n line */"];
+    assert_eq!(names(&definitions), ["A", "B", lines[0], "D", "E", lines[1], "G", lines[2], lines[3], "J"]);
+    let value = |index: usize| match &definitions[index].kind {
+        DefinitionKind::Const(constant) => number(&constant.value),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([value(3), value(6)], [8, 20]);
     assert!(matches!(&definitions[1].kind, DefinitionKind::Const(constant) if number(&constant.value) == 16));
 }
 
@@ -283,17 +289,22 @@ const G = 1;
 const H = 1;
 #endif
 ";
-    assert_eq!(names(&parse_defining(text, &[])), ["E", "F", "G", "H"]);
-    assert_eq!(names(&parse_defining(text, &["X"])), ["A", "C", "G", "H"]);
-    assert_eq!(names(&parse_defining(text, &["X", "Y"])), ["A", "B", "G", "H"]);
-    assert_eq!(names(&parse_defining(text, &["Y"])), ["D", "F", "G", "H"]);
-    assert_eq!(names(&parse_defining(text, &["Z"])), ["E", "F", "H"]);
+    let chosen = |defined: &[&str]| -> Vec<String> {
+        names(&parse_defining(text, defined)).into_iter().filter(|name| !name.starts_with('%')).collect()
+    };
+    assert_eq!(chosen(&[]), ["E", "F", "G", "H"]);
+    assert_eq!(chosen(&["X"]), ["A", "C", "G", "H"]);
+    assert_eq!(chosen(&["X", "Y"]), ["A", "B", "G", "H"]);
+    assert_eq!(chosen(&["Y"]), ["D", "F", "G", "H"]);
+    assert_eq!(chosen(&["Z"]), ["E", "F", "H"]);
 }
 
 #[test]
 fn lines_for_other_compilers_are_skipped() {
     let text = "#include \"a.x\"\n#pragma once\npragma header nfs4;\nconst A = 1;\npragma public a;\n";
-    assert_eq!(names(&parse(text)), ["A"]);
+    assert_eq!(names(&parse(text)), ["%#include \"a.x\"", "A"]);
+    // What stands behind a pragma on its line is XDR.
+    assert_eq!(names(&parse("pragma header nfs4; const A = 1;\n")), ["A"]);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The C preprocessor's conditions, as far as files for rpcgen have them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
+use super::expression::{self, Names};
 use crate::diag::Diagnostic;
 use crate::extract::Map;
 
@@ -22,14 +23,21 @@ struct Open {
 /// Which names are defined, and which conditions are open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
-    defined: BTreeSet<String>,
+    /// The names that are defined, and their numbers where they have one.
+    defined: HashMap<String, Option<i128>>,
     open: Vec<Open>,
     found: Vec<(Range<u32>, &'static str, &'static str)>,
 }
 
 impl Conditions {
     pub(crate) fn new(defined: &BTreeSet<String>) -> Self {
-        Conditions { defined: defined.clone(), ..Conditions::default() }
+        let mut conditions = Conditions::default();
+        for given in defined {
+            let (name, value) = given.split_once('=').unwrap_or((given, "1"));
+            let value = expression::evaluate(value, &conditions);
+            conditions.define(name.trim(), value);
+        }
+        conditions
     }
 
     /// Whether the text counts here.
@@ -37,8 +45,8 @@ impl Conditions {
         self.open.last().is_none_or(|open| open.active)
     }
 
-    pub(crate) fn define(&mut self, name: &str) {
-        self.defined.insert(name.to_owned());
+    pub(crate) fn define(&mut self, name: &str, value: Option<i128>) {
+        self.defined.insert(name.to_owned(), value);
     }
 
     /// One directive; those without a condition (`include`, `pragma`) say nothing to XDR.
@@ -79,42 +87,32 @@ impl Conditions {
     fn holds(&mut self, word: &str, argument: &str, place: &Range<u32>) -> bool {
         let argument = argument.split("/*").next().unwrap_or("").trim();
         match word {
-            "ifdef" => self.defined.contains(argument),
-            "ifndef" => !self.defined.contains(argument),
-            _ => self.expression(argument).unwrap_or_else(|| {
-                let help = "write it with `defined(NAME)`, `!`, `&&` and `||`";
+            "ifdef" => self.defined.contains_key(argument),
+            "ifndef" => !self.defined.contains_key(argument),
+            _ => self.truth(argument).unwrap_or_else(|| {
+                let help = "write it with `defined(NAME)`, numbers, and the operators of C";
                 self.found.push((place.clone(), "a condition is not understood, and taken as true", help));
                 true
             }),
         }
     }
 
-    /// `a || b && !c`, without parentheses but those of `defined(NAME)`.
-    fn expression(&self, text: &str) -> Option<bool> {
-        let mut any = false;
-        for alternative in text.split("||") {
-            let mut all = true;
-            for term in alternative.split("&&") {
-                all &= self.term(term)?;
+    /// Whether an `#if` holds. A name that is not defined counts as 0 there.
+    fn truth(&self, text: &str) -> Option<bool> {
+        struct Lenient<'a>(&'a Conditions);
+        impl Names for Lenient<'_> {
+            fn value(&self, name: &str) -> Option<i128> {
+                match self.0.defined.get(name) {
+                    None => Some(0),
+                    Some(value) => Some(value.unwrap_or(1)),
+                }
             }
-            any |= all;
-        }
-        Some(any)
-    }
 
-    fn term(&self, text: &str) -> Option<bool> {
-        let inner = text.trim().trim_start_matches(['!', ' ']);
-        let negated = text.len() - text.replace('!', "").len();
-        let name = inner.strip_prefix("defined").map_or(inner, |rest| {
-            let rest = rest.trim();
-            rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(rest).trim()
-        });
-        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        let value = match name.bytes().next().filter(|_| is_name)? {
-            b'0'..=b'9' => name.parse::<u64>().ok()? != 0,
-            _ => self.defined.contains(name),
-        };
-        Some(value != (negated % 2 == 1))
+            fn is_defined(&self, name: &str) -> Option<bool> {
+                self.0.is_defined(name)
+            }
+        }
+        expression::evaluate(text, &Lenient(self)).map(|value| value != 0)
     }
 
     /// What was wrong with the conditions of a whole text.
@@ -128,5 +126,15 @@ impl Conditions {
         });
         let found = self.found.into_iter().map(|(place, message, help)| warning(place, message, help));
         found.chain(unclosed).collect()
+    }
+}
+
+impl Names for Conditions {
+    fn value(&self, name: &str) -> Option<i128> {
+        self.defined.get(name).copied().flatten()
+    }
+
+    fn is_defined(&self, name: &str) -> Option<bool> {
+        Some(self.defined.contains_key(name))
     }
 }

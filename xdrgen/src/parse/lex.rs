@@ -11,6 +11,7 @@ use nom::sequence::{delimited, pair};
 use nom::{IResult, Parser};
 
 use super::condition::Conditions;
+use super::expression;
 use crate::diag::Diagnostic;
 use crate::extract::Map;
 
@@ -162,10 +163,33 @@ impl<'a> Lexer<'a, '_> {
         match next {
             '#' => self.directive(rest),
             '%' if self.conditions.active() => self.pass_through(rest),
-            'p' if self.conditions.active() && is_pragma(rest) => self.skip_line(rest),
+            'p' if self.conditions.active() && is_pragma(rest) => self.pragma(rest),
             _ => return false,
         }
         true
+    }
+
+    /// `pragma` directive name `;`, for Linux's compiler: which C it makes of a type, and nothing about XDR. What
+    /// stands behind the `;` is XDR again.
+    fn pragma(&mut self, rest: &str) {
+        let line = rest.get(..line_length(rest)).unwrap_or("");
+        let end = line.find(';').map(|at| at + 1);
+        let directive = line.split_ascii_whitespace().nth(1).unwrap_or("").trim_end_matches(';');
+        let odd = match end {
+            None => Some(("a `pragma` is not closed", "end it with `;`")),
+            Some(_) if PRAGMAS.contains(&directive) => None,
+            Some(_) => Some((
+                "a `pragma` that is not known",
+                "those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`",
+            )),
+        };
+        let length = end.unwrap_or(line.trim_end().len());
+        if let Some((message, help)) = odd {
+            let span = self.map.span(narrow(self.at)..narrow(self.at + length));
+            let found = Diagnostic::warning("X133", span, message);
+            self.out.diagnostics.push(found.with_label("this line is left out").with_help(help));
+        }
+        self.at += length;
     }
 
     fn skip_line(&mut self, rest: &str) {
@@ -173,7 +197,7 @@ impl<'a> Lexer<'a, '_> {
     }
 
     fn directive(&mut self, rest: &'a str) {
-        let length = joined_length(rest);
+        let length = self.closed_length(rest, joined_length(rest));
         let line = rest.get(..length).unwrap_or("");
         let start = self.at;
         self.advance(length);
@@ -183,25 +207,56 @@ impl<'a> Lexer<'a, '_> {
         let word = body.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
         let place = narrow(start)..narrow(start + line.trim_end().len());
         let argument = body.get(word.len()..).unwrap_or("");
-        if word == "define" && self.conditions.active() {
-            self.define(argument, start + 1 + blanks + word.len(), place);
-        } else {
-            self.conditions.directive(word, argument, place);
+        match word {
+            "define" if self.conditions.active() => {
+                self.define(argument, start + 1 + blanks + word.len(), place, line);
+            }
+            "include" if self.conditions.active() => self.remember(line, place),
+            _ => self.conditions.directive(word, argument, place),
         }
     }
 
-    fn define(&mut self, argument: &'a str, offset: usize, place: std::ops::Range<u32>) {
+    /// The length of a preprocessor's line, with the comment that begins on it and ends on a later one.
+    fn closed_length(&mut self, rest: &str, length: usize) -> usize {
+        let line = rest.get(..length).unwrap_or("");
+        let opened = line.rfind("/*").filter(|open| !line.get(*open..).unwrap_or("").contains("*/"));
+        let Some(open) = opened.filter(|_| self.conditions.active() && !self.unclosed) else { return length };
+        match rest.get(open..).and_then(|rest| rest.find("*/")) {
+            Some(close) => open + close + 2,
+            None => {
+                self.unclosed = true;
+                length
+            }
+        }
+    }
+
+    /// `#define`: of a number or a name it is a constant, of anything else a line for C.
+    fn define(&mut self, argument: &'a str, offset: usize, place: std::ops::Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Ok((after, name)) = word(name) else { return };
-        self.conditions.define(name);
         let value = after.split("/*").next().unwrap_or("").trim();
         let gap = after.len() - after.trim_start().len();
-        let Some(kind) = value_of(value) else { return };
+        let computed = || expression::evaluate(value, &self.conditions).map(Kind::Number);
+        // `F(a) x` is a macro with an argument where no blank parts the name from `(`.
+        let kind = value_of(value).or_else(|| if gap == 0 { None } else { computed() });
+        let number = match kind {
+            Some(Kind::Number(number)) => Some(number),
+            Some(Kind::Word) => expression::evaluate(value, &self.conditions),
+            _ => None,
+        };
+        self.conditions.define(name, number);
+        let Some(kind) = kind.filter(|_| name != value) else { return self.remember(line, place) };
         let at = offset + name.len() + gap;
         let name = Token { start: narrow(offset), ..blank(Kind::Word, name) };
         let value = Token { start: narrow(at), ..blank(kind, value) };
         let aside = Aside::Define(name.text, name, value);
         let before = self.out.tokens.len();
+        self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
+    }
+
+    /// Keeps a preprocessor's line that is nothing to XDR, for whoever misses what it defines.
+    fn remember(&mut self, line: &'a str, place: std::ops::Range<u32>) {
+        let (aside, before) = (Aside::PassThrough(line.trim_end()), self.out.tokens.len());
         self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
     }
 
@@ -357,7 +412,7 @@ fn comment(input: &str) -> IResult<&str, &str> {
 }
 
 /// The value of a constant; none if it is none, or wider than 127 bits.
-fn number(text: &str) -> Option<i128> {
+pub(super) fn number(text: &str) -> Option<i128> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     let value = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         radix(hex, 16)
@@ -386,6 +441,9 @@ fn value_of(value: &str) -> Option<Kind> {
         _ => None,
     }
 }
+
+/// What may follow `pragma`: what C is made of a type, and where it goes.
+const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public", "skip"];
 
 /// Linux's `pragma` lines: the word, and something that is not a declaration's mark.
 fn is_pragma(rest: &str) -> bool {

@@ -126,15 +126,25 @@ impl Consts {
             let meant = Identifier { name: near.to_owned(), span: name.span };
             return self.follow(&Value::Name(meant), scope, found, chain);
         }
+        if scope.externs.is_some_and(|externs| externs.contains_key(&name.name)) {
+            if self.said.insert(name.name.clone()) {
+                let message = format!("the number of `{}` is not known here", name.name);
+                let error = Diagnostic::error("X211", name.span, message)
+                    .with_label("a constant in Rust has no value yet when this is compiled");
+                found.push(error.with_help(format!("give its number, too: `-D {}=NUMBER`", name.name)));
+            }
+            return None;
+        }
         if self.said.insert(name.name.clone()) {
             let error = Diagnostic::error("X202", name.span, message)
                 .with_label("not defined in any document of this run");
-            found.push(match scope.value_like(&name.name) {
+            let error = match scope.value_like(&name.name) {
                 Some(near) => error.with_help(format!("`{near}` is defined; is that what is meant?")),
                 None => error.with_help(
                     "define it with `const`, or compile the document that does together with this one",
                 ),
-            });
+            };
+            found.push(scope.asides.explain(name, error));
         }
         None
     }

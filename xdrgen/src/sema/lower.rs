@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::consts::{self, Consts};
 use super::scope::{Scope, declared_name, defined_name};
-use super::text;
+use super::supply::Known;
+use super::{prelude, text};
 use crate::ast::{
     Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, StructBody,
     TypeSpecifier, TypeSpecifierKind, Value,
@@ -53,6 +54,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) consts: Consts,
     pub(crate) externs: &'a BTreeMap<String, String>,
     pub(crate) names: Names,
+    /// Whether the usual names of integers are known.
+    prelude: bool,
     pub(crate) found: Vec<Diagnostic>,
     pub(crate) module: Module,
     /// Where each type of the module stands.
@@ -67,17 +70,16 @@ pub(crate) struct Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    pub(crate) fn new(
-        scope: Scope<'a>,
-        externs: &'a BTreeMap<String, String>,
-        names: Names,
-        found: Vec<Diagnostic>,
-    ) -> Self {
+    pub(crate) fn new(scope: Scope<'a>, known: &Known<'a>, names: Names, found: Vec<Diagnostic>) -> Self {
+        let mut scope = scope;
+        let (externs, prelude) = (known.externs, known.prelude);
+        scope.externs = Some(externs);
         Lower {
             scope,
             consts: Consts::default(),
             externs,
             names,
+            prelude,
             found,
             module: Module::default(),
             spans: Vec::new(),
@@ -379,8 +381,8 @@ impl<'a> Lower<'a> {
         if let Some(id) = self.ids.get(name.name.as_str()) {
             return Some(Type::Named(*id));
         }
-        if let Some(ty) = usual(&name.name) {
-            return Some(ty);
+        if let Some(scalar) = prelude::scalar(&name.name).filter(|_| self.prelude) {
+            return Some(Type::Scalar(scalar));
         }
         if let Some(near) = self.scope.taken_for(name, self.scope.type_names())
             && let Some(&id) = self.ids.get(near)
@@ -393,14 +395,15 @@ impl<'a> Lower<'a> {
         if self.undefined.insert(name.name.clone()) {
             let error = Diagnostic::error("X200", name.span, format!("no type is called `{}`", name.name))
                 .with_label("not defined in any document of this run");
-            self.found.push(match (self.scope.value_named(&name.name), self.scope.type_like(&name.name)) {
+            let error = match (self.scope.value_named(&name.name), self.scope.type_like(&name.name)) {
                 (Some(value), _) => error.with_related(value.span, "this is a value, not a type"),
                 (None, Some(near)) => error.with_help(format!("`{near}` is defined; is that what is meant?")),
                 (None, None) => error.with_help(format!(
                     "compile the document that defines it together with this one, or name the type in Rust: `--extern {}=path::to::Type`",
                     name.name
                 )),
-            });
+            };
+            self.found.push(self.scope.asides.explain(name, error));
         }
         None
     }
@@ -544,25 +547,4 @@ fn const_type(value: i128) -> Option<ConstType> {
     } else {
         None
     }
-}
-
-/// The typedefs that documents use and leave to the system's headers.
-fn usual(name: &str) -> Option<Type> {
-    let scalar = match name {
-        "int32_t" | "int32" | "s_int" => Scalar::Int,
-        "uint32_t" | "uint32" | "u_int32_t" | "u_int" | "uint" | "u_long" | "ulong" | "rpcprog_t"
-        | "rpcvers_t" | "rpcproc_t" | "rpcprot_t" | "rpcport_t" => Scalar::UnsignedInt,
-        "int64_t" | "int64" | "quad_t" | "longlong_t" => Scalar::Hyper,
-        "uint64_t" | "uint64" | "u_int64_t" | "u_quad_t" | "u_longlong_t" | "u_hyper" => {
-            Scalar::UnsignedHyper
-        }
-        "int16_t" | "int16" => Scalar::Short,
-        "uint16_t" | "uint16" | "u_int16_t" | "u_short" | "ushort" => Scalar::UnsignedShort,
-        "int8_t" | "int8" => Scalar::Char,
-        "uint8_t" | "uint8" | "u_int8_t" | "u_char" => Scalar::UnsignedChar,
-        "bool_t" => Scalar::Bool,
-        "netobj" => return Some(Type::Opaque(Some(Bound { value: 1024, constant: None }))),
-        _ => return None,
-    };
-    Some(Type::Scalar(scalar))
 }

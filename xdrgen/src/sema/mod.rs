@@ -1,6 +1,7 @@
 //! What the definitions mean: names over several documents, constants, the rules of the language, recursion, and the
 //! Upper-Layer Binding. Everything that is wrong is found in one run.
 
+mod asides;
 mod consts;
 mod ddp;
 mod ends;
@@ -8,14 +9,17 @@ mod graph;
 mod layout;
 mod lists;
 mod lower;
+mod prelude;
 mod programs;
 mod scope;
+mod supply;
 mod text;
 mod unions;
+mod uses;
 
 pub(crate) use lists::fields_of;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use crate::ast::{Definition, DefinitionKind};
 use crate::binding::Binding;
@@ -28,6 +32,7 @@ use lower::Lower;
 use scope::Scope;
 
 pub(crate) use scope::Document;
+pub(crate) use supply::{Known, supply};
 
 /// How often definitions are left out because others were that they need. Each round looks at everything again.
 const MAX_ROUNDS: usize = 32;
@@ -37,7 +42,7 @@ const MAX_ROUNDS: usize = 32;
 pub(crate) fn analyze(
     documents: &[Document<'_>],
     bindings: &[Binding],
-    externs: &BTreeMap<String, String>,
+    known: &Known<'_>,
     names: Names,
 ) -> (Module, Vec<Diagnostic>) {
     let mut forgiven = Forgiven::default();
@@ -45,7 +50,7 @@ pub(crate) fn analyze(
     let (mut module, spans, mut idents, mut found) = loop {
         let mut found = Vec::new();
         let scope = Scope::new(documents, &forgiven.left_out, &mut found);
-        let mut lower = Lower::new(scope, externs, names, found);
+        let mut lower = Lower::new(scope, known, names, found);
         lower.run();
         let Lower { module, spans, mut found, type_idents, .. } = lower;
         ends::check(&module, &spans, &mut found);

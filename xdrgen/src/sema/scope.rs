@@ -1,8 +1,9 @@
 //! Names over all documents of a run: what each stands for, and what is defined twice.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::asides::Asides;
 use crate::ast::{
     CaseSpec, ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier,
     ProgramDef, Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
@@ -34,6 +35,10 @@ pub(crate) struct Scope<'a> {
     programs: HashMap<&'a str, &'a Definition>,
     /// Published RFCs that were written for people: a slip of the pen in them is forgiven.
     lenient: HashSet<SourceId>,
+    /// Names that exist in Rust.
+    pub(crate) externs: Option<&'a BTreeMap<String, String>>,
+    /// What the documents say to C alone.
+    pub(crate) asides: Asides<'a>,
     /// How many names have been looked for by likeness.
     looked: Cell<usize>,
 }
@@ -81,7 +86,7 @@ impl<'a> Scope<'a> {
     }
 
     fn define(&mut self, definition: &'a Definition, found: &mut Vec<Diagnostic>) {
-        let Some(name) = defined_name(definition) else { return };
+        let Some(name) = defined_name(definition) else { return self.asides.add(definition) };
         let table = match definition.kind {
             DefinitionKind::Const(_) => {
                 return self.define_const(name, definition, found);

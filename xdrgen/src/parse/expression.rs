@@ -1,0 +1,210 @@
+//! Arithmetic of the C preprocessor, as far as `#if` and the values of `#define` have it.
+
+use super::lex::number;
+
+/// How deep parentheses and signs may stand in one another.
+const MAX_DEPTH: usize = 64;
+
+/// What the names of an expression stand for.
+pub(crate) trait Names {
+    /// The number that a name stands for.
+    fn value(&self, name: &str) -> Option<i128>;
+
+    /// Whether a name is defined; none where `defined` has no meaning.
+    fn is_defined(&self, name: &str) -> Option<bool>;
+}
+
+/// The value of an expression; none if it is none, uses a name without a value, or does not fit.
+pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
+    let mut reader = Reader { rest: text, names, depth: 0 };
+    let value = reader.binary(0)?;
+    reader.next().is_none().then_some(value)
+}
+
+struct Reader<'a, N> {
+    rest: &'a str,
+    names: &'a N,
+    depth: usize,
+}
+
+/// The operators between two values, by how tightly they bind; those of two characters go first.
+const OPERATORS: &[(&str, u8)] = &[
+    ("||", 1),
+    ("&&", 2),
+    ("==", 6),
+    ("!=", 6),
+    ("<=", 7),
+    (">=", 7),
+    ("<<", 8),
+    (">>", 8),
+    ("|", 3),
+    ("^", 4),
+    ("&", 5),
+    ("<", 7),
+    (">", 7),
+    ("+", 9),
+    ("-", 9),
+    ("*", 10),
+    ("/", 10),
+    ("%", 10),
+];
+
+impl<'a, N: Names> Reader<'a, N> {
+    /// What is left, without the blanks before it; none at the end.
+    fn next(&mut self) -> Option<&'a str> {
+        self.rest = self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\\');
+        (!self.rest.is_empty()).then_some(self.rest)
+    }
+
+    fn take(&mut self, mark: &str) -> Option<()> {
+        self.rest = self.next()?.strip_prefix(mark)?;
+        Some(())
+    }
+
+    /// Values and the operators between them that bind more tightly than `level`.
+    fn binary(&mut self, level: u8) -> Option<i128> {
+        let mut left = self.unary()?;
+        while let Some(rest) = self.next() {
+            let Some((mark, tight)) = OPERATORS.iter().find(|(mark, _)| rest.starts_with(mark)) else {
+                break;
+            };
+            if *tight <= level {
+                break;
+            }
+            self.take(mark)?;
+            let right = self.binary(*tight)?;
+            left = apply(mark, left, right)?;
+        }
+        Some(left)
+    }
+
+    fn unary(&mut self) -> Option<i128> {
+        self.depth += 1;
+        let value = if self.depth > MAX_DEPTH { None } else { self.primary() };
+        self.depth -= 1;
+        value
+    }
+
+    fn primary(&mut self) -> Option<i128> {
+        let rest = self.next()?;
+        match rest.chars().next()? {
+            '(' => {
+                self.take("(")?;
+                let value = self.binary(0)?;
+                self.take(")")?;
+                Some(value)
+            }
+            '!' => self.sign("!").map(|value| i128::from(value == 0)),
+            '-' => self.sign("-").and_then(i128::checked_neg),
+            '+' => self.sign("+"),
+            '~' => self.sign("~").map(|value| !value),
+            c if c.is_ascii_digit() => number(self.word().trim_end_matches(['u', 'U', 'l', 'L'])),
+            _ => self.name(),
+        }
+    }
+
+    fn sign(&mut self, mark: &str) -> Option<i128> {
+        self.take(mark)?;
+        self.unary()
+    }
+
+    /// A name, `defined NAME` or `defined(NAME)`.
+    fn name(&mut self) -> Option<i128> {
+        let name = self.word();
+        if name.is_empty() {
+            return None;
+        }
+        if name != "defined" {
+            return self.names.value(name);
+        }
+        let inside = self.next()?.starts_with('(');
+        if inside {
+            self.take("(")?;
+        }
+        self.next()?;
+        let name = self.word();
+        if inside {
+            self.take(")")?;
+        }
+        self.names.is_defined(name).filter(|_| !name.is_empty()).map(i128::from)
+    }
+
+    fn word(&mut self) -> &'a str {
+        let end =
+            self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        word
+    }
+}
+
+fn apply(mark: &str, left: i128, right: i128) -> Option<i128> {
+    let shift = || u32::try_from(right).ok().filter(|bits| *bits < 64);
+    match mark {
+        "||" => Some(i128::from(left != 0 || right != 0)),
+        "&&" => Some(i128::from(left != 0 && right != 0)),
+        "==" => Some(i128::from(left == right)),
+        "!=" => Some(i128::from(left != right)),
+        "<=" => Some(i128::from(left <= right)),
+        ">=" => Some(i128::from(left >= right)),
+        "<" => Some(i128::from(left < right)),
+        ">" => Some(i128::from(left > right)),
+        "<<" => left.checked_mul(1_i128.checked_shl(shift()?)?),
+        ">>" => left.checked_shr(shift()?),
+        "|" => Some(left | right),
+        "^" => Some(left ^ right),
+        "&" => Some(left & right),
+        "+" => left.checked_add(right),
+        "-" => left.checked_sub(right),
+        "*" => left.checked_mul(right),
+        "/" => left.checked_div(right),
+        "%" => left.checked_rem(right),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, evaluate};
+
+    struct Only;
+
+    impl Names for Only {
+        fn value(&self, name: &str) -> Option<i128> {
+            (name == "N").then_some(1500)
+        }
+
+        fn is_defined(&self, name: &str) -> Option<bool> {
+            Some(name == "N")
+        }
+    }
+
+    #[test]
+    fn operators_bind_as_they_do_in_c() {
+        for (text, value) in [
+            ("1 + 2 * 3", 7),
+            ("(N - 28 - 8)", 1464),
+            ("1 << 4 | 3", 19),
+            ("10 - 4 - 3", 3),
+            ("0x10 % 6", 4),
+            ("-1", -1),
+            ("!0 && ~0 == -1", 1),
+            ("defined(N) && !defined M", 1),
+            ("1UL", 1),
+            ("017", 15),
+            ("2 > 1 == 1", 1),
+        ] {
+            assert_eq!(evaluate(text, &Only), Some(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_expression_has_no_value() {
+        for text in ["", "1 +", "(1", "1 2", "M", "1 / 0", "\"x\"", "defined()", "1 << 64", "09", "a.b", "#"]
+        {
+            assert_eq!(evaluate(text, &Only), None, "{text}");
+        }
+        assert_eq!(evaluate(&"(".repeat(100_000), &Only), None);
+        assert_eq!(evaluate(&"-".repeat(100_000), &Only), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! Names that documents use and do not define: the usual typedefs, RPC's own names, macros, `-D` and `--extern`.
+
+use xdrgen::diag::render;
+use xdrgen::ir::{Body, Module, Scalar, Type};
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Generated, Options, generate};
+
+fn sources(documents: &[&str]) -> Sources {
+    let mut sources = Sources::default();
+    for (index, text) in documents.iter().enumerate() {
+        sources.add(Source::new(format!("{index}.x"), *text));
+    }
+    sources
+}
+
+fn options() -> Options {
+    Options::module("out")
+}
+
+/// The module of documents in which nothing is wrong.
+#[track_caller]
+fn module(documents: &[&str], options: &Options) -> Module {
+    let sources = sources(documents);
+    let (module, found) = xdrgen::generate::lower(&sources, options);
+    assert!(found.is_empty(), "{}", render(&found, &sources, false));
+    module
+}
+
+/// What is found, as text, and its codes.
+fn findings(text: &str, options: &Options) -> (Vec<&'static str>, String) {
+    let sources = sources(&[text]);
+    let Generated { diagnostics, .. } = generate(&sources, options);
+    (diagnostics.iter().map(|found| found.code).collect(), render(&diagnostics, &sources, false))
+}
+
+fn constants(module: &Module) -> Vec<(&str, i128)> {
+    module.consts.iter().map(|one| (one.name.as_str(), one.value)).collect()
+}
+
+fn types(module: &Module) -> Vec<&str> {
+    module.types.iter().map(|one| one.name.as_str()).collect()
+}
+
+#[test]
+fn integers_have_their_usual_names() {
+    let text = "struct s { uint8_t a; int16_t b; u_int c; longlong_t d; u_quad_t e; bool_t f; unsigned g; u_long h; };";
+    let module = module(&[text], &options());
+    let Body::Struct(fields) = &module.types[0].body else { panic!("{module:?}") };
+    let found: Vec<&Type> = fields.iter().map(|field| &field.ty).collect();
+    let expected = [
+        Scalar::UnsignedChar,
+        Scalar::Short,
+        Scalar::UnsignedInt,
+        Scalar::Hyper,
+        Scalar::UnsignedHyper,
+        Scalar::Bool,
+        Scalar::UnsignedInt,
+        Scalar::UnsignedInt,
+    ]
+    .map(Type::Scalar);
+    assert_eq!(found, expected.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn rpcs_own_names_come_with_what_they_need_and_nothing_else() {
+    let text = "union cb switch (unsigned f) { case AUTH_NONE: void; case AUTH_SYS: authsys_parms p; \
+                case RPCSEC_GSS: rpc_gss_service_t s; };";
+    let module = module(&[text], &options());
+    assert_eq!(constants(&module), [("AUTH_NONE", 0), ("AUTH_SYS", 1), ("RPCSEC_GSS", 6)]);
+    assert_eq!(types(&module), ["cb", "authsys_parms", "rpc_gss_service_t", "rpc_gss_svc_t"]);
+    let parms = &module.types[1];
+    assert!(parms.docs.comments[0].contains("RFC 5531 appendix A"), "{:?}", parms.docs);
+}
+
+#[test]
+fn a_definition_of_the_run_wins() {
+    let one = "struct s { authsys_parms a; int x<AUTH_SYS>; uint32_t c; };";
+    let other = "typedef hyper authsys_parms; const AUTH_SYS = 77; typedef float uint32_t;";
+    let module = module(&[one, other], &options());
+    assert_eq!(constants(&module), [("AUTH_SYS", 77)]);
+    assert_eq!(types(&module), ["s", "authsys_parms", "uint32_t"]);
+    // Its members are the document's: the type is the integer that they are values of.
+    let text = "const AUTH_SYS = 1; union u switch (auth_flavor f) { case AUTH_SYS: int a; default: void; };";
+    let module = self::module(&[text], &options());
+    assert_eq!((constants(&module), types(&module)), (vec![("AUTH_SYS", 1)], vec!["u", "auth_flavor"]));
+    assert!(matches!(module.types[1].body, Body::Alias(Type::Scalar(Scalar::Int))));
+}
+
+#[test]
+fn the_prelude_can_be_turned_off() {
+    let bare = Options { prelude: false, ..options() };
+    let (codes, text) = findings("struct s { uint32_t a; opaque_auth b; int c<AUTH_SYS>; };", &bare);
+    assert_eq!(codes, ["X200", "X200", "X202"], "{text}");
+}
+
+#[test]
+fn a_macro_for_c_serves_where_nothing_else_is_defined() {
+    let text = "%#define MAXSTR 1024\n%#define MAXNAME MAXSTR+1\n%#define UNUSED 5\n%#define netname_t nid\n\
+                typedef int nid;\nstruct s { string a<MAXNAME>; netname_t b; };\n";
+    let module = module(&[text], &options());
+    assert_eq!(constants(&module), [("MAXNAME", 1025)]);
+    assert_eq!(types(&module), ["nid", "s", "netname_t"]);
+}
+
+#[test]
+fn a_macro_that_is_no_number_is_named_where_it_is_missed() {
+    let (codes, _) = findings("#define NAME \"x\"\n#define A B\n#define F(x) x\nconst C = 1;\n", &options());
+    assert_eq!(codes, [] as [&str; 0]);
+    let (codes, text) = findings("#define NAME \"x\"\nstruct s { int a<NAME>; };\n", &options());
+    assert_eq!(codes, ["X202"]);
+    for words in ["this means something to C alone", "1 | #define NAME", "const NAME = value;"] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    // Between two C chooses, and nobody else can.
+    let two = "%#ifdef BIG\n%#define N 8\n%#else\n%#define N 4\n%#endif\nstruct s { int a<N>; };\n";
+    assert_eq!(findings(two, &options()).0, ["X202"]);
+}
+
+#[test]
+fn a_macro_may_stand_for_a_type() {
+    let text = "#define id_t unsigned hyper\n#define size int\nstruct s { id_t a; size b; };\n";
+    let module = module(&[text], &options());
+    assert_eq!(types(&module), ["s", "id_t", "size"]);
+}
+
+#[test]
+fn what_is_included_is_named_where_something_is_missing() {
+    let text = "#include \"base.x\"\n%#include <rpc/rpc.h>\nstruct s { thing a; int b<LIMIT>; };\n";
+    let (codes, text) = findings(text, &options());
+    assert_eq!(codes, ["X200", "X202"]);
+    assert_eq!(text.matches("includes `base.x`, `rpc/rpc.h`, which may define it").count(), 2, "{text}");
+}
+
+#[test]
+fn a_value_from_the_command_line_is_a_constant() {
+    let defined = Options { defined: ["LIMIT=4*2".to_owned(), "WIDE".to_owned()].into(), ..options() };
+    let text = "#if LIMIT > 7 && defined(WIDE)\nstruct s { int a<LIMIT>; };\n#else\nconst NO = 1;\n#endif\n";
+    let module = module(&[text], &defined);
+    assert_eq!((constants(&module), types(&module)), (vec![("LIMIT", 8)], vec!["s"]));
+}
+
+#[test]
+fn a_constant_of_rust_has_no_number_until_it_is_given_one() {
+    let externs = Options { externs: [("LIMIT".to_owned(), "a::LIMIT".to_owned())].into(), ..options() };
+    let text = "struct s { int a<LIMIT>; int b<LIMIT>; };\n";
+    let (codes, shown) = findings(text, &externs);
+    assert_eq!(codes, ["X211"]);
+    assert!(shown.contains("`-D LIMIT=NUMBER`"), "{shown}");
+    let both = Options { defined: ["LIMIT=9".to_owned()].into(), ..externs };
+    assert_eq!(findings(text, &both).0, [] as [&str; 0]);
+}
+
+#[test]
+fn macros_that_name_one_another_come_to_an_end() {
+    let (codes, _) = findings("%#define A B\n%#define B A\nstruct s { int a<A>; };\n", &options());
+    assert_eq!(codes, ["X203"]);
+    let chain: String = (0..2000).map(|n| format!("%#define A{n} (A{} + A{})\n", n + 1, n + 1)).collect();
+    let (codes, _) = findings(&format!("{chain}struct s {{ int a<A0>; }};\n"), &options());
+    assert_eq!(codes, ["X202"]);
+}
