@@ -78,7 +78,7 @@ fn a_comment_inside_a_comment_is_a_warning() {
 
 #[test]
 fn conditions() {
-    one("#if VERSION > 3\nconst A = 1;\n#endif", "X105", 1, 1);
+    one("#if VERSION =< 3\nconst A = 1;\n#endif", "X105", 1, 1);
     one("const A = 1;\n#endif", "X105", 2, 1);
     one("const A = 1;\n#else", "X105", 2, 1);
     assert_eq!(places("test.x", "const A = 1;\n#ifdef B\nconst C = 1;\n"), [("X106", 2, 1)]);
