@@ -1,23 +1,39 @@
 //! The command line: one of the two places that read and write files.
 
-use std::io::{IsTerminal, Write};
+mod report;
+
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::diag::{self, Diagnostic};
+use crate::diag;
 use crate::extract::extract;
 use crate::generate::{Options, check, generate};
 use crate::names::Names;
 use crate::source::{Source, Sources};
+use report::{Reporting, complain};
+
+/// What the help ends with.
+const AFTER: &str = "\
+Examples:
+  xdrgen check rfc7863.txt rfc8276.txt       documents that use one another's names
+  xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
+  xdrgen extract rfc5662.txt > nfs41.x       the XDR of an RFC
+  xdrgen explain X212                        more about a finding
+
+Exit status: 0 if nothing is wrong but for warnings, 1 if there are errors, 2 if the arguments are wrong or
+a file cannot be read or written.";
 
 /// A compiler for the XDR language and ONC RPC programs: RFC text or .x files in, Rust out.
 #[derive(Debug, Parser)]
-#[command(name = "xdrgen", version)]
+#[command(name = "xdrgen", version, after_help = AFTER)]
 struct Command {
     #[command(subcommand)]
     task: Task,
+    #[command(flatten)]
+    reporting: Reporting,
 }
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +44,11 @@ enum Task {
     Check(Inputs),
     /// Compile documents, which may use one another's names, to Rust.
     Generate(Generation),
+    /// Say more about a finding: what it means, an example, how to mend it.
+    Explain {
+        /// The code, as in `error[X212]`.
+        code: String,
+    },
 }
 
 /// The documents of a run.
@@ -110,29 +131,37 @@ enum Failure {
     Findings,
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
+    /// The arguments ask for what is not there.
+    Usage(String),
 }
 
-/// Runs the program `xdrgen` with the arguments of this process. The exit status is 0 if all went well, 1 if a
-/// document has errors or a file cannot be read or written, 2 if the arguments are wrong.
+/// Runs the program `xdrgen` with the arguments of this process. The exit status is 0 if nothing is wrong but for
+/// warnings, 1 if a document has errors, 2 if the arguments are wrong or a file cannot be read or written.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();
+    let reporting = &command.reporting;
     let done = match &command.task {
-        Task::Extract(documents) => run_extract(documents),
-        Task::Check(inputs) => run_check(inputs),
-        Task::Generate(generation) => run_generate(generation),
+        Task::Extract(documents) => run_extract(documents, reporting),
+        Task::Check(inputs) => run_check(inputs, reporting),
+        Task::Generate(generation) => run_generate(generation, reporting),
+        Task::Explain { code } => run_explain(code),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Findings) => ExitCode::from(1),
         Err(Failure::File(path, error)) => {
             complain(&format!("xdrgen: {}: {error}\n", path.display()));
-            ExitCode::from(1)
+            ExitCode::from(2)
+        }
+        Err(Failure::Usage(what)) => {
+            complain(&format!("xdrgen: {what}\n"));
+            ExitCode::from(2)
         }
     }
 }
 
-fn run_extract(documents: &Documents) -> Result<(), Failure> {
+fn run_extract(documents: &Documents, reporting: &Reporting) -> Result<(), Failure> {
     let sources = documents.read()?;
     let mut text = String::new();
     let mut found = Vec::new();
@@ -142,19 +171,19 @@ fn run_extract(documents: &Documents) -> Result<(), Failure> {
         found.extend(extract.diagnostics);
     }
     print(&text)?;
-    report(&sources, &found)
+    reporting.report(&sources, &found)
 }
 
-fn run_check(inputs: &Inputs) -> Result<(), Failure> {
+fn run_check(inputs: &Inputs, reporting: &Reporting) -> Result<(), Failure> {
     let sources = inputs.read()?;
     let options = inputs.options(Options::module("checked"));
-    report(&sources, &check(&sources, &options).diagnostics)
+    reporting.report(&sources, &check(&sources, &options).diagnostics)
 }
 
-fn run_generate(generation: &Generation) -> Result<(), Failure> {
+fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Failure> {
     let sources = generation.inputs.read()?;
     let generated = generate(&sources, &generation.options());
-    report(&sources, &generated.diagnostics)?;
+    reporting.report(&sources, &generated.diagnostics)?;
     for (path, text) in &generated.files {
         match &generation.output {
             None => print(text)?,
@@ -163,6 +192,17 @@ fn run_generate(generation: &Generation) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn run_explain(code: &str) -> Result<(), Failure> {
+    let upper = code.to_ascii_uppercase();
+    match diag::page(&upper) {
+        Some(page) => print(&format!("{page}\n")),
+        None => {
+            let (first, last) = (diag::codes().next().unwrap_or(""), diag::codes().last().unwrap_or(""));
+            Err(Failure::Usage(format!("no finding has the code `{code}`; codes go from {first} to {last}")))
+        }
+    }
 }
 
 impl Inputs {
@@ -227,7 +267,8 @@ impl Documents {
         let mut sources = Sources::default();
         for path in &self.files {
             let text = read(path).map_err(|error| Failure::File(path.clone(), error))?;
-            sources.add(Source::new(path.clone(), text));
+            let name = if path == Path::new("-") { PathBuf::from("<stdin>") } else { path.clone() };
+            sources.add(Source::new(name, text));
         }
         Ok(sources)
     }
@@ -248,19 +289,6 @@ fn read(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// How many findings of a run are shown; nobody reads more.
-const SHOWN: usize = 200;
-
-/// Prints findings to standard error, and fails if one is an error.
-fn report(sources: &Sources, found: &[Diagnostic]) -> Result<(), Failure> {
-    let shown = found.get(..SHOWN).unwrap_or(found);
-    complain(&diag::render(shown, sources, std::io::stderr().is_terminal()));
-    if found.len() > shown.len() {
-        complain(&format!("xdrgen: {} more are not shown\n", found.len() - shown.len()));
-    }
-    if diag::has_errors(found) { Err(Failure::Findings) } else { Ok(()) }
-}
-
 fn print(text: &str) -> Result<(), Failure> {
     let written = std::io::stdout().lock().write_all(text.as_bytes());
     match written {
@@ -269,9 +297,4 @@ fn print(text: &str) -> Result<(), Failure> {
         Err(error) => Err(Failure::File(PathBuf::from("standard output"), error)),
         Ok(()) => Ok(()),
     }
-}
-
-/// To standard error. When that is closed there is nobody to tell.
-fn complain(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,10 +1,18 @@
 //! Diagnostics: what is wrong, where in the document, and what to do about it.
 
+mod json;
+mod pages;
 mod render;
+mod short;
+
+use std::fmt;
 
 use crate::source::Span;
 
+pub use json::{json, json_summary};
+pub use pages::{codes, page};
 pub use render::render;
+pub use short::short;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +21,17 @@ pub enum Severity {
     Warning,
     /// Nothing is emitted.
     Error,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
 }
 
 /// A place and what is there.
@@ -28,7 +47,7 @@ pub struct Label {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission;
-    /// two digits follow.
+    /// two digits follow. [`page`] has more about each.
     pub code: &'static str,
     /// Error or warning.
     pub severity: Severity,
@@ -100,4 +119,33 @@ pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
 #[must_use]
 pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
+}
+
+/// How many errors and warnings there are. Its text is `2 errors, 1 warning`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Errors.
+    pub errors: usize,
+    /// Warnings.
+    pub warnings: usize,
+}
+
+impl Count {
+    /// Counts findings.
+    #[must_use]
+    pub fn of(diagnostics: &[Diagnostic]) -> Self {
+        let errors = diagnostics.iter().filter(|found| found.is_error()).count();
+        Count { errors, warnings: diagnostics.len() - errors }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        match (self.errors, self.warnings) {
+            (errors, 0) => f.write_str(&one(errors, "error")),
+            (0, warnings) => f.write_str(&one(warnings, "warning")),
+            (errors, warnings) => write!(f, "{}, {}", one(errors, "error"), one(warnings, "warning")),
+        }
+    }
 }

@@ -132,7 +132,7 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
     }
     match emitted(&module, &head(sources, options), options) {
         Ok(files) => generated.files = files,
-        Err(error) => generated.diagnostics.push(Diagnostic::error("X410", Span::default(), error)),
+        Err(error) => generated.diagnostics.push(Diagnostic::error("X410", Span::NOWHERE, error)),
     }
     generated
 }
@@ -201,7 +201,7 @@ fn is_of_missing(found: &Diagnostic) -> bool {
 fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     let paths = options.externs.values().chain(std::iter::once(&options.runtime));
     for path in paths.filter(|path| syn::parse_str::<syn::Path>(path).is_err()) {
-        let error = Diagnostic::error("X401", Span::default(), format!("`{path}` is no path of Rust"));
+        let error = Diagnostic::error("X401", Span::NOWHERE, format!("`{path}` is no path of Rust"));
         found.push(error.with_help("a path is written `name::of::Type`"));
     }
 }
@@ -210,12 +210,12 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
 fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     let Output::Crate { package, title } = &options.output else { return };
     if title.contains(['"', '\\']) || title.contains(char::is_control) {
-        let error = Diagnostic::error("X402", Span::default(), "this title cannot stand in a manifest");
+        let error = Diagnostic::error("X402", Span::NOWHERE, "this title cannot stand in a manifest");
         found.push(error.with_help("a title is one line without quotes and backslashes"));
     }
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !package.starts_with(|c: char| c.is_ascii_alphabetic()) || !package.chars().all(is_part) {
-        let error = Diagnostic::error("X402", Span::default(), "this is no name of a package");
+        let error = Diagnostic::error("X402", Span::NOWHERE, "this is no name of a package");
         found.push(error.with_help("a package's name has letters, digits, `-` and `_`"));
     }
 }

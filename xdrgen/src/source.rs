@@ -18,6 +18,9 @@ pub struct Span {
 }
 
 impl Span {
+    /// The place of what stands in no document: an option of the run, or a fault of the compiler's own.
+    pub const NOWHERE: Span = Span { source: SourceId(u32::MAX), start: 0, end: 0 };
+
     /// From the start of `self` to the end of `other`, which stands behind it in the same document.
     #[must_use]
     pub fn to(self, other: Span) -> Span {

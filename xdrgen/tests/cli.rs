@@ -68,7 +68,11 @@ fn a_file_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let output = xdrgen(folder.path(), &["check", "missing.x"]);
     assert!(text(&output.stderr).starts_with("xdrgen: missing.x: "), "{}", text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
+    std::fs::write(folder.path().join("a.x"), "const A = 1;\n").unwrap();
+    let unwritable = xdrgen(folder.path(), &["generate", "a.x", "-o", "a.x/out.rs"]);
+    assert!(text(&unwritable.stderr).starts_with("xdrgen: a.x"), "{}", text(&unwritable.stderr));
+    assert_eq!(unwritable.status.code(), Some(2));
 }
 
 #[test]
@@ -157,4 +161,89 @@ fn a_title_that_would_break_the_manifest_is_refused() {
     assert_eq!(run("A title.").status.code(), Some(0));
     let manifest = std::fs::read_to_string(folder.path().join("out/Cargo.toml")).unwrap();
     assert!(manifest.ends_with("workspace = true\n"), "{manifest}");
+}
+
+#[test]
+fn the_last_line_counts_and_names_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.x"), "enum a { B, };\nstruct c { int d };\nconst E = 08;\n")
+        .unwrap();
+    let output = xdrgen(folder.path(), &["check", "a.x"]);
+    let last = text(&output.stderr).lines().last().unwrap();
+    assert_eq!(last, "xdrgen: 2 errors, 1 warning; `xdrgen explain X111` says more");
+    std::fs::write(folder.path().join("many.x"), "struct a { int b };\n".repeat(250)).unwrap();
+    let output = xdrgen(folder.path(), &["check", "many.x"]);
+    let last = text(&output.stderr).lines().last().unwrap();
+    assert_eq!(last, "xdrgen: 250 errors; 50 more are not shown; `xdrgen explain X111` says more");
+    assert_eq!(text(&output.stderr).matches("error[X111]").count(), 200);
+}
+
+#[test]
+fn warnings_may_be_denied() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("odd.x"), "enum a { B = 1, };\n").unwrap();
+    let output = xdrgen(folder.path(), &["generate", "odd.x", "-o", "odd.rs", "--deny", "warnings"]);
+    assert!(text(&output.stderr).contains("error[X131]"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!folder.path().join("odd.rs").exists());
+}
+
+#[test]
+fn a_finding_is_one_line_if_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.x"), "const A = 1;\nstruct b {\n  int A\n};\n").unwrap();
+    let output = xdrgen(folder.path(), &["check", "--message-format", "short", "a.x"]);
+    let expected = "a.x:3:8: error[X111]: a `;` is missing; a `;` ends each declaration and each definition\n\
+                    xdrgen: 1 error; `xdrgen explain X111` says more\n";
+    assert_eq!(text(&output.stderr), expected);
+}
+
+#[test]
+fn a_finding_is_an_object_if_json_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("\u{e9}.x"),
+        "struct a { int x; };\n/* \u{e9} */ struct a { int y; };\n",
+    )
+    .unwrap();
+    let output = xdrgen(folder.path(), &["check", "--message-format=json", "\u{e9}.x"]);
+    assert_eq!((text(&output.stdout), output.status.code()), ("", Some(1)));
+    let lines: Vec<serde_json::Value> =
+        text(&output.stderr).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let [found, summary] = lines.as_slice() else { panic!("{lines:?}") };
+    let place = |start: u32, line: u32, column: u32, primary: bool, label: &str| {
+        serde_json::json!({
+            "file": "\u{e9}.x", "byte_start": start, "byte_end": start + 1,
+            "line_start": line, "column_start": column, "line_end": line, "column_end": column + 1,
+            "is_primary": primary, "label": label,
+        })
+    };
+    let spans = [place(37, 2, 16, true, "defined again"), place(7, 1, 8, false, "first defined here")];
+    assert_eq!(found["spans"], serde_json::Value::from(spans.to_vec()));
+    for (key, value) in [
+        ("kind", "finding"),
+        ("code", "X201"),
+        ("severity", "error"),
+        ("message", "`a` is defined twice, and differently"),
+        ("file", "\u{e9}.x"),
+    ] {
+        assert_eq!(found[key], value);
+    }
+    assert!(found["help"].as_str().unwrap().contains("another name"));
+    let human = xdrgen(folder.path(), &["check", "\u{e9}.x"]);
+    assert!(text(&human.stderr).starts_with(found["rendered"].as_str().unwrap()), "{}", text(&human.stderr));
+    assert_eq!(*summary, serde_json::json!({"kind": "summary", "errors": 1, "warnings": 0, "hidden": 0}));
+}
+
+#[test]
+fn colours_are_for_terminals_unless_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.x"), "const A = 08;\n").unwrap();
+    let coloured = |arguments: &[&str]| {
+        let mut all = vec!["check", "a.x"];
+        all.extend(arguments);
+        text(&xdrgen(folder.path(), &all).stderr).contains('\u{1b}')
+    };
+    assert!(coloured(&["--color", "always"]));
+    assert!(!coloured(&["--color", "never"]) && !coloured(&[]));
 }

@@ -144,10 +144,10 @@ impl<'a> Tokens<'a> {
         Tokens { at, ..self }
     }
 
-    /// One body further in.
+    /// One body further in, behind its `{`.
     pub(crate) fn deeper(self) -> Result<Self, nom::Err<Syntax>> {
         if self.depth >= MAX_DEPTH {
-            return Err(fail(self, Reason::TooDeep));
+            return Err(fail(self.from(self.at.saturating_sub(1)), Reason::TooDeep));
         }
         Ok(Tokens { depth: self.depth + 1, ..self })
     }

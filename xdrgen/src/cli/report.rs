@@ -1,0 +1,97 @@
+//! How findings are shown, and what they make of the exit status.
+
+use std::io::{IsTerminal, Write};
+
+use clap::{Args, ColorChoice, ValueEnum};
+
+use super::Failure;
+use crate::diag::{self, Count, Diagnostic, Severity};
+use crate::source::Sources;
+
+/// How many findings of a run are shown; nobody reads more.
+const SHOWN: usize = 200;
+
+/// How findings are shown. They go to standard error, in each form.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Findings")]
+pub(super) struct Reporting {
+    /// How findings are written to standard error.
+    #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Form::Human)]
+    message_format: Form,
+    /// Colours; `auto` is only on a terminal, and without the variable NO_COLOR.
+    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+    /// Take warnings as errors: the exit status is 1, and nothing is written.
+    #[arg(long, global = true, value_name = "WHAT", value_enum)]
+    deny: Option<Deny>,
+}
+
+/// What a finding looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// The document's line, with what is wrong under it.
+    Human,
+    /// `file:line:column: error[X212]: message`, one line each.
+    Short,
+    /// One JSON object a line: code, severity, message, file, spans, help, rendered.
+    Json,
+}
+
+/// What is denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Deny {
+    /// All warnings.
+    Warnings,
+}
+
+impl Reporting {
+    /// Shows findings and counts them. Fails if one is an error.
+    pub(super) fn report(&self, sources: &Sources, found: &[Diagnostic]) -> Result<(), Failure> {
+        if found.is_empty() {
+            return Ok(());
+        }
+        let found: Vec<Diagnostic> = found.iter().cloned().map(|found| self.weighed(found)).collect();
+        let shown = found.get(..SHOWN).unwrap_or(&found);
+        let hidden = found.len() - shown.len();
+        let count = Count::of(&found);
+        complain(&match self.message_format {
+            Form::Human => diag::render(shown, sources, self.has_colour()) + &summary(count, hidden, shown),
+            Form::Short => diag::short(shown, sources) + &summary(count, hidden, shown),
+            Form::Json => diag::json(shown, sources) + &diag::json_summary(count, hidden),
+        });
+        if count.errors > 0 { Err(Failure::Findings) } else { Ok(()) }
+    }
+
+    fn weighed(&self, found: Diagnostic) -> Diagnostic {
+        let denied = self.deny == Some(Deny::Warnings);
+        if denied { Diagnostic { severity: Severity::Error, ..found } } else { found }
+    }
+
+    fn has_colour(&self) -> bool {
+        let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                unset("NO_COLOR")
+                    && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+                    && std::io::stderr().is_terminal()
+            }
+        }
+    }
+}
+
+/// The line at the end.
+fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
+    let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
+    let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {
+        let code = shown.iter().find(|found| found.severity == first.severity).map_or("", |found| found.code);
+        format!("; `xdrgen explain {code}` says more")
+    });
+    format!("xdrgen: {count}{hidden}{more}\n")
+}
+
+/// To standard error. When that is closed there is nobody to tell.
+pub(super) fn complain(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}

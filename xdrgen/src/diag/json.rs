@@ -1,0 +1,88 @@
+//! Findings as JSON, one object a line: for editors and other programs.
+
+use serde::Serialize;
+
+use super::{Count, Diagnostic, Label, render};
+use crate::source::Sources;
+
+/// One line. Fields are added as time goes by, never taken away.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Line<'a> {
+    Finding(Finding<'a>),
+    Summary { errors: usize, warnings: usize, hidden: usize },
+}
+
+#[derive(Serialize)]
+struct Finding<'a> {
+    code: &'a str,
+    severity: &'a str,
+    message: &'a str,
+    file: Option<String>,
+    spans: Vec<Place<'a>>,
+    help: Option<&'a str>,
+    rendered: String,
+}
+
+/// A place in a file: bytes from 0, lines and columns (characters) from 1; ends are one behind.
+#[derive(Serialize)]
+struct Place<'a> {
+    file: String,
+    byte_start: u32,
+    byte_end: u32,
+    line_start: u32,
+    column_start: u32,
+    line_end: u32,
+    column_end: u32,
+    is_primary: bool,
+    label: Option<&'a str>,
+}
+
+/// A line for each finding: `kind` is `"finding"`, and `code`, `severity`, `message`, `file`, `spans` (the primary one
+/// first), `help` and `rendered`, what a person would be shown, follow.
+#[must_use]
+pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
+    diagnostics.iter().map(|found| line(&Line::Finding(finding(found, sources)))).collect()
+}
+
+/// The last line: `kind` is `"summary"`, with the numbers of `errors`, of `warnings`, and of those among them that
+/// were `hidden` as too many.
+#[must_use]
+pub fn json_summary(count: Count, hidden: usize) -> String {
+    line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
+}
+
+fn line(line: &Line<'_>) -> String {
+    // Only maps with keys that are no text cannot be written, and there is none.
+    serde_json::to_string(line).map_or_else(|_| String::new(), |text| text + "\n")
+}
+
+fn finding<'a>(found: &'a Diagnostic, sources: &Sources) -> Finding<'a> {
+    let primary = place(&found.primary, true, sources);
+    let others = found.related.iter().filter_map(|label| place(label, false, sources));
+    Finding {
+        code: found.code,
+        severity: found.severity.name(),
+        message: &found.message,
+        file: primary.as_ref().map(|place| place.file.clone()),
+        spans: primary.into_iter().chain(others).collect(),
+        help: found.help.as_deref(),
+        rendered: render(std::slice::from_ref(found), sources, false),
+    }
+}
+
+fn place<'a>(label: &'a Label, is_primary: bool, sources: &Sources) -> Option<Place<'a>> {
+    let source = sources.get(label.span.source)?;
+    let (start, end) = (source.line_column(label.span.start), source.line_column(label.span.end));
+    Some(Place {
+        file: source.name().to_string_lossy().into_owned(),
+        byte_start: label.span.start,
+        byte_end: label.span.end,
+        line_start: start.line,
+        column_start: start.column,
+        line_end: end.line,
+        column_end: end.column,
+        is_primary,
+        label: Some(label.text.as_str()).filter(|text| !text.is_empty()),
+    })
+}

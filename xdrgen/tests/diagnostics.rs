@@ -1,0 +1,242 @@
+//! Every mistake in `tests/diagnostics/` has one finding, at its place, in the words beside it; and every code of the
+//! compiler has a page in `DIAGNOSTICS.md` and a fixture.
+//!
+//! A fixture is called after its code, and its first lines say what to expect:
+//!
+//! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it is in no document.
+//! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their binding.
+//! - `args: generate --package 9p`: what is run, in place of `check`.
+//!
+//! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the `.stderr` files anew.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use xdrgen::Options;
+use xdrgen::diag::{self, Diagnostic};
+use xdrgen::source::{Source, Sources};
+
+/// Faults of the compiler's own: no document has them.
+const WITHOUT_FIXTURE: &[&str] = &["X410"];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics")
+}
+
+fn xdrgen(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
+        .current_dir(folder())
+        .args(arguments)
+        .output()
+        .expect("the program runs")
+}
+
+/// What a fixture says of itself.
+struct Fixture {
+    file: String,
+    /// `X212 4:8`
+    expected: String,
+    with: Vec<String>,
+    arguments: Vec<String>,
+}
+
+impl Fixture {
+    fn read(file: String) -> Option<Self> {
+        let text = std::fs::read_to_string(folder().join(&file)).expect("a fixture is text");
+        let said = |key: &str| {
+            let line = text.lines().take(3).find_map(|line| line.split_once(key))?.1;
+            Some(line.trim().trim_end_matches("*/").trim().to_owned())
+        };
+        let words = |text: Option<String>| {
+            text.unwrap_or_default().split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (with, arguments) = (words(said("with: ")), words(said("args: ")));
+        let first = text.lines().next().unwrap_or("");
+        let expected = said("expect: ").filter(|_| first.contains("expect: "))?;
+        Some(Fixture { file, expected, with, arguments })
+    }
+
+    fn run(&self, form: &str) -> Output {
+        let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        if arguments.is_empty() {
+            arguments.push("check");
+        }
+        arguments.extend(self.with.iter().map(String::as_str));
+        if self.file.ends_with(".toml") {
+            arguments.push("--binding");
+        }
+        arguments.extend([self.file.as_str(), "--message-format", form]);
+        xdrgen(&arguments)
+    }
+
+    /// What is wrong with the fixture's result, if anything is.
+    fn failure(&self, bless: bool) -> Option<String> {
+        let json = self.run("json");
+        let found = String::from_utf8(json.stderr).expect("JSON is UTF-8");
+        let lines: Result<Vec<Value>, _> = found.lines().map(serde_json::from_str).collect();
+        let Ok(lines) = lines else { return Some(format!("no JSON: {found}")) };
+        let findings: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "finding").collect();
+        let places: Vec<String> = findings.iter().map(|found| place(found)).collect();
+        if places != [self.expected.as_str()] {
+            let shown: String = findings.iter().filter_map(|found| found["rendered"].as_str()).collect();
+            return Some(format!("expected {}, found {places:?}\n{shown}", self.expected));
+        }
+        let status = if findings[0]["severity"] == "error" { 1 } else { 0 };
+        if json.status.code() != Some(status) {
+            return Some(format!("the exit status is {:?}", json.status.code()));
+        }
+        let human = String::from_utf8(self.run("human").stderr).expect("text is UTF-8");
+        let snapshot = folder().join(format!("{}.stderr", self.file));
+        if bless {
+            std::fs::write(&snapshot, &human).expect("the snapshot can be written");
+        }
+        let kept = std::fs::read_to_string(&snapshot).unwrap_or_default();
+        (kept != human).then(|| format!("the snapshot has\n{kept}\nand now it is\n{human}"))
+    }
+}
+
+/// A finding as `CODE line:column`.
+fn place(found: &Value) -> String {
+    let code = found["code"].as_str().unwrap_or("?");
+    match found["spans"].get(0) {
+        Some(span) => format!("{code} {}:{}", span["line_start"], span["column_start"]),
+        None => format!("{code} nowhere"),
+    }
+}
+
+fn files() -> Vec<String> {
+    let entries = std::fs::read_dir(folder()).expect("there are fixtures");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text"));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+fn fixtures() -> Vec<Fixture> {
+    files().into_iter().filter(|file| !file.ends_with(".stderr")).filter_map(Fixture::read).collect()
+}
+
+#[test]
+fn each_mistake_has_one_finding_at_its_place() {
+    let bless = std::env::var_os("XDRGEN_BLESS").is_some();
+    let fixtures = fixtures();
+    let failures: Vec<String> = fixtures
+        .iter()
+        .filter_map(|fixture| Some(format!("{}: {}", fixture.file, fixture.failure(bless)?)))
+        .collect();
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n\n"));
+}
+
+#[test]
+fn malformed_inputs_and_semantic_errors_are_many() {
+    let count = |first: &str| fixtures().iter().filter(|fixture| fixture.expected.starts_with(first)).count();
+    assert!(count("X1") >= 10 && count("X2") >= 20, "{} and {}", count("X1"), count("X2"));
+}
+
+#[test]
+fn fixtures_are_called_after_their_codes_and_snapshots_after_their_fixtures() {
+    let fixtures = fixtures();
+    for fixture in &fixtures {
+        let code = fixture.expected.split(' ').next().expect("a code");
+        assert!(fixture.file.starts_with(&format!("{code}-")), "{}: {}", fixture.file, fixture.expected);
+    }
+    for file in files() {
+        let Some(of) = file.strip_suffix(".stderr") else { continue };
+        assert!(fixtures.iter().any(|fixture| fixture.file == of), "{file} is of no fixture");
+    }
+}
+
+/// The codes that stand in the compiler's sources.
+fn codes_in_sources() -> BTreeSet<String> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut codes = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a source is text");
+            let quoted = text.split('"').filter(|part| part.len() == 4 && part.starts_with('X'));
+            codes.extend(
+                quoted.filter(|part| part.bytes().skip(1).all(|b| b.is_ascii_digit())).map(str::to_owned),
+            );
+        }
+    }
+    codes
+}
+
+#[test]
+fn each_code_has_a_page_and_a_fixture() {
+    let codes = codes_in_sources();
+    assert!(codes.len() > 60, "{codes:?}");
+    let pages: BTreeSet<String> = diag::codes().map(str::to_owned).collect();
+    assert_eq!(codes, pages, "codes of the sources, and codes that have a page");
+    assert!(diag::codes().is_sorted(), "pages stand in the order of their codes");
+    let tried: BTreeSet<String> = fixtures()
+        .iter()
+        .filter_map(|fixture| Some(fixture.expected.split(' ').next()?.to_owned()))
+        .collect();
+    let missing: Vec<&String> =
+        codes.difference(&tried).filter(|code| !WITHOUT_FIXTURE.contains(&code.as_str())).collect();
+    assert!(missing.is_empty(), "without a fixture: {missing:?}");
+}
+
+/// The examples of a page: what they are, and their text.
+fn examples(page: &str) -> Vec<(&str, &str)> {
+    let mut parts = page.split("\n```");
+    parts.next();
+    let blocks = parts.step_by(2).map(|block| block.split_once('\n').expect("a block has lines"));
+    blocks.collect()
+}
+
+fn findings(documents: &[(&str, &str)]) -> Vec<Diagnostic> {
+    let mut sources = Sources::default();
+    for (name, text) in documents {
+        sources.add(Source::new(*name, *text));
+    }
+    xdrgen::check(&sources, &Options::module("out")).diagnostics
+}
+
+#[test]
+fn the_first_example_of_a_page_has_its_code_and_the_others_are_mended() {
+    let all = include_str!("../DIAGNOSTICS.md");
+    let (_, shared) = all.split_once("```xdr document\n").expect("the document of the bindings");
+    let (shared, _) = shared.split_once("```").expect("its end");
+    for code in diag::codes() {
+        let examples = examples(diag::page(code).expect("a page"));
+        for (index, (language, text)) in examples.iter().enumerate() {
+            let found = match *language {
+                "xdr" => findings(&[("a.x", text)]),
+                "text" => findings(&[("a.txt", text)]),
+                "toml" => findings(&[("a.x", shared), ("a.ddp.toml", text)]),
+                _ => continue,
+            };
+            let codes: Vec<&str> = found.iter().map(|found| found.code).collect();
+            let expected: &[&str] = if index == 0 { &[code] } else { &[] };
+            assert_eq!(codes, expected, "example {} of {code}: {found:#?}", index + 1);
+        }
+        assert!(
+            examples.len() >= 2 || WITHOUT_FIXTURE.contains(&code),
+            "{code} lacks an example or its mending"
+        );
+    }
+}
+
+#[test]
+fn explain_prints_a_page() {
+    for code in ["X212", "x212"] {
+        let output = xdrgen(&["explain", code]);
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(text.starts_with("## X212: ") && text.contains("```xdr"), "{text}");
+        assert!(!text.contains("## X213") && output.status.success(), "{text}");
+    }
+    let last = xdrgen(&["explain", diag::codes().last().expect("a code")]);
+    assert!(last.status.success() && !last.stdout.is_empty());
+    let unknown = xdrgen(&["explain", "X999"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("`X999`"));
+}
