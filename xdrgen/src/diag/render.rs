@@ -12,7 +12,9 @@ use crate::source::{Source, SourceId, Sources};
 #[must_use]
 pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    diagnostics.iter().map(|found| format!("{}\n", renderer.render(&[group(found, sources)]))).collect()
+    let texts: Vec<String> =
+        diagnostics.iter().map(|found| format!("{}\n", renderer.render(&[group(found, sources)]))).collect();
+    texts.join("\n")
 }
 
 fn group<'a>(found: &'a Diagnostic, sources: &'a Sources) -> Group<'a> {
