@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x21b491d3dd6f6255),
+    ("src/lib.rs", 0x9b88efd57d2e1503),
 ];
 
 fn main() {

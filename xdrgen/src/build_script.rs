@@ -25,6 +25,8 @@ use crate::source::{Source, Sources};
 ///     include!(concat!(env!("OUT_DIR"), "/foo.rs"));
 /// }
 /// ```
+///
+/// Several documents are compiled together into that one file, each a module in it: `foo::foo`, `foo::bar`.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is compiled before `compile` is called"]
 pub struct Build {
@@ -90,7 +92,7 @@ impl Build {
     }
 
     /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, named after the
-    /// first.
+    /// first; of several, each is a module in it, named after its file.
     pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
         self.documents.push(path.into());
         self
@@ -117,6 +119,13 @@ impl Build {
     /// How definitions are called, if not as Rust calls things.
     pub fn names(mut self, names: Names) -> Self {
         self.options.names = names;
+        self
+    }
+
+    /// Has all types derive more: `serde`, `arbitrary`, or the path of any derive. For `serde` the crate depends on
+    /// `serde` with its feature `derive` and on `rpcrdma-runtime` with its feature `serde`; so for `arbitrary`.
+    pub fn derive(mut self, derive: impl Into<String>) -> Self {
+        self.options.derives.push(derive.into());
         self
     }
 

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::diag;
 use crate::extract::extract;
-use crate::generate::{Options, check, generate};
+use crate::generate::{Manifest, Options, Output, Package, check, generate};
 use crate::names::Names;
 use crate::source::{Source, Sources};
 use report::{Reporting, complain};
@@ -83,7 +83,8 @@ struct Inputs {
 struct Generation {
     #[command(flatten)]
     inputs: Inputs,
-    /// A file ending in .rs, or a directory; without it the code goes to standard output.
+    /// A file ending in .rs, or a directory; without it the code goes to standard output. Of several documents each is
+    /// a module: in the file, or a file of its own beside mod.rs in the directory.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// The path of the runtime in the code.
@@ -95,9 +96,12 @@ struct Generation {
     /// The code is for a crate without the standard library.
     #[arg(long)]
     no_std: bool,
-    /// Emit a whole crate of this name into the directory given by --output: a member of a workspace, from whose
-    /// manifest it takes its version, edition, licence, lints and the runtime.
-    #[arg(long, value_name = "NAME", requires = "output")]
+    /// What types derive besides: `serde`, `arbitrary`, or the path of a derive. The runtime needs its feature of that
+    /// name, and so does an emitted crate. May be repeated.
+    #[arg(long, value_name = "DERIVE")]
+    derive: Vec<String>,
+    /// Emit a whole crate of this name, without the standard library, into the directory given by --output.
+    #[arg(long = "crate", value_name = "NAME", requires = "output")]
     package: Option<String>,
     /// What the crate is, in a line.
     #[arg(
@@ -107,6 +111,13 @@ struct Generation {
         default_value = "Types and programs compiled from XDR."
     )]
     title: String,
+    /// The crate is a member of a workspace, from whose manifest it takes its version, edition, licence, lints and
+    /// dependencies.
+    #[arg(long, requires = "package")]
+    workspace_crate: bool,
+    /// The directory of the crate rpcrdma-runtime, for the crate's manifest; without it the registry has it.
+    #[arg(long, value_name = "DIRECTORY", requires = "package", conflicts_with = "workspace_crate")]
+    runtime_path: Option<String>,
 }
 
 /// `NAME=RUST::PATH`
@@ -225,27 +236,27 @@ impl Inputs {
 
 impl Generation {
     fn options(&self) -> Options {
-        let options = match &self.package {
-            Some(package) => Options::package(package, &self.title),
-            None if self.no_std => Options::no_std_module(self.module_name()),
-            None => Options::module(self.module_name()),
+        let output = match (&self.package, &self.output) {
+            (Some(name), _) => Output::Crate(Package {
+                name: name.clone(),
+                title: self.title.clone(),
+                manifest: match &self.runtime_path {
+                    _ if self.workspace_crate => Manifest::Member,
+                    runtime => Manifest::Alone { runtime: runtime.clone() },
+                },
+            }),
+            (None, Some(path)) if !is_rust(path) => Output::Directory { std: !self.no_std },
+            (None, path) => Output::Module { name: module_name(path.as_deref()), std: !self.no_std },
         };
-        self.inputs.options(Options { runtime: self.runtime.clone(), names: self.names, ..options })
+        let (runtime, derives) = (self.runtime.clone(), self.derive.clone());
+        self.inputs.options(Options { output, runtime, derives, names: self.names, ..Options::module("") })
     }
+}
 
-    /// The module's name: that of the file asked for, else the first document's.
-    fn module_name(&self) -> String {
-        let output = self.output.as_ref().filter(|path| is_rust(path));
-        let path = output.or_else(|| self.inputs.documents.files.first());
-        let stem = path
-            .and_then(|path| path.file_stem())
-            .map_or_else(String::new, |stem| stem.to_string_lossy().into());
-        let name: String = stem
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' })
-            .collect();
-        if name.trim_matches('_').is_empty() { "generated".to_owned() } else { name }
-    }
+/// The module's name: that of the file asked for. Nothing shows the name of what goes to standard output.
+fn module_name(path: Option<&Path>) -> String {
+    path.and_then(Path::file_stem)
+        .map_or_else(|| "generated".to_owned(), |stem| stem.to_string_lossy().into())
 }
 
 /// Whether a path names a file of Rust.

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::ast::Specification;
 use crate::binding;
 use crate::diag::{self, Diagnostic};
-use crate::emit::{self, Emitter, Head};
+use crate::emit::{self, Emitter, Head, Known};
 use crate::extract::{Form, extract};
 use crate::ir::Module;
-use crate::names::Names;
+use crate::names::{self, Names, Taken};
 use crate::parse::parse_extract;
 use crate::sema::{self, Document};
 use crate::source::{Kind, SourceId, Sources, Span};
@@ -25,13 +25,46 @@ pub enum Output {
         /// Whether the standard library is there.
         std: bool,
     },
-    /// A crate of a workspace: `Cargo.toml` and `src/lib.rs`, without the standard library.
-    Crate {
-        /// The package's name.
-        package: String,
-        /// What it is, in a line.
-        title: String,
+    /// Files to be put into a directory of modules: `mod.rs` and one for each document. One document alone is
+    /// one file, called after it.
+    Directory {
+        /// Whether the standard library is there.
+        std: bool,
     },
+    /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the standard
+    /// library.
+    Crate(Package),
+}
+
+/// A crate that is emitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// What it is, in a line.
+    pub title: String,
+    /// What its manifest stands on.
+    pub manifest: Manifest,
+}
+
+/// What the manifest of a crate stands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Manifest {
+    /// It is whole in itself.
+    Alone {
+        /// The directory of the runtime's crate, if it is not the registry's.
+        runtime: Option<String>,
+    },
+    /// It is a member of a workspace, from whose manifest it takes its version, edition, licence, lints and dependencies.
+    Member,
+}
+
+impl Package {
+    /// Whether it is a member of a workspace.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.manifest == Manifest::Member
+    }
 }
 
 /// What may be set for a run.
@@ -45,6 +78,9 @@ pub struct Options {
     pub names: Names,
     /// Types that exist in Rust: the document's name, and the path.
     pub externs: BTreeMap<String, String>,
+    /// What types derive besides: `serde`, `arbitrary`, or the path of a derive. In a crate the first two hang on
+    /// features of that name. The runtime needs its features of that name.
+    pub derives: Vec<String>,
     /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that no document
     /// defines may be used as a constant.
     pub defined: BTreeSet<String>,
@@ -67,10 +103,24 @@ impl Options {
         Options::new(Output::Module { name: name.into(), std: false })
     }
 
-    /// A crate of a workspace, without the standard library.
+    /// Files for a directory of modules, for a crate with the standard library or without it.
     #[must_use]
-    pub fn package(package: impl Into<String>, title: impl Into<String>) -> Self {
-        Options::new(Output::Crate { package: package.into(), title: title.into() })
+    pub fn directory(std: bool) -> Self {
+        Options::new(Output::Directory { std })
+    }
+
+    /// A crate that builds on its own.
+    #[must_use]
+    pub fn package(name: impl Into<String>, title: impl Into<String>) -> Self {
+        let manifest = Manifest::Alone { runtime: None };
+        Options::new(Output::Crate(Package { name: name.into(), title: title.into(), manifest }))
+    }
+
+    /// A crate that is a member of a workspace.
+    #[must_use]
+    pub fn member(name: impl Into<String>, title: impl Into<String>) -> Self {
+        let manifest = Manifest::Member;
+        Options::new(Output::Crate(Package { name: name.into(), title: title.into(), manifest }))
     }
 
     fn new(output: Output) -> Self {
@@ -79,6 +129,7 @@ impl Options {
             runtime: "::rpcrdma_runtime".to_owned(),
             names: Names::default(),
             externs: BTreeMap::new(),
+            derives: Vec::new(),
             defined: BTreeSet::new(),
             prelude: true,
             command: "xdrgen generate".to_owned(),
@@ -130,7 +181,8 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
     if generated.has_errors() {
         return generated;
     }
-    match emitted(&module, &head(sources, options), options) {
+    let documents = documents(sources, &module, &mut generated.diagnostics);
+    match emitted(&module, documents, sources, options) {
         Ok(files) => generated.files = files,
         Err(error) => generated.diagnostics.push(Diagnostic::error("X410", Span::NOWHERE, error)),
     }
@@ -199,7 +251,8 @@ fn is_of_missing(found: &Diagnostic) -> bool {
 
 /// Paths that the user gave go into code: they must be paths.
 fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
-    let paths = options.externs.values().chain(std::iter::once(&options.runtime));
+    let derives = options.derives.iter().filter(|derive| Known::named(derive).is_none());
+    let paths = options.externs.values().chain(std::iter::once(&options.runtime)).chain(derives);
     for path in paths.filter(|path| syn::parse_str::<syn::Path>(path).is_err()) {
         let error = Diagnostic::error("X401", Span::NOWHERE, format!("`{path}` is no path of Rust"));
         found.push(error.with_help("a path is written `name::of::Type`"));
@@ -208,7 +261,7 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
 
 /// A crate's name and title go into its manifest as they are.
 fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
-    let Output::Crate { package, title } = &options.output else { return };
+    let Output::Crate(Package { name: package, title, manifest }) = &options.output else { return };
     if title.contains(['"', '\\']) || title.contains(char::is_control) {
         let error = Diagnostic::error("X402", Span::NOWHERE, "this title cannot stand in a manifest");
         found.push(error.with_help("a title is one line without quotes and backslashes"));
@@ -217,6 +270,15 @@ fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     if !package.starts_with(|c: char| c.is_ascii_alphabetic()) || !package.chars().all(is_part) {
         let error = Diagnostic::error("X402", Span::NOWHERE, "this is no name of a package");
         found.push(error.with_help("a package's name has letters, digits, `-` and `_`"));
+    }
+    if let Manifest::Alone { runtime: Some(path) } = manifest
+        && (path.contains(['\'', '\n']) || path.contains(char::is_control))
+    {
+        found.push(Diagnostic::error(
+            "X402",
+            Span::NOWHERE,
+            "the runtime's directory cannot stand in a manifest",
+        ));
     }
 }
 
@@ -231,6 +293,7 @@ fn summary(module: &Module) -> Summary {
     }
 }
 
+/// All sources, as heads of files show them.
 fn head(sources: &Sources, options: &Options) -> Head {
     let names: Vec<String> = sources.iter().map(|(_, source)| shown(source.name())).collect();
     let documents = match names.split_last() {
@@ -241,11 +304,7 @@ fn head(sources: &Sources, options: &Options) -> Head {
         }
         None => String::new(),
     };
-    let title = match &options.output {
-        Output::Crate { title, .. } => title.clone(),
-        Output::Module { name, .. } => name.clone(),
-    };
-    Head { documents, command: options.command.clone(), title }
+    Head { documents, command: options.command.clone() }
 }
 
 /// A document's name in what is emitted, the same on every machine.
@@ -254,17 +313,58 @@ fn shown(path: &Path) -> String {
     name.to_string_lossy().replace('\\', "/")
 }
 
-fn emitted(module: &Module, head: &Head, options: &Options) -> Result<Vec<(PathBuf, String)>, String> {
+/// What modules of documents are not called: crates that stand beside them, and files with a meaning to Rust.
+const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
+
+/// The modules of a run of several documents; a document that gives nothing has none. Of one document there are none.
+fn documents(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> Vec<emit::Document> {
+    let all: Vec<_> = sources.iter().filter(|(_, source)| source.kind() == Kind::Document).collect();
+    if all.len() < 2 {
+        return Vec::new();
+    }
+    let types = module.types.iter().map(|ty| ty.source);
+    let consts = module.consts.iter().map(|one| one.source);
+    let programs = module.programs.iter().map(|program| program.source);
+    let full: BTreeSet<SourceId> = types.chain(consts).chain(programs).collect();
+    let mut taken = Taken::with(NO_MODULES);
+    let mut documents = Vec::new();
+    for (id, source) in all.into_iter().filter(|(id, _)| full.contains(id)) {
+        let name = shown(source.name());
+        let (ident, clash) = taken.take(names::module(source.name()), &name);
+        if let Some(other) = clash {
+            let span = Span { source: id, start: 0, end: 0 };
+            let message = format!("`{name}` and `{other}` would have one module's name in Rust");
+            let warning =
+                Diagnostic::warning("X400", span, message).with_label(format!("called `{ident}` in Rust"));
+            found.push(warning.with_help("another file name would avoid the underscore"));
+        }
+        documents.push(emit::Document { source: id, ident, name });
+    }
+    documents
+}
+
+fn emitted(
+    module: &Module,
+    documents: Vec<emit::Document>,
+    sources: &Sources,
+    options: &Options,
+) -> Result<Vec<(PathBuf, String)>, String> {
     let runtime: syn::Path = syn::parse_str(&options.runtime).map_err(|error| error.to_string())?;
-    let std = matches!(options.output, Output::Module { std: true, .. });
-    let emitter = Emitter { module, runtime, std, names: options.names };
+    let std = matches!(options.output, Output::Module { std: true, .. } | Output::Directory { std: true });
+    let features = matches!(options.output, Output::Crate(_));
+    let (names, derives) = (options.names, options.derives.as_slice());
+    let emitter = Emitter { module, runtime, std, names, derives, features, documents };
+    let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     match &options.output {
-        Output::Module { name, .. } => {
-            Ok(vec![(PathBuf::from(format!("{name}.rs")), emit::module_file(&emitter, head)?)])
+        Output::Module { name, .. } => Ok(vec![(PathBuf::from(format!("{name}.rs")), files.module()?)]),
+        Output::Directory { .. }
+            if sources.iter().filter(|(_, source)| source.kind() == Kind::Document).count() < 2 =>
+        {
+            let name =
+                sources.iter().next().map_or_else(String::new, |(_, source)| names::module(source.name()));
+            Ok(vec![(PathBuf::from(format!("{name}.rs")), files.module()?)])
         }
-        Output::Crate { package, .. } => {
-            let [manifest, lib] = emit::crate_files(&emitter, head, package)?;
-            Ok(vec![(PathBuf::from("Cargo.toml"), manifest), (PathBuf::from("src/lib.rs"), lib)])
-        }
+        Output::Directory { .. } => files.directory(),
+        Output::Crate(package) => files.package(package),
     }
 }

@@ -25,6 +25,6 @@ pub mod source;
 
 pub use build_script::{Build, BuildError};
 pub use extract::{Extract, extract};
-pub use generate::{Generated, Options, Output, Summary, check, generate};
+pub use generate::{Generated, Manifest, Options, Output, Package, Summary, check, generate};
 pub use names::Names;
 pub use parse::{Parsed, parse, parse_with};

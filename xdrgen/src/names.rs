@@ -132,6 +132,20 @@ pub fn upper(name: &str) -> String {
     }
 }
 
+/// The name of a document's module: its file's, without the directories and the ending.
+pub(crate) fn module(path: &std::path::Path) -> String {
+    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let part = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let name: String = stem.chars().map(part).collect();
+    if name.trim_matches('_').is_empty() {
+        return "generated".to_owned();
+    }
+    let name = if name.starts_with(|c: char| c.is_ascii_digit()) { format!("x_{name}") } else { name };
+    // A keyword would be a raw name here, and a file is not called so.
+    let name = ident(name);
+    name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
+}
+
 /// A keyword since edition 2024, which the parser does not know of: it knows of no edition.
 const NEWER: &str = "gen";
 

@@ -106,7 +106,7 @@ fn generate_prints_rust_or_writes_it() {
     };
     silent(&["generate", "my-spec.x", "-o", "deep/out.rs"]);
     silent(&["generate", "my-spec.x", "-o", "folder"]);
-    silent(&["generate", "my-spec.x", "-o", "crate", "--package", "my-spec"]);
+    silent(&["generate", "my-spec.x", "-o", "crate", "--crate", "my-spec"]);
     for file in ["deep/out.rs", "folder/my_spec.rs", "crate/src/lib.rs"] {
         let written = std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert!(written.contains("pub struct Pair"), "{file}: {written}");
@@ -152,7 +152,7 @@ fn a_title_that_would_break_the_manifest_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "const A = 1;\n").unwrap();
     let run = |title: &str| {
-        xdrgen(folder.path(), &["generate", "a.x", "-o", "out", "--package", "a", "--title", title])
+        xdrgen(folder.path(), &["generate", "a.x", "-o", "out", "--crate", "a", "--title", title])
     };
     for title in ["say \"a\"", "two\nlines", "back\\slash"] {
         assert_eq!(run(title).status.code(), Some(1), "{title}");
@@ -160,7 +160,7 @@ fn a_title_that_would_break_the_manifest_is_refused() {
     }
     assert_eq!(run("A title.").status.code(), Some(0));
     let manifest = std::fs::read_to_string(folder.path().join("out/Cargo.toml")).unwrap();
-    assert!(manifest.ends_with("workspace = true\n"), "{manifest}");
+    assert!(manifest.ends_with("default-features = false }\n"), "{manifest}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //!
 //! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it is in no document.
 //! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their binding.
-//! - `args: generate --package 9p`: what is run, in place of `check`.
+//! - `args: generate --crate 9p`: what is run, in place of `check`.
 //!
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the `.stderr` files anew.
 

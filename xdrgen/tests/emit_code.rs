@@ -279,7 +279,7 @@ pub struct AThing {
 
 #[test]
 fn the_same_input_gives_the_same_bytes_wherever_it_is() {
-    let options = Options::package("rpcrdma-a", "A");
+    let options = Options::member("rpcrdma-a", "A");
     let here = emit_files(&[("/home/one/a.x", PROGRAM)], &options);
     assert_eq!(here, emit_files(&[("/srv/two/a.x", PROGRAM)], &options));
     let names: Vec<&str> = here.iter().map(|(path, _)| path.as_str()).collect();

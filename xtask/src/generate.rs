@@ -37,23 +37,23 @@ const RUNS: &[Run] = &[
     Run {
         sources: &["nfs3.txt", "nfs3.ddp.toml"],
         directory: "generated/nfs3",
-        options: || Options::package("rpcrdma-nfs3", "NFS version 3 (RFC 1813)"),
+        options: || Options::member("rpcrdma-nfs3", "NFS version 3 (RFC 1813)"),
     },
     Run {
         sources: &["mount3.txt", "mount3.ddp.toml"],
         directory: "generated/mount3",
-        options: || Options::package("rpcrdma-mount3", "MOUNT version 3 (RFC 1813)"),
+        options: || Options::member("rpcrdma-mount3", "MOUNT version 3 (RFC 1813)"),
     },
     Run {
         sources: &["rpcbind.txt", "rpcbind.ddp.toml"],
         directory: "generated/rpcbind",
-        options: || Options::package("rpcrdma-rpcbind", "rpcbind versions 2 to 4 (RFC 1833)"),
+        options: || Options::member("rpcrdma-rpcbind", "rpcbind versions 2 to 4 (RFC 1833)"),
     },
     Run {
         sources: &["rdma-conf.txt", "rdma-conf.ddp.toml"],
         directory: "generated/rdma-conf",
         options: || {
-            Options::package(
+            Options::member(
                 "rpcrdma-conf",
                 "The connection configuration protocol of RPC over RDMA (RFC 5666)",
             )

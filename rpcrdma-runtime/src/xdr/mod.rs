@@ -8,6 +8,8 @@
 //! Types get their encoding from `#[derive(Xdr)]`, written by hand or by xdrgen.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
+#[cfg(feature = "arbitrary")]
+pub mod arbitrary_with;
 mod array;
 #[doc(hidden)]
 pub mod derive_support;
@@ -16,6 +18,8 @@ mod impls;
 mod message;
 mod opaque;
 mod reader;
+#[cfg(feature = "serde")]
+pub mod serde_as;
 mod sink;
 mod size;
 mod string;

@@ -1,13 +1,16 @@
 //! Files: what stands around the items, and how they are laid out.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use askama::Template;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Emitter, scalar_type};
-use crate::ir::{Body, Module, Type};
+use super::documents::{Document, Part};
+use super::{Emitter, Known, scalar_type};
+use crate::generate::{Manifest, Package};
+use crate::ir::{Body, Item, Type};
 
 /// What the head of a file says.
 pub(crate) struct Head {
@@ -15,15 +18,12 @@ pub(crate) struct Head {
     pub(crate) documents: String,
     /// How the file is made again.
     pub(crate) command: String,
-    /// What a crate is, in a line.
-    pub(crate) title: String,
 }
 
 #[derive(Template)]
 #[template(path = "module.rs.txt", escape = "none")]
 struct ModuleFile<'a> {
-    documents: &'a str,
-    command: &'a str,
+    head: &'a [String],
     imports: &'a [String],
     body: &'a str,
 }
@@ -31,9 +31,9 @@ struct ModuleFile<'a> {
 #[derive(Template)]
 #[template(path = "lib.rs.txt", escape = "none")]
 struct LibFile<'a> {
-    title: &'a str,
-    documents: &'a str,
-    command: &'a str,
+    docs: &'a [String],
+    /// The features that need the standard library.
+    std_features: &'a [&'a str],
     imports: &'a [String],
     body: &'a str,
 }
@@ -41,36 +41,194 @@ struct LibFile<'a> {
 #[derive(Template)]
 #[template(path = "Cargo.toml.txt", escape = "none")]
 struct ManifestFile<'a> {
-    documents: &'a str,
-    command: &'a str,
-    package: &'a str,
-    title: &'a str,
+    head: &'a [String],
+    package: &'a Package,
+    rust_version: &'a str,
+    /// Features, each the dependency of its name.
+    features: &'a [(&'static str, &'static str)],
+    /// The line that names the runtime.
+    runtime: &'a str,
 }
 
-/// One file of items, to be included or to be a module.
-pub(crate) fn module_file(emitter: &Emitter<'_>, head: &Head) -> Result<String, String> {
-    let (imports, body) = (imports(emitter), body(emitter)?);
-    let Head { documents, command, .. } = head;
-    ModuleFile { documents, command, imports: &imports, body: &body }
-        .render()
-        .map_err(|error| error.to_string())
+/// No line of a head or of a `use` is longer, if its words allow it.
+const WIDTH: usize = 100;
+
+/// The files of a run, and what stands at their heads.
+pub(crate) struct Files<'e> {
+    pub(crate) emitter: &'e Emitter<'e>,
+    pub(crate) head: Head,
 }
 
-/// The manifest and the one source file of a crate.
-pub(crate) fn crate_files(emitter: &Emitter<'_>, head: &Head, package: &str) -> Result<[String; 2], String> {
-    let (imports, body) = (imports(emitter), body(emitter)?);
-    let Head { documents, command, title } = head;
-    let manifest = ManifestFile { documents, command, package, title }.render();
-    let lib = LibFile { title, documents, command, imports: &imports, body: &body }.render();
-    match (manifest, lib) {
-        (Ok(manifest), Ok(lib)) => Ok([manifest, lib]),
-        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+impl Files<'_> {
+    /// One file of items, to be included or to be a module. Documents are modules in it.
+    pub(crate) fn module(&self) -> Result<String, String> {
+        if self.emitter.documents.is_empty() {
+            return self.file(
+                &self.head.documents,
+                &imports(self.emitter, &self.emitter.module.order),
+                &self.body()?,
+            );
+        }
+        let mut modules = Vec::new();
+        for part in self.emitter.parts() {
+            let (imports, body) = self.part(&part)?;
+            let head: String = imports.iter().map(|line| format!("{line}\n")).collect();
+            let Document { ident, name, .. } = part.document;
+            modules
+                .push(format!("/// From `{name}`.\npub mod {ident} {{\n{}}}\n", indented(&(head + &body))));
+        }
+        self.file(&self.head.documents, &[], &modules.join("\n"))
+    }
+
+    /// A file for each document that has a module, and the text that declares the modules.
+    pub(crate) fn modules(&self) -> Result<(String, Vec<(PathBuf, String)>), String> {
+        let (mut declared, mut files) = (Vec::new(), Vec::new());
+        for part in self.emitter.parts() {
+            let (imports, body) = self.part(&part)?;
+            let Document { ident, name, .. } = part.document;
+            declared.push(format!("/// From `{name}`.\n#[rustfmt::skip]\npub mod {ident};\n"));
+            let text = self.file(&format!("`{name}`"), &imports, &body)?;
+            files.push((PathBuf::from(format!("{ident}.rs")), text));
+        }
+        Ok((declared.join("\n"), files))
+    }
+
+    /// `mod.rs` and a file for each document.
+    pub(crate) fn directory(&self) -> Result<Vec<(PathBuf, String)>, String> {
+        let (declared, mut files) = self.modules()?;
+        files.insert(0, (PathBuf::from("mod.rs"), self.file(&self.head.documents, &[], &declared)?));
+        Ok(files)
+    }
+
+    /// The manifest and the source files of a crate.
+    pub(crate) fn package(&self, package: &Package) -> Result<Vec<(PathBuf, String)>, String> {
+        let (imports, body, files) = if self.emitter.documents.is_empty() {
+            (imports(self.emitter, &self.emitter.module.order), self.body()?, Vec::new())
+        } else {
+            let (declared, files) = self.modules()?;
+            (Vec::new(), declared, files)
+        };
+        let head = self.lines("# ", &self.head.documents);
+        let (features, runtime) = (self.features(package), runtime(package));
+        let rust_version = env!("CARGO_PKG_RUST_VERSION");
+        let manifest =
+            ManifestFile { head: &head, package, rust_version, features: &features, runtime: &runtime };
+        let docs = self.overview(package);
+        let std_features: Vec<&str> =
+            features.iter().map(|(name, _)| *name).filter(|name| needs_std(name)).collect();
+        let lib = LibFile { docs: &docs, std_features: &std_features, imports: &imports, body: &body };
+        let text = |rendered: Result<String, askama::Error>| rendered.map_err(|error| error.to_string());
+        let mut all = vec![
+            (PathBuf::from("Cargo.toml"), text(manifest.render())?),
+            (PathBuf::from("src/lib.rs"), text(lib.render())?),
+        ];
+        all.extend(files.into_iter().map(|(path, text)| (Path::new("src").join(path), text)));
+        Ok(all)
+    }
+
+    fn file(&self, documents: &str, imports: &[String], body: &str) -> Result<String, String> {
+        let head = self.lines("// ", documents);
+        ModuleFile { head: &head, imports, body }.render().map_err(|error| error.to_string())
+    }
+
+    /// What a file was made of, and how it is made again.
+    fn lines(&self, mark: &str, documents: &str) -> Vec<String> {
+        let mut lines = filled(mark, &format!("Generated by xdrgen from {documents}. Do not edit."));
+        lines.extend(filled(mark, &format!("Regenerate with `{}`.", self.head.command)));
+        lines
+    }
+
+    /// The features of a crate, and the dependencies that they bring.
+    fn features(&self, package: &Package) -> Vec<(&'static str, &'static str)> {
+        let known = self.emitter.derives.iter().filter_map(|derive| Known::named(derive));
+        let dependency = |known: Known| match package.is_member() {
+            true => "{ workspace = true, features = [\"derive\"], optional = true }",
+            false => known.dependency(),
+        };
+        known.map(|known| (known.name(), dependency(known))).collect()
+    }
+
+    /// Every item as text.
+    fn body(&self) -> Result<String, String> {
+        body(self.emitter, &self.emitter.module.order)
+    }
+
+    /// The `use` lines and the items of a document's module.
+    fn part(&self, part: &Part<'_>) -> Result<(Vec<String>, String), String> {
+        let mut lines = imports(self.emitter, &part.items);
+        lines.pop_if(|line| line.is_empty());
+        for (module, names) in &part.uses {
+            let names: Vec<&str> = names.iter().copied().collect();
+            lines.extend(use_line(&format!("super::{module}"), &names));
+        }
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        Ok((lines, body(self.emitter, &part.items)?))
     }
 }
 
-/// `use` lines for what the types need, and nothing else.
-fn imports(emitter: &Emitter<'_>) -> Vec<String> {
-    let names = imported(emitter.module);
+/// What arbitrary's derive writes names the standard library.
+fn needs_std(feature: &str) -> bool {
+    feature == Known::Arbitrary.name()
+}
+
+/// The dependency on the runtime.
+fn runtime(package: &Package) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match &package.manifest {
+        Manifest::Member => "rpcrdma-runtime.workspace = true".to_owned(),
+        Manifest::Alone { runtime: None } => {
+            format!("rpcrdma-runtime = {{ version = \"{version}\", default-features = false }}")
+        }
+        Manifest::Alone { runtime: Some(path) } => {
+            format!(
+                "rpcrdma-runtime = {{ version = \"{version}\", path = '{path}', default-features = false }}"
+            )
+        }
+    }
+}
+
+/// Words in lines of at most [`WIDTH`], each behind a mark.
+pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{mark}{word}")),
+        }
+    }
+    lines
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }).collect()
+}
+
+/// A `use` of names of one module.
+fn use_line(module: &str, names: &[&str]) -> Vec<String> {
+    match names {
+        [] => Vec::new(),
+        [one] => vec![format!("use {module}::{one};")],
+        several => {
+            let line = format!("use {module}::{{{}}};", several.join(", "));
+            if line.len() <= WIDTH {
+                return vec![line];
+            }
+            let mut lines = vec![format!("use {module}::{{")];
+            lines.extend(filled("    ", &format!("{},", several.join(", "))));
+            lines.push("};".to_owned());
+            lines
+        }
+    }
+}
+
+/// `use` lines for what the items need of the runtime and of `alloc`, and nothing else.
+fn imports(emitter: &Emitter<'_>, items: &[Item]) -> Vec<String> {
+    let names = imported(emitter, items);
     let mut lines = Vec::new();
     if !emitter.std {
         let heap = ["boxed::Box", "vec::Vec"];
@@ -81,11 +239,7 @@ fn imports(emitter: &Emitter<'_>) -> Vec<String> {
     let runtime = &emitter.runtime;
     let runtime = quote!(#runtime).to_string().replace(' ', "");
     let own: Vec<&str> = names.iter().copied().filter(|name| !matches!(*name, "Box" | "Vec")).collect();
-    match own.as_slice() {
-        [] => {}
-        [one] => lines.push(format!("use {runtime}::xdr::{one};")),
-        several => lines.push(format!("use {runtime}::xdr::{{{}}};", several.join(", "))),
-    }
+    lines.extend(use_line(&format!("{runtime}::xdr"), &own));
     if !lines.is_empty() {
         lines.push(String::new());
     }
@@ -96,9 +250,13 @@ fn last(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-fn imported(module: &Module) -> BTreeSet<&'static str> {
+fn imported(emitter: &Emitter<'_>, items: &[Item]) -> BTreeSet<&'static str> {
     let mut names = BTreeSet::new();
-    for ty in &module.types {
+    let types = items.iter().filter_map(|item| match item {
+        Item::Type(id) => emitter.module.get(*id),
+        Item::Const(_) | Item::Program(_) => None,
+    });
+    for ty in types {
         match &ty.body {
             Body::Alias(of) => collect(of, &mut names),
             body => {
@@ -130,8 +288,8 @@ fn collect(ty: &Type, names: &mut BTreeSet<&'static str>) {
 }
 
 /// The items as text, an empty line between any two.
-fn body(emitter: &Emitter<'_>) -> Result<String, String> {
-    let items: Result<Vec<String>, String> = emitter.items().into_iter().map(item).collect();
+fn body(emitter: &Emitter<'_>, items: &[Item]) -> Result<String, String> {
+    let items: Result<Vec<String>, String> = emitter.items(items).into_iter().map(item).collect();
     Ok(items?.join("\n"))
 }
 

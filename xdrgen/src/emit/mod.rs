@@ -1,8 +1,11 @@
 //! Rust from the intermediate form. Nothing is decided here.
 
+mod derives;
 mod docs;
+mod documents;
 mod file;
 mod lints;
+mod overview;
 mod program;
 mod types;
 
@@ -12,7 +15,9 @@ use quote::{format_ident, quote};
 use crate::ir::{Bound, Item, Module, Scalar, Type, TypeId};
 use crate::names::Names;
 
-pub(crate) use file::{Head, crate_files, module_file};
+pub(crate) use derives::Known;
+pub(crate) use documents::Document;
+pub(crate) use file::{Files, Head};
 
 /// What emission is told besides the module.
 pub(crate) struct Emitter<'m> {
@@ -23,6 +28,12 @@ pub(crate) struct Emitter<'m> {
     pub(crate) std: bool,
     /// How definitions are called: the document's way is not Rust's, and says so to its lints.
     pub(crate) names: Names,
+    /// What types derive besides.
+    pub(crate) derives: &'m [String],
+    /// Whether derives of known crates hang on features of the emitted one.
+    pub(crate) features: bool,
+    /// The documents that have a module each; none if all items stand in one.
+    pub(crate) documents: Vec<Document>,
 }
 
 /// From where a type is named.
@@ -37,10 +48,10 @@ enum Place {
 }
 
 impl Emitter<'_> {
-    /// The items, in the order of the documents.
-    pub(crate) fn items(&self) -> Vec<TokenStream> {
+    /// Items, in their order.
+    fn items(&self, wanted: &[Item]) -> Vec<TokenStream> {
         let mut items = Vec::new();
-        for item in &self.module.order {
+        for item in wanted {
             match item {
                 Item::Const(index) => {
                     items.extend(self.module.consts.get(*index).map(|one| self.constant(one)))

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{Emitter, Place, docs, ident, number, word_bound};
-use crate::ir::{Arm, Body, Const, ConstType, Derives, Docs, Field, Label, Member, TypeDef, Union};
+use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, TypeDef, Union};
 
 impl Emitter<'_> {
     pub(super) fn constant(&self, constant: &Const) -> TokenStream {
@@ -33,7 +33,7 @@ impl Emitter<'_> {
                 vec![quote!(#docs pub type #name = #of;)]
             }
             Body::Newtype(field) => {
-                let (derives, container) = (derives(ty.derives, true), container(None));
+                let (derives, container) = (self.derive_attributes(ty.derives, true), container(None));
                 let (attributes, of) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
                 vec![
                     quote!(#docs #derives #container pub struct #name(#attributes pub #of);),
@@ -43,7 +43,7 @@ impl Emitter<'_> {
             }
             Body::Enum(members) => self.enumeration(ty, members, &docs),
             Body::Struct(fields) => {
-                let (derives, container) = (derives(ty.derives, true), container(None));
+                let (derives, container) = (self.derive_attributes(ty.derives, true), container(None));
                 let fields = fields.iter().map(|field| {
                     let (docs, attributes) =
                         (docs::attributes(&docs::part(&field.docs)), self.field_attributes(field));
@@ -54,7 +54,7 @@ impl Emitter<'_> {
                 vec![quote!(#docs #derives #container pub struct #name { #(#fields,)* })]
             }
             Body::Tuple(fields) => {
-                let (derives, container) = (derives(ty.derives, true), container(None));
+                let (derives, container) = (self.derive_attributes(ty.derives, true), container(None));
                 let fields = fields.iter().map(|field| {
                     let (attributes, ty) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
                     quote!(#attributes pub #ty)
@@ -83,12 +83,13 @@ impl Emitter<'_> {
             quote!(#[xdr(max = #max)])
         });
         let recursive = field.recursive.then(|| quote!(#[xdr(recursive)]));
-        quote!(#eligible #list #max #recursive)
+        let hints = self.field_hints(field);
+        quote!(#eligible #list #max #recursive #hints)
     }
 
     fn enumeration(&self, ty: &TypeDef, members: &[Member], docs: &TokenStream) -> Vec<TokenStream> {
         let name = ident(&ty.ident);
-        let (derives, container) = (derives(ty.derives, true), self.container_attribute(None));
+        let (derives, container) = (self.derive_attributes(ty.derives, true), self.container_attribute(None));
         let variants = members.iter().filter(|member| member.same_as.is_none()).map(|member| {
             let docs = docs::attributes(&docs::part(&member.docs));
             let (variant, alias, value) =
@@ -119,14 +120,16 @@ impl Emitter<'_> {
         let discriminant = self.ty(&union.discriminant, Place::Types);
         let initial = union.initial.and_then(|index| union.arms.get(index)).filter(|_| ty.derives.default);
         let derived = initial.is_some_and(|arm| !arm.keeps_discriminant() && arm.payload.is_none());
-        let (derives, container) =
-            (derives(ty.derives, derived), self.container_attribute(Some(&discriminant.to_string())));
+        let (derives, container) = (
+            self.derive_attributes(ty.derives, derived),
+            self.container_attribute(Some(&discriminant.to_string())),
+        );
         let large = union.uneven.then(|| {
             quote!(#[allow(clippy::large_enum_variant, reason = "a box would hide how long the payload can be")])
         });
         let arms = union.arms.iter().enumerate().map(|(index, arm)| {
             let default = (derived && union.initial == Some(index)).then(|| quote!(#[default]));
-            self.arm(arm, &discriminant, default)
+            self.arm(union, arm, &discriminant, default)
         });
         let mut items = vec![quote!(#docs #derives #container #large pub enum #name { #(#arms,)* })];
         if let Some(arm) = initial.filter(|_| !derived) {
@@ -142,15 +145,18 @@ impl Emitter<'_> {
         items
     }
 
-    fn arm(&self, arm: &Arm, discriminant: &TokenStream, default: Option<TokenStream>) -> TokenStream {
+    fn arm(
+        &self,
+        union: &Union,
+        arm: &Arm,
+        discriminant: &TokenStream,
+        default: Option<TokenStream>,
+    ) -> TokenStream {
         let docs = docs::attributes(&docs::part(&arm.docs));
         let name = ident(&arm.ident);
         let cases = arm.labels.iter().map(|label| match label {
-            Label::Member { of, index } => {
-                let path = self.module.get(*of).and_then(|ty| match &ty.body {
-                    Body::Enum(members) => Some(format!("{}::{}", ty.ident, members.get(*index)?.ident)),
-                    _ => None,
-                });
+            Label::Member { .. } => {
+                let path = self.member_path(label);
                 quote!(case = #path)
             }
             Label::Number(value) => {
@@ -161,14 +167,25 @@ impl Emitter<'_> {
         });
         let chosen =
             if arm.labels.is_empty() { quote!(#[xdr(default)]) } else { quote!(#[xdr(#(#cases),*)]) };
-        let kept = arm.keeps_discriminant().then(|| discriminant.clone());
+        let (hint, kept_hint) = self.arm_hints(union, arm);
+        let kept = arm.keeps_discriminant().then(|| quote!(#kept_hint #discriminant));
         let payload = arm.payload.as_ref().map(|field| {
             let (attributes, ty) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
             quote!(#attributes #ty)
         });
         let parts: Vec<TokenStream> = kept.into_iter().chain(payload).collect();
         let parts = (!parts.is_empty()).then(|| quote!((#(#parts),*)));
-        quote!(#docs #default #chosen #name #parts)
+        quote!(#docs #default #chosen #hint #name #parts)
+    }
+
+    /// `Enum::Member`
+    pub(super) fn member_path(&self, label: &Label) -> Option<String> {
+        let Label::Member { of, index } = label else { return None };
+        let ty = self.module.get(*of)?;
+        match &ty.body {
+            Body::Enum(members) => Some(format!("{}::{}", ty.ident, members.get(*index)?.ident)),
+            _ => None,
+        }
     }
 }
 
@@ -181,11 +198,4 @@ fn definition_docs(name: &str, ident: &str, text: &Docs) -> TokenStream {
 pub(super) fn alias(name: &str, ident: &str) -> Option<TokenStream> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
     (is_name && ident.trim_start_matches("r#") != name).then(|| quote!(#[doc(alias = #name)]))
-}
-
-fn derives(derives: Derives, default: bool) -> TokenStream {
-    let copy = derives.copy.then(|| quote!(Copy,));
-    let default = (derives.default && default).then(|| quote!(Default,));
-    let eq = derives.eq.then(|| quote!(Eq, Hash,));
-    quote!(#[derive(Clone, #copy Debug, #default PartialEq, #eq Xdr)])
 }

@@ -17,6 +17,7 @@ mod text;
 mod unions;
 mod uses;
 
+pub(crate) use ends::MAX_DEPTH;
 pub(crate) use lists::fields_of;
 
 use std::collections::HashSet;

@@ -1,0 +1,128 @@
+//! XDR's types and [`arbitrary`]: values for fuzzing that keep their bounds, so that each can be encoded.
+//!
+//! A field that has a bound of its own names [`array`], a discriminant that an arm keeps names [`one_of`] or
+//! [`none_of`], as emitted types do:
+//!
+//! ```
+//! use arbitrary::{Arbitrary, Unstructured};
+//! use rpcrdma_runtime::xdr::{self, Xdr, arbitrary_with};
+//!
+//! #[derive(Arbitrary, Xdr)]
+//! struct Ballot {
+//!     #[xdr(max = 4)]
+//!     #[arbitrary(with = arbitrary_with::array::<_, 4>)]
+//!     votes: Vec<u32>,
+//! }
+//!
+//! let bytes = [0x5a; 256];
+//! let ballot = Ballot::arbitrary(&mut Unstructured::new(&bytes)).unwrap();
+//! assert!(ballot.votes.len() <= 4 && xdr::to_bytes(&ballot).is_ok());
+//! ```
+
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+use super::{Char, Opaque, Quadruple, SmallOpaque, UnsignedChar, XdrString};
+
+/// At most `MAX` elements.
+///
+/// # Errors
+/// As an element's.
+pub fn array<'a, T: Arbitrary<'a>, const MAX: u32>(input: &mut Unstructured<'a>) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    input.arbitrary_loop(None, Some(MAX), |input| {
+        values.push(T::arbitrary(input)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(values)
+}
+
+/// One of some values.
+///
+/// # Errors
+/// If there is none.
+pub fn one_of<T: Clone>(input: &mut Unstructured<'_>, values: &[T]) -> Result<T> {
+    input.choose(values).cloned()
+}
+
+/// A number that is none of some.
+///
+/// # Errors
+/// If the input gives no number.
+pub fn none_of<'a, T>(input: &mut Unstructured<'a>, taken: &[T]) -> Result<T>
+where
+    T: Arbitrary<'a> + Following,
+{
+    let mut value = T::arbitrary(input)?;
+    // As many steps as there are numbers to avoid lead past all of them.
+    for _ in taken {
+        if !taken.contains(&value) {
+            break;
+        }
+        value = value.following();
+    }
+    Ok(value)
+}
+
+/// Numbers, each with one that follows it.
+pub trait Following: PartialEq {
+    /// The next number; the first follows the last.
+    #[must_use]
+    fn following(self) -> Self;
+}
+
+impl Following for i32 {
+    fn following(self) -> Self {
+        self.wrapping_add(1)
+    }
+}
+
+impl Following for u32 {
+    fn following(self) -> Self {
+        self.wrapping_add(1)
+    }
+}
+
+/// At most `max` bytes.
+fn bytes<'a>(input: &mut Unstructured<'a>, max: usize) -> Result<&'a [u8]> {
+    let len = input.arbitrary_len::<u8>()?;
+    input.bytes(len.min(max))
+}
+
+impl<'a, const MAX: u32> Arbitrary<'a> for Opaque<MAX> {
+    fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
+        bytes(input, usize::try_from(MAX).unwrap_or(usize::MAX)).map(|bytes| bytes.to_vec().into())
+    }
+}
+
+impl<'a, const MAX: usize> Arbitrary<'a> for SmallOpaque<MAX> {
+    fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
+        SmallOpaque::new(bytes(input, MAX)?).map_err(|_| arbitrary::Error::IncorrectFormat)
+    }
+}
+
+impl<'a, const MAX: u32> Arbitrary<'a> for XdrString<MAX> {
+    fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
+        Opaque::<MAX>::arbitrary(input).map(|bytes| bytes.into_bytes().into())
+    }
+}
+
+impl<'a> Arbitrary<'a> for Char {
+    fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
+        i8::arbitrary(input).map(Char)
+    }
+}
+
+impl<'a> Arbitrary<'a> for UnsignedChar {
+    fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
+        u8::arbitrary(input).map(UnsignedChar)
+    }
+}
+
+impl<'a> Arbitrary<'a> for Quadruple {
+    fn arbitrary(input: &mut Unstructured<'a>) -> Result<Self> {
+        <[u8; 16]>::arbitrary(input).map(Quadruple)
+    }
+}

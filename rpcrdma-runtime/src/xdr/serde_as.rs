@@ -1,0 +1,350 @@
+//! XDR's types and [`serde`]: their impls, and shapes for fields that serde does not know how to read or must not read
+//! without a bound.
+//!
+//! Opaque data is bytes. A string is text where the format is for people and it is UTF-8, else bytes. Bounds hold: what
+//! is longer than a type allows is refused.
+//!
+//! A field whose type needs a shape names it, as emitted types do:
+//!
+//! ```
+//! use rpcrdma_runtime::xdr::{Xdr, serde_as};
+//!
+//! #[derive(serde::Serialize, serde::Deserialize, Xdr)]
+//! struct Block {
+//!     #[serde(with = "serde_as::As::<serde_as::Array<serde_as::Same>>")]
+//!     seal: [u8; 64],
+//!     #[xdr(max = 4)]
+//!     #[serde(with = "serde_as::As::<serde_as::Bounded<serde_as::Same, 4>>")]
+//!     votes: Vec<u32>,
+//! }
+//!
+//! let json = serde_json::to_string(&Block { seal: [0; 64], votes: vec![1, 2] }).unwrap();
+//! assert!(serde_json::from_str::<Block>(&json).is_ok());
+//! assert!(serde_json::from_str::<Block>(&json.replace("[1,2]", "[1,2,3,4,5]")).is_err());
+//! ```
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeTuple, Serializer};
+
+use super::{Char, Opaque, Quadruple, SmallOpaque, UnsignedChar, XdrString};
+
+/// How a value of type `T` is written and read.
+pub trait Shape<T> {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The format's.
+    fn serialize<S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The format's; what breaks a bound.
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error>;
+}
+
+/// What a field names: `#[serde(with = "As::<Shape>")]`.
+#[derive(Debug)]
+pub struct As<A>(PhantomData<A>);
+
+impl<A> As<A> {
+    /// Writes a field.
+    ///
+    /// # Errors
+    /// The format's.
+    pub fn serialize<T, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        A: Shape<T>,
+    {
+        A::serialize(value, serializer)
+    }
+
+    /// Reads a field.
+    ///
+    /// # Errors
+    /// The format's; what breaks a bound.
+    pub fn deserialize<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error>
+    where
+        A: Shape<T>,
+    {
+        A::deserialize(deserializer)
+    }
+}
+
+/// As serde has it.
+#[derive(Debug)]
+pub struct Same;
+
+/// An array of any length.
+#[derive(Debug)]
+pub struct Array<A>(PhantomData<A>);
+
+/// A vector of elements in a shape of their own.
+#[derive(Debug)]
+pub struct Many<A>(PhantomData<A>);
+
+/// A vector of at most `MAX` elements.
+#[derive(Debug)]
+pub struct Bounded<A, const MAX: u32>(PhantomData<A>);
+
+/// Optional data in a shape of its own.
+#[derive(Debug)]
+pub struct Maybe<A>(PhantomData<A>);
+
+/// What is in a box, in a shape of its own.
+#[derive(Debug)]
+pub struct Boxed<A>(PhantomData<A>);
+
+impl<T: Serialize + for<'a> Deserialize<'a>> Shape<T> for Same {
+    fn serialize<S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        T::deserialize(deserializer)
+    }
+}
+
+impl<T, A: Shape<T>, const N: usize> Shape<[T; N]> for Array<A> {
+    fn serialize<S: Serializer>(value: &[T; N], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut tuple = serializer.serialize_tuple(N)?;
+        value.iter().try_for_each(|element| tuple.serialize_element(&Shaped::<T, A>::new(element)))?;
+        tuple.end()
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[T; N], D::Error> {
+        let elements = deserializer.deserialize_tuple(N, Elements::<T, A>::new(N))?;
+        let len = elements.len();
+        elements.try_into().map_err(|_| de::Error::invalid_length(len, &Count(N)))
+    }
+}
+
+impl<T, A: Shape<T>> Shape<Vec<T>> for Many<A> {
+    fn serialize<S: Serializer>(value: &Vec<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(value.iter().map(Shaped::<T, A>::new))
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+        deserializer.deserialize_seq(Elements::<T, A>::new(usize::MAX))
+    }
+}
+
+impl<T, A: Shape<T>, const MAX: u32> Shape<Vec<T>> for Bounded<A, MAX> {
+    fn serialize<S: Serializer>(value: &Vec<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        Many::<A>::serialize(value, serializer)
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+        deserializer.deserialize_seq(Elements::<T, A>::new(usize::try_from(MAX).unwrap_or(usize::MAX)))
+    }
+}
+
+impl<T, A: Shape<T>> Shape<Option<T>> for Maybe<A> {
+    fn serialize<S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(Shaped::<T, A>::new).serialize(serializer)
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+        Option::<Read<T, A>>::deserialize(deserializer).map(|value| value.map(|value| value.0))
+    }
+}
+
+impl<T, A: Shape<T>> Shape<Box<T>> for Boxed<A> {
+    fn serialize<S: Serializer>(value: &Box<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        A::serialize(value, serializer)
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<T>, D::Error> {
+        A::deserialize(deserializer).map(Box::new)
+    }
+}
+
+/// A value to be written in a shape.
+struct Shaped<'v, T, A>(&'v T, PhantomData<A>);
+
+impl<'v, T, A> Shaped<'v, T, A> {
+    fn new(value: &'v T) -> Self {
+        Shaped(value, PhantomData)
+    }
+}
+
+impl<T, A: Shape<T>> Serialize for Shaped<'_, T, A> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        A::serialize(self.0, serializer)
+    }
+}
+
+/// A value that was read in a shape.
+struct Read<T, A>(T, PhantomData<A>);
+
+impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        A::deserialize(deserializer).map(|value| Read(value, PhantomData))
+    }
+}
+
+/// Reads elements, at most so many.
+struct Elements<T, A> {
+    max: usize,
+    shape: PhantomData<(T, A)>,
+}
+
+impl<T, A> Elements<T, A> {
+    fn new(max: usize) -> Self {
+        Elements { max, shape: PhantomData }
+    }
+}
+
+impl<'de, T, A: Shape<T>> Visitor<'de> for Elements<T, A> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Count(self.max), f)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut sequence: S) -> Result<Vec<T>, S::Error> {
+        let mut values = Vec::with_capacity(reserved(sequence.size_hint(), self.max));
+        while let Some(Read(value, _)) = sequence.next_element::<Read<T, A>>()? {
+            if values.len() == self.max {
+                return Err(de::Error::invalid_length(self.max.saturating_add(1), &self));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
+/// What a claimed length may reserve: elements that are not there cost nothing.
+fn reserved(claimed: Option<usize>, max: usize) -> usize {
+    const MOST: usize = 1024;
+    claimed.unwrap_or(0).min(max).min(MOST)
+}
+
+/// How many are expected.
+struct Count(usize);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == usize::MAX {
+            f.write_str("a sequence")
+        } else {
+            write!(f, "at most {} elements", self.0)
+        }
+    }
+}
+
+impl de::Expected for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Reads bytes from bytes, text or a sequence of numbers, at most so many.
+struct BytesVisitor(usize);
+
+impl BytesVisitor {
+    fn checked<E: de::Error>(&self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+        if bytes.len() > self.0 { Err(E::invalid_length(bytes.len(), self)) } else { Ok(bytes) }
+    }
+}
+
+impl<'de> Visitor<'de> for BytesVisitor {
+    type Value = Vec<u8>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {} bytes", self.0)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<u8>, E> {
+        self.visit_bytes(text.as_bytes())
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+        self.checked(bytes.into())
+    }
+
+    fn visit_byte_buf<E: de::Error>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+        self.checked(bytes)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, sequence: S) -> Result<Vec<u8>, S::Error> {
+        Elements::<u8, Same>::new(self.0).visit_seq(sequence)
+    }
+}
+
+fn most(max: u32) -> BytesVisitor {
+    BytesVisitor(usize::try_from(max).unwrap_or(usize::MAX))
+}
+
+impl<const MAX: u32> Serialize for Opaque<MAX> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de, const MAX: u32> Deserialize<'de> for Opaque<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_byte_buf(most(MAX)).map(Into::into)
+    }
+}
+
+impl<const MAX: usize> Serialize for SmallOpaque<MAX> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for SmallOpaque<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = deserializer.deserialize_bytes(BytesVisitor(MAX))?;
+        SmallOpaque::new(&bytes).map_err(de::Error::custom)
+    }
+}
+
+impl<const MAX: u32> Serialize for XdrString<MAX> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.to_str() {
+            Ok(text) if serializer.is_human_readable() => serializer.serialize_str(text),
+            _ => serializer.serialize_bytes(self),
+        }
+    }
+}
+
+impl<'de, const MAX: u32> Deserialize<'de> for XdrString<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = if deserializer.is_human_readable() {
+            deserializer.deserialize_any(most(MAX))?
+        } else {
+            deserializer.deserialize_byte_buf(most(MAX))?
+        };
+        Ok(bytes.into())
+    }
+}
+
+/// A type that is written as what it holds.
+macro_rules! as_inner {
+    ($($type:ident($inner:ty);)*) => { $(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.serialize(serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <$inner>::deserialize(deserializer).map($type)
+            }
+        }
+    )* };
+}
+
+as_inner! {
+    Char(i8);
+    UnsignedChar(u8);
+    Quadruple([u8; 16]);
+}

@@ -1,0 +1,219 @@
+//! Derives beside the encoding: serde's, arbitrary's, any other's; and what fields must tell the first two, so that
+//! bounds hold.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::{Emitter, number, parse, word_bound};
+use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Type, Union};
+use crate::sema::MAX_DEPTH;
+
+/// serde has arrays up to this length.
+const SERDE_ARRAY: u32 = 32;
+
+/// The derives that the compiler knows more of than their paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Serde,
+    Arbitrary,
+}
+
+impl Known {
+    /// The derive that is asked for by a name that is no path.
+    pub(crate) fn named(name: &str) -> Option<Known> {
+        match name {
+            "serde" => Some(Known::Serde),
+            "arbitrary" => Some(Known::Arbitrary),
+            _ => None,
+        }
+    }
+
+    /// Its crate, and the feature of emitted crates and of the runtime.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Known::Serde => "serde",
+            Known::Arbitrary => "arbitrary",
+        }
+    }
+
+    /// What its feature gives.
+    pub(crate) fn purpose(self) -> &'static str {
+        match self {
+            Known::Serde => "every type can be written and read by [serde](https://serde.rs).",
+            Known::Arbitrary => "every type can be made from the bytes of a fuzzer.",
+        }
+    }
+
+    /// Its crate as a dependency of a crate that stands alone.
+    pub(crate) fn dependency(self) -> &'static str {
+        match self {
+            Known::Serde => {
+                "{ version = \"1\", default-features = false, features = [\"alloc\", \"derive\"], optional = true }"
+            }
+            Known::Arbitrary => "{ version = \"1\", features = [\"derive\"], optional = true }",
+        }
+    }
+
+    fn traits(self) -> TokenStream {
+        match self {
+            Known::Serde => quote!(::serde::Serialize, ::serde::Deserialize),
+            Known::Arbitrary => quote!(::arbitrary::Arbitrary),
+        }
+    }
+}
+
+impl Emitter<'_> {
+    /// `#[derive(...)]`. In a crate serde's and arbitrary's hang on features.
+    pub(super) fn derive_attributes(&self, derives: Derives, default: bool) -> TokenStream {
+        let copy = derives.copy.then(|| quote!(Copy,));
+        let default = (derives.default && default).then(|| quote!(Default,));
+        let eq = derives.eq.then(|| quote!(Eq, Hash,));
+        let (mut more, mut by_feature) = (Vec::new(), Vec::new());
+        for derive in self.derives {
+            match Known::named(derive) {
+                None => more.push(parse(derive)),
+                Some(known) if !self.features => more.push(known.traits()),
+                Some(known) => {
+                    let (feature, traits) = (known.name(), known.traits());
+                    by_feature.push(quote!(#[cfg_attr(feature = #feature, derive(#traits))]));
+                }
+            }
+        }
+        quote!(#[derive(Clone, #copy Debug, #default PartialEq, #eq Xdr #(, #more)*)] #(#by_feature)*)
+    }
+
+    /// What the derives are told of a field.
+    pub(super) fn field_hints(&self, field: &Field) -> TokenStream {
+        let runtime = &self.runtime;
+        let serde = self.knows(Known::Serde).and_then(|()| {
+            let shape = self.shape(&field.ty, field.max.as_ref())?;
+            let with = quote!(#runtime::xdr::serde_as::As::<#shape>).to_string().replace(' ', "");
+            Some(self.hint(Known::Serde, &quote!(serde(with = #with))))
+        });
+        let arbitrary = self.knows(Known::Arbitrary).and_then(|()| {
+            let max = word_bound(field.max.as_ref()?);
+            let with = quote!(#runtime::xdr::arbitrary_with::array::<_, #max>);
+            Some(self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with))))
+        });
+        quote!(#serde #arbitrary)
+    }
+
+    /// What `arbitrary` is told of an arm: it keeps a discriminant that chooses this arm.
+    pub(super) fn arm_hints(&self, union: &Union, arm: &Arm) -> (Option<TokenStream>, Option<TokenStream>) {
+        if self.knows(Known::Arbitrary).is_none() || !arm.keeps_discriminant() {
+            return (None, None);
+        }
+        let runtime = &self.runtime;
+        let (function, labels) = self.choice(union, arm);
+        if labels.is_empty() && function == "one_of" {
+            return (Some(self.hint(Known::Arbitrary, &quote!(arbitrary(skip)))), None);
+        }
+        let function = super::ident(function);
+        let with = quote! {
+            |input: &mut ::arbitrary::Unstructured<'_>| {
+                #runtime::xdr::arbitrary_with::#function(input, &[#(#labels),*])
+            }
+        };
+        (None, Some(self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with)))))
+    }
+
+    /// The discriminants of an arm: one of these, or none of these.
+    fn choice(&self, union: &Union, arm: &Arm) -> (&'static str, Vec<TokenStream>) {
+        if !arm.labels.is_empty() {
+            return ("one_of", arm.labels.iter().map(|label| self.label(label)).collect());
+        }
+        let taken: Vec<&Label> = union.arms.iter().flat_map(|arm| &arm.labels).collect();
+        let bools = [Label::Bool(false), Label::Bool(true)];
+        let all: Vec<Label> = match self.behind(&union.discriminant) {
+            Type::Named(of) => match self.module.get(*of).map(|ty| &ty.body) {
+                Some(Body::Enum(members)) => {
+                    let members = members.iter().enumerate().filter(|(_, member)| member.same_as.is_none());
+                    members.map(|(index, _)| Label::Member { of: *of, index }).collect()
+                }
+                _ => Vec::new(),
+            },
+            Type::Scalar(crate::ir::Scalar::Bool) => bools.into(),
+            _ => return ("none_of", taken.into_iter().map(|label| self.label(label)).collect()),
+        };
+        let taken: std::collections::HashSet<i128> =
+            taken.into_iter().filter_map(|label| self.key(label)).collect();
+        let free = all.iter().filter(|label| self.key(label).is_some_and(|key| !taken.contains(&key)));
+        ("one_of", free.map(|label| self.label(label)).collect())
+    }
+
+    fn key(&self, label: &Label) -> Option<i128> {
+        match label {
+            Label::Bool(value) => Some(i128::from(*value)),
+            Label::Number(value) => Some(*value),
+            Label::Member { of, index } => match &self.module.get(*of)?.body {
+                Body::Enum(members) => members.get(*index).map(|member| i128::from(member.value)),
+                _ => None,
+            },
+        }
+    }
+
+    fn label(&self, label: &Label) -> TokenStream {
+        match label {
+            Label::Bool(value) => quote!(#value),
+            Label::Number(value) => number(*value),
+            Label::Member { .. } => parse(&self.member_path(label).unwrap_or_default()),
+        }
+    }
+
+    /// The shape in which serde reads a type, where it is not serde's own.
+    fn shape(&self, ty: &Type, max: Option<&Bound>) -> Option<TokenStream> {
+        let runtime = &self.runtime;
+        let shapes = quote!(#runtime::xdr::serde_as);
+        let inner = |of: &Type| self.shape(of, None).unwrap_or_else(|| quote!(#shapes::Same));
+        let wrapped =
+            |of: &Type, shape: TokenStream| self.shape(of, None).map(|of| quote!(#shapes::#shape<#of>));
+        match self.behind(ty) {
+            Type::Array(of) => match max {
+                None => wrapped(of, quote!(Many)),
+                Some(max) => {
+                    let (of, max) = (inner(of), word_bound(max));
+                    Some(quote!(#shapes::Bounded<#of, #max>))
+                }
+            },
+            Type::FixedOpaque(len) => {
+                (len.value > SERDE_ARRAY).then(|| quote!(#shapes::Array<#shapes::Same>))
+            }
+            Type::FixedArray(of, len) if len.value > SERDE_ARRAY => {
+                let of = inner(of);
+                Some(quote!(#shapes::Array<#of>))
+            }
+            Type::FixedArray(of, _) => wrapped(of, quote!(Array)),
+            Type::Optional(of) => wrapped(of, quote!(Maybe)),
+            Type::Boxed(of) => wrapped(of, quote!(Boxed)),
+            _ => None,
+        }
+    }
+
+    /// What a type is behind its aliases.
+    fn behind<'t>(&'t self, ty: &'t Type) -> &'t Type {
+        let mut ty = ty;
+        for _ in 0..=MAX_DEPTH {
+            match ty {
+                Type::Named(id) => match self.module.get(*id).map(|ty| &ty.body) {
+                    Some(Body::Alias(of)) => ty = of,
+                    _ => break,
+                },
+                _ => break,
+            }
+        }
+        ty
+    }
+
+    fn knows(&self, wanted: Known) -> Option<()> {
+        self.derives.iter().any(|derive| Known::named(derive) == Some(wanted)).then_some(())
+    }
+
+    fn hint(&self, of: Known, attribute: &TokenStream) -> TokenStream {
+        let feature = of.name();
+        if self.features {
+            quote!(#[cfg_attr(feature = #feature, #attribute)])
+        } else {
+            quote!(#[#attribute])
+        }
+    }
+}
