@@ -1,6 +1,8 @@
 //! The command line: one of the two places that read and write files.
 
+mod compat;
 mod report;
+mod versions;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,7 @@ Examples:
   xdrgen check rfc7863.txt rfc8276.txt       documents that use one another's names
   xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
   xdrgen extract rfc5662.txt > nfs41.x       the XDR of an RFC
+  xdrgen compat --extends base.txt more.txt  whether an extension of a protocol is one
   xdrgen explain X212                        more about a finding
 
 Exit status: 0 if nothing is wrong but for warnings, 1 if there are errors, 2 if the arguments are wrong or
@@ -49,6 +52,8 @@ enum Task {
         /// The code, as in `error[X212]`.
         code: String,
     },
+    /// Say whether a protocol is a compatible extension of another, and what breaks it or what it adds.
+    Compat(compat::Arguments),
 }
 
 /// The documents of a run.
@@ -140,6 +145,8 @@ fn names(text: &str) -> Result<Names, String> {
 enum Failure {
     /// Findings were printed, and one is an error.
     Findings,
+    /// Findings were printed that keep documents from being compared.
+    Trouble,
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
     /// The arguments ask for what is not there.
@@ -147,7 +154,7 @@ enum Failure {
 }
 
 /// Runs the program `xdrgen` with the arguments of this process. The exit status is 0 if nothing is wrong but for
-/// warnings, 1 if a document has errors, 2 if the arguments are wrong or a file cannot be read or written.
+/// warnings, 1 if a document has errors or does not extend what it is compared to, 2 if the arguments are wrong or a file cannot be read or written.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();
@@ -157,10 +164,12 @@ pub fn main() -> ExitCode {
         Task::Check(inputs) => run_check(inputs, reporting),
         Task::Generate(generation) => run_generate(generation, reporting),
         Task::Explain { code } => run_explain(code),
+        Task::Compat(arguments) => compat::run(arguments, reporting),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Findings) => ExitCode::from(1),
+        Err(Failure::Trouble) => ExitCode::from(2),
         Err(Failure::File(path, error)) => {
             complain(&format!("xdrgen: {}: {error}\n", path.display()));
             ExitCode::from(2)
@@ -277,12 +286,16 @@ impl Documents {
     fn read(&self) -> Result<Sources, Failure> {
         let mut sources = Sources::default();
         for path in &self.files {
-            let text = read(path).map_err(|error| Failure::File(path.clone(), error))?;
-            let name = if path == Path::new("-") { PathBuf::from("<stdin>") } else { path.clone() };
-            sources.add(Source::new(name, text));
+            sources.add(read_document(path)?);
         }
         Ok(sources)
     }
+}
+
+fn read_document(path: &Path) -> Result<Source, Failure> {
+    let text = read(path).map_err(|error| Failure::File(path.to_owned(), error))?;
+    let name = if path == Path::new("-") { Path::new("<stdin>") } else { path };
+    Ok(Source::new(name, text))
 }
 
 /// Reads a document. Old documents are not all UTF-8: a byte that is none becomes a replacement character.

@@ -46,7 +46,7 @@ pub struct Label {
 /// One finding. Each has one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission;
+    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5` extensions;
     /// two digits follow. [`page`] has more about each.
     pub code: &'static str,
     /// Error or warning.

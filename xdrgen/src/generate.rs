@@ -12,7 +12,7 @@ use crate::ir::Module;
 use crate::names::{self, Names, Taken};
 use crate::parse::parse_extract;
 use crate::sema::{self, Document};
-use crate::source::{Kind, SourceId, Sources, Span};
+use crate::source::{Kind, Source, SourceId, Sources, Span};
 
 /// What is emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,20 +202,71 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
+/// What some of the documents define, as they define it, before anything of it is made to look better in Rust; what is
+/// wrong is sorted. With `all` the last definition of a name that documents define again stands, whether it extends the
+/// first or not.
+pub(crate) fn resolved(
+    sources: &Sources,
+    which: &[SourceId],
+    options: &Options,
+    all: bool,
+) -> (Module, Vec<Diagnostic>) {
+    let mut found = Vec::new();
+    let mut documents: Vec<_> = which
+        .iter()
+        .filter_map(|id| Some((*id, sources.get(*id)?)))
+        .filter(|(_, source)| source.kind() != Kind::Binding)
+        .map(|(id, source)| read(id, source, options, &mut found))
+        .collect();
+    let known = known(&mut documents, options);
+    let broken = diag::has_errors(&found);
+    let (module, diagnostics) = sema::definitions(&views(&documents), &known, all);
+    found.extend(diagnostics.into_iter().filter(|found| !broken || !is_of_missing(found)));
+    diag::sort(&mut found);
+    (module, found)
+}
+
+/// Extracts and parses a document. The last part says whether its slips are forgiven.
+fn read(
+    id: SourceId,
+    source: &Source,
+    options: &Options,
+    found: &mut Vec<Diagnostic>,
+) -> (SourceId, Specification, bool) {
+    let extract = extract(id, source);
+    let parse_options = crate::parse::Options { defined: options.defined.clone() };
+    let (specification, diagnostics) = parse_extract(&extract, &parse_options);
+    found.extend(diagnostics);
+    (id, specification, extract.form == Form::Indented && extract.published)
+}
+
+/// What is known beside the documents; what they use of it is added to them.
+fn known<'a>(documents: &mut [(SourceId, Specification, bool)], options: &'a Options) -> sema::Known<'a> {
+    let known =
+        sema::Known { externs: &options.externs, defined: &options.defined, prelude: options.prelude };
+    let mut specifications: Vec<_> =
+        documents.iter_mut().map(|(_, specification, _)| specification).collect();
+    sema::supply(&mut specifications, &known);
+    known
+}
+
+fn views(documents: &[(SourceId, Specification, bool)]) -> Vec<Document<'_>> {
+    documents
+        .iter()
+        .map(|(id, specification, lenient)| Document { id: *id, specification, lenient: *lenient })
+        .collect()
+}
+
 fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     let mut documents: Vec<(SourceId, Specification, bool)> = Vec::new();
     let mut bindings = Vec::new();
     let mut found = Vec::new();
-    let parse_options = crate::parse::Options { defined: options.defined.clone() };
     for (id, source) in sources.iter() {
         if source.kind() == Kind::Binding {
             bindings.extend(binding::read(id, source, &mut found));
             continue;
         }
-        let extract = extract(id, source);
-        let (specification, diagnostics) = parse_extract(&extract, &parse_options);
-        found.extend(diagnostics);
-        documents.push((id, specification, extract.form == Form::Indented && extract.published));
+        documents.push(read(id, source, options, &mut found));
     }
     check_paths(options, &mut found);
     check_manifest(options, &mut found);
@@ -224,15 +275,8 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
         .flat_map(|(_, specification, _)| &specification.definitions)
         .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
         .count();
-    let known =
-        sema::Known { externs: &options.externs, defined: &options.defined, prelude: options.prelude };
-    let mut specifications: Vec<_> =
-        documents.iter_mut().map(|(_, specification, _)| specification).collect();
-    sema::supply(&mut specifications, &known);
-    let documents: Vec<Document<'_>> = documents
-        .iter()
-        .map(|(id, specification, lenient)| Document { id: *id, specification, lenient: *lenient })
-        .collect();
+    let known = known(&mut documents, options);
+    let documents = views(&documents);
     let broken = diag::has_errors(&found);
     let (module, diagnostics) = sema::analyze(&documents, &bindings, &known, options.names);
     // After a syntax error names are missing that the document has: nothing is said of those.

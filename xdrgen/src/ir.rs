@@ -1,6 +1,6 @@
 //! What is emitted: types resolved, constants evaluated, names chosen. Emission decides nothing.
 
-use crate::source::SourceId;
+use crate::source::{SourceId, Span};
 
 /// A run's definitions, ready for emission.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +47,9 @@ pub struct Docs {
     pub section: Option<String>,
     /// The definition as it was written, or a declaration as XDR.
     pub declaration: String,
+    /// Where it stands: a definition's or a member's name, a declaration, an arm's first label. The default place for
+    /// what no document has.
+    pub span: Span,
 }
 
 /// A constant.

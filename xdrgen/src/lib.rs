@@ -13,6 +13,7 @@ pub mod ast;
 mod binding;
 mod build_script;
 pub mod cli;
+pub mod compat;
 pub mod diag;
 mod emit;
 pub mod extract;
@@ -24,6 +25,7 @@ mod sema;
 pub mod source;
 
 pub use build_script::{Build, BuildError};
+pub use compat::{Compat, compat};
 pub use extract::{Extract, extract};
 pub use generate::{Generated, Manifest, Options, Output, Package, Summary, check, generate};
 pub use names::Names;

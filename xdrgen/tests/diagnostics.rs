@@ -201,6 +201,20 @@ fn findings(documents: &[(&str, &str)]) -> Vec<Diagnostic> {
     xdrgen::check(&sources, &Options::module("out")).diagnostics
 }
 
+/// Compares two protocols: lines of the base begin with `-`, lines of the other with `+`, lines of both with a blank.
+fn breaches(text: &str) -> Vec<Diagnostic> {
+    let side = |other: char| {
+        let lines = text.lines().filter(|line| !line.starts_with(other));
+        lines.map(|line| format!("{}\n", line.get(1..).unwrap_or(""))).collect::<String>()
+    };
+    let mut sources = Sources::default();
+    let (base, new) = (side('+'), side('-'));
+    let (base, new) = (sources.add(Source::new("base.x", base)), sources.add(Source::new("new.x", new)));
+    let compared = xdrgen::compat(&sources, &[base], &[new], &Options::module("out"));
+    assert!(!diag::has_errors(&compared.diagnostics), "{:#?}", compared.diagnostics);
+    compared.breaches
+}
+
 #[test]
 fn the_first_example_of_a_page_has_its_code_and_the_others_are_mended() {
     let all = include_str!("../DIAGNOSTICS.md");
@@ -212,6 +226,7 @@ fn the_first_example_of_a_page_has_its_code_and_the_others_are_mended() {
             let found = match *language {
                 "xdr" => findings(&[("a.x", text)]),
                 "text" => findings(&[("a.txt", text)]),
+                "diff" => breaches(text),
                 "toml" => findings(&[("a.x", shared), ("a.ddp.toml", text)]),
                 _ => continue,
             };

@@ -113,7 +113,11 @@ fn wrap_procedures(
                 let Some(id) = element(ty) else { continue };
                 let path = format!("{name}_{suffix}");
                 let (ident, _) = idents.take(names.of_type(&path), &path);
-                let docs = Docs { declaration: procedure.docs.declaration.clone(), ..Docs::default() };
+                let docs = Docs {
+                    declaration: procedure.docs.declaration.clone(),
+                    span: procedure.docs.span,
+                    ..Docs::default()
+                };
                 let body = Body::Newtype(list_field(id, &docs.declaration));
                 *ty = Type::Named(TypeId(known + added.len()));
                 let derives = crate::ir::Derives::default();

@@ -126,11 +126,16 @@ impl<'a> Lower<'a> {
             DefinitionKind::Program(_) | DefinitionKind::PassThrough(_) => {}
             _ if self.externs.contains_key(&name.name) => {}
             _ => {
-                let docs = Docs {
+                let mut docs = Docs {
                     comments: definition.docs.clone(),
                     section: definition.section.clone(),
                     declaration: definition.text.clone(),
+                    span: name.span,
                 };
+                if self.scope.is_extension(name) {
+                    docs.comments
+                        .push("Extends the definition of an earlier document and stands for it.".to_owned());
+                }
                 // A tuple struct is a function too, and functions share a name space with constants.
                 let ident = self.names.of_type(&name.name);
                 if may_be_tuple(definition) && const_names.has(&ident) {
@@ -220,6 +225,7 @@ impl<'a> Lower<'a> {
                 comments: definition.docs.clone(),
                 section: definition.section.clone(),
                 declaration: definition.text.clone(),
+                span: name.span,
             },
         });
     }
@@ -310,6 +316,7 @@ impl<'a> Lower<'a> {
                 comments: declaration.docs.clone(),
                 section: None,
                 declaration: text::declaration(declaration),
+                span: declaration.span,
             },
         })
     }
@@ -325,6 +332,7 @@ impl<'a> Lower<'a> {
             comments: declaration.docs.clone(),
             section: None,
             declaration: text::declaration(declaration),
+            span: name.span,
         };
         match &of.kind {
             TypeSpecifierKind::Enum(body) => {
@@ -471,6 +479,7 @@ impl<'a> Lower<'a> {
                 comments: member.docs.clone(),
                 section: None,
                 declaration: format!("{} = {value}", name.name),
+                span: name.span,
             };
             members.push(Member { name: name.name.clone(), ident, value, same_as, docs });
         }

@@ -5,6 +5,7 @@ mod asides;
 mod consts;
 mod ddp;
 mod ends;
+mod extend;
 mod graph;
 mod layout;
 mod lists;
@@ -18,15 +19,16 @@ mod unions;
 mod uses;
 
 pub(crate) use ends::MAX_DEPTH;
+pub(crate) use graph::{Graph, collect_named, named_in};
 pub(crate) use lists::fields_of;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::ast::{Definition, DefinitionKind};
 use crate::binding::Binding;
 use crate::diag::{Diagnostic, Severity, has_errors};
 use crate::ir::Module;
-use crate::names::Names;
+use crate::names::{Names, Taken};
 use crate::source::Span;
 
 use lower::Lower;
@@ -38,6 +40,55 @@ pub(crate) use supply::{Known, supply};
 /// How often definitions are left out because others were that they need. Each round looks at everything again.
 const MAX_ROUNDS: usize = 32;
 
+/// What documents define, as they define it: nothing is changed yet to look better in Rust.
+struct Resolved {
+    /// Whole if no diagnostic is an error.
+    module: Module,
+    /// What is wrong.
+    found: Vec<Diagnostic>,
+    /// Where each type stands.
+    spans: Vec<Span>,
+    /// The names that types have in Rust.
+    idents: Taken,
+    /// What is defined again by a later document, to extend it: how often each name is.
+    extended: HashMap<String, usize>,
+}
+
+/// Finds out what the names of some documents stand for, and what is wrong with their definitions. Of a definition
+/// that later documents extend, the one that was extended `stage` times stands.
+fn resolve(documents: &[Document<'_>], known: &Known<'_>, names: Names, stage: usize) -> Resolved {
+    let mut forgiven = Forgiven::default();
+    let mut rounds = 0;
+    let mut resolved = loop {
+        let mut found = Vec::new();
+        let scope = Scope::new(documents, &forgiven.left_out, stage, &mut found);
+        let mut lower = Lower::new(scope, known, names, found);
+        lower.run();
+        let Lower { scope, module, spans, mut found, type_idents, .. } = lower;
+        ends::check(&module, &spans, &mut found);
+        let found = forgiven.forgive(documents, found);
+        rounds += 1;
+        if rounds == MAX_ROUNDS || !std::mem::take(&mut forgiven.more) {
+            break Resolved { module, found, spans, idents: type_idents, extended: scope.extended() };
+        }
+    };
+    resolved.found.append(&mut forgiven.said);
+    resolved
+}
+
+/// What documents define, as they define it. With `all` the last of several definitions of a name stands, else they
+/// must extend one another.
+pub(crate) fn definitions(
+    documents: &[Document<'_>],
+    known: &Known<'_>,
+    all: bool,
+) -> (Module, Vec<Diagnostic>) {
+    let names = Names::default();
+    let resolved = resolve(documents, known, names, usize::MAX);
+    let resolved = if all { resolved } else { extend::settle(documents, known, names, resolved) };
+    (resolved.module, resolved.found)
+}
+
 /// Analyzes the documents of a run, which may use one another's names. The module is whole if no diagnostic is an
 /// error.
 pub(crate) fn analyze(
@@ -46,22 +97,9 @@ pub(crate) fn analyze(
     known: &Known<'_>,
     names: Names,
 ) -> (Module, Vec<Diagnostic>) {
-    let mut forgiven = Forgiven::default();
-    let mut rounds = 0;
-    let (mut module, spans, mut idents, mut found) = loop {
-        let mut found = Vec::new();
-        let scope = Scope::new(documents, &forgiven.left_out, &mut found);
-        let mut lower = Lower::new(scope, known, names, found);
-        lower.run();
-        let Lower { module, spans, mut found, type_idents, .. } = lower;
-        ends::check(&module, &spans, &mut found);
-        let found = forgiven.forgive(documents, found);
-        rounds += 1;
-        if rounds == MAX_ROUNDS || !std::mem::take(&mut forgiven.more) {
-            break (module, spans, type_idents, found);
-        }
-    };
-    found.append(&mut forgiven.said);
+    let resolved = resolve(documents, known, names, usize::MAX);
+    let Resolved { mut module, mut found, spans, mut idents, .. } =
+        extend::settle(documents, known, names, resolved);
     // What is missing after an error would make a binding look wrong that is not.
     if has_errors(&found) {
         return (module, found);

@@ -47,6 +47,7 @@ impl<'a> Lower<'a> {
             comments: definition.docs.clone(),
             section: definition.section.clone(),
             declaration: definition.text.clone(),
+            span: program.name.span,
         };
         let name = program.name.name.clone();
         self.place_program(Program {
@@ -83,13 +84,14 @@ impl<'a> Lower<'a> {
                 comments: procedure.docs.clone(),
                 section: None,
                 declaration: text::procedure(procedure),
+                span: procedure.name.span,
             };
             let name = procedure.name.name.clone();
             let reply = ReplyBounds::default();
             procedures.push(Procedure { name, ident, method, number, arguments, result, reply, docs });
         }
         let (ident, module) = self.version_names(program, version);
-        let docs = Docs { comments: version.docs.clone(), section: None, declaration: String::new() };
+        let docs = Docs { comments: version.docs.clone(), span: version.name.span, ..Docs::default() };
         Version { name: version.name.name.clone(), ident, module, number, procedures, binding: None, docs }
     }
 
@@ -157,7 +159,7 @@ impl<'a> Lower<'a> {
         for (index, argument) in arguments.iter().enumerate() {
             let ty = self.procedure_type(argument)?;
             let declaration = format!("argument {}", index + 1);
-            let docs = Docs { comments: Vec::new(), section: None, declaration };
+            let docs = Docs { declaration, span: argument.specifier.span, ..Docs::default() };
             let (name, ident) = (index.to_string(), index.to_string());
             fields.push(Field {
                 name,
@@ -180,6 +182,7 @@ impl<'a> Lower<'a> {
             comments: vec![format!("The arguments of {}, one behind the other.", procedure.name.name)],
             section: None,
             declaration: text::procedure(procedure),
+            span: procedure.name.span,
         };
         let id = self.new_type(&path, &procedure.name, docs);
         self.place(id, Some(Body::Tuple(fields)));

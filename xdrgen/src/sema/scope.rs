@@ -39,12 +39,17 @@ pub(crate) struct Scope<'a> {
     pub(crate) externs: Option<&'a BTreeMap<String, String>>,
     /// What the documents say to C alone.
     pub(crate) asides: Asides<'a>,
+    /// What later documents define again, and by which definitions, in their order.
+    again: HashMap<&'a str, Vec<&'a Definition>>,
     /// How many names have been looked for by likeness.
     looked: Cell<usize>,
 }
 
 /// How many names are looked for by likeness: each is compared to all that are defined.
 const LIKENESSES: usize = 100;
+
+/// How often one definition may be extended. Each time is checked by itself.
+const EXTENSIONS: usize = 16;
 
 /// A document of a run.
 pub(crate) struct Document<'a> {
@@ -56,10 +61,12 @@ pub(crate) struct Document<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The definitions of all documents but those that are left out, by their spans.
+    /// The definitions of all documents but those that are left out, by their spans. Of those that later documents
+    /// extend, the one after `stage` extensions counts.
     pub(crate) fn new(
         documents: &[Document<'a>],
         left_out: &HashSet<Span>,
+        stage: usize,
         found: &mut Vec<Diagnostic>,
     ) -> Self {
         let lenient = documents.iter().filter(|document| document.lenient).map(|document| document.id);
@@ -68,6 +75,7 @@ impl<'a> Scope<'a> {
         for definition in definitions.filter(|definition| !left_out.contains(&definition.span)) {
             scope.define(definition, found);
         }
+        scope.extend(stage, found);
         scope
     }
 
@@ -94,9 +102,16 @@ impl<'a> Scope<'a> {
             DefinitionKind::Program(_) => &mut self.programs,
             _ => &mut self.types,
         };
-        if let Some(first) = table.get(name.name.as_str()) {
-            if !same(first, definition) {
-                found.push(twice(name, defined_name(first).map_or(first.span, |name| name.span)));
+        if let Some(&first) = table.get(name.name.as_str()) {
+            let again = self.again.get(name.name.as_str());
+            let last = again.and_then(|again| again.last()).copied().unwrap_or(first);
+            if same(last, definition) || same(first, definition) {
+                return;
+            }
+            if may_extend(last, definition) && again.map_or(0, Vec::len) < EXTENSIONS {
+                self.again.entry(&name.name).or_default().push(definition);
+            } else {
+                found.push(twice(name, defined_name(last).map_or(last.span, |name| name.span)));
             }
             return;
         }
@@ -109,9 +124,61 @@ impl<'a> Scope<'a> {
         if let DefinitionKind::Program(program) = &definition.kind {
             self.define_numbers(program);
         }
+        self.define_all_members(definition, found);
+    }
+
+    fn define_all_members(&mut self, definition: &'a Definition, found: &mut Vec<Diagnostic>) {
         let mut bodies = Vec::new();
         enums_of_definition(definition, &mut bodies);
         bodies.into_iter().for_each(|body| self.define_members(body, found));
+    }
+
+    /// Lets what later documents define again stand for what they extend, each after at most `stage` extensions.
+    fn extend(&mut self, stage: usize, found: &mut Vec<Diagnostic>) {
+        if stage == 0 || self.again.is_empty() {
+            return;
+        }
+        let mut definitions = std::mem::take(&mut self.definitions);
+        for slot in &mut definitions {
+            let Some(name) = defined_name(slot).map(|name| name.name.as_str()) else { continue };
+            let Some(again) = self.again.get(name) else { continue };
+            let Some(&by) = again.get(stage.min(again.len()) - 1) else { continue };
+            // A constant or a program may have the name too.
+            if self.types.get(name).is_none_or(|first| first.span != slot.span) {
+                continue;
+            }
+            self.types.insert(name, by);
+            self.forget_members(slot);
+            self.define_all_members(by, found);
+            *slot = by;
+        }
+        self.definitions = definitions;
+    }
+
+    /// Forgets the values that a definition's members name: another definition takes its place.
+    fn forget_members(&mut self, definition: &'a Definition) {
+        let mut bodies = Vec::new();
+        enums_of_definition(definition, &mut bodies);
+        for body in bodies {
+            for member in &body.members {
+                let own = |named: &Named<'_>| matches!(named.source, ValueSource::Member(of, _) if std::ptr::eq(of, body));
+                if self.values.get(member.name.name.as_str()).is_some_and(own) {
+                    self.values.remove(member.name.name.as_str());
+                }
+            }
+        }
+    }
+
+    /// What is defined again by later documents, and how often.
+    pub(crate) fn extended(&self) -> HashMap<String, usize> {
+        self.again.iter().map(|(name, again)| ((*name).to_owned(), again.len())).collect()
+    }
+
+    /// Whether a type's definition stands for one of an earlier document too.
+    pub(crate) fn is_extension(&self, name: &Identifier) -> bool {
+        self.again
+            .get(name.name.as_str())
+            .is_some_and(|again| again.iter().any(|by| defined_name(by) == Some(name)))
     }
 
     fn define_const(
@@ -244,6 +311,13 @@ fn is_own_name(definition: &Definition) -> bool {
 /// Whether two definitions of one name are the same but for comments and layout.
 fn same(first: &Definition, second: &Definition) -> bool {
     is_own_name(first) || is_own_name(second) || bare(&first.text) == bare(&second.text)
+}
+
+/// Whether a definition could extend one of an earlier document. Whether it does is checked once all names are known.
+fn may_extend(first: &Definition, second: &Definition) -> bool {
+    use DefinitionKind::{Enum, Union};
+    let both = (&first.kind, &second.kind);
+    matches!(both, (Enum(..), Enum(..)) | (Union(..), Union(..))) && first.span.source < second.span.source
 }
 
 fn same_value(first: &Value, second: &Value) -> bool {

@@ -48,7 +48,12 @@ impl<'a> Lower<'a> {
         if let Some(declaration) = &body.default {
             let payload = self.payload(declaration, path);
             let (ident, _) = idents.take(self.names.own("Default", "default"), "default");
-            arms.push(Arm { ident, labels: Vec::new(), payload, docs: docs("default", declaration) });
+            arms.push(Arm {
+                ident,
+                labels: Vec::new(),
+                payload,
+                docs: docs("default", declaration, declaration.span),
+            });
         } else if let Some(kind) = kind {
             self.warn_uncovered(kind, &seen, span);
         }
@@ -236,7 +241,8 @@ impl<'a> Lower<'a> {
         };
         let (ident, _) = idents.take(wanted, "");
         let written: Vec<String> = case.labels.iter().map(written).collect();
-        let docs = docs(&format!("case {}", written.join(", ")), &case.declaration);
+        let span = case.labels.first().map_or(case.declaration.span, consts::span);
+        let docs = docs(&format!("case {}", written.join(", ")), &case.declaration, span);
         Some(Arm { ident, labels: labels.into_iter().map(|(label, _)| label).collect(), payload, docs })
     }
 
@@ -294,10 +300,11 @@ fn written(value: &Value) -> String {
     }
 }
 
-fn docs(label: &str, declaration: &Declaration) -> Docs {
+fn docs(label: &str, declaration: &Declaration, span: Span) -> Docs {
     Docs {
         comments: declaration.docs.clone(),
         section: None,
         declaration: format!("{label}: {}", text::declaration(declaration)),
+        span,
     }
 }

@@ -1,0 +1,68 @@
+//! `xdrgen compat`: whether one protocol is a compatible extension of another.
+
+use clap::Args;
+
+use super::report::Reporting;
+use super::versions::Versions;
+use super::{Failure, print};
+use crate::compat::{self, Addition, Compat, Kind};
+use crate::diag;
+use crate::source::Sources;
+
+/// Two versions of a protocol, and how the second is meant.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+An extension keeps every message of the base as it is and adds message types: values of an enum with the arms that they
+choose in unions without a default, flag bits, and for programs versions and procedures (draft-ietf-nfsv4-rfc5666bis-04,
+section 9.1). Names, typedefs and comments may change: they are not sent.
+
+Exit status: 0 if NEW extends BASE, 1 if it breaks it, 2 if the documents have errors or cannot be read.")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    versions: Versions,
+    /// NEW holds the additions only: it is compiled together with BASE.
+    #[arg(long)]
+    extends: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Failure> {
+    let (sources, base, mut new) = arguments.versions.read()?;
+    if arguments.extends {
+        new.splice(0..0, base.iter().copied());
+    }
+    let Compat { mut diagnostics, breaches, additions } =
+        compat::compat(&sources, &base, &new, &arguments.versions.options());
+    if diag::has_errors(&diagnostics) {
+        return reporting.report(&sources, &diagnostics).map_err(|_| Failure::Trouble);
+    }
+    diagnostics.extend(breaches);
+    reporting.report(&sources, &diagnostics)?;
+    if additions.is_empty() {
+        return print("compatible; nothing is added\n");
+    }
+    let mut text = "compatible; this is added:\n".to_owned();
+    for addition in &additions {
+        text.push_str(&format!("  {}  ({})\n", line(addition), place(&sources, addition)));
+    }
+    print(&text)
+}
+
+fn line(addition: &Addition) -> String {
+    let Addition { kind, name, text, .. } = addition;
+    match kind {
+        Kind::Value => format!("value of {name}: {text}"),
+        Kind::Arm => format!("arm of {name}: {text}"),
+        Kind::Flag => format!("flag: {text}"),
+        Kind::Constant => format!("constant: {text}"),
+        Kind::Type => format!("type: {name}"),
+        Kind::Program => format!("program: {name} = {text}"),
+        Kind::Version => format!("version of {name}: {text}"),
+        Kind::Procedure => format!("procedure of {name}: {text}"),
+    }
+}
+
+/// The file and the line.
+fn place(sources: &Sources, addition: &Addition) -> String {
+    let Some(source) = sources.get(addition.span.source) else { return String::new() };
+    format!("{}:{}", source.name().display(), source.line_column(addition.span.start).line)
+}

@@ -1,0 +1,49 @@
+//! Two versions of a protocol on the command line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Failure, named_path, read_document};
+use crate::generate::Options;
+use crate::source::{SourceId, Sources};
+
+/// The documents of two versions.
+#[derive(Args, Debug)]
+pub(super) struct Versions {
+    /// The protocol as it is: a document.
+    base: PathBuf,
+    /// The protocol as it is to be: a document.
+    new: PathBuf,
+    /// One more document of BASE.
+    #[arg(long = "base", value_name = "FILE")]
+    more_base: Vec<PathBuf>,
+    /// One more document of NEW.
+    #[arg(long = "new", value_name = "FILE")]
+    more_new: Vec<PathBuf>,
+    /// Define a name for `#ifdef`, and as a constant where the documents use it and do not define it.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    define: Vec<String>,
+    /// A type that exists in Rust already; it is the same in both.
+    #[arg(long = "extern", value_name = "NAME=RUST::PATH", value_parser = named_path)]
+    externs: Vec<(String, String)>,
+}
+
+impl Versions {
+    /// All documents, and which of them are whose.
+    pub(super) fn read(&self) -> Result<(Sources, Vec<SourceId>, Vec<SourceId>), Failure> {
+        let mut sources = Sources::default();
+        let mut all = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<SourceId>, Failure> {
+            std::iter::once(first).chain(more).map(|path| Ok(sources.add(read_document(path)?))).collect()
+        };
+        let base = all(&self.base, &self.more_base)?;
+        let new = all(&self.new, &self.more_new)?;
+        Ok((sources, base, new))
+    }
+
+    pub(super) fn options(&self) -> Options {
+        let externs = self.externs.iter().cloned().collect();
+        let defined = self.define.iter().cloned().collect();
+        Options { externs, defined, ..Options::module("compared") }
+    }
+}

@@ -1,0 +1,273 @@
+//! `xdrgen compat`: what extends a protocol compatibly and what does not, by section 9.1 of the -04 draft of
+//! rfc5666bis, and definitions that a later document extends.
+
+use xdrgen::compat::{Compat, Kind, compat};
+use xdrgen::diag::{Diagnostic, has_errors};
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Options, check, generate};
+
+const BASE: &str = "\
+enum kind { ASK = 0, TELL = 1 };
+struct ask { unsigned int what; };
+union body switch (kind which) {
+   case ASK: ask question;
+   case TELL: opaque answer<64>;
+};
+struct message { unsigned int id; body rest; };
+";
+
+fn compare(base: &str, new: &str) -> (Sources, Compat) {
+    let mut sources = Sources::default();
+    let base = sources.add(Source::new("base.x", base));
+    let new = sources.add(Source::new("new.x", new));
+    let compared = compat(&sources, &[base], &[new], &Options::module("compared"));
+    assert!(!has_errors(&compared.diagnostics), "{:?}", compared.diagnostics);
+    (sources, compared)
+}
+
+/// The codes and places of what breaks the base: `CODE new.x:LINE:COLUMN base.x:LINE:COLUMN`.
+fn breaches(base: &str, new: &str) -> Vec<String> {
+    let (sources, compared) = compare(base, new);
+    compared.breaches.iter().map(|breach| shown(&sources, breach)).collect()
+}
+
+fn shown(sources: &Sources, found: &Diagnostic) -> String {
+    let labels = std::iter::once(&found.primary).chain(&found.related);
+    let places = labels.map(|label| {
+        let source = sources.get(label.span.source).expect("a document");
+        let at = source.line_column(label.span.start);
+        format!("{}:{}:{}", source.name().display(), at.line, at.column)
+    });
+    format!("{} {}", found.code, places.collect::<Vec<_>>().join(" "))
+}
+
+/// What is added: its kind and what it is added to or its name.
+fn additions(base: &str, new: &str) -> Vec<(Kind, String)> {
+    let (_, compared) = compare(base, new);
+    assert_eq!(compared.breaches, [], "{base}\n{new}");
+    compared.additions.into_iter().map(|addition| (addition.kind, addition.name)).collect()
+}
+
+fn edited(changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(BASE.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    })
+}
+
+fn with(name: &str) -> String {
+    edited(&[("TELL = 1", &format!("TELL = 1, {name} = 2"))])
+}
+
+#[test]
+fn a_new_header_type_with_its_body_is_an_extension() {
+    let new = with("PING").replace("<64>;", "<64>;\n   case PING: ping ping;") + "struct ping { int n; };\n";
+    let expected =
+        [(Kind::Value, "kind".to_owned()), (Kind::Arm, "body".to_owned()), (Kind::Type, "ping".to_owned())];
+    assert_eq!(additions(BASE, &new), expected);
+    // The other way round it is none: what the extension takes for valid is not valid any more.
+    assert_eq!(breaches(&new, BASE), ["X504 new.x:1:6 base.x:1:32"]);
+}
+
+#[test]
+fn a_protocol_extends_itself_by_nothing() {
+    assert_eq!(additions(BASE, BASE), []);
+}
+
+#[test]
+fn new_flag_bits_are_an_extension_and_taken_ones_are_not() {
+    let base = "const HELLO_FLAG_FAST = 1;\nstruct hello { unsigned int flags; };\n";
+    let fine = format!("{base}const HELLO_FLAG_SAFE = 2;\n");
+    assert_eq!(additions(base, &fine), [(Kind::Flag, String::new())]);
+    let taken = format!("{base}const HELLO_FLAG_SAFE = 1;\n");
+    assert_eq!(breaches(base, &taken), ["X512 new.x:3:7 base.x:1:7"]);
+    let words = "enum bits { FAST = 1 };\n";
+    assert_eq!(additions(words, "enum bits { FAST = 1, SAFE = 2 };\n"), [(Kind::Flag, "bits".to_owned())]);
+}
+
+#[test]
+fn names_and_typedefs_and_the_grouping_of_fields_are_not_sent() {
+    let new = "\
+typedef unsigned int number;
+enum sort { QUESTION = 0, ANSWER = 1 };
+union rest switch (sort s) {
+   case QUESTION: number what;
+   case ANSWER: opaque bytes<64>;
+};
+struct head { number id; };
+struct message { head start; rest tail; };
+";
+    let (_, compared) = compare(BASE, new);
+    assert_eq!(compared.breaches, []);
+    // The message itself may have another name, too.
+    assert_eq!(breaches(BASE, &new.replace("struct message", "struct letter")), [] as [&str; 0]);
+}
+
+#[test]
+fn one_layout_is_one_whatever_it_is_spelled_as() {
+    let star = "struct a { int *x; };\n";
+    let union = "union opt switch (bool is) { case TRUE: int x; case FALSE: void; };\nstruct a { opt x; };\n";
+    let array = "struct a { int x<1>; };\n";
+    for (one, other) in [(star, union), (union, array), (array, star)] {
+        assert_eq!(breaches(one, other), [] as [&str; 0], "{one}\n{other}");
+    }
+    let recursive = "struct n { int v; n *next; };\n";
+    assert_eq!(breaches(recursive, recursive), [] as [&str; 0]);
+    let longer = "struct n { int v; m *next; };\nstruct m { int v; n *next; };\n";
+    assert_eq!(breaches(recursive, longer), [] as [&str; 0]);
+}
+
+#[test]
+fn every_other_change_is_named_with_both_places() {
+    // What is changed, and the code with the places: in the new protocol, then in the base.
+    type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
+    let cases: &[Case] = &[
+        (&[("struct message", "struct note"), ("id;", "id; int more;")], &["X500 base.x:7:8"]),
+        (&[("what;", "what; int more;")], &["X501 new.x:2:33 base.x:2:8"]),
+        (&[("unsigned int id;", "")], &["X501 new.x:7:8 base.x:7:18"]),
+        (&[("unsigned int id", "int id")], &["X502 new.x:7:18 base.x:7:18"]),
+        (&[("ask question", "unsigned hyper question")], &["X502"]),
+        (&[("<64>", "<65>")], &["X503 new.x:5:15 base.x:5:15"]),
+        (&[("TELL = 1", "TELL = 3")], &["X504 new.x:1:22 base.x:1:22"]),
+        (&[("TELL = 1", "TELL = 1, PING = 2")], &["X506 new.x:1:32 new.x:3:7 base.x:3:7"]),
+        (&[("   case TELL: opaque answer<64>;\n", "")], &["X508 new.x:3:7 base.x:5:9"]),
+        (&[("<64>;", "<64>; default: void;")], &["X510 new.x:5:43 base.x:3:7"]),
+    ];
+    for (changes, expected) in cases {
+        let found = breaches(BASE, &edited(changes));
+        assert_eq!(found.len(), expected.len(), "{changes:?}: {found:?}");
+        for (found, expected) in found.iter().zip(*expected) {
+            assert!(found.starts_with(expected), "{changes:?}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_value_that_no_union_is_chosen_by_tells_an_old_peer_nothing() {
+    let base = "enum status { FINE = 0, BAD = 1 };\nstruct reply { status is; };\n";
+    let new = base.replace("BAD = 1", "BAD = 1, WORSE = 2");
+    assert_eq!(breaches(base, &new), ["X505 new.x:1:34 base.x:2:16"]);
+}
+
+#[test]
+fn what_a_default_arm_took_stays_with_it() {
+    let base = "union u switch (unsigned int n) { case 1: int a; default: void; };\n";
+    let new = base.replace("int a;", "int a; case 2: int b;");
+    assert_eq!(breaches(base, &new), ["X507 new.x:1:55 base.x:1:59"]);
+    let of_enum = "enum e { A = 1 };\nunion u switch (e n) { case A: int a; default: void; };\n";
+    let more = of_enum.replace("A = 1", "A = 1, B = 2");
+    assert_eq!(breaches(of_enum, &more), ["X507 new.x:1:17 base.x:2:48"]);
+    // Without a default, a number that chose nothing is new.
+    let open = "union u switch (unsigned int n) { case 1: int a; };\n";
+    let wider = open.replace("int a;", "int a; case 2: int b;");
+    assert_eq!(additions(open, &wider), [(Kind::Arm, "u".to_owned())]);
+}
+
+#[test]
+fn an_arm_for_a_value_that_is_known_is_none_of_an_extension() {
+    let base = BASE.replace("   case TELL: opaque answer<64>;\n", "");
+    assert_eq!(breaches(&base, BASE), ["X509 new.x:5:9 base.x:3:7"]);
+}
+
+#[test]
+fn constants_keep_their_values() {
+    let base = "const VERSION = 1;\nconst ROOM = 0x10;\n";
+    assert_eq!(breaches(base, "const VERSION = 2;\nconst ROOM = 16;\n"), ["X511 new.x:1:7 base.x:1:7"]);
+}
+
+#[test]
+fn programs_are_compared_by_their_numbers() {
+    let base = "program P { version V { int GET(int) = 1; void PUT(int) = 2; } = 1; } = 300;\n";
+    let renamed = "program Q { version W { int READ(int) = 1; void PUT(int) = 2; hyper ASK(void) = 3; } = 1;\n version X { void NULLX(void) = 0; } = 2; } = 300;\n";
+    let expected = [(Kind::Procedure, "W".to_owned()), (Kind::Version, "Q".to_owned())];
+    assert_eq!(additions(base, renamed), expected);
+    let broken = base.replace("int GET(int)", "int GET(hyper)").replace(" void PUT(int) = 2;", "");
+    assert_eq!(breaches(base, &broken), ["X513 new.x:1:21 base.x:1:48", "X502 new.x:1:29 base.x:1:29"]);
+    assert_eq!(breaches(base, "const A = 1;\n"), ["X513 base.x:1:9"]);
+}
+
+#[test]
+fn two_that_lead_nowhere_alike_end() {
+    // Circles of 96 and of 95: side by side, every type of one meets every type of the other.
+    let circle = |len: usize| {
+        let node = |n: usize| format!("struct n{n} {{ int v; n{} *next; }};\n", (n + 1) % len);
+        (0..len)
+            .map(node)
+            .collect::<String>()
+            .replace("struct n0 ", "struct start ")
+            .replace("n0 *", "start *")
+    };
+    let found = breaches(&circle(96), &circle(95).replace("struct n", "struct m").replace(" n", " m"));
+    assert!(found.iter().all(|found| found.starts_with("X502")), "{found:?}");
+}
+
+// ---- several documents of one run
+
+const EXTENSION: &str = "\
+enum kind { ASK = 0, TELL = 1, PING = 2 };
+struct ping { int n; };
+union body switch (kind which) {
+   case ASK: ask question;
+   case TELL: opaque answer<64>;
+   case PING: ping ping;
+};
+";
+
+fn together(documents: &[(&str, &str)]) -> Sources {
+    let mut sources = Sources::default();
+    for (name, text) in documents {
+        sources.add(Source::new(*name, *text));
+    }
+    sources
+}
+
+#[test]
+fn a_later_document_extends_an_enum_and_a_union() {
+    let sources = together(&[("base.x", BASE), ("more.x", EXTENSION)]);
+    let generated = generate(&sources, &Options::module("both"));
+    assert!(generated.diagnostics.is_empty(), "{:?}", generated.diagnostics);
+    let (_, code) = generated.files.first().expect("a file");
+    assert_eq!(code.matches("pub enum Kind ").count(), 1, "{code}");
+    assert_eq!(code.matches("pub enum Body ").count(), 1, "{code}");
+    assert!(code.contains("Ping(Ping)"), "{code}");
+    assert!(code.contains("Extends the definition of an earlier document"), "{code}");
+    assert!(code.contains("pub struct Message"), "{code}");
+}
+
+#[test]
+fn extensions_of_extensions_add_up() {
+    let more = EXTENSION
+        .replace("PING = 2", "PING = 2, PONG = 3")
+        .replace("ping ping;\n", "ping ping;\n case PONG: void;\n");
+    let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", more.as_str())]);
+    assert!(check(&sources, &Options::module("all")).diagnostics.is_empty());
+    // The second forgets what the first has added.
+    let other = EXTENSION.replace("PING = 2", "PONG = 3").replace("case PING: ping ping", "case PONG: void");
+    let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", other.as_str())]);
+    let found = check(&sources, &Options::module("all")).diagnostics;
+    let found: Vec<String> = found.iter().map(|found| shown(&sources, found)).collect();
+    assert_eq!(found, ["X201 two.x:1:6 one.x:1:32"]);
+}
+
+#[test]
+fn what_is_defined_again_otherwise_is_an_error_with_the_breach() {
+    let sources = together(&[("base.x", BASE), ("more.x", &EXTENSION.replace("<64>", "<32>"))]);
+    let found = check(&sources, &Options::module("both")).diagnostics;
+    assert_eq!(
+        found.iter().map(|found| shown(&sources, found)).collect::<Vec<_>>(),
+        ["X201 more.x:5:15 base.x:5:15"]
+    );
+    let message = &found.first().expect("an error").message;
+    assert_eq!(
+        message,
+        "defined twice, and not as an extension: the bound of `body.answer` was 64 and is 32"
+    );
+}
+
+#[test]
+fn one_document_does_not_extend_itself() {
+    let sources = together(&[("base.x", &format!("{BASE}{EXTENSION}"))]);
+    let found = check(&sources, &Options::module("both")).diagnostics;
+    let codes: Vec<_> = found.iter().filter(|found| found.is_error()).map(|found| found.code).collect();
+    assert_eq!(codes, ["X201", "X201"]);
+}
