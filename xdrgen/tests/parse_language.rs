@@ -5,12 +5,20 @@ use xdrgen::parse::{Options, parse_with};
 use xdrgen::source::{Source, Sources};
 
 fn parse_defining(text: &str, defined: &[&str]) -> Vec<Definition> {
+    let (definitions, found) = parse_warning(text, defined);
+    assert_eq!(found, [""; 0], "{text}");
+    definitions
+}
+
+/// What a text defines, and the codes of what is odd about it.
+fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static str>) {
     let mut sources = Sources::default();
     sources.add(Source::new("test.x", text));
     let options = Options { defined: defined.iter().map(|name| (*name).to_owned()).collect() };
     let mut parsed = parse_with(&sources, &options);
-    assert_eq!(parsed.diagnostics, [], "{text}");
-    parsed.documents.remove(0).1.definitions
+    assert!(parsed.diagnostics.iter().all(|found| !found.is_error()), "{text}: {:?}", parsed.diagnostics);
+    let codes = parsed.diagnostics.iter().map(|found| found.code).collect();
+    (parsed.documents.remove(0).1.definitions, codes)
 }
 
 fn parse(text: &str) -> Vec<Definition> {
@@ -133,7 +141,7 @@ fn type_specifiers() {
 fn declarations() {
     use DeclarationKind::*;
     let text = "int a; int b[3]; int c[N]; int d<>; int e<3>; int f<N>; int *g; opaque h[3]; opaque i<>; opaque j<N>; \
-                string k<>; string l<3>; string m; struct s *next; void;";
+                string k<>; string l<3>; struct s *next; void;";
     let fields = fields(text);
     let kind = |index: usize| &fields[index].kind;
     assert!(matches!(kind(0), Plain(..)));
@@ -148,11 +156,13 @@ fn declarations() {
     assert!(matches!(kind(9), VariableOpaque(_, Some(Value::Name(_)))));
     assert!(matches!(kind(10), String(_, None)));
     assert!(matches!(kind(11), String(_, Some(max)) if number(max) == 3));
-    assert!(matches!(kind(12), String(_, None)));
     assert!(
-        matches!(kind(13), Optional(specifier, _) if matches!(specifier.kind, TypeSpecifierKind::Named(_)))
+        matches!(kind(12), Optional(specifier, _) if matches!(specifier.kind, TypeSpecifierKind::Named(_)))
     );
-    assert!(matches!(kind(14), Void));
+    assert!(matches!(kind(13), Void));
+    let (mut definitions, odd) = parse_warning("typedef string m;", &[]);
+    let DefinitionKind::Typedef(m) = definitions.remove(0).kind else { panic!() };
+    assert!(matches!(m.kind, String(_, None)) && odd == ["X134"]);
 }
 
 #[test]
@@ -203,7 +213,9 @@ fn enum_values_are_numbers_names_or_implicit() {
 #[test]
 fn unions_have_several_labels_and_a_default_anywhere() {
     let text = "union u switch (unsigned what) { case A: case -1: case 0x10: int a; default: opaque b<>; case TRUE: void; };";
-    let DefinitionKind::Union(_, body) = one(text) else { panic!() };
+    let (mut definitions, odd) = parse_warning(text, &[]);
+    assert_eq!(odd, ["X136"]);
+    let DefinitionKind::Union(_, body) = definitions.remove(0).kind else { panic!() };
     assert_eq!(declared(&body.discriminant), "what");
     assert_eq!(body.arms.iter().map(|arm| arm.labels.len()).collect::<Vec<_>>(), [3, 1]);
     assert_eq!(declared(body.default.as_ref().unwrap()), "b");

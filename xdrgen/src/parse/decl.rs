@@ -7,7 +7,7 @@ use nom::sequence::{delimited, preceded, terminated};
 use nom::{Input, Parser};
 
 use super::lex::Kind;
-use super::tokens::{Parse, Reason, Tokens, fail, identifier, is_keyword, refuse, semicolon, token};
+use super::tokens::{Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, refuse, token};
 use crate::ast::{
     CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
     TypeSpecifierKind, UnionBody, Value,
@@ -50,6 +50,9 @@ pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
 
 /// `opaque` identifier, then `[n]` or `<n>`
 fn opaque_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
+    if input.word(0) == "*" {
+        return Err(fail(input, Reason::PointerToBytes));
+    }
     let (input, name) = identifier(input)?;
     match input.word(0) {
         "[" => map(fixed, |size| DeclarationKind::FixedOpaque(name.clone(), size)).parse(input),
@@ -60,11 +63,19 @@ fn opaque_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
 
 /// `string` identifier, then `<n>`; rpcgen lets that be left out.
 fn string_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
+    if input.word(0) == "*" {
+        return Err(fail(input, Reason::PointerToBytes));
+    }
     let (input, name) = identifier(input)?;
     match input.word(0) {
         "<" => map(variable, |max| DeclarationKind::String(name.clone(), max)).parse(input),
         "[" => Err(fail(input, Reason::StringSize)),
-        _ => Ok((input, DeclarationKind::String(name, None))),
+        _ => {
+            let found = Diagnostic::warning("X134", input.context.behind(input.at), "a string without `<>`");
+            let found = found.with_label("RFC 4506 has the bound here");
+            input.context.report(found.with_help("write `<n>` for up to n bytes, `<>` for any number"));
+            Ok((input, DeclarationKind::String(name, None)))
+        }
     }
 }
 
@@ -72,6 +83,12 @@ fn string_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
 fn typed_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
     let (input, kind) = type_specifier(input)?;
     if input.word(0) == "*" {
+        if input.word(1) == "*" {
+            return Err(fail(input.take_from(1), Reason::SecondSize));
+        }
+        if matches!(kind.kind, TypeSpecifierKind::Char | TypeSpecifierKind::UnsignedChar) {
+            warn_of_pointer(input);
+        }
         let (input, name) = cut(identifier).parse(input.take_from(1))?;
         return Ok((input, DeclarationKind::Optional(kind, name)));
     }
@@ -83,6 +100,14 @@ fn typed_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
         }
         _ => Ok((input, DeclarationKind::Plain(kind, name))),
     }
+}
+
+/// `char *` is a text in C, and one optional character here.
+fn warn_of_pointer(input: Tokens<'_>) {
+    let span = input.context.span(input.at.saturating_sub(1), input.at);
+    let found = Diagnostic::warning("X135", span, "`char *` is one character or none");
+    let found = found.with_label("optional data (RFC 4506 section 4.19)");
+    input.context.report(found.with_help("a text is `string name<>`, bytes are `opaque name<>`"));
 }
 
 /// `[` value `]`
@@ -101,9 +126,26 @@ fn variable(input: Tokens<'_>) -> Parse<'_, Option<Value>> {
 
 /// value: a constant, or the name of one
 pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
-    match input.peek(0).map(|found| found.kind) {
-        Some(Kind::Word) => map(identifier, Value::Name).parse(input),
-        _ => constant(input),
+    if matches!(input.word(0), "(" | "-" | "+" | "~" | "!") {
+        return Err(fail(input, Reason::Arithmetic));
+    }
+    let (rest, value) = match input.peek(0).map(|found| found.kind) {
+        Some(Kind::Word) => map(identifier, Value::Name).parse(input)?,
+        _ => constant(input)?,
+    };
+    if is_operator(rest) { Err(fail(rest, Reason::Arithmetic)) } else { Ok((rest, value)) }
+}
+
+/// Whether what follows a value would compute with it in C.
+fn is_operator(input: Tokens<'_>) -> bool {
+    match input.word(0) {
+        "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "(" => true,
+        "<" => input.word(1) == "<",
+        ">" => input.word(1) == ">",
+        // `A -1`: the sign goes with the number.
+        word => {
+            word.starts_with('-') && input.peek(0).is_some_and(|found| matches!(found.kind, Kind::Number(_)))
+        }
     }
 }
 
@@ -224,7 +266,7 @@ pub(crate) fn struct_body(input: Tokens<'_>) -> Parse<'_, StructBody> {
 /// declaration `;`
 fn field(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = declaration(input)?;
-    let (rest, last) = semicolon(rest)?;
+    let (rest, last) = end_of_declaration(rest)?;
     declaration.docs = input.context.docs(input.at, last);
     Ok((rest, declaration))
 }
@@ -239,9 +281,13 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     let mut rest = rest.deeper()?;
     let mut body = UnionBody { discriminant, arms: Vec::new(), default: None };
     let mut default_at = 0;
+    let mut warned = false;
     loop {
         match rest.word(0) {
             "case" => {
+                if body.default.is_some() && !std::mem::replace(&mut warned, true) {
+                    warn_of_order(rest, default_at);
+                }
                 let (next, arm) = cut(case_spec).parse(rest)?;
                 body.arms.push(arm);
                 rest = next;
@@ -253,16 +299,31 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
                 body.default = Some(arm);
                 rest = next;
             }
+            "}" if body.arms.is_empty() && body.default.is_none() => return Err(fail(rest, Reason::NoArms)),
             "}" => return Ok((rest.take_from(1).level(input), body)),
             _ => return Err(fail(rest, after_arm(rest, &body))),
         }
     }
 }
 
+/// RFC 4506 has the default arm last.
+fn warn_of_order(input: Tokens<'_>, default: usize) {
+    let context = input.context;
+    let found =
+        Diagnostic::warning("X136", context.span(input.at, input.at), "a case behind the default arm");
+    let found = found
+        .with_label("RFC 4506 has none here")
+        .with_related(context.span(default, default), "the default arm");
+    context.report(found.with_help("let the default arm be the last"));
+}
+
 /// What is wrong with what stands where an arm or the end must stand.
 fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     let any = !body.arms.is_empty() || body.default.is_some();
+    let said = input.context.found.borrow().len();
     let again = any && declaration(input).is_ok_and(|(rest, _)| rest.word(0) == ";");
+    // What is odd about a declaration that has no place here does not matter.
+    input.context.found.borrow_mut().truncate(said);
     if again {
         return Reason::SecondDeclaration;
     }
@@ -286,7 +347,7 @@ fn default_arm(input: Tokens<'_>) -> Parse<'_, Declaration> {
 /// An arm's declaration; its comments are those from its first label on.
 fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = cut(declaration).parse(input)?;
-    let (rest, last) = semicolon(rest)?;
+    let (rest, last) = end_of_declaration(rest)?;
     let context = input.context;
     declaration.docs = context.docs(first, last);
     if (input.at..last).any(|at| context.token(at).is_some_and(|token| token.text == "{")) {

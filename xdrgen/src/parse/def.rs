@@ -8,7 +8,9 @@ use super::docs::clean;
 use super::lex::{Aside, Comment, Kind, Placed};
 use super::program::program_def;
 use super::recover;
-use super::tokens::{Context, Parse, Reason, Syntax, Tokens, fail, identifier, refuse, semicolon, token};
+use super::tokens::{
+    Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, refuse, semicolon, token,
+};
 use crate::ast::{
     ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, Specification,
     TypeSpecifier, TypeSpecifierKind, Value,
@@ -136,7 +138,7 @@ fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, 
         context.report(recover::missing_semicolon(context, input.at));
         return Ok((input, input.at.saturating_sub(1)));
     }
-    semicolon(input)
+    if matches!(kind, DefinitionKind::Typedef(_)) { end_of_declaration(input) } else { semicolon(input) }
 }
 
 /// A definition with what stands around it.

@@ -70,17 +70,28 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
                 Diagnostic::error("X100", span, format!("expected {what}, found the end of the text"));
             found.with_label(format!("expected {what}"))
         }),
-        Reason::KeywordAsName => {
-            let word = found(context, error.at);
-            Diagnostic::error("X114", span, format!("{word} is a keyword and cannot be a name"))
-                .with_label("expected a name")
-                .with_help("give it another name")
-        }
+        Reason::KeywordAsName => keyword_as_name(context, error.at),
         Reason::SecondDefault(first) => Diagnostic::error("X118", span, "a union has one default arm")
             .with_label("this is the second")
             .with_related(context.span(first, first), "the first is here"),
         reason => fixed(reason, span),
     }
+}
+
+/// A keyword where a name must stand: it may have been meant as one, or more words were written than XDR has.
+fn keyword_as_name(context: &Context<'_>, at: usize) -> Diagnostic {
+    let word = |at: usize| context.token(at).map_or("", |token| token.text);
+    let before = at.checked_sub(1).map_or("", word);
+    let help = match (before, word(at)) {
+        ("const", _) => "a constant has no type: `const NAME = 1;`",
+        ("long", "long" | "int") => "an integer of 64 bits is a `hyper`, or an `unsigned hyper`",
+        (_, "unsigned") => "`unsigned` stands before `int`, `hyper`, `short` or `char`",
+        ("typedef", _) => "a typedef is written `typedef type name;`",
+        _ => "give it another name",
+    };
+    let message = format!("{} is a keyword and cannot be a name", found(context, at));
+    let found = Diagnostic::error("X114", context.span(at, at), message);
+    found.with_label("expected a name").with_help(help)
 }
 
 /// The errors that say the same wherever they are.
@@ -134,14 +145,54 @@ fn fixed(reason: Reason, span: crate::source::Span) -> Diagnostic {
             "a body with a name must stand by itself",
             "move it out, or remove its name",
         ),
-        _ => (
+        Reason::OpaqueType => (
             "X123",
             "`opaque` is no type by itself".to_owned(),
             "expected a type",
             "define a name for it: `typedef opaque name<n>;`",
         ),
+        other => of_c(other),
     };
     Diagnostic::error(code, span, message).with_label(label).with_help(help)
+}
+
+/// What C has and XDR has not.
+fn of_c(reason: Reason) -> (&'static str, String, &'static str, &'static str) {
+    match reason {
+        Reason::SecondSize => (
+            "X124",
+            "a declaration has one `*`, `[n]` or `<n>`".to_owned(),
+            "this is the second",
+            "give the inner type a name by `typedef` and use that here",
+        ),
+        Reason::SecondName => (
+            "X125",
+            "a declaration declares one name".to_owned(),
+            "expected `;`",
+            "declare each by itself: `int a; int b;`",
+        ),
+        Reason::InitialValue => (
+            "X126",
+            "a declaration has no value".to_owned(),
+            "expected `;`",
+            "`const NAME = value;` defines a constant",
+        ),
+        Reason::Arithmetic => (
+            "X127",
+            "XDR does not compute".to_owned(),
+            "a value is a number or the name of one",
+            "write the result as a number",
+        ),
+        Reason::NoArms => {
+            ("X128", "a union without arms".to_owned(), "expected `case`", "a union has at least one arm")
+        }
+        _ => (
+            "X129",
+            "`opaque` and `string` have no `*`".to_owned(),
+            "expected a name",
+            "`opaque name<>` and `string name<>` have any length; for optional data define a type of them",
+        ),
+    }
 }
 
 /// What stands at a token, in a few characters.
@@ -171,16 +222,32 @@ fn expected(context: &Context<'_>, at: usize, what: &str) -> Option<Diagnostic> 
         let report = Diagnostic::error("X100", span, format!("expected {what}, found {found}"));
         report.with_label(format!("expected {what}"))
     };
-    Some(match token.text {
-        "-" => {
-            report.with_help("a name has letters, digits and `_`; a number's `-` stands directly before it")
+    Some(match expected_help(context, at, &what) {
+        Some(help) => report.with_help(help),
+        None => report,
+    })
+}
+
+/// What to do where something else stands than the language has there.
+fn expected_help(context: &Context<'_>, at: usize, what: &str) -> Option<&'static str> {
+    let word = |at: usize| context.token(at).map_or("", |token| token.text);
+    let before = at.checked_sub(1).map_or("", word);
+    Some(match (what, word(at)) {
+        (_, "-") => "a name has letters, digits and `_`; a number's `-` stands directly before it",
+        ("`switch`", _) => "a union is written `union name switch (type name) { ... };`",
+        ("a definition", "}") => "no body is open here: remove it, or look for a `}` too many above",
+        ("a definition", _) => {
+            "a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"
         }
-        "(" if what == "`switch`" => {
-            report.with_help("a union is written `union name switch (type name) { ... };`")
-        }
-        _ if what == "a definition" => report
-            .with_help("a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"),
-        _ => report,
+        ("a name", "[" | "<") => "the size stands behind the name: `int name[3]`",
+        ("a number or the name of one", "]") => "`[n]` has a number; `<>` is for any number",
+        (_, "break") => "an arm ends at its `;`: there is no `break`",
+        ("`:`", ",") => "write `case 1: case 2:` for an arm with two labels",
+        ("`,` or `}`", ";") => "a `,` parts the members of an enum",
+        ("`;`", ":") => "XDR has no bit fields",
+        ("`;`", _) if before == "void" => "`void` has no name",
+        ("a declaration or `}`", "const" | "typedef") => "definitions do not stand inside one another",
+        _ => return None,
     })
 }
 

@@ -193,6 +193,18 @@ pub(crate) enum Reason {
     NamedInside,
     /// `opaque` where only a declaration may have it.
     OpaqueType,
+    /// A second `*`, `[n]` or `<n>`.
+    SecondSize,
+    /// `int a, b;`
+    SecondName,
+    /// `int a = 1;`
+    InitialValue,
+    /// Something computed where a number must stand.
+    Arithmetic,
+    /// A union without arms.
+    NoArms,
+    /// `opaque *x` or `string *x`
+    PointerToBytes,
 }
 
 /// A syntax error: the token at which it shows, and why.
@@ -250,6 +262,16 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     let found = input.peek(0);
     let elsewhere = found.is_none_or(|found| found.first || matches!(found.text, "}" | "case" | "default"));
     Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected("`;`", &[]) }))
+}
+
+/// The `;` behind a declaration. What C would have there has words of its own.
+pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
+    semicolon(input).map_err(|error| match input.word(0) {
+        "[" | "<" => fail(input, Reason::SecondSize),
+        "," => fail(input, Reason::SecondName),
+        "=" => fail(input, Reason::InitialValue),
+        _ => error,
+    })
 }
 
 /// A name.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::consts::{self, Consts};
 use super::scope::{Scope, declared_name, defined_name};
 use super::supply::Known;
-use super::{prelude, text};
+use super::{prelude, suggest, text};
 use crate::ast::{
     Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, StructBody,
     TypeSpecifier, TypeSpecifierKind, Value,
@@ -67,6 +67,8 @@ pub(crate) struct Lower<'a> {
     ids: HashMap<&'a str, TypeId>,
     const_idents: HashMap<&'a str, String>,
     undefined: HashSet<String>,
+    /// The numbers of programs and their versions, and where the program has its number.
+    pub(crate) programs: HashMap<(u32, u32), Span>,
 }
 
 impl<'a> Lower<'a> {
@@ -89,6 +91,7 @@ impl<'a> Lower<'a> {
             ids: HashMap::new(),
             const_idents: HashMap::new(),
             undefined: HashSet::new(),
+            programs: HashMap::new(),
         }
     }
 
@@ -403,14 +406,7 @@ impl<'a> Lower<'a> {
         if self.undefined.insert(name.name.clone()) {
             let error = Diagnostic::error("X200", name.span, format!("no type is called `{}`", name.name))
                 .with_label("not defined in any document of this run");
-            let error = match (self.scope.value_named(&name.name), self.scope.type_like(&name.name)) {
-                (Some(value), _) => error.with_related(value.span, "this is a value, not a type"),
-                (None, Some(near)) => error.with_help(format!("`{near}` is defined; is that what is meant?")),
-                (None, None) => error.with_help(format!(
-                    "compile the document that defines it together with this one, or name the type in Rust: `--extern {}=path::to::Type`",
-                    name.name
-                )),
-            };
+            let error = suggest::for_type(&name.name, &self.scope, error);
             self.found.push(self.scope.asides.explain(name, error));
         }
         None

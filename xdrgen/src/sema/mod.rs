@@ -13,6 +13,7 @@ mod lower;
 mod prelude;
 mod programs;
 mod scope;
+mod suggest;
 mod supply;
 mod text;
 mod unions;

@@ -43,6 +43,7 @@ impl<'a> Lower<'a> {
                 versions.push(lowered);
             }
         }
+        self.check_numbers(program, number, &versions);
         let docs = Docs {
             comments: definition.docs.clone(),
             section: definition.section.clone(),
@@ -57,6 +58,23 @@ impl<'a> Lower<'a> {
             source: definition.span.source,
             docs,
         });
+    }
+
+    /// Of two programs with one number no server could tell a version that both have.
+    fn check_numbers(&mut self, program: &ProgramDef, number: Option<u32>, versions: &[Version]) {
+        let Some(number) = number else { return };
+        let span = consts::span(&program.number);
+        let shared = versions.iter().find_map(|version| {
+            let first = self.programs.get(&(number, version.number))?;
+            Some((*first, version.number))
+        });
+        if let Some((first, version)) = shared {
+            let message = format!("two programs have the number {number} and a version {version}");
+            let error = Diagnostic::error("X232", span, message).with_label("the second");
+            let help = "a call names a program and a version by their numbers alone";
+            return self.found.push(error.with_related(first, "the first").with_help(help));
+        }
+        self.programs.extend(versions.iter().map(|version| ((number, version.number), span)));
     }
 
     fn version(&mut self, program: &ProgramDef, version: &'a VersionDef, number: u32) -> Version {
