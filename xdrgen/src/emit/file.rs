@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use askama::Template;
-use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::documents::{Document, Part};
+use super::print::Printer;
 use super::{Emitter, Known, scalar_type};
 use crate::generate::{Manifest, Package};
 use crate::ir::{Body, Item, Type};
@@ -66,12 +66,12 @@ impl Files<'_> {
             return self.file(
                 &self.head.documents,
                 &imports(self.emitter, &self.emitter.module.order),
-                &self.body()?,
+                &self.body(),
             );
         }
         let mut modules = Vec::new();
         for part in self.emitter.parts() {
-            let (imports, body) = self.part(&part)?;
+            let (imports, body) = self.part(&part);
             let head: String = imports.iter().map(|line| format!("{line}\n")).collect();
             let Document { ident, name, .. } = part.document;
             modules
@@ -84,7 +84,7 @@ impl Files<'_> {
     pub(crate) fn modules(&self) -> Result<(String, Vec<(PathBuf, String)>), String> {
         let (mut declared, mut files) = (Vec::new(), Vec::new());
         for part in self.emitter.parts() {
-            let (imports, body) = self.part(&part)?;
+            let (imports, body) = self.part(&part);
             let Document { ident, name, .. } = part.document;
             declared.push(format!("/// From `{name}`.\n#[rustfmt::skip]\npub mod {ident};\n"));
             let text = self.file(&format!("`{name}`"), &imports, &body)?;
@@ -103,7 +103,7 @@ impl Files<'_> {
     /// The manifest and the source files of a crate.
     pub(crate) fn package(&self, package: &Package) -> Result<Vec<(PathBuf, String)>, String> {
         let (imports, body, files) = if self.emitter.documents.is_empty() {
-            (imports(self.emitter, &self.emitter.module.order), self.body()?, Vec::new())
+            (imports(self.emitter, &self.emitter.module.order), self.body(), Vec::new())
         } else {
             let (declared, files) = self.modules()?;
             (Vec::new(), declared, files)
@@ -149,12 +149,12 @@ impl Files<'_> {
     }
 
     /// Every item as text.
-    fn body(&self) -> Result<String, String> {
+    fn body(&self) -> String {
         body(self.emitter, &self.emitter.module.order)
     }
 
     /// The `use` lines and the items of a document's module.
-    fn part(&self, part: &Part<'_>) -> Result<(Vec<String>, String), String> {
+    fn part(&self, part: &Part<'_>) -> (Vec<String>, String) {
         let mut lines = imports(self.emitter, &part.items);
         lines.pop_if(|line| line.is_empty());
         for (module, names) in &part.uses {
@@ -164,7 +164,7 @@ impl Files<'_> {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        Ok((lines, body(self.emitter, &part.items)?))
+        (lines, body(self.emitter, &part.items))
     }
 }
 
@@ -288,35 +288,10 @@ fn collect(ty: &Type, names: &mut BTreeSet<&'static str>) {
 }
 
 /// The items as text, an empty line between any two.
-fn body(emitter: &Emitter<'_>, items: &[Item]) -> Result<String, String> {
-    let items: Result<Vec<String>, String> = emitter.items(items).into_iter().map(item).collect();
-    Ok(items?.join("\n"))
-}
-
-fn item(tokens: TokenStream) -> Result<String, String> {
-    let text = tokens.to_string();
-    let file: syn::File = syn::parse2(tokens).map_err(|error| format!("{error} in: {text}"))?;
-    Ok(spaced(&prettyplease::unparse(&file)))
-}
-
-/// Sets an empty line between the items of a module, a trait or an impl.
-fn spaced(text: &str) -> String {
-    let mut spaced = String::new();
-    let mut before = "";
-    for line in text.lines() {
-        let indent = |line: &str| line.len() - line.trim_start().len();
-        let ended = before.ends_with('}') || before.ends_with("};") || before.ends_with(';');
-        let begins = ["///", "#[", "pub ", "impl", "fn ", "async fn"]
-            .iter()
-            .any(|word| line.trim_start().starts_with(word));
-        // Constants of one impl stand together.
-        let constant = before.trim_start().starts_with("const ") && line.trim_start().starts_with("const ");
-        if ended && begins && !constant && indent(before) == indent(line) && indent(line) > 0 {
-            spaced.push('\n');
-        }
-        spaced.push_str(line);
-        spaced.push('\n');
-        before = line;
+fn body(emitter: &Emitter<'_>, items: &[Item]) -> String {
+    let mut printer = Printer::default();
+    for tokens in emitter.items(items) {
+        printer.print(tokens);
     }
-    spaced
+    printer.finish()
 }

@@ -6,6 +6,7 @@ mod documents;
 mod file;
 mod lints;
 mod overview;
+mod print;
 mod program;
 mod types;
 

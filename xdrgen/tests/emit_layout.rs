@@ -1,0 +1,83 @@
+//! What is emitted is laid out as a formatter that goes through a syntax tree lays it out.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Options, generate};
+
+/// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax tree.
+fn lines(text: &str) -> Vec<&str> {
+    let is_other =
+        |line: &&str| line.trim().is_empty() || line.starts_with("// ") || line.starts_with("use ");
+    text.lines().filter(|line| !is_other(line)).collect()
+}
+
+/// Compares what is emitted for documents, if they are sound, with what the formatter makes of it.
+#[track_caller]
+fn is_laid_out(documents: &[&Path], options: &Options) -> bool {
+    let mut sources = Sources::default();
+    for path in documents {
+        let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        sources.add(Source::new(*path, String::from_utf8_lossy(&text)));
+    }
+    let generated = generate(&sources, options);
+    for (path, text) in generated.files.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "rs"))
+    {
+        let mut file = syn::parse_file(text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        file.items.retain(|item| !matches!(item, syn::Item::Use(_)));
+        let formatted = prettyplease::unparse(&file);
+        let (ours, formatted) = (lines(text), lines(&formatted));
+        let differs = ours.iter().zip(&formatted).position(|(one, other)| one != other);
+        if let Some(at) = differs {
+            panic!("{documents:?}, line {at}:\n{}\nand formatted:\n{}", ours[at], formatted[at]);
+        }
+        assert_eq!(ours.len(), formatted.len(), "{documents:?}");
+    }
+    !generated.files.is_empty()
+}
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a readable entry").path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn own_documents() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let specs = package.parent().expect("the package is in a workspace").join("specs");
+    for document in files(&specs, "txt") {
+        let binding = document.with_extension("ddp.toml");
+        let mut documents = vec![document.as_path()];
+        documents.extend(binding.exists().then_some(binding.as_path()));
+        let crate_options = Options::package("rpcrdma-sample", "A sample.");
+        let inside = Options { runtime: "crate".to_owned(), ..Options::no_std_module("sample") };
+        for options in [Options::module("sample"), crate_options, inside] {
+            assert!(is_laid_out(&documents, &options), "{}", document.display());
+        }
+    }
+    assert!(is_laid_out(&[&package.join("tests/language.x")], &Options::module("language")));
+}
+
+#[test]
+fn published_documents() {
+    let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from) else {
+        let notice = "skipped: XDRGEN_CORPUS does not name a folder of published documents";
+        return writeln!(std::io::stderr(), "{notice}").expect("standard error takes the notice");
+    };
+    let mut sound = 0;
+    for document in [files(&corpus.join("rfc"), "txt"), files(&corpus.join("x"), "x")].concat() {
+        sound += usize::from(is_laid_out(&[&document], &Options::module("sample")));
+    }
+    assert!(sound >= 20, "{sound} documents are sound by themselves");
+    let rpc = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/rpc.txt");
+    for rfc in ["rfc/rfc5662.txt", "rfc/rfc7863.txt"] {
+        assert!(is_laid_out(&[&corpus.join(rfc), &rpc], &Options::module("nfs4")), "{rfc}");
+    }
+}
