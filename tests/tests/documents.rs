@@ -10,7 +10,8 @@ use std::{env, fs};
 use xdrgen::ast::{DefinitionKind, Identifier};
 use xdrgen::source::{Source, Sources};
 
-const DOCUMENTS: &[&str] = &["rpc", "rpcrdma1", "nfs3", "mount3", "rpcbind", "rdma-conf"];
+const DOCUMENTS: &[&str] =
+    &["rpc", "rpcrdma1", "nfs3", "mount3", "rpcbind", "rdma-conf", "rpcrdma1-keepalive"];
 
 fn document(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs").join(name).with_extension("txt")

@@ -176,6 +176,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-mount3", &["rpcrdma-runtime", "rpcrdma-derive"]),
     ("rpcrdma-rpcbind", &["rpcrdma-runtime", "rpcrdma-derive"]),
     ("rpcrdma-conf", &["rpcrdma-runtime", "rpcrdma-derive"]),
+    ("rpcrdma-keepalive", &["rpcrdma-runtime", "rpcrdma-derive"]),
 ];
 
 /// A compiler needs none of our other crates, generated crates need only the runtime, and there is one syn.

@@ -59,6 +59,14 @@ const RUNS: &[Run] = &[
             )
         },
     },
+    // A protocol and a document that extends it: what is emitted has both.
+    Run {
+        sources: &["rpcrdma1.txt", "rpcrdma1-keepalive.txt"],
+        directory: "generated/keepalive",
+        options: || {
+            Options::member("rpcrdma-keepalive", "RPC-over-RDMA version 1 with keepalives, an extension")
+        },
+    },
 ];
 
 /// A module of the runtime itself.

@@ -1,0 +1,28 @@
+//! Fails the build when a generated file is not as it was generated. Made by `cargo xtask generate`.
+#![allow(clippy::print_stdout)] // how a build script speaks to cargo
+
+use std::path::Path;
+use std::{env, fs};
+
+/// The generated files, and the FNV-1a sum of each.
+#[rustfmt::skip]
+const FILES: &[(&str, u64)] = &[
+    ("src/lib.rs", 0xd583da6784add3a4),
+    ("src/rpcrdma1.rs", 0xa641a93722c6a01b),
+    ("src/rpcrdma1_keepalive.rs", 0xaaa6f6d90ebedfe4),
+];
+
+fn main() {
+    let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    for (name, expected) in FILES {
+        println!("cargo::rerun-if-changed={name}");
+        let text = fs::read(Path::new(&package).join(name)).unwrap_or_default();
+        let bytes = text.iter().filter(|byte| **byte != b'\r');
+        let sum = bytes.fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| {
+            (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        if sum != *expected {
+            println!("cargo::error={name} is not as it was generated: run `cargo xtask generate`");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A header type that an extension adds (`specs/rpcrdma1-keepalive.txt`), beside the protocol that it extends: what the
+//! base has stays what it is, and a peer that knows the base alone takes what is new for an extension it does not know.
+
+use bytes::Bytes;
+use rpcrdma_keepalive::rpcrdma1::RdmaMsg;
+use rpcrdma_keepalive::rpcrdma1_keepalive::{
+    RDMA_KEEPALIVE_FLAG_CLOSING, RdmaBody, RdmaProc, RpcRdmaKeepalive,
+};
+use rpcrdma_runtime::provider::fabric::Rng;
+use rpcrdma_runtime::wire::rdma::{
+    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, Refusal, ReplyRefusal, Segment, WriteChunk,
+    decode_call, decode_reply,
+};
+use rpcrdma_runtime::xdr::{self, Decode, Layout, Reader, Size};
+
+fn keepalive(body: fn(RpcRdmaKeepalive) -> RdmaBody) -> RdmaMsg {
+    let cookie = RpcRdmaKeepalive {
+        rdma_ka_flags: RDMA_KEEPALIVE_FLAG_CLOSING,
+        rdma_ka_cookie: 0x0102_0304_0506_0708,
+    };
+    RdmaMsg { rdma_xid: 0x1234_5678, rdma_vers: 1, rdma_credit: 32, rdma_body: body(cookie) }
+}
+
+#[test]
+fn a_new_header_type_comes_back_as_it_went() {
+    for (body, number) in [(RdmaBody::Keepalive as fn(_) -> _, 5), (RdmaBody::KeepaliveAck, 6)] {
+        let message = keepalive(body);
+        let bytes = xdr::to_bytes(&message).expect("nothing in it has a bound");
+        let words = [0x1234_5678_u32, 1, 32, number, 1, 0x0102_0304, 0x0506_0708];
+        assert_eq!(bytes, words.iter().flat_map(|word| word.to_be_bytes()).collect::<Bytes>());
+        assert_eq!(xdr::from_bytes::<RdmaMsg>(&bytes), Ok(message));
+        for cut in 0..bytes.len() {
+            assert!(xdr::from_bytes::<RdmaMsg>(&bytes.slice(..cut)).is_err(), "{cut}");
+        }
+    }
+    assert_eq!(RpcRdmaKeepalive::MAX, Size::Bounded(12));
+}
+
+/// A header of the base protocol, whichever.
+fn header(rng: &mut Rng) -> Header {
+    let segment = |rng: &mut Rng| Segment {
+        handle: rng.next_u64() as u32,
+        length: rng.next_u64() as u32,
+        offset: rng.next_u64() >> 33,
+    };
+    let count = |rng: &mut Rng| rng.next_u64() % 4;
+    let chunk = |rng: &mut Rng| WriteChunk((0..count(rng)).map(|_| segment(rng)).collect());
+    let lists = ChunkLists {
+        reads: (0..count(rng))
+            .map(|at| ReadSegment { position: at as u32 * 8, segment: segment(rng) })
+            .collect(),
+        writes: (0..count(rng)).map(|_| chunk(rng)).collect(),
+        reply: (count(rng) == 0).then(|| chunk(rng)),
+    };
+    let body = match rng.next_u64() % 4 {
+        0 => Body::Msg(lists),
+        1 => Body::NoMsg(lists),
+        2 => Body::Error(ErrorBody::Version { low: rng.next_u64() as u32, high: rng.next_u64() as u32 }),
+        _ => Body::Error(ErrorBody::Chunk),
+    };
+    Header { xid: rng.next_u64() as u32, credits: rng.next_u64() as u32, body }
+}
+
+#[test]
+fn messages_of_the_base_are_what_they_were() {
+    let mut rng = Rng::new(8166);
+    for _ in 0..1000 {
+        let header = header(&mut rng);
+        let bytes = header.clone().encode();
+        let extended: RdmaMsg =
+            xdr::from_bytes(&bytes).expect("valid in the base, so valid in the extension");
+        assert_eq!((extended.rdma_xid, extended.rdma_credit), (header.xid, header.credits));
+        assert!(!matches!(extended.rdma_body, RdmaBody::Keepalive(_) | RdmaBody::KeepaliveAck(_)));
+        assert_eq!(xdr::to_bytes(&extended).expect("what was decoded can be encoded"), bytes);
+    }
+    // Header types that are out of use, and the padded one, are in no `Header`.
+    for words in [&[7, 1, 32, 3][..], &[7, 1, 32, 2, 64, 512, 0, 0, 0]] {
+        let bytes: Bytes = words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
+        let extended: RdmaMsg = xdr::from_bytes(&bytes).expect("a header of the base");
+        assert_eq!(xdr::to_bytes(&extended), Ok(bytes));
+    }
+}
+
+#[test]
+fn a_peer_that_knows_the_base_alone_answers_err_chunk() {
+    for body in [RdmaBody::Keepalive as fn(_) -> _, RdmaBody::KeepaliveAck] {
+        let bytes = xdr::to_bytes(&keepalive(body)).expect("nothing in it has a bound");
+        // A responder knows the xid, so it can say which message it did not understand.
+        let refused = decode_call(&bytes, &Limits::default());
+        let Err(Refusal::Chunk { xid: 0x1234_5678, why }) = &refused else { panic!("{refused:?}") };
+        assert!(why.contains("RdmaProc"), "{why}");
+        // A requester sends no errors: the message belongs to no call of its own.
+        let refused = decode_reply(&bytes, &Limits::default());
+        assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
+    }
+    // What the answer says is understood by both.
+    let answer = Header { xid: 0x1234_5678, credits: 32, body: Body::Error(ErrorBody::Chunk) }.encode();
+    let extended: RdmaMsg = xdr::from_bytes(&answer).expect("an error");
+    assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));
+}
+
+#[test]
+fn what_the_extension_does_not_know_either_is_no_message() {
+    let mut bytes =
+        xdr::to_bytes(&keepalive(RdmaBody::Keepalive)).expect("nothing in it has a bound").to_vec();
+    bytes[15] = 7;
+    assert!(RdmaMsg::decode(&mut Reader::from_slice(&bytes)).is_err());
+    assert_eq!(RdmaProc::try_from(6), Ok(RdmaProc::KeepaliveAck));
+    assert!(RdmaProc::try_from(7).is_err());
+}
