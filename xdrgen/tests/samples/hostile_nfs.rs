@@ -1,0 +1,80 @@
+//! Encodings that a peer of NFS makes up: what is refused, and as what.
+
+use rpcrdma_runtime::xdr::{self, ErrorKind, Xdr};
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+fn refused<T: Xdr>(bytes: &[u8]) -> ErrorKind {
+    match xdr::from_slice::<T>(bytes) {
+        Ok(_) => panic!("{bytes:02x?} is accepted"),
+        Err(error) => error.kind(),
+    }
+}
+
+mod version_3 {
+    use super::*;
+    use emitted::rfc1813::{Dirlist3, Getattr3Res, NfsFh3, PostOpAttr};
+
+    #[test]
+    fn what_there_is_not_is_named() {
+        assert!(matches!(refused::<Getattr3Res>(&words(&[3])), ErrorKind::UnknownEnum { value: 3, .. }));
+        assert_eq!(refused::<PostOpAttr>(&words(&[2])), ErrorKind::BadBool(2));
+        assert_eq!(refused::<NfsFh3>(&words(&[65])), ErrorKind::TooLong { len: 65, max: 64 });
+        assert_eq!(refused::<NfsFh3>(&words(&[2, 1])), ErrorKind::Padding);
+        assert_eq!(refused::<NfsFh3>(&words(&[4, 1, 0])), ErrorKind::Trailing(4));
+        assert_eq!(refused::<NfsFh3>(&words(&[8, 1])), ErrorKind::Truncated { needed: 8, left: 4 });
+    }
+
+    #[test]
+    fn a_directory_may_be_long() {
+        let entry = [1, 0, 9, 1, u32::from_be_bytes(*b"x\0\0\0"), 0, 7];
+        let long = [words(&entry).repeat(100_000), words(&[0, 1])].concat();
+        let list: Dirlist3 = xdr::from_slice(&long).expect("a list needs no stack");
+        assert_eq!((list.entries.len(), list.eof), (100_000, true));
+        assert_eq!(xdr::to_bytes(&list).expect("what was decoded"), long);
+    }
+}
+
+macro_rules! version_4 {
+    ($module:ident) => {
+        mod $module {
+            use super::*;
+            use emitted::$module::{Compound4Args, Dirlist4, NfsArgop4, NfsFh4};
+
+            #[test]
+            fn what_there_is_not_is_named() {
+                let kind = refused::<NfsArgop4>(&words(&[9999]));
+                assert!(matches!(kind, ErrorKind::UnknownEnum { value: 9999, .. }), "{kind:?}");
+                assert_eq!(refused::<Dirlist4>(&words(&[2])), ErrorKind::BadBool(2));
+                assert_eq!(refused::<Dirlist4>(&words(&[0, 3])), ErrorKind::BadBool(3));
+                assert_eq!(refused::<NfsFh4>(&words(&[129])), ErrorKind::TooLong { len: 129, max: 128 });
+                assert_eq!(refused::<NfsFh4>(&words(&[3, 1])), ErrorKind::Padding);
+                assert_eq!(refused::<NfsFh4>(&words(&[4, 1, 0])), ErrorKind::Trailing(4));
+            }
+
+            #[test]
+            fn a_compound_has_the_operations_that_are_there() {
+                // No tag, minor version 1, and that many GETFH, which are a word each.
+                for (count, refusal) in [(u32::MAX, true), (3, true), (2, false)] {
+                    let compound = words(&[0, 1, count, 10, 10]);
+                    let decoded = xdr::from_slice::<Compound4Args>(&compound);
+                    assert_eq!(decoded.is_err(), refusal, "{count}");
+                }
+            }
+
+            #[test]
+            fn a_directory_may_be_long() {
+                // A cookie, a name of no bytes, no attributes.
+                let long = [words(&[1, 0, 9, 0, 0, 0]).repeat(100_000), words(&[0, 1])].concat();
+                let list: Dirlist4 = xdr::from_slice(&long).expect("a list needs no stack");
+                assert_eq!((list.entries.len(), list.eof), (100_000, true));
+                assert_eq!(xdr::to_bytes(&list).expect("what was decoded"), long);
+            }
+        }
+    };
+}
+
+version_4!(rfc5662);
+version_4!(rfc7863);
