@@ -9,11 +9,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use rpcrdma_mount3::{Mountres3, mount_v3};
+use rpcrdma_nfs3::{Diropargs3, Lookup3Args, Lookup3Res, NfsFh3, nfs_v3};
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::shell::TcpClient;
 use rustix::process::{Pid, Signal, kill_process};
 
 struct Daemon {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
+    /// What it said when it had begun.
+    line: String,
     url: String,
 }
 
@@ -30,7 +36,8 @@ impl Daemon {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         let url = line.split_whitespace().find(|word| word.starts_with("rdma://")).unwrap();
-        Daemon { child, out, url: url.trim_end_matches(['/', ',']).to_owned() }
+        let url = url.trim_end_matches(['/', ',']).to_owned();
+        Daemon { child, out, line, url }
     }
 
     fn stop(mut self, signal: Signal) {
@@ -68,6 +75,30 @@ fn succeeds(output: &Output) -> &str {
 fn fails(output: &Output) -> (i32, &str) {
     assert_eq!(text(&output.stdout), "");
     (output.status.code().unwrap(), text(&output.stderr))
+}
+
+/// Where a server listens for TCP, by its first line.
+fn tcp_of(line: &str) -> String {
+    let url = line.split_whitespace().find_map(|word| word.strip_prefix("tcp://")).unwrap();
+    url.trim_end_matches(['/', ',']).to_owned()
+}
+
+#[tokio::test]
+async fn what_is_mounted_over_tcp_is_used_over_rdma_and_over_tcp() {
+    let served = tempfile::tempdir().unwrap();
+    fs::write(served.path().join("file"), b"seen from both sides").unwrap();
+    let daemon = Daemon::start(served.path(), &["--tcp", "127.0.0.1:0"]);
+    let tcp = TcpClient::connect(tcp_of(&daemon.line)).await.unwrap();
+    let mounted = mount_v3::Client(tcp.clone()).mnt(&"/".into()).await.unwrap();
+    let Mountres3::Mnt3Ok(mounted) = mounted else { panic!("{mounted:?}") };
+    let asked =
+        Lookup3Args { what: Diropargs3 { dir: NfsFh3 { data: mounted.fhandle }, name: "file".into() } };
+    let by_tcp = nfs_v3::Client(tcp).lookup(&asked).await.unwrap();
+    let rdma = Client::connect(daemon.url.trim_start_matches("rdma://")).await.unwrap();
+    let by_rdma = nfs_v3::Client(rdma).lookup(&asked).await.unwrap();
+    assert!(matches!(by_tcp, Lookup3Res::Nfs3Ok(_)), "{by_tcp:?}");
+    assert_eq!(by_tcp, by_rdma);
+    daemon.stop(Signal::TERM);
 }
 
 #[test]

@@ -1,127 +1,20 @@
 //! A program of a user's own, served and called over real TCP on the loopback interface.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
-use std::future::Future;
-use std::pin::Pin;
+mod echo;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::{
-    AuthStat, Binding, CallContext, Caller, Credential, Procedure, Program, Reject, ReplyBounds, Service,
-};
+use rpcrdma_runtime::proto::program::{AuthStat, Caller, Credential};
 use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
 use rpcrdma_runtime::shell::{CallError, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::ReplyError;
-use rpcrdma_runtime::xdr::{Decode, Encode, Opaque, Reader, Reducer, Xdr, XdrString};
 use rpcrdma_runtime::{Client, Server};
 
-#[derive(Clone, Debug, PartialEq, Xdr)]
-struct Blob {
-    name: XdrString,
-    #[ddp_eligible]
-    data: Opaque,
-    mark: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Xdr)]
-struct Names {
-    names: Vec<XdrString>,
-}
-
-struct Echo;
-
-impl Program for Echo {
-    const NUMBER: u32 = 0x2000_0001;
-    const VERSION: u32 = 1;
-    const NAME: &'static str = "ECHO";
-    const PROCEDURES: &'static [(u32, &'static str)] =
-        &[(1, "ECHO_BLOB"), (2, "ECHO_NAMES"), (3, "ECHO_SLEEP")];
-}
-
-impl Binding for Echo {
-    const PORT: Option<u16> = None;
-    const NETIDS: &'static [&'static str] = &[];
-}
-
-struct EchoBlob;
-
-impl Procedure for EchoBlob {
-    type Program = Echo;
-    type Args = Blob;
-    type Res = Blob;
-    const NUMBER: u32 = 1;
-    const NAME: &'static str = "ECHO_BLOB";
-
-    fn reply_bounds(args: &Blob) -> ReplyBounds {
-        let bounds = ReplyBounds::of::<Blob>().with_item(args.data.len() as u64);
-        bounds.with_reduced(args.name.len() as u64 + 16)
-    }
-}
-
-struct EchoNames;
-
-impl Procedure for EchoNames {
-    type Program = Echo;
-    type Args = Names;
-    type Res = Names;
-    const NUMBER: u32 = 2;
-    const NAME: &'static str = "ECHO_NAMES";
-
-    fn reply_bounds(args: &Names) -> ReplyBounds {
-        ReplyBounds::of::<Names>().with_whole(rpcrdma_runtime::xdr::encoded_len(args).unwrap())
-    }
-}
-
-struct EchoSleep;
-
-impl Procedure for EchoSleep {
-    type Program = Echo;
-    type Args = u32;
-    type Res = u32;
-    const NUMBER: u32 = 3;
-    const NAME: &'static str = "ECHO_SLEEP";
-}
-
-struct EchoServer;
-
-impl Service for EchoServer {
-    fn program(&self) -> u32 {
-        Echo::NUMBER
-    }
-
-    fn version(&self) -> u32 {
-        Echo::VERSION
-    }
-
-    fn dispatch<'a>(
-        &'a self,
-        context: &'a CallContext,
-        mut args: Reader<'a>,
-        reply: &'a mut Reducer,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
-        Box::pin(async move {
-            let garbage = |_| Reject::GarbageArguments;
-            let failed = |_| Reject::SystemError;
-            match context.procedure {
-                1 => {
-                    let blob = Blob::decode(&mut args).map_err(garbage)?;
-                    args.finish().map_err(garbage)?;
-                    blob.encode(reply).map_err(failed)
-                }
-                2 => Names::decode(&mut args).map_err(garbage)?.encode(reply).map_err(failed),
-                3 => {
-                    let millis = u32::decode(&mut args).map_err(garbage)?;
-                    tokio::time::sleep(Duration::from_millis(u64::from(millis))).await;
-                    assert_ne!(millis, 13, "this handler panics");
-                    millis.encode(reply).map_err(failed)
-                }
-                _ => Err(Reject::ProcedureUnavailable),
-            }
-        })
-    }
-}
+use echo::{Blob, EchoBlob, EchoNames, EchoServer, EchoSleep, Names, blob};
 
 struct Fixture {
     client: Client,
@@ -166,11 +59,6 @@ impl Fixture {
         self.stop.send(()).unwrap();
         tokio::time::timeout(Duration::from_secs(20), self.server).await.unwrap().unwrap();
     }
-}
-
-fn blob(name: usize, data: usize) -> Blob {
-    let bytes: Vec<u8> = (0..data).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect();
-    Blob { name: "n".repeat(name).as_str().into(), data: bytes.into(), mark: 0x1234_5678 }
 }
 
 #[tokio::test]

@@ -261,6 +261,8 @@ proptest! {
         let whole = reduced(&value, header, usize::MAX).stream;
         let mut message = reduced(&value, header, min_item).split(|index, _| keep[index % keep.len()]);
         prop_assert_eq!(&message.flatten(), &whole);
+        let pieces: Vec<Bytes> = message.clone().into_pieces().collect();
+        prop_assert!(pieces.concat() == whole, "{pieces:?}");
         prop_assert_eq!(message.unreduced_len(), whole.len() as u64);
         let bound = <Compound as rpcrdma_runtime::xdr::Layout>::ITEM.bound().unwrap();
         prop_assert!(message.items.iter().all(|item| item.data.len() as u64 <= bound));

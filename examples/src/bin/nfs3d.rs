@@ -1,4 +1,4 @@
-//! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space.
+//! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and over TCP if asked to.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +11,9 @@ use rpcrdma_examples::nfs::{MountHandler, NfsHandler};
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
+use rpcrdma_runtime::proto::rpc::Services;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 /// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
@@ -25,6 +27,9 @@ struct Arguments {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
     listen: String,
+    /// Serve NFS and MOUNT over TCP as well, at this address: Linux's mount asks MOUNT there (mountport=PORT)
+    #[arg(long, value_name = "ADDR:PORT")]
+    tcp: Option<String>,
     /// Refuse every change
     #[arg(long)]
     read_only: bool,
@@ -52,20 +57,40 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let export = DirectoryExport::open(dir).with_context(|| dir.display().to_string())?;
     let export = Arc::new(export);
     let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only);
-    let server = Server::bind(arguments.listen)
-        .await?
-        .service(nfs_v3::Server(nfs))
-        .service(mount_v3::Server(MountHandler::new(export)));
+    let mut services = Services::new();
+    services.add(nfs_v3::Server(nfs));
+    services.add(mount_v3::Server(MountHandler::new(export)));
+    let server = Server::bind(arguments.listen).await?.services(services.clone());
     let mode = if arguments.read_only { ", read-only" } else { "" };
-    println!("serving {} at rdma://{}/{mode}", dir.display(), server.local_addr()?);
+    let mut place = format!("rdma://{}/", server.local_addr()?);
+    let tcp = match arguments.tcp {
+        Some(address) => Some(Server::bind_tcp(address).await?.services(services)),
+        None => None,
+    };
+    if let Some(tcp) = &tcp {
+        place += &format!(" and tcp://{}/", tcp.local_addr()?);
+    }
+    println!("serving {} at {place}{mode}", dir.display());
+    let (stop, stopping) = watch::channel(());
     let mut terminate = signal(SignalKind::terminate())?;
-    let stop = async {
+    tokio::spawn(async move {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
             _ = terminate.recv() => {}
         }
+        drop(stop);
+    });
+    let stopped = || {
+        let mut stopping = stopping.clone();
+        async move { while stopping.changed().await.is_ok() {} }
     };
-    server.run(stop).await?;
+    let over_tcp = async {
+        match tcp {
+            Some(tcp) => tcp.run(stopped()).await,
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(server.run(stopped()), over_tcp)?;
     println!("stopped");
     Ok(())
 }

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,7 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, debug_span};
 
 use super::driver::{Command, Outcome, drive};
-use super::{CallError, ClientOptions, ConnectError};
+use super::tcp::TcpClient;
+use super::{CallError, ClientOptions, ConnectError, Observer};
 use crate::proto::program::{Binding, Caller, Procedure, Program};
 use crate::proto::rdma::{Call, Reply, ReplyResources, Requester, Traffic};
 use crate::provider::{Connection, iwarp};
@@ -86,6 +88,14 @@ impl Client {
             Some(source) => ConnectError::Connect { address: name, source },
             None => unresolved(std::io::ErrorKind::NotFound.into()),
         })
+    }
+
+    /// Connects by RPC over TCP with default options: to servers without RDMA, and for programs without a binding.
+    ///
+    /// # Errors
+    /// [`ConnectError`], once every address that the name stands for was tried.
+    pub async fn connect_tcp(address: impl ToSocketAddrs + fmt::Display) -> Result<TcpClient, ConnectError> {
+        TcpClient::connect(address).await
     }
 
     /// Uses a connection of any provider. Its task is spawned on the current runtime.
@@ -199,22 +209,30 @@ impl<P: Binding> Caller<P> for Client {
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.0.next_xid.fetch_add(1, Ordering::Relaxed);
-        let began = Instant::now();
-        let span = debug_span!("call", procedure = Q::NAME, xid);
-        let outcome = self.exchange::<Q>(xid, args).instrument(span).await;
-        if let Some(observer) = &self.0.options.observer {
-            observer.report(&CallReport {
-                program: P::NUMBER,
-                version: P::VERSION,
-                procedure: Q::NAME,
-                xid,
-                elapsed: began.elapsed(),
-                traffic: outcome.as_ref().ok().map(|(_, traffic)| *traffic),
-                error: outcome.as_ref().err().map(ToString::to_string),
-            });
-        }
-        outcome.map(|(result, _)| result)
+        observed::<P, Q>(self.0.options.observer.as_ref(), xid, self.exchange::<Q>(xid, args)).await
     }
+}
+
+/// Makes a call in a span of its own, and tells the observer of its end.
+pub(super) async fn observed<P: Program, Q: Procedure>(
+    observer: Option<&Observer>,
+    xid: u32,
+    exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>>,
+) -> Result<Q::Res, CallError> {
+    let began = Instant::now();
+    let outcome = exchange.instrument(debug_span!("call", procedure = Q::NAME, xid)).await;
+    if let Some(observer) = observer {
+        observer.report(&CallReport {
+            program: P::NUMBER,
+            version: P::VERSION,
+            procedure: Q::NAME,
+            xid,
+            elapsed: began.elapsed(),
+            traffic: outcome.as_ref().ok().map(|(_, traffic)| *traffic),
+            error: outcome.as_ref().err().map(ToString::to_string),
+        });
+    }
+    outcome.map(|(result, _)| result)
 }
 
 impl fmt::Debug for Client {
@@ -224,6 +242,6 @@ impl fmt::Debug for Client {
 }
 
 /// Anything but what the last connection began with.
-fn first_xid() -> u32 {
+pub(super) fn first_xid() -> u32 {
     getrandom::u32().unwrap_or_else(|_| std::process::id())
 }

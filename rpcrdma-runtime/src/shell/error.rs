@@ -59,6 +59,14 @@ pub enum ConnectError {
         /// Why.
         source: iwarp::ConnectError,
     },
+    /// Every address was tried by TCP; this is the last one's answer.
+    #[error("no connection by TCP to {address}: {source}")]
+    Tcp {
+        /// The address as given.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 /// Why a server cannot serve.

@@ -3,13 +3,17 @@
 //! One task owns each connection and its engine. Callers hand it their calls and wait; handlers run as tasks of
 //! their own. A caller that gives up leaves its buffers with the connection's task until they are fenced.
 
+mod accept;
 mod client;
 mod driver;
 mod error;
 mod options;
+mod running;
 mod server;
+mod tcp;
 
 pub use client::{CallReport, Client};
 pub use error::{CallError, ConnectError, ServeError};
 pub use options::{ClientOptions, Observer, ServerOptions};
 pub use server::{Server, serve_connection};
+pub use tcp::{TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions};

@@ -43,6 +43,24 @@ impl Message {
         if self.items.is_empty() { self.stream.clone() } else { self.clone().split(|_, _| false).stream }
     }
 
+    /// What [`Message::flatten`] gives, in pieces that follow one another. Copies nothing.
+    pub fn into_pieces(self) -> impl Iterator<Item = Bytes> {
+        let Message { mut stream, items } = self;
+        // Offset of `stream` in the unreduced stream.
+        let mut offset = 0u64;
+        let mut pieces = Vec::with_capacity(items.len().saturating_mul(3).saturating_add(1));
+        for item in items {
+            let before =
+                usize::try_from(u64::from(item.position).saturating_sub(offset)).unwrap_or(usize::MAX);
+            pieces.push(stream.split_to(before.min(stream.len())));
+            offset = u64::from(item.position).saturating_add(padded(&item.data));
+            let padding = const { &[0u8; 3] }.split_at(pad_len(item.data.len())).0;
+            pieces.extend([item.data, Bytes::from_static(padding)]);
+        }
+        pieces.push(stream);
+        pieces.into_iter().filter(|piece| !piece.is_empty())
+    }
+
     /// Puts the items for which `keep_out` is false back into the stream. Copies nothing if there are none.
     #[must_use]
     pub fn split(self, mut keep_out: impl FnMut(usize, &Item) -> bool) -> Message {

@@ -102,7 +102,7 @@ impl Options {
 }
 
 impl Keepalive {
-    fn parameters(&self) -> TcpKeepalive {
+    pub(crate) fn parameters(&self) -> TcpKeepalive {
         let parameters = TcpKeepalive::new().with_time(self.idle);
         #[cfg(any(
             target_os = "android",

@@ -1,0 +1,76 @@
+use std::time::Duration;
+
+use super::super::Observer;
+use crate::proto::program::Credential;
+use crate::provider::iwarp::Keepalive;
+
+/// What one end of a TCP connection is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// The longest record that is taken, in octets (default 8 MiB and 64 KiB: as much data as a call over RDMA may
+    /// hold, and what stands around it).
+    pub max_record: usize,
+    /// Calls at once on one connection (default 64). A client's further calls wait; of a server's client that has
+    /// as many unanswered nothing more is read.
+    pub calls: usize,
+    /// How long TCP may take to connect (default 10 s).
+    pub connect_timeout: Duration,
+    /// How long a peer may stand still while it owes the rest of a record, or while it takes nothing of what is to be
+    /// sent (default 30 s).
+    pub stall_timeout: Duration,
+    /// When TCP asks whether the peer is still there (default: after 60 s without a segment); `None` never asks.
+    pub keepalive: Option<Keepalive>,
+}
+
+impl Default for TcpOptions {
+    fn default() -> Self {
+        TcpOptions {
+            max_record: (8 << 20) + (64 << 10),
+            calls: 64,
+            connect_timeout: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(30),
+            keepalive: Some(Keepalive::default()),
+        }
+    }
+}
+
+/// What a client over TCP is set to.
+#[derive(Clone, Debug)]
+pub struct TcpClientOptions {
+    /// Who calls (default AUTH_NONE).
+    pub credential: Credential,
+    /// How long a call may take, waiting for its turn included (default 60 s).
+    pub timeout: Duration,
+    /// The connection's own.
+    pub tcp: TcpOptions,
+    /// Hears of every call.
+    pub observer: Option<Observer>,
+}
+
+impl Default for TcpClientOptions {
+    fn default() -> Self {
+        TcpClientOptions {
+            credential: Credential::None,
+            timeout: Duration::from_secs(60),
+            tcp: TcpOptions::default(),
+            observer: None,
+        }
+    }
+}
+
+/// What a server over TCP is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpServerOptions {
+    /// Connections at once (default 1,024); further ones wait to be accepted.
+    pub connections: usize,
+    /// How long a server that is asked to stop waits for the calls that run (default 10 s).
+    pub drain: Duration,
+    /// Each connection's own.
+    pub tcp: TcpOptions,
+}
+
+impl Default for TcpServerOptions {
+    fn default() -> Self {
+        TcpServerOptions { connections: 1024, drain: Duration::from_secs(10), tcp: TcpOptions::default() }
+    }
+}

@@ -1,0 +1,187 @@
+//! One TCP connection as records, in both directions at once.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+use bytes::{Buf, Bytes, BytesMut};
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{Duration, Instant, sleep_until};
+
+use super::TcpOptions;
+use crate::wire::rpc::{Records, record_mark};
+use crate::xdr::Message;
+
+/// How much is read at once, in octets.
+const READ: usize = 64 << 10;
+
+/// How many pieces are handed to the system at once.
+const PIECES: usize = 16;
+
+/// Sets what TCP is to do by itself.
+pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    match &options.keepalive {
+        Some(keepalive) => SockRef::from(socket).set_tcp_keepalive(&keepalive.parameters()),
+        None => Ok(()),
+    }
+}
+
+/// What arrives.
+pub(super) struct Incoming {
+    socket: OwnedReadHalf,
+    input: BytesMut,
+    records: Records,
+    stall: Stall,
+}
+
+/// What leaves. `T` comes back once a record has left whole: what is to be freed then.
+pub(super) struct Outgoing<T> {
+    socket: OwnedWriteHalf,
+    pieces: VecDeque<Piece<T>>,
+    stall: Stall,
+}
+
+struct Piece<T> {
+    data: Bytes,
+    /// With the last piece of a record.
+    held: Option<T>,
+}
+
+/// Parts a connection into its two directions.
+pub(super) fn halves<T>(socket: TcpStream, options: &TcpOptions) -> (Incoming, Outgoing<T>) {
+    let (reader, writer) = socket.into_split();
+    let stall = Stall { limit: options.stall_timeout, since: None };
+    let incoming =
+        Incoming { socket: reader, input: BytesMut::new(), records: Records::new(options.max_record), stall };
+    (incoming, Outgoing { socket: writer, pieces: VecDeque::new(), stall })
+}
+
+impl Incoming {
+    /// The next record; none at the end of the stream. Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// What the system says; a record that is too long, cut off, or not going on.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            if let Some(record) = self.records.next(&mut self.input).map_err(io::Error::other)? {
+                self.stall.since = None;
+                return Ok(Some(record));
+            }
+            let between = self.records.is_between() && self.input.is_empty();
+            if between {
+                self.stall.since = None;
+            } else {
+                self.stall.begin();
+            }
+            self.input.reserve(READ);
+            let read = tokio::select! {
+                biased; // what has come counts, however long nobody asked for it
+                read = self.socket.read_buf(&mut self.input) => read?,
+                () = self.stall.over() => return Err(stalled("the rest of a record did not come")),
+            };
+            self.stall.since = None;
+            match read {
+                0 if between => return Ok(None),
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<T> Outgoing<T> {
+    /// Puts a message behind those that wait. `held` is dropped once it has left.
+    ///
+    /// # Errors
+    /// The message is 2 GiB or longer.
+    pub(super) fn push(&mut self, message: Message, held: T) -> io::Result<()> {
+        let mark = record_mark(message.unreduced_len()).ok_or(io::ErrorKind::InvalidInput)?;
+        let mark = Bytes::copy_from_slice(&mark);
+        let pieces = std::iter::once(mark).chain(message.into_pieces());
+        self.pieces.extend(pieces.map(|data| Piece { data, held: None }));
+        if let Some(last) = self.pieces.back_mut() {
+            last.held = Some(held);
+        }
+        Ok(())
+    }
+
+    /// Whether all has left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Writes some of what waits; there must be something. Gives how many records have left whole with it. Nothing is
+    /// lost when the future is dropped.
+    ///
+    /// # Errors
+    /// What the system says, or that the peer takes nothing.
+    pub(super) async fn write(&mut self) -> io::Result<usize> {
+        self.stall.begin();
+        let mut slices = [IoSlice::new(&[]); PIECES];
+        let mut count = 0;
+        for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
+            *slice = IoSlice::new(&piece.data);
+            count += 1;
+        }
+        let slices = slices.get(..count).unwrap_or_default();
+        let written = tokio::select! {
+            biased;
+            written = self.socket.write_vectored(slices) => written?,
+            () = self.stall.over() => return Err(stalled("the peer takes nothing")),
+        };
+        self.stall.since = None;
+        Ok(self.left(written))
+    }
+
+    /// Forgets octets that have left, and counts the records that are whole with them.
+    fn left(&mut self, mut octets: usize) -> usize {
+        let mut records = 0;
+        while let Some(piece) = self.pieces.front_mut() {
+            let taken = octets.min(piece.data.len());
+            piece.data.advance(taken);
+            octets -= taken;
+            if !piece.data.is_empty() {
+                break;
+            }
+            records += usize::from(piece.held.is_some());
+            self.pieces.pop_front();
+        }
+        records
+    }
+
+    /// Writes all that waits and closes this direction.
+    pub(super) async fn finish(mut self) -> io::Result<()> {
+        while !self.is_empty() {
+            self.write().await?;
+        }
+        self.socket.shutdown().await
+    }
+}
+
+/// How long a direction may stand still. It counts on when the future that waits is dropped.
+#[derive(Clone, Copy)]
+struct Stall {
+    limit: Duration,
+    since: Option<Instant>,
+}
+
+impl Stall {
+    fn begin(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Waits until it has been too long.
+    async fn over(&self) {
+        match self.since.and_then(|since| since.checked_add(self.limit)) {
+            Some(end) => sleep_until(end).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn stalled(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}

@@ -1,0 +1,181 @@
+//! Record marking: RPC messages on a byte stream (RFC 5531 section 11).
+//!
+//! A record is one message. It travels in fragments, each behind a word that holds its length, and in the highest bit
+//! whether it is the last.
+
+use bytes::{Buf, Bytes, BytesMut};
+use thiserror::Error as ThisError;
+
+/// Marks the last fragment of a record.
+const LAST: u32 = 1 << 31;
+
+/// Octets of a fragment's mark.
+const MARK: usize = 4;
+
+/// The mark before a record of `len` octets that goes in one fragment; none if it is 2 GiB or longer.
+#[must_use]
+pub fn record_mark(len: u64) -> Option<[u8; 4]> {
+    let len = u32::try_from(len).ok().filter(|len| *len < LAST)?;
+    Some((LAST | len).to_be_bytes())
+}
+
+/// Why a stream has no more records in it: where the next one begins cannot be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A record is longer than this side takes.
+    #[error("a record of at least {len} octets, and {max} are taken at most")]
+    TooLong {
+        /// What its marks claim so far.
+        len: u64,
+        /// The most that is taken.
+        max: usize,
+    },
+}
+
+/// Takes records out of what arrives. It holds what has arrived of one record and reserves nothing for what a mark
+/// claims.
+#[derive(Debug)]
+pub struct Records {
+    max: usize,
+    fragment: Option<Fragment>,
+    /// The fragments before the one that is under way.
+    before: BytesMut,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fragment {
+    left: usize,
+    last: bool,
+}
+
+impl Records {
+    /// Takes records of at most `max` octets.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Records { max, fragment: None, before: BytesMut::new() }
+    }
+
+    /// Whether nothing of a record has been taken: here a stream may end.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        self.fragment.is_none() && self.before.is_empty()
+    }
+
+    /// The next record, if it is whole: the memory of `input` itself when it came in one fragment. What belongs to it
+    /// is taken from `input`; while it is not whole, more is to be put there.
+    ///
+    /// # Errors
+    /// [`RecordError`]: the stream is of no more use.
+    pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, RecordError> {
+        loop {
+            let fragment = match self.fragment {
+                Some(fragment) => fragment,
+                None => {
+                    let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };
+                    let fragment = self.begin(u32::from_be_bytes(*mark))?;
+                    input.advance(MARK);
+                    *self.fragment.insert(fragment)
+                }
+            };
+            if fragment.last && self.before.is_empty() {
+                if input.len() < fragment.left {
+                    return Ok(None);
+                }
+                self.fragment = None;
+                return Ok(Some(input.split_to(fragment.left).freeze()));
+            }
+            let piece = input.split_to(fragment.left.min(input.len()));
+            self.before.extend_from_slice(&piece);
+            let left = fragment.left.saturating_sub(piece.len());
+            if left > 0 {
+                self.fragment = Some(Fragment { left, ..fragment });
+                return Ok(None);
+            }
+            self.fragment = None;
+            if fragment.last {
+                return Ok(Some(core::mem::take(&mut self.before).freeze()));
+            }
+        }
+    }
+
+    fn begin(&self, mark: u32) -> Result<Fragment, RecordError> {
+        let claimed = mark & !LAST;
+        let len = u64::from(claimed).saturating_add(self.before.len() as u64);
+        match usize::try_from(claimed) {
+            Ok(left) if len <= self.max as u64 => Ok(Fragment { left, last: mark & LAST != 0 }),
+            _ => Err(RecordError::TooLong { len, max: self.max }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn fragment(last: bool, data: &[u8]) -> Vec<u8> {
+        let mark = u32::try_from(data.len()).unwrap() | if last { LAST } else { 0 };
+        [&mark.to_be_bytes(), data].concat()
+    }
+
+    /// All records of a stream that arrives in pieces of `step` octets.
+    fn records(stream: &[u8], step: usize) -> Vec<Bytes> {
+        let (mut records, mut input, mut found) = (Records::new(64), BytesMut::new(), Vec::new());
+        for piece in stream.chunks(step) {
+            input.extend_from_slice(piece);
+            while let Some(record) = records.next(&mut input).unwrap() {
+                found.push(record);
+            }
+        }
+        assert!(records.is_between() && input.is_empty());
+        found
+    }
+
+    #[test]
+    fn records_come_out_however_they_were_cut() {
+        let stream = [
+            fragment(true, b"one"),
+            fragment(false, b"tw"),
+            fragment(false, b""),
+            fragment(true, b"o"),
+            fragment(true, b""),
+            fragment(false, b"three"),
+            fragment(true, b""),
+        ]
+        .concat();
+        for step in 1..=stream.len() {
+            assert_eq!(records(&stream, step), [&b"one"[..], b"two", b"", b"three"], "{step}");
+        }
+    }
+
+    #[test]
+    fn a_record_in_one_fragment_is_the_memory_it_came_in() {
+        let mut input = BytesMut::from(&fragment(true, &[7; 40])[..]);
+        let at = input.as_ptr().wrapping_add(MARK);
+        let record = Records::new(64).next(&mut input).unwrap().unwrap();
+        assert_eq!((record.as_ptr(), record.len()), (at, 40));
+    }
+
+    #[test]
+    fn the_longest_record_and_one_octet_more() {
+        let read = |stream: &[u8]| Records::new(64).next(&mut BytesMut::from(stream));
+        assert!(matches!(read(&fragment(true, &[0; 64])), Ok(Some(record)) if record.len() == 64));
+        // Refused by its mark alone.
+        assert_eq!(read(&fragment(true, &[0; 65])[..4]), Err(RecordError::TooLong { len: 65, max: 64 }));
+        let two = [fragment(false, &[0; 60]), fragment(true, &[0; 5])].concat();
+        assert_eq!(read(&two), Err(RecordError::TooLong { len: 65, max: 64 }));
+        let huge = Err(RecordError::TooLong { len: 0x7fff_ffff, max: 64 });
+        assert_eq!(read(&[0xff; 4]), huge);
+        assert_eq!(read(&[0x7f, 0xff, 0xff, 0xff]), huge);
+    }
+
+    #[test]
+    fn marks() {
+        assert_eq!(record_mark(0), Some([0x80, 0, 0, 0]));
+        assert_eq!(record_mark(40), Some([0x80, 0, 0, 40]));
+        assert_eq!(record_mark(0x7fff_ffff), Some([0xff; 4]));
+        assert_eq!(record_mark(0x8000_0000), None);
+    }
+}

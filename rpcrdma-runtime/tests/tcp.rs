@@ -1,0 +1,306 @@
+//! RPC over TCP with record marking (RFC 5531 section 11), on the loopback interface.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+mod echo;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rpcrdma_runtime::proto::program::{CallContext, Caller, Procedure, Program, Reject, Service};
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::shell::{
+    CallError, ConnectError, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
+};
+use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply};
+use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Reducer, Writer};
+use rpcrdma_runtime::{Client, Server};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use echo::{EchoBlob, EchoNames, EchoServer, EchoSleep, Names, blob};
+
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<()>,
+}
+
+async fn serve(tcp: TcpOptions) -> Running {
+    let options = TcpServerOptions { tcp, ..TcpServerOptions::default() };
+    let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
+    let address = server.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = tokio::spawn(async move { server.run(async { drop(stopped.await) }).await.unwrap() });
+    Running { address, stop, server }
+}
+
+impl Running {
+    async fn client(&self, tcp: TcpOptions) -> TcpClient {
+        let options =
+            TcpClientOptions { tcp, timeout: Duration::from_secs(20), ..TcpClientOptions::default() };
+        TcpClient::connect_with(self.address, options).await.unwrap()
+    }
+
+    async fn end(self) {
+        self.stop.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), self.server).await.unwrap().unwrap();
+    }
+}
+
+/// A call of ECHO_SLEEP as it is sent, without its mark.
+fn sleep_call(xid: u32, millis: u32) -> Vec<u8> {
+    let header = CallHeader {
+        xid,
+        program: echo::Echo::NUMBER,
+        version: echo::Echo::VERSION,
+        procedure: EchoSleep::NUMBER,
+        credential: Default::default(),
+    };
+    let mut call = Writer::new();
+    header.encode(&mut call).unwrap();
+    millis.encode(&mut call).unwrap();
+    call.into_vec()
+}
+
+fn fragment(last: bool, data: &[u8]) -> Vec<u8> {
+    let mark = u32::try_from(data.len()).unwrap() | u32::from(last) << 31;
+    [&mark.to_be_bytes(), data].concat()
+}
+
+async fn read_record(socket: &mut TcpStream) -> Vec<u8> {
+    let mark = socket.read_u32().await.unwrap();
+    assert!(mark >> 31 == 1, "a reply is one fragment");
+    let mut record = vec![0; (mark & 0x7fff_ffff) as usize];
+    socket.read_exact(&mut record).await.unwrap();
+    record
+}
+
+/// Whether the peer closes, within the time, and has nothing more to say.
+async fn is_closed(socket: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest));
+    !matches!(read.await, Ok(Ok(1..)) | Err(_))
+}
+
+#[tokio::test]
+async fn what_is_sent_comes_back_whatever_its_size() {
+    let running = serve(TcpOptions::default()).await;
+    let client = Client::connect_tcp(running.address).await.unwrap();
+    assert_eq!(client.peer(), running.address);
+    for size in [0, 1, 2, 3, 4, 5, 1000, 16_383, 16_384, 16_385, 65_537, 1_048_579] {
+        let sent = blob(7, size);
+        assert_eq!(client.call::<EchoBlob>(&sent).await.unwrap(), sent, "{size} bytes");
+    }
+    let sent = Names { names: (0..500).map(|n| format!("name {n}").as_str().into()).collect() };
+    assert_eq!(client.call::<EchoNames>(&sent).await.unwrap(), sent);
+    drop(client);
+    running.end().await;
+}
+
+#[tokio::test]
+async fn many_calls_at_once_in_few_places() {
+    let running = serve(TcpOptions { calls: 3, ..TcpOptions::default() }).await;
+    let client = running.client(TcpOptions { calls: 5, ..TcpOptions::default() }).await;
+    let calls: Vec<_> = (0..100)
+        .map(|n| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let sent = blob(n, n * 977);
+                assert_eq!(client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    running.end().await;
+}
+
+#[tokio::test]
+async fn replies_come_as_they_are_ready() {
+    let running = serve(TcpOptions::default()).await;
+    let client = running.client(TcpOptions::default()).await;
+    let slow = client.call::<EchoSleep>(&60_000);
+    let quick = client.call::<EchoSleep>(&1);
+    tokio::select! {
+        _ = slow => panic!("the slow call was answered first"),
+        quick = quick => assert_eq!(quick.unwrap(), 1),
+    }
+    drop(client);
+    drop(running);
+}
+
+#[tokio::test]
+async fn a_late_reply_is_dropped_and_the_connection_goes_on() {
+    let running = serve(TcpOptions::default()).await;
+    let options = TcpClientOptions { timeout: Duration::from_millis(100), ..TcpClientOptions::default() };
+    let client = TcpClient::connect_with(running.address, options).await.unwrap();
+    let error = client.call::<EchoSleep>(&300).await.unwrap_err();
+    assert!(matches!(error, CallError::Timeout(_)), "{error}");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1);
+    running.end().await;
+}
+
+#[tokio::test]
+async fn failures_are_told_apart() {
+    let running = serve(TcpOptions::default()).await;
+    let client = running.client(TcpOptions::default()).await;
+    let error = client.call::<EchoSleep>(&13).await.unwrap_err();
+    assert!(matches!(error, CallError::Rejected(ReplyError::SystemError)), "a panic: {error}");
+    assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1);
+    running.end().await;
+    let error = client.call::<EchoSleep>(&1).await.unwrap_err();
+    assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
+    let nobody = TcpClient::connect("127.0.0.1:1").await.unwrap_err();
+    assert!(matches!(nobody, ConnectError::Tcp { .. }), "{nobody}");
+}
+
+#[tokio::test]
+async fn a_call_may_come_in_any_fragments() {
+    let running = serve(TcpOptions::default()).await;
+    let mut socket = TcpStream::connect(running.address).await.unwrap();
+    let call = sleep_call(77, 1);
+    let pieces: Vec<Vec<u8>> = call.chunks(7).map(|piece| fragment(false, piece)).collect();
+    let mut stream = pieces.concat();
+    stream.extend(fragment(true, &[]));
+    // The second call in one fragment, right behind.
+    stream.extend(fragment(true, &sleep_call(78, 2)));
+    for octet in stream {
+        socket.write_all(&[octet]).await.unwrap();
+    }
+    for (xid, result) in [(77, 1), (78, 2)] {
+        let reply = read_record(&mut socket).await;
+        let mut reader = Reader::from_slice(&reply);
+        decode_reply(&mut reader, xid).unwrap();
+        assert_eq!(u32::decode(&mut reader).unwrap(), result);
+    }
+    // Half closed: what was asked is answered all the same.
+    socket.write_all(&fragment(true, &sleep_call(79, 50))).await.unwrap();
+    socket.shutdown().await.unwrap();
+    assert_eq!(read_record(&mut socket).await[..4], 79u32.to_be_bytes());
+    assert!(is_closed(&mut socket).await);
+    running.end().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_talks_nonsense_loses_its_connection_and_no_other() {
+    let stall = Duration::from_millis(200);
+    let options = TcpOptions { max_record: 1000, stall_timeout: stall, ..TcpOptions::default() };
+    let running = serve(options).await;
+    let client = running.client(TcpOptions::default()).await;
+    let too_long = fragment(true, &[0; 1001]);
+    let no_call = fragment(true, b"a message that is no call at all");
+    let empty = fragment(true, b"");
+    let reply = fragment(true, &[[0, 0, 0, 5], [0, 0, 0, 1], [0; 4], [0; 4], [0; 4], [0; 4]].concat());
+    let unfinished = fragment(true, &sleep_call(1, 1))[..20].to_vec();
+    for (what, stream) in [
+        ("too long", too_long),
+        ("no call", no_call),
+        ("empty", empty),
+        ("a reply", reply),
+        ("not finished", unfinished),
+    ] {
+        let mut socket = TcpStream::connect(running.address).await.unwrap();
+        // A server that has closed may not take the rest.
+        let _ = socket.write_all(&stream).await;
+        assert!(is_closed(&mut socket).await, "{what}");
+        assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1, "{what}");
+    }
+    running.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_is_read_no_further_and_given_up() {
+    let options = TcpOptions { calls: 2, stall_timeout: Duration::from_millis(500), ..TcpOptions::default() };
+    let running = serve(options).await;
+    let mut socket = TcpStream::connect(running.address).await.unwrap();
+    let header = CallHeader {
+        xid: 1,
+        program: echo::Echo::NUMBER,
+        version: echo::Echo::VERSION,
+        procedure: EchoBlob::NUMBER,
+        credential: Default::default(),
+    };
+    let mut call = Writer::new();
+    header.encode(&mut call).unwrap();
+    blob(1, 1 << 20).encode(&mut call).unwrap();
+    let call = fragment(true, call.as_slice());
+    let sending = async {
+        let mut sent = 0;
+        while socket.write_all(&call).await.is_ok() {
+            sent += 1;
+            assert!(sent < 200, "the server takes calls without end and sends no reply");
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), sending).await.unwrap();
+    running.end().await;
+}
+
+#[tokio::test]
+async fn a_stopping_server_answers_the_calls_that_run() {
+    let running = serve(TcpOptions::default()).await;
+    let client = running.client(TcpOptions::default()).await;
+    let call = tokio::spawn(async move { client.call::<EchoSleep>(&300).await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    running.end().await;
+    assert_eq!(call.await.unwrap(), 300);
+}
+
+/// A program that has no Upper-Layer Binding: over RDMA its calls do not compile.
+struct Unbound;
+
+impl Program for Unbound {
+    const NUMBER: u32 = 0x2000_0002;
+    const VERSION: u32 = 3;
+    const NAME: &'static str = "UNBOUND";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(0, "UNBOUND_NULL")];
+}
+
+struct UnboundNull;
+
+impl Procedure for UnboundNull {
+    type Program = Unbound;
+    type Args = ();
+    type Res = ();
+    const NUMBER: u32 = 0;
+    const NAME: &'static str = "UNBOUND_NULL";
+}
+
+impl Service for Unbound {
+    fn program(&self) -> u32 {
+        Unbound::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        Unbound::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        _: &'a CallContext,
+        _: Reader<'a>,
+        _: &'a mut Reducer,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test]
+async fn one_set_of_services_over_both_transports() {
+    let mut services = Services::new();
+    services.add(EchoServer);
+    services.add(Unbound);
+    let rdma = Server::bind("127.0.0.1:0").await.unwrap().services(services.clone());
+    let tcp = Server::bind_tcp("127.0.0.1:0").await.unwrap().services(services);
+    let (by_rdma, by_tcp) = (rdma.local_addr().unwrap(), tcp.local_addr().unwrap());
+    tokio::spawn(rdma.run(std::future::pending()));
+    tokio::spawn(tcp.run(std::future::pending()));
+    let (rdma, tcp) = (Client::connect(by_rdma).await.unwrap(), Client::connect_tcp(by_tcp).await.unwrap());
+    let sent = blob(3, 100_003);
+    assert_eq!(rdma.call::<EchoBlob>(&sent).await.unwrap(), sent);
+    assert_eq!(tcp.call::<EchoBlob>(&sent).await.unwrap(), sent);
+    tcp.call::<UnboundNull>(&()).await.unwrap();
+}
