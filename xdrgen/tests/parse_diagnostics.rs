@@ -45,7 +45,7 @@ fn expected_something_else() {
     let found = one("struct a {\n  int [3];\n};", "X100", 2, 7);
     assert_eq!(found.message, "expected a name, found `[`");
     one("const A 5;", "X100", 1, 9);
-    one("union u switch (int a) {\ncase 1\n  void;\n};", "X100", 3, 3);
+    one("union u switch (int a) {\ncase 1\n  void;\n};", "X100", 2, 7);
     one("program P { version V { void NULL(void) = 0; } 1; } = 2;", "X100", 1, 48);
     one("typedef int a[3;", "X100", 1, 16);
     one("int x;", "X100", 1, 1);

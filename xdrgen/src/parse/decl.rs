@@ -70,12 +70,13 @@ fn string_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
     match input.word(0) {
         "<" => map(variable, |max| DeclarationKind::String(name.clone(), max)).parse(input),
         "[" => Err(fail(input, Reason::StringSize)),
-        _ => {
+        ";" => {
             let found = Diagnostic::warning("X134", input.context.behind(input.at), "a string without `<>`");
             let found = found.with_label("RFC 4506 has the bound here");
             input.context.report(found.with_help("write `<n>` for up to n bytes, `<>` for any number"));
             Ok((input, DeclarationKind::String(name, None)))
         }
+        _ => Ok((input, DeclarationKind::String(name, None))),
     }
 }
 

@@ -32,10 +32,11 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
         while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
             definitions.push(aside(context, extract, placed));
         }
-        if input.word(0) == ";" || broken && input.word(0) == "}" {
+        if input.word(0) == ";" || broken && recover::is_left_over(context, input.at) {
             input = input.take_from(1);
             continue;
         }
+        let said = context.found.borrow().len();
         match definition(input) {
             Ok((rest, (kind, last))) => {
                 definitions.push(finish(context, extract, kind, input.at, last));
@@ -43,8 +44,10 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
             }
             Err(error) => {
                 let syntax = syntax_of(error, input);
+                // What is odd about a definition does not matter when it is wrong.
+                context.found.borrow_mut().truncate(said);
                 context.report(recover::diagnostic(context, input.at, syntax));
-                input = input.from(recover::resume(context, input.at, syntax.at).at.max(input.at + 1));
+                input = input.from(recover::resume(context, input.at, syntax).at.max(input.at + 1));
                 broken = true;
             }
         }

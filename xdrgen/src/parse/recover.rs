@@ -1,7 +1,7 @@
 //! What a syntax error says, and where the parser goes on after it.
 
 use super::def::BEGIN_DEFINITION;
-use super::lex::Kind;
+use super::lex::{Kind, Token};
 use super::tokens::{Context, MAX_DEPTH, Reason, Syntax, is_keyword};
 use crate::diag::Diagnostic;
 
@@ -29,7 +29,10 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
 
 /// The next definition behind one that begins at `start` and fails at `failed`: behind the `;` that closes it, or
 /// where a line begins another that stands no deeper. Never `start` itself, unless the text ends there.
-pub(crate) fn resume(context: &Context<'_>, start: usize, failed: usize) -> Resume {
+pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
+    let failed = error.at;
+    let unopened = lacks_brace(context, error) || goes_on_behind_brace(context, error);
+    let word = |at| context.token(at).map_or("", |token| token.text);
     let column = context.token(start).map_or(0, |token| token.column);
     let mut open = 0_usize;
     for at in start.. {
@@ -38,21 +41,56 @@ pub(crate) fn resume(context: &Context<'_>, start: usize, failed: usize) -> Resu
         if near && token.first && token.column <= column && begins_definition(context, at) {
             return Resume { at, open };
         }
+        if unopened && at == failed {
+            open += 1;
+        }
         match token.text {
             "{" => open += 1,
             "}" => open = open.saturating_sub(1),
-            ";" if open == 0 && at >= failed => return Resume { at: at + 1, open },
+            ";" if open == 0 && at >= failed && word(at + 1) != "{" => return Resume { at: at + 1, open },
             _ => {}
         }
     }
     Resume { at: failed, open }
 }
 
+/// Whether a body begins at an error without its `{`.
+fn lacks_brace(context: &Context<'_>, error: Syntax) -> bool {
+    let word = |at| context.token(at).map_or("", |token| token.text);
+    let begins_body = |token: &Token<'_>| {
+        token.kind == Kind::Word
+            && (token.first || is_keyword(token.text) || matches!(word(error.at + 1), "=" | ","))
+    };
+    error.reason == Reason::Expected("{", &[]) && context.token(error.at).is_some_and(begins_body)
+}
+
+/// Whether a body goes on behind a `}` that is one too many: behind the right one stands a `;`.
+fn goes_on_behind_brace(context: &Context<'_>, error: Syntax) -> bool {
+    let before = error.at.checked_sub(1).and_then(|at| context.token(at));
+    error.reason == Reason::Expected("`;`", &[]) && before.is_some_and(|before| before.text == "}")
+}
+
+/// Whether a token behind a broken definition is what is left of it: no definition begins so, or not in the middle
+/// of a line.
+pub(crate) fn is_left_over(context: &Context<'_>, at: usize) -> bool {
+    let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
+    context.token(at).is_some_and(|token| match token.kind {
+        Kind::Mark | Kind::Number(_) => true,
+        Kind::Word => is_value || !token.first && !begins_definition(context, at),
+        _ => false,
+    })
+}
+
 /// What an error says to a person.
 pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> Diagnostic {
-    let resume = resume(context, start, error.at);
+    let resume = resume(context, start, error);
     let next = resume.at <= error.at && begins_definition(context, resume.at);
     let ended = context.token(error.at).is_none();
+    if lacks_brace(context, error) {
+        return Diagnostic::error("X112", context.behind(error.at), "a `{` is missing")
+            .with_label("expected `{` here")
+            .with_help("a body stands between `{` and `}`");
+    }
     if resume.open > 0 && (next || ended) && error.reason != Reason::TooDeep {
         return missing_brace(context, start, resume.at);
     }
@@ -214,6 +252,14 @@ fn expected(context: &Context<'_>, at: usize, what: &str) -> Option<Diagnostic> 
     } else {
         what.to_owned()
     };
+    // A mark that is missing is missed at the end of its line, not where the next begins.
+    if token.first
+        && token.kind != Kind::Unknown
+        && matches!(what.as_str(), "`:`" | "`)`" | "`]`" | "`>`" | "`=`")
+    {
+        let report = Diagnostic::error("X100", context.behind(at), format!("a {what} is missing"));
+        return Some(report.with_label(format!("expected {what} here")));
+    }
     let (span, found) = (context.span(at, at), found(context, at));
     let report = if token.kind == Kind::Unknown {
         Diagnostic::error("X110", span, format!("{found} has no meaning in XDR"))
@@ -235,6 +281,16 @@ fn expected_help(context: &Context<'_>, at: usize, what: &str) -> Option<&'stati
     Some(match (what, word(at)) {
         (_, "-") => "a name has letters, digits and `_`; a number's `-` stands directly before it",
         ("`switch`", _) => "a union is written `union name switch (type name) { ... };`",
+        ("a definition", _) if word(at + 1) == "=" => "a constant begins with `const`: `const NAME = value;`",
+        ("a definition", _) if word(at + 1) == "{" => {
+            "`struct`, `enum` or `program` is missing before the name"
+        }
+        ("a definition", _) if word(at + 1) == "switch" => "`union` is missing before the name",
+        ("`case`, `default` or `}`", _) if word(at + 1) == ":" => "`case` is missing before the label",
+        (
+            "a declaration or `}`" | "`case`, `default` or `}`" | "`version` or `}`" | "a procedure or `}`",
+            ";",
+        ) => "remove the `;`, or write the `}` that is missing before it",
         ("a definition", "}") => "no body is open here: remove it, or look for a `}` too many above",
         ("a definition", _) => {
             "a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"
@@ -245,6 +301,10 @@ fn expected_help(context: &Context<'_>, at: usize, what: &str) -> Option<&'stati
         ("`:`", ",") => "write `case 1: case 2:` for an arm with two labels",
         ("`,` or `}`", ";") => "a `,` parts the members of an enum",
         ("`;`", ":") => "XDR has no bit fields",
+        ("`;`", ">") => "the `<` of a bound is missing",
+        ("`;`", "]") => "the `[` of a size is missing",
+        ("`{`", ";") if word(at + 1) == "{" => "remove the `;`: the definition ends behind its body",
+        ("`{`", ";") => "nothing is declared ahead: a name may be used before it is defined",
         ("`;`", _) if before == "void" => "`void` has no name",
         ("a declaration or `}`", "const" | "typedef") => "definitions do not stand inside one another",
         _ => return None,

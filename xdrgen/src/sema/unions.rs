@@ -39,8 +39,11 @@ impl<'a> Lower<'a> {
         let mut idents = Taken::default();
         let mut seen = HashMap::new();
         let mut arms = Vec::new();
+        // A label that is wrong may have been meant for a value that has none.
+        let mut sound = true;
         for case in &body.arms {
             let labels = self.labels(case, kind, &mut seen);
+            sound &= labels.len() == case.labels.len();
             let payload = self.payload(&case.declaration, path);
             let arm = self.arm(case, labels, payload, &mut idents);
             arms.extend(arm);
@@ -54,7 +57,7 @@ impl<'a> Lower<'a> {
                 payload,
                 docs: docs("default", declaration, declaration.span),
             });
-        } else if let Some(kind) = kind {
+        } else if let Some(kind) = kind.filter(|_| sound) {
             self.warn_uncovered(kind, &seen, span);
         }
         let discriminant = discriminant?;
