@@ -1,5 +1,6 @@
 //! Tests.
 
+pub mod captured;
 pub mod sim;
 
 /// The examples of the README are compiled, and run where they say so.

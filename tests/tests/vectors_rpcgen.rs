@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rpcrdma_mount3 as mount3;
 use rpcrdma_nfs3 as nfs3;
 use rpcrdma_runtime::xdr::{self, Decode, Encode, Xdr};
+use rpcrdma_tests::captured::octets;
 use xdrgen::ast::{DeclarationKind, DefinitionKind};
 use xdrgen::source::{Source, Sources};
 
@@ -27,11 +28,6 @@ fn vectors(document: &str) -> BTreeMap<String, Vec<Bytes>> {
         vectors.entry(name.to_owned()).or_default().push(octets(hex));
     }
     vectors
-}
-
-fn octets(hex: &str) -> Bytes {
-    let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hex");
-    hex.as_bytes().chunks(2).map(octet).collect()
 }
 
 /// The types that a document defines, by what it calls them.

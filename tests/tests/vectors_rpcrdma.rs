@@ -1,9 +1,5 @@
 //! What Linux's client and server said to each other: it decodes, and encodes again to the same bytes.
 
-use std::env;
-use std::fs;
-use std::path::Path;
-
 use bytes::Bytes;
 use rpcrdma_runtime::proto::program::Credential;
 use rpcrdma_runtime::wire::rdma::{
@@ -11,39 +7,7 @@ use rpcrdma_runtime::wire::rdma::{
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Reader, Writer};
-
-#[derive(Clone, Debug)]
-struct Captured {
-    from_client: bool,
-    name: String,
-    bytes: Bytes,
-}
-
-/// The value of a key in a line of JSON that has neither nesting nor escapes.
-fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
-    let (_, rest) = line.split_once(&format!("\"{key}\": \""))?;
-    rest.split_once('"').map(|(value, _)| value)
-}
-
-fn parse(line: &str) -> Option<Captured> {
-    let kind = field(line, "kind")?;
-    let hex = field(line, "hex").filter(|_| matches!(kind, "Send" | "Send_Inv"))?;
-    let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hex");
-    Some(Captured {
-        from_client: field(line, "dir") == Some("C->S"),
-        name: field(line, "name").unwrap_or(kind).to_owned(),
-        bytes: hex.as_bytes().chunks(2).map(octet).collect(),
-    })
-}
-
-fn captured(path: &Path) -> Vec<Captured> {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.lines().filter_map(parse).collect()
-}
-
-fn ours(name: &str) -> Vec<Captured> {
-    captured(&Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name))
-}
+use rpcrdma_tests::captured::{Captured, others, ours};
 
 /// The header encodes again to the bytes it was read from.
 fn header_again(message: &Captured, header: &Header, payload: &Bytes) {
@@ -137,18 +101,8 @@ fn every_captured_message_that_is_cut_short_is_refused_or_has_less_payload() {
 
 #[test]
 fn every_capture_in_the_folder_that_the_environment_names() {
-    let Ok(folder) = env::var("RPCRDMA_VECTORS") else {
-        println!("RPCRDMA_VECTORS names no folder: nothing to do");
-        return;
-    };
-    let mut files = 0;
-    for entry in fs::read_dir(&folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_none_or(|extension| extension != "jsonl") {
-            continue;
-        }
-        files += 1;
-        for message in captured(&path) {
+    for (file, messages) in others() {
+        for message in messages {
             let limits = Limits::default();
             let decoded = if message.from_client {
                 decode_call(&message.bytes, &limits).ok()
@@ -158,9 +112,8 @@ fn every_capture_in_the_folder_that_the_environment_names() {
                     other => other.ok(),
                 }
             };
-            let (header, payload) = decoded.unwrap_or_else(|| panic!("{}: {}", path.display(), message.name));
+            let (header, payload) = decoded.unwrap_or_else(|| panic!("{file}: {}", message.name));
             header_again(&message, &header, &payload);
         }
     }
-    assert!(files > 0, "{folder} has no captures");
 }

@@ -1,0 +1,130 @@
+//! What Linux's NFSv3 client and server said to each other: each procedure's arguments and results decode, and encode again
+//! to the same bytes, with their data in the stream or out of it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rpcrdma_nfs3::nfs_v3::{NfsV3, proc};
+use rpcrdma_runtime::proto::program::{Procedure, Program};
+use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Limits, decode_call, decode_reply as decode_header};
+use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
+use rpcrdma_runtime::xdr::{Decode, Encode, Item, Placed, PlacedItem, Reader, Received, Reducer};
+use rpcrdma_tests::captured::{Captured, others, ours};
+
+/// What is behind a reader's place, read as `T` and written with its data in the stream or out of it.
+fn again<T: Encode + for<'de> Decode<'de>>(reader: &mut Reader<'_>, into: &mut Reducer, name: &str) {
+    let value = T::decode(reader).unwrap_or_else(|error| panic!("{name}: {error}"));
+    reader.finish().unwrap_or_else(|error| panic!("{name}: {error}"));
+    value.encode(into).unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+/// The arguments and results of one procedure.
+struct Both {
+    call: fn(&mut Reader<'_>, &mut Reducer, &str),
+    reply: fn(&mut Reader<'_>, &mut Reducer, &str),
+}
+
+fn both<Q: Procedure>() -> (u32, Both) {
+    (Q::NUMBER, Both { call: again::<Q::Args>, reply: again::<Q::Res> })
+}
+
+macro_rules! procedures {
+    ($($name:ident)*) => {
+        [$(both::<proc::$name>()),*].into_iter().collect()
+    };
+}
+
+fn procedures() -> BTreeMap<u32, Both> {
+    procedures! {
+        Null Getattr Setattr Lookup Access Readlink Read Write Create Mkdir Symlink Mknod Remove Rmdir Rename Link
+        Readdir Readdirplus Fsstat Fsinfo Pathconf Commit
+    }
+}
+
+/// Data that RDMA moves is in no message: as many zeros stand for it.
+fn zeros(len: u64) -> Bytes {
+    vec![0; usize::try_from(len).expect("a length in memory")].into()
+}
+
+fn arrived(stream: &Bytes, lists: &ChunkLists, from_client: bool) -> Received {
+    let items = if from_client {
+        let mut items: Vec<Item> = Vec::new();
+        for read in &lists.reads {
+            match items.last_mut().filter(|item| item.position == read.position) {
+                Some(item) => item.data = zeros(item.data.len() as u64 + u64::from(read.segment.length)),
+                None => items.push(Item { position: read.position, data: zeros(read.segment.length.into()) }),
+            }
+        }
+        Placed::Positioned(items)
+    } else {
+        let placed = lists.writes.iter().map(|chunk| PlacedItem {
+            data: zeros(chunk.len()),
+            segments: u32::try_from(chunk.0.len()).expect("few segments"),
+        });
+        Placed::InOrder(placed.collect())
+    };
+    Received { stream: stream.clone(), items }
+}
+
+/// A sink that leaves the data where the message has it.
+fn sink(received: &Received) -> Reducer {
+    let reduced = match &received.items {
+        Placed::None => false,
+        Placed::Positioned(items) => !items.is_empty(),
+        Placed::InOrder(items) => items.iter().any(|item| !item.data.is_empty()),
+    };
+    if reduced { Reducer::new(1) } else { Reducer::disabled() }
+}
+
+/// How many calls and replies of NFSv3 there were with their payload in the message.
+fn check(messages: &[Captured]) -> [usize; 2] {
+    let procedures = procedures();
+    let mut called: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut counts = [0; 2];
+    for message in messages {
+        let name = &message.name;
+        let limits = Limits::default();
+        let decoded = if message.from_client {
+            decode_call(&message.bytes, &limits).ok()
+        } else {
+            decode_header(&message.bytes, &limits).ok()
+        };
+        let Some((header, payload)) = decoded else { continue };
+        let Body::Msg(lists) = &header.body else { continue };
+        let received = arrived(&payload, lists, message.from_client);
+        let (mut reader, mut written) = (Reader::new(&received), sink(&received));
+        if message.from_client {
+            let Ok(call) = CallHeader::decode(&mut reader) else { continue };
+            if (call.program, call.version) != (NfsV3::NUMBER, NfsV3::VERSION) {
+                continue;
+            }
+            called.insert(call.xid, call.procedure);
+            call.encode(&mut written).expect("what was read");
+            let both = procedures.get(&call.procedure).expect("a procedure of NFSv3");
+            (both.call)(&mut reader, &mut written, name);
+            counts[0] += 1;
+        } else {
+            let Some(procedure) = called.remove(&header.xid) else { continue };
+            decode_reply(&mut reader, header.xid).expect("a success");
+            ReplyHeader::Success.encode(header.xid, &mut written).expect("a header");
+            let both = procedures.get(&procedure).expect("what was called");
+            (both.reply)(&mut reader, &mut written, name);
+            counts[1] += 1;
+        }
+        assert_eq!(written.into_message().stream, payload, "{name}");
+    }
+    counts
+}
+
+#[test]
+fn what_linux_says_in_nfs_version_3_is_read_and_written_alike() {
+    assert_eq!(check(&ours("linux-nfs3.jsonl")), [8, 7]);
+}
+
+#[test]
+fn every_capture_of_nfs_version_3_in_the_folder_that_the_environment_names() {
+    for (file, messages) in others().iter().filter(|(file, _)| file.ends_with("nfs3.jsonl")) {
+        let counts = check(messages);
+        assert!(counts.iter().all(|count| *count >= 100), "{file}: {counts:?}");
+    }
+}
