@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rpcrdma_runtime::proto::program::{AuthStat, Caller, Credential};
 use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
+use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{CallError, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::ReplyError;
@@ -61,6 +62,7 @@ impl Fixture {
     }
 }
 
+/// Requirement: R042, R219
 #[tokio::test]
 async fn sizes_around_every_threshold_come_back_equal() {
     let fixture = start_with(config(1024)).await;
@@ -126,6 +128,7 @@ async fn many_calls_at_once_within_few_credits() {
     fixture.end().await;
 }
 
+/// Requirement: R202, H74
 #[tokio::test]
 async fn abandoned_calls_disturb_nobody() {
     let fixture = start_with(Config { credits: 3, ..config(1024) }).await;
@@ -188,6 +191,7 @@ async fn a_call_that_is_never_answered_ends_its_connection_and_not_those_behind_
     assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
 }
 
+/// Requirement: R328
 #[tokio::test]
 async fn a_credential_of_another_flavor_is_refused() {
     let credential = Credential::Other { flavor: 6, body: Bytes::from_static(b"gss.") };
@@ -196,6 +200,26 @@ async fn a_credential_of_another_flavor_is_refused() {
     let error = fixture.client.call::<EchoSleep>(&0).await.unwrap_err();
     assert!(matches!(error, CallError::Rejected(ReplyError::Auth(AuthStat::RejectedCredential))), "{error}");
     fixture.end().await;
+}
+
+/// A connection more than there may be waits; those that are there go on, and the next comes in when one leaves.
+#[tokio::test]
+async fn h72_a_server_takes_so_many_connections_and_no_more() {
+    let options = ServerOptions { connections: 2, ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
+    let address = server.local_addr().unwrap();
+    let server = tokio::spawn(server.run(std::future::pending()));
+    let short = iwarp::Options { reply_timeout: Duration::from_millis(300), ..iwarp::Options::default() };
+    let impatient = ClientOptions { iwarp: short, ..ClientOptions::default() };
+    let first = Client::connect(address).await.unwrap();
+    let second = Client::connect(address).await.unwrap();
+    assert!(Client::connect_with(address, impatient).await.is_err(), "a third");
+    assert_eq!(first.call::<EchoSleep>(&1).await.unwrap(), 1);
+    drop(second);
+    let third = Client::connect(address).await.unwrap();
+    assert_eq!(third.call::<EchoSleep>(&2).await.unwrap(), 2);
+    assert_eq!(first.call::<EchoSleep>(&3).await.unwrap(), 3);
+    server.abort();
 }
 
 #[tokio::test]

@@ -157,6 +157,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.expect_err("refused").kind()
 }
 
+/// Requirement: R336
 #[test]
 fn the_worked_example_of_rfc_4506_section_7() {
     assert_eq!(to_bytes(&sillyprog()).unwrap()[..], SILLYPROG);
@@ -170,6 +171,7 @@ fn opaque_data_shares_the_memory_it_came_in() {
     assert_eq!(file.data.as_ptr(), message[40..].as_ptr());
 }
 
+/// Requirement: R331, R334
 #[test]
 fn an_error_names_the_byte_and_the_field() {
     let mut bytes = SILLYPROG;
@@ -178,6 +180,7 @@ fn an_error_names_the_byte_and_the_field() {
     assert_eq!(error.to_string(), "at kind, byte 16: FileKind has no value 9");
 }
 
+/// Requirement: R330
 #[test]
 fn padding_must_be_zero() {
     for at in [13, 14, 15, 46, 47] {
@@ -187,12 +190,14 @@ fn padding_must_be_zero() {
     }
 }
 
+/// Requirement: R332
 #[test]
 fn booleans_and_presence_are_zero_or_one() {
     assert_eq!(kind(from_slice::<bool>(&[0, 0, 0, 2])), ErrorKind::BadBool(2));
     assert_eq!(kind(from_slice::<Option<u32>>(&[0x80, 0, 0, 0])), ErrorKind::BadBool(0x8000_0000));
 }
 
+/// Requirement: R333
 #[test]
 fn bounds_hold_in_both_directions() {
     for (len, good) in [(0, true), (31, true), (32, true), (33, false)] {
@@ -218,6 +223,7 @@ struct Bounded {
     values: Vec<u32>,
 }
 
+/// Requirement: H70
 #[test]
 fn a_claimed_count_allocates_nothing() {
     let huge = [0xff; 4];
@@ -234,6 +240,7 @@ struct Chain {
     nodes: Vec<u32>,
 }
 
+/// Requirement: R335, H69
 #[test]
 fn a_list_of_100_000_nodes_is_a_loop() {
     let chain = Chain { nodes: (0..100_000).collect() };
@@ -248,6 +255,7 @@ struct Tree {
     children: Vec<Tree>,
 }
 
+/// Requirement: H69
 #[test]
 fn nesting_has_a_limit() {
     let nested = |depth: usize| [0, 0, 0, 1].repeat(depth).into_iter().chain([0; 4]).collect::<Vec<u8>>();
@@ -272,6 +280,7 @@ fn a_default_arm_keeps_its_discriminant() {
     assert!(to_bytes(&Status::Odd(3, 0)).is_err());
 }
 
+/// Requirement: R331
 #[test]
 fn an_enum_is_its_number() {
     assert_eq!(i32::from(FileKind::Exec), 2);
@@ -345,6 +354,7 @@ fn reduced<T: Encode>(value: &T, header: &[u8], min_item: usize) -> Message {
     reducer.into_message()
 }
 
+/// Requirement: R053, R055, R056, R071, R072, R074, R097
 #[test]
 fn positions_count_in_the_unreduced_stream() {
     let value = Write {
@@ -362,6 +372,7 @@ fn positions_count_in_the_unreduced_stream() {
     assert_eq!(message.items[0].data.as_ptr(), value.data.as_ptr(), "counted, not copied");
 }
 
+/// Requirement: R057, R076, R082
 #[test]
 fn a_chunk_may_hold_the_padding_or_not_and_nothing_else() {
     let value = Write {
@@ -451,6 +462,7 @@ fn in_order(value: &Write, chunks: Vec<PlacedItem>, inline: &[bool]) -> Result<W
     reader.finish().map(|()| decoded)
 }
 
+/// Requirement: R104, R106, R111, R187, R188, H28
 #[test]
 fn write_chunks_are_taken_in_order() {
     let value = Write {
@@ -478,6 +490,23 @@ fn write_chunks_are_taken_in_order() {
     // Data in a chunk that no item takes.
     let extra = vec![chunk(&[1; 5], 1), chunk(b"xyz", 1), chunk(b"more", 1)];
     assert_eq!(kind(in_order(&value, extra, &[false, false])), ErrorKind::ItemUnused { position: 2 });
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Unmarked {
+    data: Opaque,
+    names: Vec<XdrString>,
+    inner: Option<Opaque>,
+}
+
+#[test]
+fn r051_what_is_not_marked_stays_in_the_stream() {
+    let large = vec![7; 100_000];
+    let names = vec!["n".repeat(5000).as_str().into()];
+    let value = Unmarked { data: large.clone().into(), names, inner: Some(large.into()) };
+    let message = reduced(&value, &[0; 40], 1);
+    assert!(message.items.is_empty());
+    assert_eq!(message.stream[40..], to_bytes(&value).unwrap());
 }
 
 proptest! {
@@ -509,6 +538,7 @@ proptest! {
         }
     }
 
+    /// Requirement: R061, R062
     #[test]
     fn reduce_then_rebuild_is_the_identity(
         data in prop::collection::vec(any::<u8>(), 0..40),

@@ -53,11 +53,13 @@ fn golden(header: &Header, expected: &[u32]) {
     }
 }
 
+/// Requirement: R140, R146, R148
 #[test]
 fn r152_three_empty_lists_are_three_zero_words() {
     golden(&message(Body::Msg(ChunkLists::default())), &[0x1234_5678, 1, 32, 0, 0, 0, 0]);
 }
 
+/// Requirement: R149, R156
 #[test]
 fn r151_a_read_list_of_two_chunks() {
     let lists = ChunkLists { reads: vec![read(48, 1), read(160, 2)], ..ChunkLists::default() };
@@ -73,6 +75,7 @@ fn r151_a_write_list_of_chunks_of_three_and_two_segments() {
     golden(&message(Body::Msg(lists)), &[&[0x1234_5678, 1, 32, 0, 0], &first[..], &second, &[0]].concat());
 }
 
+/// Requirement: R153
 #[test]
 fn r151_a_reply_chunk_of_two_segments() {
     let lists = ChunkLists { reply: Some(chunk(&[6, 7])), ..ChunkLists::default() };
@@ -92,6 +95,7 @@ fn r151_all_three_lists() {
     golden(&message(Body::NoMsg(lists)), &expected.concat());
 }
 
+/// Requirement: R142, R153, R167, R168, R239
 #[test]
 fn r171_err_vers_gives_the_range_and_echoes_the_version() {
     let error = Body::Error(ErrorBody::Version { low: 1, high: 1 });
@@ -99,9 +103,18 @@ fn r171_err_vers_gives_the_range_and_echoes_the_version() {
     assert_eq!(encode_version_error(7, 9, 32), words(&[7, 9, 32, 4, 1, 1, 1]));
 }
 
+/// Requirement: R150, R153
 #[test]
 fn r172_err_chunk_is_twenty_bytes() {
     golden(&message(Body::Error(ErrorBody::Chunk)), &[0x1234_5678, 1, 32, 4, 2]);
+}
+
+#[test]
+fn r001_handles_have_32_bits_and_offsets_64() {
+    let segment = Segment { handle: u32::MAX, length: 1, offset: u64::MAX - 1 };
+    let lists = ChunkLists { writes: vec![WriteChunk(vec![segment])], ..ChunkLists::default() };
+    let expected = [0x1234_5678, 1, 32, 0, 0, 1, 1, u32::MAX, 1, u32::MAX, u32::MAX - 1, 0, 0];
+    golden(&message(Body::Msg(lists)), &expected);
 }
 
 #[test]
@@ -119,6 +132,7 @@ fn h26_a_list_without_end_is_refused_in_a_loop() {
     assert!(decode_call(&ended, &generous).is_ok());
 }
 
+/// Requirement: H33
 #[test]
 fn limits_hold_at_their_edge() {
     let lists = |segments: u32, chunks: u32| {
@@ -147,6 +161,7 @@ fn h67_a_thousand_empty_write_chunks_are_refused() {
     assert!(matches!(decode_call(&words(&list), &Limits::default()), Err(Refusal::Chunk { .. })));
 }
 
+/// Requirement: R268
 #[test]
 fn random_headers_are_refused_or_read_and_never_panic() {
     let mut rng = Rng::new(9);

@@ -88,6 +88,7 @@ fn closed(completions: &[Completion]) -> Option<&CloseReason> {
     }
 }
 
+/// Requirement: R008, R028
 #[test]
 fn h12_calls_beyond_the_grant_find_no_receive_and_end_the_connection() {
     for (calls, survives) in [(5, true), (6, false)] {
@@ -115,6 +116,7 @@ fn h18_a_flood_of_messages_that_are_dropped_costs_no_receive() {
     assert_eq!((served.responder.refused(), served.fabric.receives(Side::Right)), (200, 3));
 }
 
+/// Requirement: R176
 #[test]
 fn h64_a_read_chunk_whose_memory_was_withdrawn_ends_the_connection_and_no_reply_is_sent() {
     let mut served = Served::new(Config::default());
@@ -153,6 +155,7 @@ fn h65_read_chunks_may_overlap_in_memory_and_with_a_write_chunk() {
         if decode_reply(message, &Limits::default()).is_ok())));
 }
 
+/// Requirement: R176
 #[test]
 fn r181_h33_a_write_to_memory_that_is_smaller_than_its_chunk_says_ends_the_connection() {
     let mut served = Served::new(Config::default());
@@ -177,6 +180,7 @@ fn r181_h33_a_write_to_memory_that_is_smaller_than_its_chunk_says_ends_the_conne
     assert!(matches!(&events[..], [ResponderEvent::Closed(CloseReason::Terminated { .. })]), "{events:?}");
 }
 
+/// Requirement: R002, R260
 #[test]
 fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() {
     let (fabric, mut left, mut right) = fabric(8);

@@ -203,6 +203,7 @@ fn returning(writes: Vec<WriteChunk>, reply: Option<WriteChunk>) -> ChunkLists {
     ChunkLists { reads: Vec::new(), writes, reply }
 }
 
+/// Requirement: R024, R025
 #[test]
 fn r030_r031_one_call_until_a_reply_grants_more() {
     let mut peer = Peer::new();
@@ -218,17 +219,42 @@ fn r030_r031_one_call_until_a_reply_grants_more() {
     assert_eq!((peer.sent.len(), peer.requester.queued()), (4, 0));
 }
 
+/// Requirement: R009, R036, R079, R108, R144
 #[test]
 fn r020_r032_every_call_asks_for_the_same() {
     let mut peer = Peer::with(Config { credits: 5, ..Config::default() });
     assert_eq!(peer.receives, 6, "R036: one for each reply, and one more");
     for xid in 1..=3 {
         peer.call(xid, short(xid));
-        assert_eq!(peer.next_sent().0.credits, 5);
+        let lists = Body::Msg(ChunkLists::default());
+        assert_eq!(peer.next_sent().0, Header { xid, credits: 5, body: lists });
         peer.receive(answer(xid));
         assert!(peer.outcome().is_ok());
         assert_eq!(peer.receives, 6);
     }
+}
+
+#[test]
+fn r002_a_call_is_sent_once_all_its_memory_is_registered() {
+    let negotiated = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
+    let mut requester = Requester::new(Config::default(), negotiated, 1 << 20);
+    requester.submit(offering(1, &[8, 8], None));
+    let actions: Vec<_> = std::iter::from_fn(|| requester.poll_action()).collect();
+    let tokens: Vec<_> = actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::PostReceives { .. } => None,
+            Action::Register { token, .. } => Some(*token),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(tokens.len(), 2);
+    for (handle, token) in (1..).zip(tokens) {
+        assert!(requester.poll_action().is_none(), "memory {handle} is not registered yet");
+        let segment = Segment { handle, length: 8, offset: 0 };
+        requester.handle_completion(Completion::Registered { token, segment });
+    }
+    assert!(matches!(requester.poll_action(), Some(Action::Send { .. })));
 }
 
 #[test]
@@ -261,6 +287,7 @@ fn h38_a_second_reply_while_memory_is_being_fenced_changes_nothing() {
     assert!(peer.events.is_empty());
 }
 
+/// Requirement: R201, R263
 #[test]
 fn r200_the_caller_hears_of_the_reply_once_all_memory_is_fenced() {
     let mut peer = Peer::new();
@@ -281,6 +308,7 @@ fn r200_the_caller_hears_of_the_reply_once_all_memory_is_fenced() {
     assert!(peer.outcome().is_ok());
 }
 
+/// Requirement: H37, H74
 #[test]
 fn r202_an_abandoned_call_keeps_its_credit_and_its_memory_until_its_reply() {
     let mut peer = Peer::new();
@@ -314,18 +342,21 @@ fn a_call_that_is_abandoned_after_it_ended_has_no_event() {
     assert!(requester.poll_event().is_none());
 }
 
+/// Requirement: R053, R078, R081, R082
 #[test]
 fn r071_r074_r075_items_travel_in_read_chunks_without_their_padding() {
     let mut peer = Peer::new();
     let lists = peer.lists(1, with_items(1, 40, &[(12, 701), (720, 1500)]));
     let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
     assert_eq!(reads, [(12, 701), (720, 1500)]);
-    assert_eq!(peer.read(&lists.reads[0].segment).len(), 701);
+    assert_eq!((peer.read(&lists.reads[0].segment).len(), peer.exposed.len()), (701, 2));
     peer.receive(answer(1));
+    assert!(peer.exposed.is_empty(), "R078");
     let traffic = peer.outcome().expect("a reply").traffic;
     assert_eq!((traffic.read_chunks, traffic.read_bytes, traffic.position_zero), (2, 2201, 0));
 }
 
+/// Requirement: R045
 #[test]
 fn what_fits_inline_goes_inline() {
     let mut peer = Peer::new();
@@ -338,19 +369,21 @@ fn what_fits_inline_goes_inline() {
     assert_eq!(lists.reads.len(), 1);
 }
 
+/// Requirement: R077, R098
 #[test]
 fn r054_a_chunk_is_cut_where_a_segment_is_full() {
-    let mut peer = Peer::with(Config { max_segment: 600, ..Config::default() });
+    let mut peer = Peer::with(Config { max_segment: 601, ..Config::default() });
     let mut call = with_items(1, 40, &[(12, 1501)]);
-    call.reply = ReplyResources { write_chunks: vec![700], reply_chunk: Some(1800) };
+    call.reply = ReplyResources { write_chunks: vec![701], reply_chunk: Some(1803) };
     let lists = peer.lists(1, call);
     let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
-    assert_eq!(reads, [(12, 600), (12, 600), (12, 301)]);
+    assert_eq!(reads, [(12, 601), (12, 601), (12, 299)], "R077: whatever the lengths");
     let lengths = |chunk: &WriteChunk| chunk.0.iter().map(|segment| segment.length).collect::<Vec<_>>();
-    assert_eq!(lengths(&lists.writes[0]), [600, 100], "R098: no room for padding");
-    assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600; 3]));
+    assert_eq!(lengths(&lists.writes[0]), [601, 100], "R098: no room for padding");
+    assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![601; 3]));
 }
 
+/// Requirement: R046, R121, R124, R130, R131, R132, R133, R233
 #[test]
 fn r120_a_call_that_does_not_fit_goes_whole_in_a_position_zero_chunk() {
     let mut peer = Peer::new();
@@ -375,13 +408,15 @@ fn r125_items_may_stay_in_chunks_of_their_own_beside_it() {
     assert_eq!(reads, [(0, 1208), (12, 2001)]);
 }
 
+/// Requirement: R101
 #[test]
-fn a_reply_in_write_chunks_and_in_the_reply_chunk_is_put_together() {
+fn r096_r105_a_reply_in_write_chunks_and_in_the_reply_chunk_is_put_together() {
     let mut peer = Peer::with(Config { max_segment: 1000, ..Config::default() });
     let lists = peer.lists(1, offering(1, &[1500, 8], Some(2000)));
     let (write, reply) = (&lists.writes[0], lists.reply.as_ref().expect("offered"));
     peer.write(&write.0[0], &[1; 1000]);
     peer.write(&write.0[1], &[2; 5]);
+    peer.write(&lists.writes[1].0[0], b"rubbish");
     let stream = rpc_reply(1, 1100);
     peer.write(&reply.0[0], &stream[..1000]);
     peer.write(&reply.0[1], &stream[1000..]);
@@ -391,12 +426,12 @@ fn a_reply_in_write_chunks_and_in_the_reply_chunk_is_put_together() {
     assert_eq!(reply.message.stream, stream);
     let Placed::InOrder(items) = reply.message.items else { panic!("placed") };
     assert_eq!((items[0].data.len(), items[0].data[999], items[0].data[1000]), (1005, 1, 2));
-    assert_eq!((items[1].data.len(), items[1].segments), (0, 1), "R101 an unused chunk");
+    assert_eq!((items[1].data.len(), items[1].segments), (0, 1), "R101: what was written there is not shown");
     assert_eq!((reply.traffic.write_bytes, reply.traffic.reply_chunk_bytes), (1005, 1108));
 }
 
 #[test]
-fn d1_d2_unused_segments_and_chunks_may_be_left_out() {
+fn r095_r100_unused_segments_and_chunks_may_be_left_out() {
     for back in [
         |offered: &WriteChunk| returning(vec![WriteChunk(offered.filled(3).0[..1].to_vec())], None),
         |offered: &WriteChunk| returning(vec![offered.filled(3)], Some(WriteChunk::default())),
@@ -417,6 +452,7 @@ fn d1_d2_unused_segments_and_chunks_may_be_left_out() {
     assert!(peer.outcome().is_ok(), "no Write list at all");
 }
 
+/// Requirement: R163
 #[test]
 fn h30_h32_a_reply_that_does_not_fit_the_call_fails_it_and_shows_nothing() {
     type Spoil = fn(&ChunkLists) -> Bytes;
@@ -471,8 +507,9 @@ fn h30_h32_a_reply_that_does_not_fit_the_call_fails_it_and_shows_nothing() {
     }
 }
 
+/// Requirement: R164, R170, H31, H76
 #[test]
-fn r165_r169_errors_end_their_call_and_nothing_else() {
+fn r169_errors_end_their_call_and_nothing_else() {
     let error = |xid, body| Header { xid, credits: 8, body: Body::Error(body) }.encode();
     let mut peer = Peer::new();
     peer.call(1, short(1));
@@ -493,6 +530,7 @@ fn r165_r169_errors_end_their_call_and_nothing_else() {
     assert_eq!(peer.sent.len(), 4, "R169: none is sent again; R164: none is answered");
 }
 
+/// Requirement: R164, R194, R210, R221, H13, H14, H16, H18, H36
 #[test]
 fn r192_and_others_what_a_requester_drops() {
     for (name, message) in [
@@ -515,6 +553,7 @@ fn r192_and_others_what_a_requester_drops() {
     }
 }
 
+/// Requirement: R035, R210, R220
 #[test]
 fn h36_a_backward_call_with_chunks_gets_err_chunk() {
     let mut peer = Peer::new();
@@ -524,6 +563,19 @@ fn h36_a_backward_call_with_chunks_gets_err_chunk() {
     peer.receive(msg(1, 0, ChunkLists { reads: vec![read], ..ChunkLists::default() }, &rpc_call(1, 40)));
     assert_eq!(peer.sent.pop_front(), Some(words(&[1, 1, 1, 4, 2])), "R035: credits are never 0");
     assert!(peer.events.is_empty(), "R210: the call with the same XID is another one");
+}
+
+/// Requirement: R295
+#[test]
+fn r220_h36_a_long_backward_call_gets_err_chunk() {
+    let mut peer = Peer::new();
+    peer.call(1, short(1));
+    peer.sent.clear();
+    let read = ReadSegment { position: 0, segment: Segment { handle: 1, length: 400, offset: 0 } };
+    peer.receive(nomsg(1, ChunkLists { reads: vec![read], ..ChunkLists::default() }));
+    assert_eq!(peer.sent.pop_front(), Some(words(&[1, 1, 1, 4, 2])));
+    peer.receive(answer(1));
+    assert!(peer.outcome().is_ok(), "R210: the call with the same XID is another one");
 }
 
 #[test]
@@ -585,6 +637,7 @@ fn r179_a_call_that_cannot_be_sent_fails_at_once() {
     assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "an XID that is in use");
 }
 
+/// Requirement: R180
 #[test]
 fn every_call_ends_once_when_the_connection_ends() {
     let mut peer = Peer::new();

@@ -221,8 +221,9 @@ fn bad_headers() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
+/// Requirement: R072, R130, R131, R143, R153, R144, R160, R161, R162, R165, R166, R167, R168, R171, R172, R173, R182, R184, R191, R194, H13, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23, H24, H25, H26, H29, H34, H35
 #[test]
-fn h13_to_h35_every_bad_header_gets_what_its_rule_says() {
+fn every_bad_header_gets_what_its_rule_says() {
     let mut peer = Peer::new();
     let posted = peer.receives;
     for (name, message, gets) in bad_headers() {
@@ -243,6 +244,7 @@ fn h13_to_h35_every_bad_header_gets_what_its_rule_says() {
     }
 }
 
+/// Requirement: R009, R021, R022
 #[test]
 fn h12_h63_what_the_requester_asks_for_does_not_change_the_grant() {
     let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);
@@ -257,6 +259,7 @@ fn h12_h63_what_the_requester_asks_for_does_not_change_the_grant() {
     }
 }
 
+/// Requirement: R062, R071, R073, R077, R080
 #[test]
 fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
     let mut peer = Peer::new();
@@ -275,6 +278,7 @@ fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
     assert!(reader.finish().is_ok());
 }
 
+/// Requirement: R073, R122
 #[test]
 fn r121_r133_a_position_zero_chunk_is_the_stream() {
     let mut peer = Peer::new();
@@ -296,6 +300,7 @@ fn r144_the_xid_in_a_position_zero_chunk_is_compared_too() {
     assert!(peer.answers_err_chunk());
 }
 
+/// Requirement: H39
 #[test]
 fn r011_no_more_reads_are_outstanding_than_were_agreed_on() {
     let mut peer = Peer::with(Config::default(), 2, false);
@@ -312,12 +317,41 @@ fn r011_no_more_reads_are_outstanding_than_were_agreed_on() {
 }
 
 #[test]
+fn r021_r032_calls_in_progress_do_not_change_the_grant() {
+    let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);
+    (0..3).for_each(|_| peer.send(msg(ChunkLists::default(), &rpc(40))));
+    let calls = [peer.call(), peer.call(), peer.call()];
+    for (left, call) in (0..3).rev().zip(&calls) {
+        peer.reply(call, Message::whole(stream(40)));
+        assert_eq!(peer.answer().0.credits, 3, "{left} are in progress");
+    }
+}
+
+#[test]
+fn r023_no_answer_grants_nothing() {
+    let peer = || Peer::with(Config { credits: 0, ..Config::default() }, 1, false);
+    let mut replying = peer();
+    replying.send(msg(ChunkLists::default(), &rpc(40)));
+    let call = replying.call();
+    replying.reply(&call, Message::whole(stream(40)));
+    assert_eq!(replying.answer().0.credits, 1, "a reply");
+    let mut refusing = peer();
+    refusing.send(nomsg(ChunkLists::default()));
+    assert_eq!(refusing.answer().0.credits, 1, "ERR_CHUNK");
+    let mut other_version = peer();
+    other_version.send(words(&[XID, 2, 4, 0, 0, 0, 0]));
+    let (answer, _) = other_version.sent.pop_front().expect("ERR_VERS");
+    assert_eq!(answer[8..12], 1u32.to_be_bytes(), "ERR_VERS");
+}
+
+#[test]
 fn a_peer_that_serves_no_reads_gets_err_chunk_for_read_chunks() {
     let mut peer = Peer::with(Config::default(), 0, false);
     peer.send(msg(reads(vec![read(12, 1, 4)]), &rpc(40)));
     assert!(peer.answers_err_chunk());
 }
 
+/// Requirement: R083, R092, R093, R100, R102, R106, R109, R111
 #[test]
 fn r091_r099_data_is_written_without_padding_and_lengths_say_how_much() {
     let mut peer = Peer::new();
@@ -337,6 +371,7 @@ fn r091_r099_data_is_written_without_padding_and_lengths_say_how_much() {
     assert_eq!(payload, stream(12), "R097");
 }
 
+/// Requirement: R129, R131
 #[test]
 fn r123_r128_the_reply_chunk_takes_what_does_not_fit_inline() {
     let offered = ChunkLists { reply: Some(chunk(&[1000, 1000])), ..ChunkLists::default() };
@@ -360,6 +395,7 @@ fn r123_r128_the_reply_chunk_takes_what_does_not_fit_inline() {
     assert_eq!(peer.writes.iter().map(|(_, data)| data.len()).sum::<usize>(), 1500);
 }
 
+/// Requirement: R045, R177
 #[test]
 fn h33_h71_a_reply_without_room_is_err_chunk_and_nothing_is_written() {
     for offered in [
@@ -378,8 +414,9 @@ fn h33_h71_a_reply_without_room_is_err_chunk_and_nothing_is_written() {
     }
 }
 
+/// Requirement: H66
 #[test]
-fn r286_to_r288_send_with_invalidate_takes_the_one_handle_of_the_call_if_both_agreed() {
+fn r286_r287_r288_send_with_invalidate_takes_the_one_handle_of_the_call_if_both_agreed() {
     let one = ChunkLists { writes: vec![chunk(&[64])], ..ChunkLists::default() };
     let two = ChunkLists { writes: vec![chunk(&[32, 32])], ..ChunkLists::default() };
     let shared = ChunkLists {

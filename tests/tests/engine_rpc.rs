@@ -84,6 +84,7 @@ fn args() -> Args {
     Args::new(9, [5, 6, 7], Want { note: 3, item: 5, other: 0 })
 }
 
+/// Requirement: R237, R322, R323, R324
 #[test]
 fn programs_versions_and_procedures_that_are_not_there() {
     let (program, version) = (<Echo as Program>::NUMBER, <Echo as Program>::VERSION);
@@ -95,12 +96,14 @@ fn programs_versions_and_procedures_that_are_not_there() {
     assert_eq!(error(&header(7, 5, 1)), ReplyError::Auth(AuthStat::TooWeak));
 }
 
+/// Requirement: R321
 #[test]
 fn another_version_of_rpc_is_denied() {
     let message = whole(words(&[XID, 0, 3, 0, 0, 0, 0, 0, 0, 0]));
     assert_eq!(error(&message), ReplyError::RpcMismatch { low: 2, high: 2 });
 }
 
+/// Requirement: R174, R325
 #[test]
 fn what_is_no_call_gets_no_answer_and_a_call_that_is_cut_gets_one() {
     let whole_call = call(XID, &args(), usize::MAX).flatten();
@@ -119,6 +122,7 @@ fn what_is_no_call_gets_no_answer_and_a_call_that_is_cut_gets_one() {
     assert_eq!(answer(&whole(words(&[XID, 1, 0, 0, 0, 0]))), None, "a reply");
 }
 
+/// Requirement: R326, R327, R328, H70
 #[test]
 fn h68_credentials_keep_their_bounds() {
     let with_credential = |flavor: u32, length: u32, body: &[u8]| {
@@ -161,12 +165,16 @@ fn h68_credentials_keep_their_bounds() {
         let length = u32::try_from(body.len()).expect("short");
         assert_eq!(&error(&with_credential(1, length, &body)), expected, "{} {gids}", name.len());
     }
+    let mut long_verifier = words(&[XID, 0, 2, 7, 3, 1, 0, 0, 0, 401]);
+    long_verifier.extend_from_slice(&[0; 404]);
+    assert_eq!(error(&whole(long_verifier)), ReplyError::Auth(AuthStat::BadVerifier));
     let mut trailing = sys("lab", 0);
     trailing.extend_from_slice(&[0; 4]);
     let length = u32::try_from(trailing.len()).expect("short");
     assert_eq!(error(&with_credential(1, length, &trailing)), refused, "bytes behind the credential");
 }
 
+/// Requirement: R326, R327
 #[test]
 fn a_credential_that_breaks_its_bounds_is_not_sent() {
     let encode = |credential| {
@@ -179,6 +187,7 @@ fn a_credential_that_breaks_its_bounds_is_not_sent() {
     assert!(encode(Credential::Other { flavor: 6, body: Bytes::from(vec![0; 401]) }).is_err());
 }
 
+/// Requirement: R082
 #[test]
 fn h27_r057_a_chunk_and_the_count_in_front_of_it_agree_or_the_arguments_are_garbage() {
     let message = call(XID, &args(), 1);
@@ -203,6 +212,7 @@ fn h27_r057_a_chunk_and_the_count_in_front_of_it_agree_or_the_arguments_are_garb
     assert_eq!(accepted(&[first]), Err(ReplyError::GarbageArguments), "one chunk is missing");
 }
 
+/// Requirement: R175, R186
 #[test]
 fn r185_a_chunk_where_no_eligible_item_begins_is_garbage() {
     let message = call(XID, &args(), usize::MAX).flatten();

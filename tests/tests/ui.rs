@@ -4,6 +4,7 @@
 //! After a message has changed on purpose, `TRYBUILD=overwrite cargo test -p rpcrdma-tests --test ui` writes the
 //! new ones; read the difference.
 
+/// Requirement: R060, R230
 #[test]
 fn derive() {
     let cases = trybuild::TestCases::new();

@@ -40,6 +40,7 @@ fn reply(message: &Captured) {
     assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
 }
 
+/// Requirement: R144, R320
 #[test]
 fn what_linux_says_about_nfsv3_is_read_and_written_alike() {
     let messages = ours("linux-nfs3.jsonl");

@@ -169,6 +169,7 @@ fn a_build_script_compiles_documents() {
     );
 }
 
+/// Requirement: R230
 #[test]
 fn a_version_without_a_binding_is_not_bound() {
     let lib = "//! A user's crate.\n\n/// What the build script wrote.\npub mod store {\n    \

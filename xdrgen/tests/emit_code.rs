@@ -226,6 +226,7 @@ fn a_version_is_a_module() {
     assert!(code(PROGRAM).contains("pub type Blob = SmallOpaque<64>;"));
 }
 
+/// Requirement: R050, R232
 #[test]
 fn a_binding_marks_items_and_bounds_replies() {
     let binding = "[[binding]]\nprogram = \"P\"\nversion = \"P_V1\"\neligible = [\"res.data\"]\n\

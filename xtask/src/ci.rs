@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use xtask::files::{self, relative};
+
 /// What `cargo xtask ci` can be told.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -29,6 +31,7 @@ const CHECKS: &[Check] = &[
     Check { name: "layers", run: layers },
     Check { name: "dependencies", run: dependencies },
     Check { name: "generated", run: |root| crate::generate::check(root) },
+    Check { name: "requirements", run: |root| xtask::trace::check(root) },
     Check {
         name: "clippy",
         run: |root| cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
@@ -112,7 +115,7 @@ const ALLOWED: &str = "rpcrdma-runtime/src/provider/verbs/";
 /// No file outside the verbs provider has the keyword, be it in code, comments or text.
 fn memory(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
-    for path in files(root)? {
+    for path in files::below(root)? {
         let name = relative(root, &path);
         if name.starts_with(ALLOWED) {
             continue;
@@ -140,7 +143,7 @@ fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
     for (layer, above) in LAYERS {
-        for path in files(&source.join(layer))? {
+        for path in files::below(&source.join(layer))? {
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             for (number, line) in text.lines().enumerate().filter(|(_, line)| !is_comment(line)) {
                 for name in above.iter().filter(|name| names_module(line, name)) {
@@ -210,36 +213,6 @@ fn tree(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>, String> {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
-}
-
-/// All files below a directory, without those of cargo and git. A directory that is not there has none.
-fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut files = Vec::new();
-    let mut pending = vec![directory.to_path_buf()];
-    while let Some(directory) = pending.pop() {
-        let Ok(entries) = fs::read_dir(&directory) else { continue };
-        for entry in entries {
-            let entry = entry.map_err(|error| format!("{}: {error}", directory.display()))?;
-            let kind = entry.file_type().map_err(|error| format!("{}: {error}", entry.path().display()))?;
-            if kind.is_file() {
-                files.push(entry.path());
-            } else if kind.is_dir() && !is_foreign(&entry.path()) {
-                pending.push(entry.path());
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Whether a directory holds no source of ours: version control, or something that cargo built.
-fn is_foreign(directory: &Path) -> bool {
-    directory.file_name().is_some_and(|name| name == ".git" || name == "target")
-        || directory.join("CACHEDIR.TAG").exists()
-}
-
-fn relative(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 
 fn report(found: &[String]) -> Result<(), String> {

@@ -1,3 +1,5 @@
 //! The project's own chores, for its tests too.
 
+pub mod files;
 pub mod generate;
+pub mod trace;

@@ -6,7 +6,7 @@ mod vectors;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::generate;
+use xtask::{generate, trace};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ enum Task {
     Generate(generate::Arguments),
     /// Make tests/vectors/rpcgen-*.txt again (needs rpcgen, a C compiler, pkg-config and libtirpc)
     Vectors,
+    /// Say which rules of the source documents are met, and by which tests
+    Trace(trace::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Task::Ci(options) => ci::run(&options),
         Task::Vectors => ci::root().and_then(|root| vectors::run(&root)),
         Task::Generate(arguments) => ci::root().and_then(|root| generate::run(&root, &arguments)),
+        Task::Trace(arguments) => ci::root().and_then(|root| trace::run(&root, &arguments)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

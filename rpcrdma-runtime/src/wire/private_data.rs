@@ -118,6 +118,7 @@ mod tests {
         PrivateData { remote_invalidation, send_size, receive_size }
     }
 
+    /// Requirement: R283
     #[test]
     fn r281_linux_says_4096_both_ways() {
         assert_eq!(PrivateData::find(&LINUX_CLIENT), Some(said(true, 4096, 4096)));
@@ -145,6 +146,7 @@ mod tests {
         assert_eq!(said(false, 0, u32::MAX).encode()[6..], [0, 255]);
     }
 
+    /// Requirement: R041, R043
     #[test]
     fn r285_the_smaller_holds_in_each_direction() {
         let negotiated = PrivateData::negotiate(&said(true, 8192, 2048), &said(true, 4096, 65536));
@@ -155,6 +157,20 @@ mod tests {
         assert!(!PrivateData::negotiate(&said(true, 1024, 1024), &PrivateData::ABSENT).remote_invalidation);
     }
 
+    /// Requirement: R044, R280
+    #[test]
+    fn r289_r291_an_end_that_says_nothing_has_the_defaults() {
+        for said in [&b""[..], b"something else", &LINUX_CLIENT[..7]] {
+            assert_eq!(PrivateData::find(said), None, "{said:?}");
+        }
+        let large = said(true, MAX_INLINE, MAX_INLINE);
+        let defaults = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
+        for (client, server) in [(large, PrivateData::ABSENT), (PrivateData::ABSENT, large)] {
+            assert_eq!(PrivateData::negotiate(&client, &server), defaults);
+        }
+    }
+
+    /// Requirement: R042, R043, H10
     #[test]
     fn both_ends_go_by_what_was_announced() {
         for (set, announced) in [
@@ -181,6 +197,7 @@ mod tests {
         }
     }
 
+    /// Requirement: R292, H08
     #[test]
     fn r290_it_is_found_at_any_offset_and_only_whole() {
         for offset in 0..60 {
@@ -195,6 +212,7 @@ mod tests {
         }
     }
 
+    /// Requirement: R292, H08
     #[test]
     fn r296_another_version_is_absent() {
         let mut octets = LINUX_CLIENT;

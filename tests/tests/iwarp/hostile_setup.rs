@@ -45,6 +45,7 @@ async fn h02_a_request_that_trickles_for_ever() {
     trickle.await.unwrap();
 }
 
+/// Requirement: R340
 #[tokio::test]
 async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
     for stranger in
@@ -57,6 +58,7 @@ async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
     }
 }
 
+/// Requirement: R341, R374
 #[tokio::test]
 async fn h04_revisions() {
     for revision in [3, 255] {
@@ -75,6 +77,7 @@ async fn h04_revisions() {
     assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a plain request has a plain reply");
 }
 
+/// Requirement: R342
 #[tokio::test]
 async fn h05_h06_h07_h09_requests_that_cannot_be_met() {
     for (octets, rejected) in [
@@ -92,6 +95,7 @@ async fn h05_h06_h07_h09_requests_that_cannot_be_met() {
     }
 }
 
+/// Requirement: R370
 #[tokio::test]
 async fn h09_depths_are_clamped() {
     for (ird, ord, reads_out, reads_in) in
@@ -131,6 +135,7 @@ fn reply(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
     [b"MPA ID Rep Frame", &[flags, revision][..], &length.to_be_bytes(), rest].concat()
 }
 
+/// Requirement: R340, R342
 #[tokio::test]
 async fn what_an_initiator_does_not_take_for_a_reply() {
     let outcome = answered(reply(0x70, 2, 8, &[0, 1, 0, 1, b'b', b'u', b's', b'y'])).await;

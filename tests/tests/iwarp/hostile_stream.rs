@@ -1,8 +1,9 @@
 //! H12 and H40 to H61: what a peer may do once it has a connection.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Token};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::iwarp::Options;
@@ -50,8 +51,9 @@ async fn run(cases: &[Case]) {
     }
 }
 
+/// Requirement: R260, R350, R366, H35, H40, H41, H43, H44, H48
 #[tokio::test]
-async fn h40_to_h44_memory_that_is_not_the_peers_to_touch() {
+async fn memory_that_is_not_the_peers_to_touch() {
     let past = |met: &Met| write(met.sink.handle, met.sink.offset + 60, &[1; 5]);
     run(&[
         Case(
@@ -105,6 +107,7 @@ fn invalidate(msn: u32, handle: u32) -> Vec<u8> {
     untagged(SEND_INVALIDATE, true, handle, (0, msn, 0), b"bye")
 }
 
+/// Requirement: R365, R369, H45
 #[tokio::test]
 async fn h46_invalidations_that_are_not_the_peers_to_make() {
     run(&[
@@ -221,11 +224,13 @@ const RULES: &[Case] = &[
     ),
 ];
 
+/// Requirement: R008, R344, R351, R363, R364, R368, H12, H49, H50, H51, H53, H54, H55, H56, H57, H58
 #[tokio::test]
-async fn h49_to_h58_rules_of_the_stream() {
+async fn rules_of_the_stream() {
     run(RULES).await;
 }
 
+/// Requirement: R261, R354
 #[tokio::test]
 async fn h42_a_handle_of_another_connection() {
     let mut one = meet(Options::default()).await;
@@ -235,6 +240,36 @@ async fn h42_a_handle_of_another_connection() {
     assert_untouched(&returned, "the other's");
     drop(one.raw);
     assert_untouched(&until_closed(&mut one.end).await.returned, "the one's");
+}
+
+#[tokio::test]
+async fn r346_nothing_is_delivered_behind_an_error() {
+    let mut met = meet(Options::default()).await;
+    let octets = [bad_crc(&met), send(1, b"good, but too late")].concat();
+    met.raw.write_all(&octets).await.unwrap();
+    let Ended { before, returned, .. } = until_closed(&mut met.end).await;
+    assert!(before.is_empty(), "{before:?}");
+    assert_untouched(&returned, "behind an error");
+}
+
+/// Each bit of a handle is set in about half of many, and no handle tells the next.
+#[tokio::test]
+async fn r262_r367_handles_cannot_be_guessed() {
+    const MANY: usize = 200;
+    let mut handles = Vec::new();
+    for _ in 0..2 {
+        let Met { mut end, .. } = meet(Options::default()).await;
+        for _ in 0..MANY / 2 {
+            handles.push(register(&mut end, Memory::Sink(BytesMut::zeroed(1))).await.handle);
+        }
+    }
+    // Chance alone gets here less than once in 10^9 runs.
+    for bit in 0..32 {
+        let set = handles.iter().filter(|handle| *handle >> bit & 1 == 1).count();
+        assert!((50..=150).contains(&set), "bit {bit} is set in {set} of {MANY}");
+    }
+    let steps: BTreeSet<u32> = handles.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
+    assert!(steps.len() > MANY - 5, "handles follow from one another");
 }
 
 #[tokio::test]
@@ -249,6 +284,7 @@ async fn h45_a_write_after_the_fence() {
     assert!(matches!(memory, Memory::Sink(data) if data.iter().all(|octet| *octet == 0)));
 }
 
+/// Requirement: R369
 #[tokio::test]
 async fn h46_what_the_peer_may_invalidate_it_does() {
     let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
@@ -261,6 +297,7 @@ async fn h46_what_the_peer_may_invalidate_it_does() {
     assert!(matches!(next(&mut end).await, Completion::Invalidated { memory: Memory::Sink(_), .. }));
 }
 
+/// Requirement: R352, R362
 #[tokio::test]
 async fn h48_reads_and_writes_of_nothing_need_no_memory() {
     let Met { mut raw, mut end, .. } = meet(Options::default()).await;

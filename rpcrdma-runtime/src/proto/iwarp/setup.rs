@@ -68,6 +68,12 @@ fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Re
     Ok([&header.encode()[..], depths, private_data].concat())
 }
 
+/// A depth of this end, given the peer's other one, and what the reply says of it: a depth that is not negotiated
+/// leaves this end's as it is and is answered alike (RFC 6581 section 9.1).
+fn answer_depth(own: u16, peers: u16) -> (u16, u16) {
+    if peers == NOT_NEGOTIATED { (own, NOT_NEGOTIATED) } else { (own.min(peers), own.min(peers)) }
+}
+
 impl Offer {
     fn depths(&self) -> ReadDepths {
         ReadDepths {
@@ -121,11 +127,9 @@ impl Offer {
         if depths.ird == 0 {
             return Err(SetupError::NoReads);
         }
-        let mut reply = ReadDepths {
-            ird: if depths.ord == NOT_NEGOTIATED { own.ird } else { own.ird.min(depths.ord) },
-            ord: own.ord.min(depths.ird),
-            ..ReadDepths::default()
-        };
+        let (mut reads_in, ird) = answer_depth(own.ird, depths.ord);
+        let (reads_out, ord) = answer_depth(own.ord, depths.ird);
+        let mut reply = ReadDepths { ird, ord, ..ReadDepths::default() };
         if depths.peer_to_peer {
             reply.peer_to_peer = true;
             reply.rtr_write = depths.rtr_write;
@@ -133,9 +137,10 @@ impl Offer {
             if !reply.rtr_write && !reply.rtr_read {
                 return Err(SetupError::NoReadyMessage);
             }
-            reply.ird = reply.ird.max(u16::from(reply.rtr_read));
+            reads_in = reads_in.max(u16::from(reply.rtr_read));
+            reply.ird = reply.ird.max(reads_in);
         }
-        let agreed = Agreed { crc, reads_in: reply.ird.into(), reads_out: reply.ord.into() };
+        let agreed = Agreed { crc, reads_in: reads_in.into(), reads_out: reads_out.into() };
         Ok((agreed, reply))
     }
 
@@ -226,19 +231,22 @@ mod tests {
         ReadDepths { ird, ord, ..ReadDepths::default() }
     }
 
+    /// Requirement: R370, R371, R372
     #[test]
     fn depths_meet_in_the_middle() {
-        // (request's IRD and ORD) -> what the responder says and keeps to.
-        for ((ird, ord), (reply_ird, reply_ord)) in [
+        // (request's IRD and ORD) -> what the responder keeps to, and says but for what is not negotiated.
+        for ((ird, ord), (kept_ird, kept_ord)) in [
             ((128, 0), (0, 16)),
             ((1, 1), (1, 1)),
             ((16, 16), (16, 16)),
             ((NOT_NEGOTIATED, NOT_NEGOTIATED), (128, 16)),
+            ((NOT_NEGOTIATED, 3), (3, 16)),
             ((16_382, 16_382), (128, 16)),
         ] {
             let (agreed, reply) = OWN.answer(&request(false), Some(depths(ird, ord))).unwrap();
-            assert_eq!((reply.ird, reply.ord), (reply_ird, reply_ord), "{ird}, {ord}");
-            assert_eq!((agreed.reads_in, agreed.reads_out), (reply_ird.into(), reply_ord.into()));
+            let said = |depth, peers| if peers == NOT_NEGOTIATED { NOT_NEGOTIATED } else { depth };
+            assert_eq!((reply.ird, reply.ord), (said(kept_ird, ord), said(kept_ord, ird)), "{ird}, {ord}");
+            assert_eq!((agreed.reads_in, agreed.reads_out), (kept_ird.into(), kept_ord.into()));
         }
         let refused = OWN.answer(&request(false), Some(depths(0, 16)));
         assert_eq!(refused.unwrap_err(), SetupError::NoReads);
@@ -248,6 +256,7 @@ mod tests {
         }
     }
 
+    /// Requirement: R343
     #[test]
     fn crc_is_on_if_one_end_wants_it() {
         for (own, asked, on) in
@@ -262,6 +271,7 @@ mod tests {
         assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "also one that was not asked for");
     }
 
+    /// Requirement: R373
     #[test]
     fn peer_to_peer_is_granted_with_one_kind_of_message() {
         let ask = |write, read, send| ReadDepths {

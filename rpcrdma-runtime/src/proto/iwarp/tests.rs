@@ -263,6 +263,7 @@ fn compare(heard: Vec<Completion>, mut expected: Expected, sink: Segment, end: &
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
+    /// Requirement: R003, R004, R006, R007, R203, R353, R360
     #[test]
     fn sends_writes_reads_and_invalidations_arrive(
         steps in steps(), crc in any::<bool>(), max_fpdu in 0usize..3000, seed in any::<u64>(),
@@ -287,6 +288,7 @@ proptest! {
     }
 }
 
+/// Requirement: R005, R361
 #[test]
 fn a_write_is_there_before_the_send_behind_it() {
     let mut pair = Pair::new(|_| {}, 1);
@@ -307,6 +309,7 @@ fn a_write_is_there_before_the_send_behind_it() {
     assert!(data.iter().all(|octet| *octet == 7));
 }
 
+/// Requirement: R011, R363
 #[test]
 fn reads_beyond_the_peers_depth_wait_and_all_are_answered() {
     let mut pair = Pair::new(|_| {}, 2);
@@ -325,6 +328,7 @@ fn reads_beyond_the_peers_depth_wait_and_all_are_answered() {
     assert_eq!(tokens, (0..20).collect::<Vec<_>>());
 }
 
+/// Requirement: R345
 #[test]
 fn the_responder_waits_for_the_first_fpdu() {
     let mut stream = Stream::new(config(Role::Responder), entropy(1));

@@ -64,6 +64,7 @@ mod tests {
         assert!(credits.take() && credits.take() && !credits.take());
     }
 
+    /// Requirement: R026, R027
     #[test]
     fn r025_a_smaller_grant_holds_back_until_enough_ended() {
         let mut credits = Credits::new(8);
@@ -77,6 +78,7 @@ mod tests {
         assert!(credits.take());
     }
 
+    /// Requirement: R026
     #[test]
     fn h62_zero_is_one_and_excess_is_what_was_asked_for() {
         let mut credits = Credits::new(8);

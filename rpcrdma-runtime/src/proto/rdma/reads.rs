@@ -195,6 +195,7 @@ mod tests {
         assert!(Fetch::new(&[read(0xffff_fffc, 4)], inline(60)).is_err());
     }
 
+    /// Requirement: R125
     #[test]
     fn r121_position_zero_is_the_stream() {
         let message = fetched(&[read(0, 8), read(0, 4)], None);

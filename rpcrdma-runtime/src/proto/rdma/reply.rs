@@ -99,6 +99,7 @@ mod tests {
         chunk.0.iter().map(|segment| segment.length).collect()
     }
 
+    /// Requirement: R092, R093, R109
     #[test]
     fn r094_segments_are_filled_in_order_and_the_rest_is_zero() {
         let offered = ChunkLists { writes: vec![chunk(&[3, 5, 4])], ..ChunkLists::default() };
@@ -111,6 +112,7 @@ mod tests {
         );
     }
 
+    /// Requirement: R102
     #[test]
     fn r103_items_fill_chunks_in_order_and_the_others_stay_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[8]), chunk(&[8])], ..ChunkLists::default() };
@@ -129,6 +131,7 @@ mod tests {
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
     }
 
+    /// Requirement: R045, R046, R120
     #[test]
     fn r123_a_reply_that_does_not_fit_inline_goes_to_the_reply_chunk() {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
@@ -143,6 +146,7 @@ mod tests {
         assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600, 364]));
     }
 
+    /// Requirement: R177
     #[test]
     fn h33_h71_what_has_no_room_is_refused() {
         let none = ChunkLists::default();

@@ -95,6 +95,7 @@ mod tests {
         }
     }
 
+    /// Requirement: R108, R127, R235, R267
     #[test]
     fn r126_a_reply_chunk_whenever_the_largest_reply_may_not_fit() {
         // 28 of transport header, 24 of RPC header and 400 of verifier leave 572 of 1,024.
@@ -104,12 +105,20 @@ mod tests {
         assert_eq!(over, ReplyResources { write_chunks: vec![], reply_chunk: Some(573 + 424) });
     }
 
+    /// Requirement: R098
     #[test]
     fn r090_a_write_chunk_as_large_as_the_largest_item() {
         let read = ReplyResources::for_reply(&bounds(1_048_700, 120, 1_048_579), 4096).expect("bounded");
         assert_eq!(read, ReplyResources { write_chunks: vec![1_048_579], reply_chunk: None });
         let both = ReplyResources::for_reply(&bounds(1_048_700, 10_000, 1_048_579), 4096).expect("bounded");
         assert_eq!(both.reply_chunk, Some(10_424));
+    }
+
+    #[test]
+    fn r107_every_write_chunk_is_as_large_as_the_largest_item() {
+        let two = ReplyBounds { items: Size::Bounded(2), ..bounds(20_000, 100, 9_999) };
+        let offered = ReplyResources::for_reply(&two, 4096).expect("bounded");
+        assert_eq!(offered.write_chunks, [9_999, 9_999]);
     }
 
     #[test]

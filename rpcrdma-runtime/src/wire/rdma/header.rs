@@ -212,7 +212,10 @@ pub fn decode_reply(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes),
     }
     let (header, payload) = decode(message).map_err(|error| fail(error.to_string()))?;
     if let Body::Msg(lists) | Body::NoMsg(lists) = &header.body {
-        if is_call(&payload, xid) {
+        // A Position-Zero chunk holds a call, and is in no reply.
+        let is_long_call =
+            matches!(header.body, Body::NoMsg(_)) && lists.reads.iter().any(|r| r.position == 0);
+        if is_long_call || is_call(&payload, xid) {
             return Err(ReplyRefusal::BackwardCall { xid, chunks: !lists.is_empty() });
         }
         check_lists(lists, limits).map_err(|why| fail(why.to_string()))?;

@@ -1,0 +1,53 @@
+//! What the Upper-Layer Bindings in `specs/` come to in the generated crates.
+
+use rpcrdma_conf::vers1;
+use rpcrdma_nfs3::nfs_v3::{NfsV3, proc};
+use rpcrdma_nfs3::{Read3Args, Readdir3Args};
+use rpcrdma_runtime::proto::program::{Binding, Procedure, Program};
+use rpcrdma_runtime::xdr::{Layout, Size};
+
+/// A procedure, how many items its arguments can have, and how many its result can.
+fn items<Q: Procedure<Program = NfsV3>>() -> (&'static str, Size, Size) {
+    (Q::NAME, <Q::Args as Layout>::ITEMS, <Q::Res as Layout>::ITEMS)
+}
+
+/// Requirement: R052
+#[test]
+fn r310_the_items_of_nfs_are_those_of_its_binding_and_no_others() {
+    macro_rules! every {
+        ($($name:ident)*) => { [$(items::<proc::$name>()),*] };
+    }
+    let all = every!(Null Getattr Setattr Lookup Access Readlink Read Write Create Mkdir Symlink Mknod Remove Rmdir
+        Rename Link Readdir Readdirplus Fsstat Fsinfo Pathconf Commit);
+    assert_eq!(all.len(), NfsV3::PROCEDURES.len());
+    for (name, arguments, result) in all {
+        let expected = match name {
+            "NFSPROC3_WRITE" | "NFSPROC3_SYMLINK" => (1, 0),
+            "NFSPROC3_READ" | "NFSPROC3_READLINK" => (0, 1),
+            _ => (0, 0),
+        };
+        assert_eq!((arguments, result), (Size::Bounded(expected.0), Size::Bounded(expected.1)), "{name}");
+    }
+}
+
+#[test]
+fn r311_the_reply_is_as_large_as_was_asked_for() {
+    for count in [0, 1000, 1 << 20] {
+        let read = proc::Read::reply_bounds(&Read3Args { count, ..Read3Args::default() });
+        assert_eq!(read.item, Size::Bounded(u64::from(count)));
+        let list = proc::Readdir::reply_bounds(&Readdir3Args { count, ..Readdir3Args::default() });
+        assert_eq!(list.whole, Size::Bounded(u64::from(count) + 200));
+    }
+}
+
+/// Requirement: R232
+#[test]
+fn r251_r313_nfs_has_its_port() {
+    assert_eq!((NfsV3::PORT, NfsV3::NETIDS), (Some(20049), &["rdma", "rdma6"][..]));
+}
+
+#[test]
+fn r300_the_connection_configuration_protocol_has_its_numbers() {
+    assert_eq!((vers1::Vers1::NUMBER, vers1::Vers1::VERSION), (100_417, 1));
+    assert_eq!(vers1::Vers1::PROCEDURES, [(1, "CONF_RDMA")]);
+}

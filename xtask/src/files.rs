@@ -1,0 +1,39 @@
+//! The files of the workspace, and what they are called in messages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// All files below a directory, sorted, without those of cargo and git. A directory that is not there has none.
+///
+/// # Errors
+/// What the system says of an entry, with its path.
+pub fn below(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    let mut pending = vec![directory.to_path_buf()];
+    while let Some(directory) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries {
+            let entry = entry.map_err(|error| format!("{}: {error}", directory.display()))?;
+            let kind = entry.file_type().map_err(|error| format!("{}: {error}", entry.path().display()))?;
+            if kind.is_file() {
+                files.push(entry.path());
+            } else if kind.is_dir() && !is_foreign(&entry.path()) {
+                pending.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Whether a directory holds no source of ours: version control, or something that cargo built.
+fn is_foreign(directory: &Path) -> bool {
+    directory.file_name().is_some_and(|name| name == ".git" || name == "target")
+        || directory.join("CACHEDIR.TAG").exists()
+}
+
+/// A path as messages show it: below the root, with slashes.
+#[must_use]
+pub fn relative(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
+}

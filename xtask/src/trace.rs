@@ -1,0 +1,189 @@
+//! `cargo xtask trace`: the rules of the source documents, joined to the tests that show them.
+//!
+//! The rules are data, in `specs/requirements/*.toml`. A test names those that it shows: in its name, `r093_r094_...`
+//! or `h44_...`, or in a line of its documentation, `/// Requirement: R071, R074`.
+
+mod claims;
+mod rules;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+pub use claims::{Claim, claims};
+pub use rules::{Entry, Level, Status, entries};
+
+/// What is run to mend a table that is out of date.
+const COMMAND: &str = "cargo xtask trace --table";
+/// Where the rules are.
+const RULES: &str = "specs/requirements";
+/// The table of them.
+const TABLE: &str = "specs/requirements/README.md";
+
+/// What `cargo xtask trace` can be told.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Check only that rules, tests and table agree; rules may be missing
+    #[arg(long)]
+    consistent: bool,
+    /// Write the table that README links to
+    #[arg(long, conflicts_with = "consistent")]
+    table: bool,
+}
+
+/// Every rule, and the tests that show each.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// In the order of their ids.
+    pub entries: Vec<Entry>,
+    /// By id. A rule without tests is not in it.
+    pub tests: BTreeMap<String, Vec<Claim>>,
+}
+
+/// Prints every rule with its status and its tests, or writes the table of them.
+///
+/// # Errors
+/// What does not agree; each MUST and MUST NOT that is missing, unless only agreement was asked for.
+pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    if arguments.consistent {
+        return check(root);
+    }
+    let trace = read(root)?;
+    if arguments.table {
+        return write(root, &table::markdown(&trace));
+    }
+    show(&table::report(&trace));
+    let missing: Vec<String> =
+        trace.entries.iter().filter(|entry| entry.is_debt()).map(table::line).collect();
+    report(&missing).map_err(|list| format!("these are missing:{list}"))
+}
+
+/// Checks that rules, tests and the table of them agree.
+///
+/// # Errors
+/// Each thing that does not.
+pub fn check(root: &Path) -> Result<(), String> {
+    let trace = read(root)?;
+    let fresh = fs::read_to_string(root.join(TABLE)).is_ok_and(|old| old == table::markdown(&trace));
+    if fresh { Ok(()) } else { Err(format!("{TABLE} is out of date: run `{COMMAND}`")) }
+}
+
+/// Reads the rules and the tests of the workspace at `root`.
+///
+/// # Errors
+/// Rules that break the form of their files, and tests and rules that do not agree.
+pub fn read(root: &Path) -> Result<Trace, String> {
+    join(entries(&root.join(RULES), root)?, claims(root)?)
+}
+
+/// Joins rules to tests.
+///
+/// # Errors
+/// A test that names an unknown rule; a rule that is said to be met and has no test; a rule that is said not to be
+/// met and has one.
+pub fn join(entries: Vec<Entry>, claims: Vec<Claim>) -> Result<Trace, String> {
+    let mut trace = Trace { entries, tests: BTreeMap::new() };
+    let mut found = Vec::new();
+    for claim in claims {
+        for id in &claim.ids {
+            if trace.entries.iter().any(|entry| entry.id == *id) {
+                trace.tests.entry(id.clone()).or_default().push(claim.clone());
+            } else {
+                found.push(format!("{}: `{}` names {id}, which is no rule", claim.place(), claim.test));
+            }
+        }
+    }
+    for entry in &trace.entries {
+        let test = trace.tests.get(&entry.id).and_then(|tests| tests.first());
+        let said = match (entry.status, test) {
+            (Status::Met, None) => "is said to be met, and no test names it".to_owned(),
+            (Status::Missing, Some(test)) => format!("is said to be missing, and `{}` shows it", test.test),
+            (Status::NotApplicable, Some(test)) => {
+                format!("is said not to be applicable, and `{}` shows it", test.test)
+            }
+            _ => continue,
+        };
+        found.push(format!("{}: {} {said}", entry.place, entry.id));
+    }
+    report(&found)?;
+    Ok(trace)
+}
+
+fn write(root: &Path, text: &str) -> Result<(), String> {
+    fs::write(root.join(TABLE), text).map_err(|error| format!("{TABLE}: {error}"))
+}
+
+/// A reader that goes away, as `head` does, is no error.
+fn show(text: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+}
+
+fn report(found: &[String]) -> Result<(), String> {
+    let list = found.iter().fold(String::new(), |mut list, line| {
+        let _ = write!(list, "\n  {line}");
+        list
+    });
+    if list.is_empty() { Ok(()) } else { Err(list) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str, status: Status) -> Entry {
+        Entry {
+            id: id.into(),
+            source: "RFC 8166".into(),
+            section: "4.2".into(),
+            level: Some(Level::Must),
+            binds: "both".into(),
+            text: "It is so.".into(),
+            status,
+            why: None,
+            note: None,
+            place: "rfc8166.toml:1".into(),
+        }
+    }
+
+    fn claim(ids: &[&str]) -> Claim {
+        let ids = ids.iter().map(|id| (*id).to_owned()).collect();
+        Claim { ids, test: "it_is_so".into(), file: "a.rs".into(), line: 7 }
+    }
+
+    #[test]
+    fn rules_and_tests_are_joined_by_id() {
+        let entries = vec![entry("R001", Status::Met), entry("R002", Status::Missing)];
+        let trace = join(entries, vec![claim(&["R001"])]).unwrap();
+        assert_eq!(trace.tests["R001"].len(), 1);
+        assert!(!trace.tests.contains_key("R002"));
+    }
+
+    #[test]
+    fn what_does_not_agree_is_said_all_at_once() {
+        let statuses = [Status::Met, Status::Missing, Status::NotApplicable, Status::Excepted];
+        let ids = ["R001", "R002", "R003", "R004"];
+        let entries = ids.iter().zip(statuses).map(|(id, status)| entry(id, status)).collect();
+        let error = join(entries, vec![claim(&["R002", "R003", "R004", "R999"])]).unwrap_err();
+        for expected in [
+            "a.rs:7: `it_is_so` names R999, which is no rule",
+            "R001 is said to be met, and no test names it",
+            "R002 is said to be missing, and `it_is_so` shows it",
+            "R003 is said not to be applicable, and `it_is_so` shows it",
+        ] {
+            assert!(error.contains(expected), "no `{expected}` in {error}");
+        }
+        assert!(!error.contains("R004"), "an exception may be shown: {error}");
+    }
+
+    #[test]
+    fn only_a_must_that_is_missing_is_a_debt() {
+        assert!(entry("R001", Status::Missing).is_debt());
+        assert!(!entry("R001", Status::Excepted).is_debt());
+        let level = |level| Entry { level, ..entry("R001", Status::Missing) };
+        assert!(level(Some(Level::MustNot)).is_debt());
+        assert!(!level(Some(Level::Should)).is_debt());
+        assert!(!level(None).is_debt());
+    }
+}

@@ -1,0 +1,178 @@
+//! Rules and their tests, to be read: on a terminal, and as a table in Markdown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::rules::{Entry, Status};
+use super::{Claim, Trace};
+
+/// Best first.
+const STATUSES: [Status; 4] = [Status::Met, Status::Excepted, Status::NotApplicable, Status::Missing];
+
+/// One rule on a line.
+pub(super) fn line(entry: &Entry) -> String {
+    let level = entry.level.map_or("", |level| level.word());
+    format!("{} {level:<10} {:<24} {}: {}", entry.id, place(entry), entry.binds, entry.text)
+}
+
+fn place(entry: &Entry) -> String {
+    format!("{} {}", entry.source, entry.section).trim().to_owned()
+}
+
+/// Every rule by status, with its tests or with why there are none; then the counts.
+pub(super) fn report(trace: &Trace) -> String {
+    let mut text = String::new();
+    for status in STATUSES {
+        let _ = writeln!(text, "{}:", status.word());
+        for entry in trace.entries.iter().filter(|entry| entry.status == status) {
+            let _ = writeln!(text, "  {}", line(entry));
+            for test in tests(trace, entry) {
+                let _ = writeln!(text, "         {} {}", test.place(), test.test);
+            }
+            for why in entry.why.iter().chain(&entry.note) {
+                let _ = writeln!(text, "         {why}");
+            }
+        }
+    }
+    for (source, counts) in counts(trace) {
+        let _ = writeln!(text, "{source}: {}", sum(counts));
+    }
+    text
+}
+
+fn tests<'a>(trace: &'a Trace, entry: &Entry) -> &'a [Claim] {
+    trace.tests.get(&entry.id).map_or(&[], Vec::as_slice)
+}
+
+/// How many rules of each document have each status.
+fn counts(trace: &Trace) -> BTreeMap<&str, [usize; 4]> {
+    let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
+    for entry in &trace.entries {
+        let counts = counts.entry(&entry.source).or_default();
+        for (count, _) in counts.iter_mut().zip(STATUSES).filter(|(_, status)| *status == entry.status) {
+            *count += 1;
+        }
+    }
+    counts
+}
+
+fn sum(counts: [usize; 4]) -> String {
+    let words = counts.iter().zip(STATUSES).map(|(count, status)| format!("{count} {}", status.word()));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// The table that README links to.
+pub(super) fn markdown(trace: &Trace) -> String {
+    let mut text = HEAD.to_owned();
+    for (source, [met, excepted, not_applicable, missing]) in counts(trace) {
+        let _ = writeln!(text, "| {source} | {met} | {excepted} | {not_applicable} | {missing} |");
+    }
+    let debts = trace.entries.iter().filter(|entry| entry.is_debt()).count();
+    let _ = writeln!(text, "\nOf what is missing {debts} are a MUST or a MUST NOT.");
+    let rules = trace.entries.iter().filter(|entry| entry.level.is_some());
+    text.push_str(
+        "\n## Rules\n\n| Id | Where | Level | Binds | Rule | Status |\n|---|---|---|---|---|---|\n",
+    );
+    for entry in rules {
+        let level = entry.level.map_or("", |level| level.word());
+        let (place, status) = (place(entry), status(trace, entry));
+        let said = said(entry);
+        let _ = writeln!(text, "| {} | {place} | {level} | {} | {said} | {status} |", entry.id, entry.binds);
+    }
+    text.push_str("\n## Hostile inputs\n\n| Id | What arrives | Outcome | Status |\n|---|---|---|---|\n");
+    for entry in trace.entries.iter().filter(|entry| entry.level.is_none()) {
+        let (said, status) = (said(entry), status(trace, entry));
+        let _ = writeln!(text, "| {} | {} | {said} | {status} |", entry.id, cell(&entry.binds));
+    }
+    text
+}
+
+/// What stands before the rules.
+const HEAD: &str = "\
+# Rules and the tests that show them
+
+Written by `cargo xtask trace --table` from the files beside it and from the tests that name rules; not edited by hand.
+The rules are in our own words. Their documents have the last word.
+
+- **met**: it is kept, and the tests that are named fail when it is not.
+- **excepted**: it is not kept, on purpose.
+- **not applicable**: it binds nobody here.
+- **missing**: it is to be kept and is not yet, or no test shows it yet.
+
+| Source | Met | Excepted | Not applicable | Missing |
+|---|---|---|---|---|
+";
+
+fn said(entry: &Entry) -> String {
+    let note = entry.note.as_ref().map(|note| format!(" *{}*", cell(note))).unwrap_or_default();
+    format!("{}{note}", cell(&entry.text))
+}
+
+/// The status, with the tests or with why there are none.
+fn status(trace: &Trace, entry: &Entry) -> String {
+    let mut text = entry.status.word().to_owned();
+    if let Some(why) = &entry.why {
+        let _ = write!(text, ": {}", cell(why));
+    }
+    for test in tests(trace, entry) {
+        let _ = write!(text, "<br>[{}](../../{})", test.test, test.file);
+    }
+    text
+}
+
+/// Text that does not end its cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Level;
+
+    fn trace() -> Trace {
+        let entry = |id: &str, level, status, why: Option<&str>| Entry {
+            id: id.into(),
+            source: "RFC 1".into(),
+            section: "4.2".into(),
+            level,
+            binds: "a | b".into(),
+            text: "It is so.".into(),
+            status,
+            why: why.map(str::to_owned),
+            note: None,
+            place: String::new(),
+        };
+        let entries = vec![
+            entry("H01", None, Status::Met, None),
+            entry("R001", Some(Level::Must), Status::Missing, Some("Much.")),
+        ];
+        let claim = Claim { ids: vec!["H01".into()], test: "h01_x".into(), file: "a/b.rs".into(), line: 3 };
+        Trace { entries, tests: [("H01".to_owned(), vec![claim])].into() }
+    }
+
+    #[test]
+    fn the_report_has_tests_reasons_and_counts() {
+        let text = report(&trace());
+        for expected in [
+            "         a/b.rs:3 h01_x\n",
+            "         Much.\n",
+            "RFC 1: 1 met, 0 excepted, 0 not applicable, 1 missing",
+        ] {
+            assert!(text.contains(expected), "no `{expected}` in {text}");
+        }
+    }
+
+    #[test]
+    fn the_table_links_tests_and_keeps_its_columns() {
+        let text = markdown(&trace());
+        for expected in [
+            "| RFC 1 | 1 | 0 | 0 | 1 |",
+            "Of what is missing 1 are a MUST",
+            "| H01 | a \\| b | It is so. | met<br>[h01_x](../../a/b.rs) |",
+            "| missing: Much. |",
+        ] {
+            assert!(text.contains(expected), "no `{expected}` in {text}");
+        }
+    }
+}
