@@ -1,6 +1,7 @@
 //! The command line: one of the two places that read and write files.
 
 mod compat;
+mod diff;
 mod report;
 mod versions;
 
@@ -24,6 +25,7 @@ Examples:
   xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
   xdrgen extract rfc5662.txt > nfs41.x       the XDR of an RFC
   xdrgen compat --extends base.txt more.txt  whether an extension of a protocol is one
+  xdrgen diff rfc5666.txt rfc8166.txt        what changed from one version to another
   xdrgen explain X212                        more about a finding
 
 Exit status: 0 if nothing is wrong but for warnings, 1 if there are errors, 2 if the arguments are wrong or
@@ -54,6 +56,8 @@ enum Task {
     },
     /// Say whether a protocol is a compatible extension of another, and what breaks it or what it adds.
     Compat(compat::Arguments),
+    /// Say what changed from one version of a protocol to another.
+    Diff(diff::Arguments),
 }
 
 /// The documents of a run.
@@ -165,6 +169,7 @@ pub fn main() -> ExitCode {
         Task::Generate(generation) => run_generate(generation, reporting),
         Task::Explain { code } => run_explain(code),
         Task::Compat(arguments) => compat::run(arguments, reporting),
+        Task::Diff(arguments) => diff::run(arguments, reporting),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

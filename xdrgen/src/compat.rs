@@ -8,8 +8,9 @@
 //! What is compared is what goes over the wire. Names, typedefs and the grouping of fields in structs do not: a field
 //! or a member may be called otherwise, and a struct may be taken apart or put together.
 
+pub(crate) mod layouts;
 mod pairs;
-mod view;
+pub(crate) mod view;
 
 use std::collections::{HashMap, HashSet};
 use std::mem::Discriminant;
@@ -21,7 +22,7 @@ use crate::sema::{Graph, collect_named, named_in};
 use crate::source::{SourceId, Sources, Span};
 
 use pairs::{At, Comparison};
-pub(crate) use view::Use;
+use view::Use;
 
 /// What an extension adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

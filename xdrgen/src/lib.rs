@@ -15,6 +15,7 @@ mod build_script;
 pub mod cli;
 pub mod compat;
 pub mod diag;
+pub mod diff;
 mod emit;
 pub mod extract;
 pub mod generate;
@@ -26,6 +27,7 @@ pub mod source;
 
 pub use build_script::{Build, BuildError};
 pub use compat::{Compat, compat};
+pub use diff::{Diff, diff};
 pub use extract::{Extract, extract};
 pub use generate::{Generated, Manifest, Options, Output, Package, Summary, check, generate};
 pub use names::Names;

@@ -62,6 +62,11 @@ impl Reporting {
         if count.errors > 0 { Err(Failure::Findings) } else { Ok(()) }
     }
 
+    /// Whether output is for programs.
+    pub(super) fn is_json(&self) -> bool {
+        self.message_format == Form::Json
+    }
+
     fn weighed(&self, found: Diagnostic) -> Diagnostic {
         let denied = self.deny == Some(Deny::Warnings);
         if denied { Diagnostic { severity: Severity::Error, ..found } } else { found }

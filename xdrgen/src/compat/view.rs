@@ -39,6 +39,11 @@ impl<'m> Use<'m> {
         field.map_or(Use::of(&Type::Void), Use::field)
     }
 
+    /// What it is, in words.
+    pub(crate) fn words(self, module: &Module) -> String {
+        View::of(module, self).words(module)
+    }
+
     /// The same for the same use: what tells one from another.
     pub(crate) fn key(self) -> usize {
         match self.what {
@@ -121,6 +126,14 @@ impl<'m> View<'m> {
                 None => View::Union(id, union),
             },
             Body::Alias(_) | Body::Newtype(_) => View::Void,
+        }
+    }
+
+    /// The type that it is, if it has a name of its own.
+    pub(crate) fn id(&self) -> Option<TypeId> {
+        match self {
+            View::Enum(id) | View::Struct(id, _) | View::Union(id, _) => Some(*id),
+            _ => None,
         }
     }
 

@@ -1,0 +1,130 @@
+//! `xdrgen diff`: what changed between two versions of a protocol.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::report::Reporting;
+use super::versions::Versions;
+use super::{Failure, print};
+use crate::diag;
+use crate::diff::{self, Change, Diff, Side, Sign};
+use crate::source::Sources;
+
+/// Two versions of a protocol.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A line for each change: `+` new, `-` gone, `~` changed; what it is, its name, what it was and what it is, and where. What
+no message changes by, a name or a typedef, is marked `(not sent)`. A change of a type stands where the type is defined.
+
+With --message-format json each change is an object on a line of standard output: `kind` is `change`, `sign` is `added`,
+`removed` or `changed`, then `what`, `name`, `wire` (whether messages change), `old` and `new`. These two have `text`, `file`,
+`line` and `column`, and are null where there is none. The last line has the `kind` `summary`, and the numbers `changes` and
+`wire`.
+
+Exit status: 0 if nothing changed, 1 if something did, 2 if the documents have errors or cannot be read.")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    versions: Versions,
+}
+
+pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Failure> {
+    let (sources, old, new) = arguments.versions.read()?;
+    let Diff { diagnostics, changes } = diff::diff(&sources, &old, &new, &arguments.versions.options());
+    reporting.report(&sources, &diagnostics).map_err(|_| Failure::Trouble)?;
+    if diag::has_errors(&diagnostics) {
+        return Err(Failure::Trouble);
+    }
+    let text = if reporting.is_json() { json(&sources, &changes) } else { human(&sources, &changes) };
+    print(&text)?;
+    if changes.is_empty() { Ok(()) } else { Err(Failure::Findings) }
+}
+
+fn human(sources: &Sources, changes: &[Change]) -> String {
+    let mut text: String = changes.iter().map(|change| line(sources, change)).collect();
+    if !changes.is_empty() {
+        let wire = changes.iter().filter(|change| change.wire).count();
+        let plural = if changes.len() == 1 { "" } else { "s" };
+        text.push_str(&format!("{} change{plural}, {wire} of them sent\n", changes.len()));
+    }
+    text
+}
+
+fn line(sources: &Sources, change: &Change) -> String {
+    let Change { sign, what, name, old, new, wire } = change;
+    let sign = match sign {
+        Sign::Added => '+',
+        Sign::Removed => '-',
+        Sign::Changed => '~',
+    };
+    let sides = || [old, new].into_iter().flatten();
+    let texts: Vec<&str> = sides().map(|side| side.text.as_str()).collect();
+    let places: Vec<String> = sides().map(|side| place(sources, side)).collect();
+    let sent = if *wire { "" } else { " (not sent)" };
+    let texts = texts.join(" -> ");
+    // A whole definition says itself what it is and how it is called.
+    let head =
+        if texts.starts_with(&format!("{what} ")) { String::new() } else { format!("{what} {name}: ") };
+    format!("{sign} {head}{texts}{sent}  [{}]\n", places.join(", "))
+}
+
+fn place(sources: &Sources, side: &Side) -> String {
+    let Some(source) = sources.get(side.span.source) else { return String::new() };
+    format!("{}:{}", source.name().display(), source.line_column(side.span.start).line)
+}
+
+/// One line. Fields are added as time goes by, never taken away.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Line<'a> {
+    Change {
+        sign: &'static str,
+        what: &'a str,
+        name: &'a str,
+        wire: bool,
+        old: Option<Place<'a>>,
+        new: Option<Place<'a>>,
+    },
+    Summary {
+        changes: usize,
+        wire: usize,
+    },
+}
+
+#[derive(Serialize)]
+struct Place<'a> {
+    text: &'a str,
+    file: String,
+    line: u32,
+    column: u32,
+}
+
+fn json(sources: &Sources, changes: &[Change]) -> String {
+    let place = |side: &'_ Side| -> Option<(String, u32, u32)> {
+        let source = sources.get(side.span.source)?;
+        let at = source.line_column(side.span.start);
+        Some((source.name().to_string_lossy().into_owned(), at.line, at.column))
+    };
+    let full = |side: &'_ Option<Side>| side.as_ref().and_then(place);
+    let mut text = String::new();
+    let mut add = |line: &Line<'_>| {
+        // Only maps with keys that are no text cannot be written, and there is none.
+        text.push_str(&serde_json::to_string(line).unwrap_or_default());
+        text.push('\n');
+    };
+    for change in changes {
+        let sides = [&change.old, &change.new].map(|side| {
+            let (file, line, column) = full(side)?;
+            Some(Place { text: &side.as_ref()?.text, file, line, column })
+        });
+        let [old, new] = sides;
+        let sign = match change.sign {
+            Sign::Added => "added",
+            Sign::Removed => "removed",
+            Sign::Changed => "changed",
+        };
+        add(&Line::Change { sign, what: change.what, name: &change.name, wire: change.wire, old, new });
+    }
+    let wire = changes.iter().filter(|change| change.wire).count();
+    add(&Line::Summary { changes: changes.len(), wire });
+    text
+}

@@ -1,0 +1,90 @@
+//! Whether two types have one layout, asked of many types of two protocols.
+
+use std::collections::HashMap;
+
+use super::pairs::{At, Comparison};
+use super::view::{Use, View};
+use super::{Parts, TRIED, parts};
+use crate::ir::{Module, TypeDef, TypeId};
+use crate::source::Span;
+
+/// How many types of different names are compared in full. What is left counts as different.
+const COMPARED: usize = 2000;
+
+/// What has been found out about types of two protocols.
+pub(crate) struct Layouts<'m> {
+    old: &'m Module,
+    new: &'m Module,
+    known: HashMap<(TypeId, TypeId), bool>,
+}
+
+impl<'m> Layouts<'m> {
+    pub(crate) fn new(old: &'m Module, new: &'m Module) -> Self {
+        Layouts { old, new, known: HashMap::new() }
+    }
+
+    /// Whether two uses have one layout, where types of one name count as one: what differs in them differs there.
+    pub(crate) fn same(&mut self, old: Use<'m>, new: Use<'m>) -> bool {
+        let (mut old, mut new) = (old, new);
+        loop {
+            let (one, other) = (View::of(self.old, old), View::of(self.new, new));
+            return match (one, other) {
+                (View::FixedArray(of, len), View::FixedArray(with, other)) if len == other => {
+                    (old, new) = (of, with);
+                    continue;
+                }
+                (View::Array(of, max), View::Array(with, other)) if max == other => {
+                    (old, new) = (of, with);
+                    continue;
+                }
+                (View::Optional(of), View::Optional(with)) => {
+                    (old, new) = (of, with);
+                    continue;
+                }
+                _ => match (one.id(), other.id()) {
+                    (Some(one), Some(other)) => self.same_named(one, other),
+                    _ => self.whole(old, new),
+                },
+            };
+        }
+    }
+
+    fn same_named(&mut self, old: TypeId, new: TypeId) -> bool {
+        let name = |module: &'m Module, id| module.get(id).map(|ty: &TypeDef| ty.name.as_str());
+        name(self.old, old) == name(self.new, new) || self.equal(old, new)
+    }
+
+    /// Whether two types have one layout throughout.
+    pub(crate) fn equal(&mut self, old: TypeId, new: TypeId) -> bool {
+        if let Some(known) = self.known.get(&(old, new)) {
+            return *known;
+        }
+        let equal = self.known.len() < COMPARED && self.whole(Use::named(old), Use::named(new));
+        self.known.insert((old, new), equal);
+        equal
+    }
+
+    fn whole(&self, old: Use<'m>, new: Use<'m>) -> bool {
+        let mut trial = Comparison::new(self.old, self.new);
+        let nowhere = At { owner: "", part: "", base: Span::default(), new: Span::default() };
+        trial.compare(old, new, nowhere);
+        trial.found.is_empty() && trial.additions.is_empty()
+    }
+
+    /// Which types are what others were, under another name.
+    pub(crate) fn pairs(&mut self, old: &[TypeId], new: &[TypeId]) -> HashMap<TypeId, TypeId> {
+        let mut alike: HashMap<Parts, Vec<TypeId>> = HashMap::new();
+        for id in new {
+            alike.entry(parts(self.new, *id)).or_default().push(*id);
+        }
+        let mut pairs = HashMap::new();
+        for id in old {
+            let Some(others) = alike.get_mut(&parts(self.old, *id)) else { continue };
+            let found = others.iter().take(TRIED).position(|other| self.equal(*id, *other));
+            if let Some(at) = found {
+                pairs.insert(*id, others.remove(at));
+            }
+        }
+        pairs
+    }
+}

@@ -1,0 +1,205 @@
+//! `xdrgen diff`: what changed between two versions of a protocol, and whether messages change by it.
+//!
+//! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts under `rfc/`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use xdrgen::Options;
+use xdrgen::diff::{Change, Sign, diff};
+use xdrgen::source::{Source, Sources};
+
+/// Each change: its sign, what it is, its name, and `!` if messages change by it.
+fn changes(old: &str, new: &str) -> Vec<String> {
+    let mut sources = Sources::default();
+    let (old, new) = (sources.add(Source::new("old.x", old)), sources.add(Source::new("new.x", new)));
+    let found = diff(&sources, &[old], &[new], &Options::module("compared"));
+    assert_eq!(found.diagnostics, []);
+    found.changes.iter().map(shown).collect()
+}
+
+fn shown(change: &Change) -> String {
+    let sign = match change.sign {
+        Sign::Added => '+',
+        Sign::Removed => '-',
+        Sign::Changed => '~',
+    };
+    assert_eq!(change.old.is_some(), change.sign != Sign::Added, "{change:?}");
+    assert_eq!(change.new.is_some(), change.sign != Sign::Removed, "{change:?}");
+    format!("{sign}{} {} {}", if change.wire { "!" } else { "" }, change.what, change.name)
+}
+
+const OLD: &str = "\
+const LIMIT = 64;
+typedef unsigned int number;
+enum kind { ASK = 0, TELL = 1 };
+struct ask { number what; string words<LIMIT>; };
+union body switch (kind which) {
+   case ASK: ask question;
+   case TELL: opaque answer<64>;
+};
+program P { version V { body TALK(body) = 1; } = 1; } = 300;
+";
+
+#[test]
+fn nothing_is_said_of_what_is_the_same() {
+    let commented = format!("/* Another comment. */\n{}", OLD.replace("; ", ";\n  /* and one more */ "));
+    assert_eq!(changes(OLD, &commented), [] as [&str; 0]);
+}
+
+#[test]
+fn each_change_is_one_line_with_what_it_is() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("LIMIT = 64", "LIMIT = 65", &["~! constant LIMIT", "~! field ask.words"]),
+        ("const LIMIT = 64;", "const LIMIT = 64; const MORE = 1;", &["+ constant MORE"]),
+        ("<LIMIT>", "<64>", &["~ field ask.words"]),
+        (
+            "typedef unsigned int number;\n",
+            "typedef int number;\n",
+            &["~! typedef number", "~! field ask.what"],
+        ),
+        ("number what", "unsigned int what", &["~ field ask.what"]),
+        ("number what", "number which", &["~ field ask.what"]),
+        ("number what; ", "", &["-! field ask.what"]),
+        ("number what; ", "number what; hyper when; ", &["+! field ask.when"]),
+        ("number what; string words<LIMIT>;", "string words<LIMIT>; number what;", &["~! field ask.what"]),
+        ("TELL = 1 }", "TELL = 1, SAY = 2 }", &["+! member kind.SAY"]),
+        ("opaque answer<64>", "opaque answer<32>", &["~! arm body.case TELL"]),
+        ("opaque answer<64>", "opaque reply<64>", &["~ arm body.case TELL"]),
+        (
+            "   case TELL: opaque answer<64>;\n",
+            "   default: void;\n",
+            &["-! arm body.case TELL", "+! arm body.default"],
+        ),
+        ("(kind which)", "(kind how)", &["~ discriminant body.which"]),
+        ("body TALK(body) = 1", "body TALK(ask) = 1", &["~! procedure P.V.TALK"]),
+        ("body TALK(body) = 1", "body TALK(body) = 2", &["~! procedure P.V.TALK"]),
+        ("body TALK(body) = 1", "body SPEAK(body) = 1", &["~ procedure P.V.TALK"]),
+        ("TALK(body) = 1;", "TALK(body) = 1; void BYE(void) = 2;", &["+! procedure P.V.BYE"]),
+        ("version V", "version W", &["~ version P.V"]),
+        ("} = 1; } = 300", "} = 2; } = 300", &["~! version P.V"]),
+        ("program P", "program Q", &["~ program P"]),
+        ("} = 300", "} = 301", &["~! program P"]),
+    ];
+    for (from, to, expected) in cases {
+        assert!(OLD.contains(from), "{from}");
+        assert_eq!(changes(OLD, &OLD.replacen(from, to, 1)), *expected, "{from} -> {to}");
+    }
+}
+
+#[test]
+fn a_type_of_another_name_and_the_same_layout_was_renamed() {
+    let renamed = OLD.replace("ask ", "request ");
+    assert_eq!(changes(OLD, &renamed), ["~ struct ask", "~ arm body.case ASK"]);
+    let moved = OLD.replace("ask ", "request ").replace("number what;", "hyper what;");
+    assert_eq!(changes(OLD, &moved), ["-! struct ask", "~! arm body.case ASK", "+! struct request"]);
+    assert_eq!(changes("enum a { B = 1, C = 2 };\n", "enum a { D = 1, C = 2 };\n"), ["~ member a.B"]);
+}
+
+#[test]
+fn what_comes_and_goes_is_listed_with_its_place() {
+    let mut sources = Sources::default();
+    let old = sources.add(Source::new("old.x", "struct a { int x; };\n"));
+    let new = sources.add(Source::new("new.x", "\nunion u switch (int n) { case 1: int x; };\n"));
+    let found = diff(&sources, &[old], &[new], &Options::module("compared"));
+    let place = |side: &Option<xdrgen::diff::Side>| {
+        side.as_ref().map(|side| {
+            let source = sources.get(side.span.source).expect("a document");
+            (source.name().display().to_string(), source.line_column(side.span.start).line, side.text.clone())
+        })
+    };
+    let [gone, come] = found.changes.as_slice() else { panic!("{:?}", found.changes) };
+    assert_eq!(place(&gone.old), Some(("old.x".to_owned(), 1, "struct a { int x; };".to_owned())));
+    let union = "union u switch (int n) { case 1: int x; };";
+    assert_eq!(place(&come.new), Some(("new.x".to_owned(), 2, union.to_owned())));
+}
+
+// ---- the program
+
+fn xdrgen(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the program runs")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn the_status_says_whether_something_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.x", "typedef int t;\nstruct s { t x; };\n");
+    write("b.x", "typedef int t;\nstruct s { int x; };\nconst A = 1;\n");
+    write("bad.x", "struct s { u x; };\n");
+    let same = xdrgen(folder.path(), &["diff", "a.x", "a.x"]);
+    assert_eq!((text(&same.stdout), text(&same.stderr), same.status.code()), ("", "", Some(0)));
+    let other = xdrgen(folder.path(), &["diff", "a.x", "b.x"]);
+    assert_eq!((text(&other.stderr), other.status.code()), ("", Some(1)));
+    let expected = "~ field s.x: t x -> int x (not sent)  [a.x:2, b.x:2]\n\
+                    + constant A: 1 (not sent)  [b.x:3]\n2 changes, 0 of them sent\n";
+    assert_eq!(text(&other.stdout), expected);
+    for arguments in [["diff", "a.x", "bad.x"], ["diff", "a.x", "none.x"]] {
+        let trouble = xdrgen(folder.path(), &arguments);
+        assert_eq!((text(&trouble.stdout), trouble.status.code()), ("", Some(2)), "{arguments:?}");
+    }
+}
+
+#[test]
+fn changes_are_objects_if_json_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.x"), "enum e { A = 1 };\n").unwrap();
+    std::fs::write(folder.path().join("b.x"), "enum e { A = 1,\n B = 2 };\n").unwrap();
+    let output = xdrgen(folder.path(), &["diff", "a.x", "b.x", "--message-format", "json"]);
+    let lines: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let place = serde_json::json!({"text": "B = 2", "file": "b.x", "line": 2, "column": 2});
+    let change = serde_json::json!({
+        "kind": "change", "sign": "added", "what": "member", "name": "e.B", "wire": true, "old": null, "new": place,
+    });
+    let summary = serde_json::json!({"kind": "summary", "changes": 1, "wire": 1});
+    assert_eq!(lines, [change, summary]);
+}
+
+// ---- published documents
+
+#[test]
+fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
+    let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from) else {
+        // Not `println!`: the harness would keep that to itself.
+        writeln!(std::io::stderr(), "skipped: XDRGEN_CORPUS is not set").unwrap();
+        return;
+    };
+    let output =
+        xdrgen(&corpus.join("rfc"), &["diff", "rfc5666.txt", "rfc8166.txt", "--message-format", "json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("an object");
+    let lines: Vec<serde_json::Value> = text(&output.stdout).lines().map(line).collect();
+    let is = |sign: &str, name: &str| {
+        lines.iter().any(|line| line["sign"] == sign && line["name"] == name && line["wire"] == true)
+    };
+    // The configuration protocol is gone, and the range of versions in an error has a struct of its own.
+    for gone in ["CONFIG_RDMA_PROG", "config_rdma_req", "config_rdma_reply"] {
+        assert!(is("removed", gone), "{gone}");
+    }
+    assert!(is("added", "rpc_rdma_errvers"));
+    // All else that both could define is the same.
+    let named =
+        |name: &str| lines.iter().any(|line| line["name"].as_str().is_some_and(|of| of.starts_with(name)));
+    for same in ["xdr_", "rpc_rdma_header", "rpc_rdma_errcode", "rdma_proc"] {
+        assert!(!named(same), "{same}");
+    }
+    let compat = xdrgen(&corpus.join("rfc"), &["compat", "rfc5666.txt", "rfc8166.txt"]);
+    assert_eq!(compat.status.code(), Some(1));
+    let shown = text(&compat.stderr);
+    assert!(shown.contains("error[X513]: the program `CONFIG_RDMA_PROG` is gone"), "{shown}");
+    // The specification of this project is RFC 8166 and adds constants only.
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/rpcrdma1.txt");
+    let ours = ours.to_str().expect("a path of text");
+    let compat = xdrgen(&corpus.join("rfc"), &["compat", "rfc8166.txt", ours]);
+    assert_eq!(compat.status.code(), Some(0), "{}", text(&compat.stderr));
+}
