@@ -397,7 +397,9 @@ fn emitted(
     let std = matches!(options.output, Output::Module { std: true, .. } | Output::Directory { std: true });
     let features = matches!(options.output, Output::Crate(_));
     let (names, derives) = (options.names, options.derives.as_slice());
-    let emitter = Emitter { module, runtime, std, names, derives, features, documents };
+    let runtime_path = options.runtime.replace(' ', "");
+    let texts = emit::Texts::default();
+    let emitter = Emitter { module, runtime, runtime_path, texts, std, names, derives, features, documents };
     let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     match &options.output {
         Output::Module { name, .. } => Ok(vec![(PathBuf::from(format!("{name}.rs")), files.module()?)]),

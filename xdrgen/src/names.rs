@@ -149,9 +149,24 @@ pub(crate) fn module(path: &std::path::Path) -> String {
 /// A keyword since edition 2024, which the parser does not know of: it knows of no edition.
 const NEWER: &str = "gen";
 
+/// Whether a name is an identifier of Rust, and no keyword. Most are too long for a keyword, or have a digit, an
+/// underscore or a capital as no keyword has but one; the parser is asked for the others.
+fn is_ident(name: &str) -> bool {
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let is_word = name.bytes().all(is_part) && name.starts_with(|c: char| c.is_ascii_alphabetic());
+    if is_word
+        && (name.len() > LONGEST_KEYWORD || name != "Self" && !name.bytes().all(|b| b.is_ascii_lowercase()))
+    {
+        return true;
+    }
+    name != NEWER && syn::parse_str::<syn::Ident>(name).is_ok()
+}
+
+/// `continue`, `abstract` and `override`.
+const LONGEST_KEYWORD: usize = 8;
+
 /// A name as an identifier of Rust: a keyword becomes a raw one or, where there is none, gets an underscore.
 fn ident(name: String) -> String {
-    let is_ident = |text: &str| text != NEWER && syn::parse_str::<syn::Ident>(text).is_ok();
     if is_ident(&name) {
         return name;
     }

@@ -62,14 +62,23 @@ fn own_documents() {
     let specs = package.parent().expect("the package is in a workspace").join("specs");
     for document in files(&specs, "txt") {
         let binding = document.with_extension("ddp.toml");
-        let mut documents = vec![document.as_path()];
+        // `NAME-WHAT.txt` extends `NAME.txt`, if there is one.
+        let stem = document.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        let base = stem.split_once('-').map(|(base, _)| specs.join(format!("{base}.txt")));
+        let base = base.filter(|base| base.exists());
+        let mut documents: Vec<&Path> = base.as_deref().into_iter().chain([document.as_path()]).collect();
         documents.extend(binding.exists().then_some(binding.as_path()));
         let crate_options = Options::package("rpcrdma-sample", "A sample.");
         let inside = Options { runtime: "crate".to_owned(), ..Options::no_std_module("sample") };
         let mut verbatim = Options { names: Names::Verbatim, ..Options::module("sample") };
         // That formatter leaves the closures in attributes of `arbitrary` as they are, without a blank.
         verbatim.derives = ["serde", "a::B"].map(String::from).to_vec();
-        for options in [Options::module("sample"), crate_options, inside, verbatim] {
+        // Documents that are modules of one file are moved to the right, whatever their lines hold.
+        let files = if base.is_some() { Options::directory(true) } else { Options::module("sample") };
+        let inside =
+            if base.is_some() { Options { runtime: "crate".to_owned(), ..files.clone() } } else { inside };
+        let verbatim = Options { output: files.output.clone(), ..verbatim };
+        for options in [files, crate_options, inside, verbatim] {
             assert!(is_laid_out(&documents, &options), "{}", document.display());
         }
     }

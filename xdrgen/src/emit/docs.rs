@@ -1,48 +1,90 @@
 //! Documentation: a document's comments as Markdown that says what they said.
 
-use proc_macro2::TokenStream;
+use std::cell::RefCell;
+
+use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
 use crate::ir::Docs;
 
-/// Attributes for lines of documentation.
-pub(super) fn attributes(lines: &[String]) -> TokenStream {
-    let lines = lines.iter().map(|line| if line.is_empty() { String::new() } else { format!(" {line}") });
-    quote!(#(#[doc = #lines])*)
+/// Lines of documentation, each with its end.
+#[derive(Debug, Default)]
+pub(super) struct Lines(String);
+
+impl Lines {
+    /// Adds lines.
+    pub(super) fn push(&mut self, text: &str) {
+        self.0.push_str(text);
+        self.end_line();
+    }
+
+    /// Adds an empty line between what there is and what comes.
+    pub(super) fn part(&mut self) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.0.push('\n');
+    }
+}
+
+/// The documentation of items, which stands beside their tokens: `#[doc = 3]` is that with the number 3. As tokens it
+/// would be quoted line by line, only to be unquoted again.
+#[derive(Debug, Default)]
+pub(crate) struct Texts(RefCell<Vec<String>>);
+
+impl Texts {
+    /// The attribute that stands for some lines.
+    pub(super) fn attribute(&self, lines: Lines) -> TokenStream {
+        let mut texts = self.0.borrow_mut();
+        let number = Literal::usize_unsuffixed(texts.len());
+        texts.push(lines.0);
+        quote!(#[doc = #number])
+    }
+
+    /// What was said since it was taken last.
+    pub(super) fn take(&self) -> Vec<String> {
+        self.0.take()
+    }
 }
 
 /// The documentation of a definition: its name and section, its comments, and what was written.
-pub(super) fn definition(name: &str, docs: &Docs) -> Vec<String> {
-    let mut lines = vec![match &docs.section {
-        Some(section) => format!("`{name}`, section {}", escape(section)),
-        None => format!("`{name}`"),
-    }];
+pub(super) fn definition(name: &str, docs: &Docs) -> Lines {
+    let mut lines = Lines(format!("`{name}`"));
+    if let Some(section) = &docs.section {
+        lines.0.push_str(", section ");
+        escape(section, &mut lines.0);
+    }
+    lines.end_line();
     paragraphs(&docs.comments, &mut lines);
     if !docs.declaration.is_empty() {
-        lines.push(String::new());
+        lines.part();
         fenced(&docs.declaration, &mut lines);
     }
     lines
 }
 
 /// The documentation of a part of a definition: its comments, and what was written.
-pub(super) fn part(docs: &Docs) -> Vec<String> {
-    let mut lines = Vec::new();
+pub(super) fn part(docs: &Docs) -> Lines {
+    let mut lines = Lines::default();
     paragraphs(&docs.comments, &mut lines);
-    if !lines.is_empty() {
-        lines.remove(0);
-        lines.push(String::new());
-    }
-    lines.push(code(&docs.declaration));
+    lines.part();
+    code(&docs.declaration, &mut lines.0);
+    lines.end_line();
     lines
 }
 
-/// Comments, each a paragraph with an empty line before it.
-pub(super) fn paragraphs(comments: &[String], lines: &mut Vec<String>) {
+/// Comments, each a paragraph.
+pub(super) fn paragraphs(comments: &[String], lines: &mut Lines) {
     for comment in comments.iter().filter(|comment| !comment.trim().is_empty()) {
-        lines.push(String::new());
+        lines.part();
         if is_prose(comment) {
-            lines.extend(comment.lines().map(escape));
+            for line in comment.lines() {
+                escape(line, &mut lines.0);
+                lines.end_line();
+            }
         } else {
             fenced(comment, lines);
         }
@@ -50,20 +92,40 @@ pub(super) fn paragraphs(comments: &[String], lines: &mut Vec<String>) {
 }
 
 /// Text as it is: in a block of its own.
-fn fenced(text: &str, lines: &mut Vec<String>) {
+fn fenced(text: &str, lines: &mut Lines) {
     let mut fence = "```".to_owned();
     while text.contains(&fence) {
         fence.push('`');
     }
-    lines.push(format!("{fence}text"));
-    lines.extend(text.lines().map(|line| line.trim_end().replace('\t', "        ")));
-    lines.push(fence);
+    lines.push(&format!("{fence}text"));
+    for line in text.lines() {
+        push_plain(line.trim_end(), "        ", &mut lines.0);
+        lines.end_line();
+    }
+    lines.push(&fence);
+}
+
+/// Adds text with something else for each tab, and without what a comment must not have.
+fn push_plain(text: &str, tab: &str, out: &mut String) {
+    for (at, part) in text.split('\t').enumerate() {
+        if at > 0 {
+            out.push_str(tab);
+        }
+        for (at, part) in part.split(['\r', '\n']).enumerate() {
+            if at > 0 {
+                out.push(' ');
+            }
+            out.push_str(part);
+        }
+    }
 }
 
 /// Text as it is, within a line.
-fn code(text: &str) -> String {
-    let text = text.replace(['\n', '\t'], " ");
-    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+fn code(text: &str, out: &mut String) {
+    let [open, close] = if text.contains('`') { ["`` ", " ``"] } else { ["`", "`"] };
+    out.push_str(open);
+    push_plain(text, " ", out);
+    out.push_str(close);
 }
 
 /// Whether a comment is sentences: no list, no drawing, no indentation that would mean something to Markdown.
@@ -78,38 +140,47 @@ fn is_prose(comment: &str) -> bool {
 }
 
 /// A line of text as Markdown that shows it as it is.
-fn escape(line: &str) -> String {
-    let words = line.replace('\t', " ");
-    let words = words.split(' ').map(|word| {
-        if word.contains("://") {
-            return code(word);
+fn escape(line: &str, out: &mut String) {
+    let begin = out.len();
+    let has_links = line.contains("://");
+    for (at, word) in line.split([' ', '\t', '\r', '\n']).enumerate() {
+        if at > 0 {
+            out.push(' ');
         }
-        let mut escaped = String::new();
-        let chars: Vec<char> = word.chars().collect();
-        for (at, c) in chars.iter().enumerate() {
-            let inner = at > 0 && at + 1 < chars.len();
-            if matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|') || *c == '_' && !inner
-            {
-                escaped.push('\\');
+        if has_links && word.contains("://") {
+            code(word, out);
+            continue;
+        }
+        for (at, c) in word.char_indices() {
+            let inner = at > 0 && at + c.len_utf8() < word.len();
+            let is_mark = matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|');
+            if is_mark || c == '_' && !inner {
+                out.push('\\');
             }
-            escaped.push(*c);
+            out.push(c);
         }
-        escaped
-    });
-    words.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+    }
+    let kept = out.get(begin..).map_or(0, |added| added.trim_end().len());
+    out.truncate(begin + kept);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn escaped(line: &str) -> String {
+        let mut text = String::new();
+        escape(line, &mut text);
+        text
+    }
+
     #[test]
     fn text_stays_what_it_was() {
         assert_eq!(
-            escape("an array[n] of <x> and AUTH_SYS, _x"),
+            escaped("an array[n] of <x> and AUTH_SYS, _x"),
             "an array\\[n\\] of \\<x\\> and AUTH_SYS, \\_x"
         );
-        assert_eq!(escape("see http://example.org/a"), "see `http://example.org/a`");
+        assert_eq!(escaped("see http://example.org/a"), "see `http://example.org/a`");
     }
 
     #[test]

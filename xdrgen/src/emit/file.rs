@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use askama::Template;
-use quote::quote;
 
 use super::documents::{Document, Part};
 use super::print::Printer;
@@ -236,8 +235,7 @@ fn imports(emitter: &Emitter<'_>, items: &[Item]) -> Vec<String> {
             heap.iter().filter(|path| names.contains(last(path))).map(|path| format!("use alloc::{path};")),
         );
     }
-    let runtime = &emitter.runtime;
-    let runtime = quote!(#runtime).to_string().replace(' ', "");
+    let runtime = &emitter.runtime_path;
     let own: Vec<&str> = names.iter().copied().filter(|name| !matches!(*name, "Box" | "Vec")).collect();
     lines.extend(use_line(&format!("{runtime}::xdr"), &own));
     if !lines.is_empty() {
@@ -290,8 +288,12 @@ fn collect(ty: &Type, names: &mut BTreeSet<&'static str>) {
 /// The items as text, an empty line between any two.
 fn body(emitter: &Emitter<'_>, items: &[Item]) -> String {
     let mut printer = Printer::default();
-    for tokens in emitter.items(items) {
-        printer.print(tokens);
+    for item in items {
+        let emitted = emitter.items(std::slice::from_ref(item));
+        printer.take(emitter.texts.take());
+        for tokens in emitted {
+            printer.print(tokens);
+        }
     }
     printer.finish()
 }

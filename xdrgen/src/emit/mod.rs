@@ -11,12 +11,13 @@ mod program;
 mod types;
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 use crate::ir::{Bound, Item, Module, Scalar, Type, TypeId};
 use crate::names::Names;
 
 pub(crate) use derives::Known;
+pub(crate) use docs::Texts;
 pub(crate) use documents::Document;
 pub(crate) use file::{Files, Head};
 
@@ -25,6 +26,10 @@ pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,
     /// The path of the runtime: `::rpcrdma_runtime`, or `crate` inside it.
     pub(crate) runtime: syn::Path,
+    /// The same as text.
+    pub(crate) runtime_path: String,
+    /// The documentation of what was emitted last.
+    pub(crate) texts: docs::Texts,
     /// Whether emitted code may use the standard library; else it uses `alloc`.
     pub(crate) std: bool,
     /// How definitions are called: the document's way is not Rust's, and says so to its lints.
@@ -74,7 +79,7 @@ impl Emitter<'_> {
         if self.std { quote!(::std) } else { quote!(::alloc) }
     }
 
-    fn named(&self, id: TypeId) -> syn::Ident {
+    fn named(&self, id: TypeId) -> proc_macro2::Ident {
         ident(self.module.get(id).map_or("", |ty| &ty.ident))
     }
 
@@ -186,12 +191,22 @@ fn is_plain(tokens: &TokenStream) -> bool {
 }
 
 /// A name that names.rs chose.
-fn ident(name: &str) -> syn::Ident {
-    syn::parse_str(name).unwrap_or_else(|_| format_ident!("_{name}"))
+fn ident(name: &str) -> proc_macro2::Ident {
+    let (raw, rest) = name.strip_prefix("r#").map_or((false, name), |rest| (true, rest));
+    if rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()) || !rest.chars().all(is_part_of_name)
+    {
+        return syn::parse_str(name).unwrap_or_else(|_| format_ident!("_"));
+    }
+    let make = if raw { proc_macro2::Ident::new_raw } else { proc_macro2::Ident::new };
+    make(rest, proc_macro2::Span::call_site())
+}
+
+fn is_part_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 fn number(value: i128) -> TokenStream {
-    parse(&value.to_string())
+    proc_macro2::Literal::i128_unsuffixed(value).into_token_stream()
 }
 
 /// Tokens from text of our own, or from a path that the user gave and that was checked.

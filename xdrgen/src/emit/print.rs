@@ -19,6 +19,7 @@ const INDENT: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Printer {
     tape: Tape,
+    texts: Vec<String>,
     out: String,
     indent: usize,
     /// Where the line begins in `out`.
@@ -28,6 +29,11 @@ pub(super) struct Printer {
 }
 
 impl Printer {
+    /// Takes documentation: `#[doc = 3]` in the items that are added next is the text with that index.
+    pub(super) fn take(&mut self, texts: Vec<String>) {
+        self.texts = texts;
+    }
+
     /// Adds items.
     pub(super) fn print(&mut self, tokens: TokenStream) {
         if !self.out.is_empty() {
@@ -99,7 +105,7 @@ impl Printer {
     /// Whether an empty line stands before an item that is not the first.
     fn stands_apart(&self, from: usize, to: usize) -> bool {
         let first = |word: &str| self.tape.is(from, word);
-        let tells = self.tape.kind(from) == Some(Kind::Doc) || first("#");
+        let tells = matches!(self.tape.kind(from), Some(Kind::Doc | Kind::Text)) || first("#");
         let is_fn = first("fn") || first("async") && from + 1 < to && self.tape.is(from + 1, "fn");
         tells || is_fn || first("pub") || first("impl")
     }
@@ -108,7 +114,7 @@ impl Printer {
     fn behind_attributes(&self, from: usize, to: usize) -> usize {
         let mut at = from;
         while at < to {
-            if self.tape.kind(at) == Some(Kind::Doc) {
+            if matches!(self.tape.kind(at), Some(Kind::Doc | Kind::Text)) {
                 at += 1;
             } else if self.tape.is(at, "#") {
                 at = self.tape.after(at + 1);
@@ -124,19 +130,43 @@ impl Printer {
         let end = self.behind_attributes(from, to);
         let mut at = from;
         while at < end {
-            if self.tape.kind(at) == Some(Kind::Doc) {
-                self.write("///");
-                self.out.push_str(self.tape.text(at));
-                at += 1;
-            } else {
-                let next = self.tape.after(at + 1);
-                self.flat(at, at + 2);
-                self.run(at + 2, next, 0);
-                at = next;
+            match self.tape.kind(at) {
+                Some(Kind::Text) => {
+                    self.text(at);
+                    at += 1;
+                }
+                Some(Kind::Doc) => {
+                    self.write("///");
+                    self.out.push_str(self.tape.text(at));
+                    self.newline();
+                    at += 1;
+                }
+                _ => {
+                    let next = self.tape.after(at + 1);
+                    self.flat(at, at + 2);
+                    self.run(at + 2, next, 0);
+                    self.newline();
+                    at = next;
+                }
             }
-            self.newline();
         }
         end
+    }
+
+    /// A text of documentation.
+    fn text(&mut self, index: usize) {
+        let text = self.tape.get(index).and_then(|piece| self.texts.get(piece.mate));
+        for line in text.map_or("", |text| text).lines() {
+            self.out.extend(std::iter::repeat_n(' ', self.indent));
+            self.out.push_str("///");
+            let line = line.trim_end_matches(' ');
+            if !line.is_empty() {
+                self.out.push(' ');
+                self.out.push_str(line);
+            }
+            self.out.push('\n');
+        }
+        (self.line, self.fresh) = (self.out.len(), true);
     }
 
     /// Where an item or a statement ends: behind its semicolon or its body.

@@ -26,10 +26,11 @@ impl Emitter<'_> {
             Some(section) => format!("{title}: section {section}"),
             None => title,
         };
-        let mut lines = vec![title];
+        let mut lines = docs::Lines::default();
+        lines.push(&title);
         docs::paragraphs(&program.docs.comments, &mut lines);
         docs::paragraphs(&version.docs.comments, &mut lines);
-        let docs = docs::attributes(&lines);
+        let docs = self.texts.attribute(lines);
         let imports = if version.procedures.is_empty() {
             quote!(use #runtime::proto::program;)
         } else {
@@ -58,10 +59,9 @@ impl Emitter<'_> {
         let name = ident(&version.ident);
         let (number, version_number) =
             (number(i128::from(program.number)), number(i128::from(version.number)));
-        let title = docs::attributes(&[format!(
-            "The version itself: what a client and a server of `{}` name.",
-            version.name
-        )]);
+        let mut title = docs::Lines::default();
+        title.push(&format!("The version itself: what a client and a server of `{}` name.", version.name));
+        let title = self.texts.attribute(title);
         let (xdr_name, alias) = (&version.name, alias(&version.name, &version.ident));
         let procedures = version.procedures.iter().map(|procedure| {
             let (number, name) = (self::number(i128::from(procedure.number)), &procedure.name);
@@ -104,7 +104,8 @@ impl Emitter<'_> {
         let runtime = &self.runtime;
         let program = ident(&version.ident);
         let procedures = version.procedures.iter().map(|procedure| {
-            let (docs, alias) = (procedure_docs(procedure), alias(&procedure.name, &procedure.ident));
+            let (docs, alias) =
+                (self.texts.attribute(docs::part(&procedure.docs)), alias(&procedure.name, &procedure.ident));
             let (name, xdr_name, number) =
                 (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
             let args = self.ty(&procedure.arguments, Place::Procedures);
@@ -140,7 +141,7 @@ impl Emitter<'_> {
     fn client(&self, version: &Version) -> TokenStream {
         let program = ident(&version.ident);
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = docs::attributes(&method_docs(
+            let docs = self.texts.attribute(method_docs(
                 procedure,
                 "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
             ));
@@ -172,7 +173,7 @@ impl Emitter<'_> {
 
     fn handler(&self, version: &Version) -> TokenStream {
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = docs::attributes(&method_docs(
+            let docs = self.texts.attribute(method_docs(
                 procedure,
                 "A refusal of the call itself; what the protocol has a status for is a result.",
             ));
@@ -253,13 +254,11 @@ impl Emitter<'_> {
     }
 }
 
-fn procedure_docs(procedure: &Procedure) -> TokenStream {
-    docs::attributes(&docs::part(&procedure.docs))
-}
-
-fn method_docs(procedure: &Procedure, errors: &str) -> Vec<String> {
+fn method_docs(procedure: &Procedure, errors: &str) -> docs::Lines {
     let mut lines = docs::part(&procedure.docs);
-    lines.extend([String::new(), "# Errors".to_owned(), errors.to_owned()]);
+    lines.part();
+    lines.push("# Errors");
+    lines.push(errors);
     lines
 }
 

@@ -16,7 +16,7 @@ impl Emitter<'_> {
             ConstType::U64 => "u64",
             ConstType::I64 => "i64",
         });
-        let docs = definition_docs(&constant.name, &constant.ident, &constant.docs);
+        let docs = self.definition_docs(&constant.name, &constant.ident, &constant.docs);
         let allow = self.allow_const(&constant.ident);
         quote!(#docs #allow pub const #name: #ty = #value;)
     }
@@ -24,7 +24,7 @@ impl Emitter<'_> {
     /// A type, and what belongs to it.
     pub(super) fn type_def(&self, ty: &TypeDef) -> Vec<TokenStream> {
         let name = ident(&ty.ident);
-        let (docs, allow) = (definition_docs(&ty.name, &ty.ident, &ty.docs), self.allow_type(ty));
+        let (docs, allow) = (self.definition_docs(&ty.name, &ty.ident, &ty.docs), self.allow_type(ty));
         let docs = quote!(#docs #allow);
         let container = |union: Option<&str>| self.container_attribute(union);
         match &ty.body {
@@ -46,7 +46,7 @@ impl Emitter<'_> {
                 let (derives, container) = (self.derive_attributes(ty.derives, true), container(None));
                 let fields = fields.iter().map(|field| {
                     let (docs, attributes) =
-                        (docs::attributes(&docs::part(&field.docs)), self.field_attributes(field));
+                        (self.texts.attribute(docs::part(&field.docs)), self.field_attributes(field));
                     let (name, alias) = (ident(&field.ident), alias(&field.name, &field.ident));
                     let ty = self.ty(&field.ty, Place::Types);
                     quote!(#docs #alias #attributes pub #name: #ty)
@@ -67,8 +67,7 @@ impl Emitter<'_> {
 
     /// `#[xdr(...)]` on a type, if it says anything.
     fn container_attribute(&self, union: Option<&str>) -> Option<TokenStream> {
-        let runtime = &self.runtime;
-        let path = quote!(#runtime).to_string().replace(' ', "");
+        let path = &self.runtime_path;
         let krate = (path != "::rpcrdma_runtime").then(|| quote!(crate = #path));
         let union = union.map(|union| quote!(union = #union));
         let parts: Vec<TokenStream> = union.into_iter().chain(krate).collect();
@@ -91,7 +90,7 @@ impl Emitter<'_> {
         let name = ident(&ty.ident);
         let (derives, container) = (self.derive_attributes(ty.derives, true), self.container_attribute(None));
         let variants = members.iter().filter(|member| member.same_as.is_none()).map(|member| {
-            let docs = docs::attributes(&docs::part(&member.docs));
+            let docs = self.texts.attribute(docs::part(&member.docs));
             let (variant, alias, value) =
                 (ident(&member.ident), alias(&member.name, &member.ident), number(i128::from(member.value)));
             let default = (member.value == 0).then(|| quote!(#[default]));
@@ -103,7 +102,7 @@ impl Emitter<'_> {
             .iter()
             .filter_map(|member| {
                 let same = ident(&members.get(member.same_as?)?.ident);
-                let docs = docs::attributes(&docs::part(&member.docs));
+                let docs = self.texts.attribute(docs::part(&member.docs));
                 let (constant, alias) = (ident(&member.ident), alias(&member.name, &member.ident));
                 let allow = self.allow_const(&member.ident);
                 Some(quote!(#docs #alias #allow pub const #constant: #name = #name::#same;))
@@ -152,7 +151,7 @@ impl Emitter<'_> {
         discriminant: &TokenStream,
         default: Option<TokenStream>,
     ) -> TokenStream {
-        let docs = docs::attributes(&docs::part(&arm.docs));
+        let docs = self.texts.attribute(docs::part(&arm.docs));
         let name = ident(&arm.ident);
         let cases = arm.labels.iter().map(|label| match label {
             Label::Member { .. } => {
@@ -178,6 +177,11 @@ impl Emitter<'_> {
         quote!(#docs #default #chosen #hint #name #parts)
     }
 
+    fn definition_docs(&self, name: &str, ident: &str, text: &Docs) -> TokenStream {
+        let (docs, alias) = (self.texts.attribute(docs::definition(name, text)), alias(name, ident));
+        quote!(#docs #alias)
+    }
+
     /// `Enum::Member`
     pub(super) fn member_path(&self, label: &Label) -> Option<String> {
         let Label::Member { of, index } = label else { return None };
@@ -187,11 +191,6 @@ impl Emitter<'_> {
             _ => None,
         }
     }
-}
-
-fn definition_docs(name: &str, ident: &str, text: &Docs) -> TokenStream {
-    let (docs, alias) = (docs::attributes(&docs::definition(name, text)), alias(name, ident));
-    quote!(#docs #alias)
 }
 
 /// The document's name for a search in the documentation, where Rust's differs.

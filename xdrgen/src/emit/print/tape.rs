@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Close,
     /// A line of documentation, without its `///`.
     Doc,
+    /// The number of a text of documentation.
+    Text,
 }
 
 /// What the lines between braces are.
@@ -93,7 +95,7 @@ impl Tape {
     }
 
     pub(super) fn is(&self, index: usize, text: &str) -> bool {
-        self.kind(index).is_some_and(|kind| !matches!(kind, Kind::Literal | Kind::Doc))
+        self.kind(index).is_some_and(|kind| !matches!(kind, Kind::Literal | Kind::Doc | Kind::Text))
             && self.text(index) == text
     }
 
@@ -308,6 +310,14 @@ impl Tape {
             && self.is(open + 2, "=")
             && self.kind(open + 3) == Some(Kind::Literal)
             && open.checked_sub(1).is_some_and(|before| self.is(before, "#"));
+        if is_doc && let Ok(number) = self.text(open + 3).parse::<usize>() {
+            self.pieces.truncate(open - 1);
+            let text = self.push(Kind::Text, self.text.len());
+            if let Some(piece) = self.pieces.get_mut(text) {
+                piece.mate = number;
+            }
+            return true;
+        }
         let Some(line) = is_doc.then(|| unescaped(self.text(open + 3))).flatten() else { return false };
         let start = self.get(open - 1).map_or(0, |piece| piece.start);
         self.pieces.truncate(open - 1);
