@@ -5,23 +5,19 @@
 mod samples;
 mod scratch;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use scratch::{Scratch, workspace};
 use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, Summary, diag};
+use xdrgen::{Manifest, Options, Output, Package, diag};
 
-/// Documents that stand on others, and those. Paths are in the folder of published documents, or in the workspace.
-const TOGETHER: &[(&str, &[&str])] = &[
-    ("x/libnsl-nis.x", &["x/libnsl-nis_object.x"]),
-    ("x/libnsl-nis_callback.x", &["x/libnsl-nis_object.x", "x/libnsl-nis.x"]),
-];
+/// Published documents that are compiled together: what the others stand on first. Each other one is by itself.
+const TOGETHER: &[&[&str]] = &[&["x/libnsl-nis_object.x", "x/libnsl-nis.x", "x/libnsl-nis_callback.x"]];
 
-/// Documents that are compiled as a part of others' modules.
-const PARTS: &[&str] = &[];
+/// The same for this project's documents.
+const OWN_TOGETHER: &[&[&str]] = &[&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"]];
 
 /// Documents from which nothing is emitted, and why.
 const REFUSED: &[(&str, &str)] = &[
@@ -33,25 +29,34 @@ const REFUSED: &[(&str, &str)] = &[
     ("x/rpcsvc-nlm_prot.x", "a bound that only a line for C defines"),
 ];
 
-/// What documents have: types, programs and procedures. Counted in the documents.
-const COUNTS: &[(&str, [usize; 3])] = &[
+/// What is made of documents: types, programs and procedures. Counted in the documents.
+const COUNTS: &[(&[&str], [usize; 3])] = &[
     // 23 typedefs, 7 enums, 83 structs and 34 unions; without `nlm4_lock` and `nlm4_share`, which name what is nowhere
     // defined; with `netobj`, which it takes from elsewhere.
-    ("rfc/rfc1813.txt", [146, 2, 28]),
-    ("rfc/rfc1833.txt", [21, 2, 26]),
-    ("rfc/rfc5531.txt", [17, 1, 3]),
+    (&["rfc/rfc1813.txt"], [146, 2, 28]),
+    (&["rfc/rfc1833.txt"], [21, 2, 26]),
+    (&["rfc/rfc5531.txt"], [17, 1, 3]),
     // 124 typedefs, 28 enums, 197 structs and 61 unions; with `authsys_parms`, which it takes from elsewhere.
-    ("rfc/rfc5662.txt", [411, 2, 4]),
+    (&["rfc/rfc5662.txt"], [411, 2, 4]),
     // 131 typedefs, 32 enums, 236 structs and 71 unions; with `authsys_parms`.
-    ("rfc/rfc7863.txt", [471, 2, 4]),
-    ("rfc/rfc8166.txt", [14, 0, 0]),
+    (&["rfc/rfc7863.txt"], [471, 2, 4]),
+    (&["rfc/rfc8166.txt"], [14, 0, 0]),
 ];
 
-/// One module of the crate: its name, its text, and the tests that go with it.
-struct Module {
+/// The documents that make a crate each, by the first one's name. All others are modules of one.
+const CRATES: &[&str] = &["rfc1813", "rfc5662", "rfc7863"];
+
+/// What is emitted for a group of documents, and the tests that go with it.
+struct Emitted {
     name: String,
-    text: String,
+    files: Vec<(PathBuf, String)>,
     tests: String,
+}
+
+impl Emitted {
+    fn is_crate(&self) -> bool {
+        CRATES.contains(&self.name.as_str())
+    }
 }
 
 fn sources(documents: &[PathBuf]) -> Sources {
@@ -63,73 +68,92 @@ fn sources(documents: &[PathBuf]) -> Sources {
     sources
 }
 
-fn compile(name: &str, documents: &[PathBuf]) -> (Module, Summary) {
+fn compile(name: &str, documents: &[PathBuf]) -> Emitted {
     let sources = sources(documents);
-    let options = Options::module(name);
+    let runtime = Some(workspace().join("rpcrdma-runtime").display().to_string());
+    let package = Package {
+        name: name.to_owned(),
+        title: "Emitted.".to_owned(),
+        manifest: Manifest::Alone { runtime },
+    };
+    let is_crate = CRATES.contains(&name);
+    let options = if is_crate {
+        Options { output: Output::Crate(package), ..Options::module(name) }
+    } else {
+        Options::module(name)
+    };
     let generated = xdrgen::generate(&sources, &options);
     assert!(!generated.has_errors(), "{name}:\n{}", diag::render(&generated.diagnostics, &sources, false));
     let (ir, _) = xdrgen::generate::lower(&sources, &options);
-    let text = generated.files.first().expect("one file").1.clone();
-    let tests = samples::tests(&ir, &homes(name, &text, generated.summary.documents));
-    (Module { name: name.to_owned(), text, tests }, generated.summary)
+    let root = if is_crate { name.to_owned() } else { format!("emitted::{name}") };
+    let is_root = |path: &Path| path.ends_with("src/lib.rs") || !is_crate;
+    let text = generated.files.iter().find(|(path, _)| is_root(path)).map(|(_, text)| text);
+    let homes = homes(root, text.expect("a file of Rust"), generated.summary.documents);
+    Emitted { name: name.to_owned(), files: generated.files, tests: samples::tests(&ir, &homes) }
 }
 
 /// Where the types stand: of several documents each has a module.
-fn homes(name: &str, text: &str, documents: usize) -> Vec<String> {
+fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
     if documents == 1 {
-        return vec![format!("emitted::{name}")];
+        return vec![root];
     }
-    let modules = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(" {"));
-    modules.map(|module| format!("emitted::{name}::{module}")).collect()
+    let modules = text.lines().filter_map(|line| line.strip_prefix("pub mod "));
+    modules.map(|module| format!("{root}::{}", module.trim_end_matches([' ', '{', ';']))).collect()
 }
 
 /// The document with all of the language's constructs, and this project's documents.
-fn own() -> Vec<Module> {
+fn own() -> Vec<Emitted> {
     let root = workspace();
-    let mut modules = vec![compile("language", &[root.join("xdrgen/tests/language.x")]).0];
-    for name in ["rpc", "rpcrdma1", "nfs3", "mount3", "rpcbind", "rdma-conf"] {
-        let mut documents = vec![root.join(format!("specs/{name}.txt"))];
-        documents.extend(Some(root.join(format!("specs/{name}.ddp.toml"))).filter(|path| path.exists()));
-        modules.push(compile(&name.replace('-', "_"), &documents).0);
+    let mut emitted = vec![compile("language", &[root.join("xdrgen/tests/language.x")])];
+    let specs = root.join("specs");
+    let texts: Vec<String> = listed(&specs).into_iter().filter(|name| name.ends_with(".txt")).collect();
+    for group in groups(&texts, OWN_TOGETHER) {
+        let mut documents: Vec<PathBuf> = group.iter().map(|name| specs.join(name)).collect();
+        let bindings: Vec<PathBuf> = documents.iter().map(|path| path.with_extension("ddp.toml")).collect();
+        documents.extend(bindings.into_iter().filter(|path| path.exists()));
+        emitted.push(compile(&stem(&group), &documents));
     }
-    modules
+    emitted
 }
 
 /// Every document in the folder of published ones, but for those that are refused.
-fn published(corpus: &Path) -> Vec<Module> {
-    let mut modules = Vec::new();
-    let mut seen = BTreeSet::new();
-    for name in ["rfc", "x"].iter().flat_map(|folder| listed(corpus, folder)) {
-        seen.insert(name.clone());
-        let skipped = |list: &[&str]| list.contains(&name.as_str());
-        if skipped(PARTS) || skipped(&REFUSED.iter().map(|(name, _)| *name).collect::<Vec<_>>()) {
-            continue;
-        }
-        let others = TOGETHER.iter().find(|(one, _)| *one == name).map_or(&[][..], |(_, others)| others);
-        let place = |name: &str| {
-            let root = if name.starts_with("specs/") { workspace() } else { corpus.to_owned() };
-            root.join(name)
-        };
-        let documents: Vec<PathBuf> = others.iter().map(|other| place(other)).chain([place(&name)]).collect();
-        let stem = place(&name).file_stem().expect("a file has a name").to_string_lossy().replace('-', "_");
-        let (module, summary) = compile(&stem, &documents);
-        if let Some((_, counts)) = COUNTS.iter().find(|(one, _)| *one == name) {
-            assert_eq!([summary.types, summary.programs, summary.procedures], *counts, "{name}");
-        }
-        modules.push(module);
+fn published(corpus: &Path) -> Vec<Emitted> {
+    let in_folder =
+        |folder| listed(&corpus.join(folder)).into_iter().map(move |name| format!("{folder}/{name}"));
+    let names: Vec<String> = ["rfc", "x"].into_iter().flat_map(in_folder).collect();
+    let refused = |group: &[&str]| REFUSED.iter().any(|(name, _)| group == [*name]);
+    let place = |name: &&str| corpus.join(name);
+    for (names, counts) in COUNTS {
+        let paths: Vec<PathBuf> = names.iter().map(place).collect();
+        let summary = xdrgen::check(&sources(&paths), &Options::module("counted")).summary;
+        assert_eq!([summary.types, summary.programs, summary.procedures], *counts, "{names:?}");
     }
-    let tables = [TOGETHER.iter().map(|(name, _)| *name).collect(), PARTS.to_vec()];
-    for name in tables.concat() {
-        assert!(seen.contains(name), "{name} is in a table, but not in the folder");
-    }
-    modules
+    let groups = groups(&names, TOGETHER).into_iter().filter(|group| !refused(group));
+    groups.map(|group| compile(&stem(&group), &group.iter().map(place).collect::<Vec<_>>())).collect()
 }
 
-/// The files of a folder, in order, as `folder/name`.
-fn listed(corpus: &Path, folder: &str) -> Vec<String> {
-    let entries = fs::read_dir(corpus.join(folder)).expect("the folder has this one");
+/// Each document by itself, or with those that it is compiled with.
+fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>> {
+    let known = |name: &&str| names.iter().any(|one| one == name);
+    assert!(together.concat().iter().all(known), "each of {together:?} is in its folder");
+    let group = |name: &'n String| match together.iter().find(|group| group.contains(&name.as_str())) {
+        Some(group) => (group.first() == Some(&name.as_str())).then(|| group.to_vec()),
+        None => Some(vec![name.as_str()]),
+    };
+    names.iter().filter_map(group).collect()
+}
+
+/// The module of a group of documents: the first one's name.
+fn stem(group: &[&str]) -> String {
+    let name = Path::new(group.first().expect("a document")).file_stem().expect("a file has a name");
+    name.to_string_lossy().replace('-', "_")
+}
+
+/// The names of the files of a folder, in order.
+fn listed(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<String> = entries
-        .map(|entry| format!("{folder}/{}", entry.expect("a readable entry").file_name().to_string_lossy()))
+        .map(|entry| entry.expect("a readable entry").file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
     names
@@ -137,11 +161,11 @@ fn listed(corpus: &Path, folder: &str) -> Vec<String> {
 
 #[test]
 fn every_type_compiles_without_a_warning_and_round_trips() {
-    let mut modules = own();
+    let mut emitted = own();
     let mut hostile = vec![("hostile", samples::HOSTILE, 3)];
     match std::env::var_os("XDRGEN_CORPUS") {
         Some(corpus) => {
-            modules.extend(published(Path::new(&corpus)));
+            emitted.extend(published(Path::new(&corpus)));
             hostile.push(("hostile_nfs", samples::HOSTILE_NFS, 8));
         }
         None => {
@@ -150,31 +174,45 @@ fn every_type_compiles_without_a_warning_and_round_trips() {
             writeln!(std::io::stderr(), "{notice}").expect("standard error takes the notice");
         }
     }
-    let expected = modules.len() + hostile.iter().map(|(_, _, tests)| tests).sum::<usize>();
-    let (success, output) = run(&modules, &hostile);
+    let expected = emitted.len() + hostile.iter().map(|(_, _, tests)| tests).sum::<usize>();
+    let (success, output) = run(&emitted, &hostile);
     assert!(success, "{output}");
-    // One test a module, and those of encodings that are made up: each of them ran.
+    // One test for each group of documents, and those of encodings that are made up: each of them ran.
     assert!(output.contains(&format!("{expected} passed")), "{output}");
 }
 
-/// Makes a crate of the modules, with a test of each, and runs the tests.
-fn run(modules: &[Module], hostile: &[(&str, &str, usize)]) -> (bool, String) {
+/// Makes crates of what was emitted, with tests of each type, and runs these.
+fn run(emitted: &[Emitted], hostile: &[(&str, &str, usize)]) -> (bool, String) {
+    const LINTS: &str =
+        "\n[lints.rust]\nmissing_docs = \"deny\"\nunreachable_pub = \"deny\"\nwarnings = \"deny\"\n";
     let runtime = workspace().join("rpcrdma-runtime");
-    let manifest = format!(
-        "[dependencies]\nrpcrdma-runtime = {{ path = {runtime:?}, default-features = false }}\n\n\
-         [dev-dependencies]\nallocation-counter = \"0.8\"\n\n\
-         [lints.rust]\nmissing_docs = \"deny\"\nunreachable_pub = \"deny\"\nwarnings = \"deny\"\n"
-    );
-    let scratch = Scratch::new("emitted", &manifest);
+    let mut manifest =
+        format!("[dependencies]\nrpcrdma-runtime = {{ path = {runtime:?}, default-features = false }}\n");
+    for one in emitted.iter().filter(|one| one.is_crate()) {
+        manifest.push_str(&format!("{0} = {{ path = \"{0}\" }}\n", one.name));
+    }
+    manifest.push_str("\n[dev-dependencies]\nallocation-counter = \"0.8\"\n");
+    let scratch = Scratch::new("emitted", &format!("{manifest}{LINTS}"));
     let mut lib = String::from("//! Emitted.\n\n");
-    // The tests are a crate of their own: they use the modules as a user does, and those are compiled once.
+    // The tests are a crate of their own: they use the types as a user does, and those are compiled once.
     let mut main = String::from("//! Tests of what is emitted.\n#![allow(unreachable_pub)]\n\nmod sample;\n");
     scratch.write("tests/all/sample.rs", samples::SUPPORT);
-    for module in modules {
-        scratch.write(&format!("src/{}.rs", module.name), &module.text);
-        scratch.write(&format!("tests/all/{}.rs", module.name), &module.tests);
-        lib.push_str(&format!("/// Emitted.\npub mod {};\n", module.name));
-        main.push_str(&format!("mod {};\n", module.name));
+    for one in emitted {
+        for (path, text) in &one.files {
+            let path = path.to_string_lossy();
+            match one.is_crate() {
+                false => scratch.write(&format!("src/{path}"), text),
+                true if path == "Cargo.toml" => {
+                    scratch.write(&format!("{}/{path}", one.name), &format!("{text}{LINTS}"));
+                }
+                true => scratch.write(&format!("{}/{path}", one.name), text),
+            }
+        }
+        if !one.is_crate() {
+            lib.push_str(&format!("/// Emitted.\npub mod {};\n", one.name));
+        }
+        scratch.write(&format!("tests/all/test_{}.rs", one.name), &one.tests);
+        main.push_str(&format!("mod test_{};\n", one.name));
     }
     for (name, text, _) in hostile {
         scratch.write(&format!("tests/all/{name}.rs"), text);

@@ -15,7 +15,7 @@ fn refused<T: Xdr>(bytes: &[u8]) -> ErrorKind {
 
 mod version_3 {
     use super::*;
-    use emitted::rfc1813::{Dirlist3, Getattr3Res, NfsFh3, PostOpAttr};
+    use rfc1813::{Dirlist3, Getattr3Res, NfsFh3, PostOpAttr};
 
     #[test]
     fn what_there_is_not_is_named() {
@@ -41,7 +41,7 @@ macro_rules! version_4 {
     ($module:ident) => {
         mod $module {
             use super::*;
-            use emitted::$module::{Compound4Args, Dirlist4, NfsArgop4, NfsFh4};
+            use ::$module::{Compound4Args, Dirlist4, NfsArgop4, NfsFh4};
 
             #[test]
             fn what_there_is_not_is_named() {
