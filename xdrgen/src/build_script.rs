@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::diag::{self, Severity};
+use crate::diag::{self, Count, Diagnostic, Severity};
 use crate::generate::{Generated, Options, Output, Summary, generate};
 use crate::names::Names;
 use crate::source::{Source, Sources};
@@ -56,7 +56,7 @@ pub enum BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BuildError::Findings(text) => write!(f, "xdrgen found errors\n{text}"),
+            BuildError::Findings(text) => write!(f, "xdrgen found {text}"),
             BuildError::File(path, error) => write!(f, "{}: {error}", path.display()),
             BuildError::Missing(what) => f.write_str(what),
         }
@@ -172,8 +172,7 @@ impl Build {
         let generated = generate(&sources, &self.named()?);
         tell_cargo(&generated, &sources);
         if generated.has_errors() {
-            let errors: Vec<_> = generated.diagnostics.into_iter().filter(|found| found.is_error()).collect();
-            return Err(BuildError::Findings(diag::render(&errors, &sources, false)));
+            return Err(BuildError::Findings(errors(&generated.diagnostics, &sources)));
         }
         for (path, text) in &generated.files {
             let path = out_dir.join(path);
@@ -203,6 +202,20 @@ impl Build {
     }
 }
 
+/// How many errors are shown; nobody reads more.
+const SHOWN: usize = 100;
+
+/// How many errors there are, and the errors. Warnings are not among them: cargo has been told.
+fn errors(found: &[Diagnostic], sources: &Sources) -> String {
+    let errors: Vec<_> = found.iter().filter(|found| found.is_error()).cloned().collect();
+    let shown = errors.get(..SHOWN).unwrap_or(&errors);
+    let hidden = match errors.len() - shown.len() {
+        0 => String::new(),
+        hidden => format!("; {hidden} more are not shown"),
+    };
+    format!("{}{hidden}\n\n{}", Count::of(&errors), diag::render(shown, sources, false))
+}
+
 /// What cargo must know: when to run the script again, and what to warn of.
 #[allow(clippy::print_stdout, reason = "it is how a build script talks to cargo")]
 fn tell_cargo(generated: &Generated, sources: &Sources) {
@@ -214,7 +227,8 @@ fn tell_cargo(generated: &Generated, sources: &Sources) {
             let at = source.line_column(found.primary.span.start);
             format!("{}:{}:{}: ", shown(source.name()), at.line, at.column)
         });
-        println!("cargo::warning={}{} [{}]", place.unwrap_or_default(), found.message, found.code);
+        let help = found.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+        println!("cargo::warning={}{} [{}]{help}", place.unwrap_or_default(), found.message, found.code);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::extract::extract;
 use crate::generate::{Manifest, Options, Output, Package, check, generate};
 use crate::names::Names;
 use crate::source::{Source, Sources};
-use report::{Reporting, complain};
+use report::Reporting;
 
 /// What the help ends with.
 const AFTER: &str = "\
@@ -44,12 +44,26 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Print the XDR of documents: marks, page breaks and prose taken out.
+    #[command(after_help = "Example: xdrgen extract rfc5662.txt > nfs41.x")]
     Extract(Documents),
     /// Say what is wrong with documents, which may use one another's names.
+    #[command(after_help = "\
+Examples:
+  xdrgen check kv.x --binding kv.ddp.toml
+  xdrgen check rfc7863.txt rfc8276.txt           an extension with what it extends
+  xdrgen check --message-format json kv.x        for an editor
+  xdrgen check --deny warnings kv.x              for CI")]
     Check(Inputs),
     /// Compile documents, which may use one another's names, to Rust.
+    #[command(after_help = "\
+Examples:
+  xdrgen generate kv.txt                         to standard output
+  xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
+  xdrgen generate kv.txt --extern handle=crate::Handle --output src/kv.rs
+  xdrgen generate kv.txt --crate kv --output kv  a crate")]
     Generate(Generation),
     /// Say more about a finding: what it means, an example, how to mend it.
+    #[command(after_help = "Example: xdrgen explain X212")]
     Explain {
         /// The code, as in `error[X212]`.
         code: String,
@@ -158,7 +172,8 @@ enum Failure {
 }
 
 /// Runs the program `xdrgen` with the arguments of this process. The exit status is 0 if nothing is wrong but for
-/// warnings, 1 if a document has errors or does not extend what it is compared to, 2 if the arguments are wrong or a file cannot be read or written.
+/// warnings, 1 if a document has errors or does not extend what it is compared to, 2 if the arguments are wrong or a
+/// file cannot be read or written.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();
@@ -176,11 +191,11 @@ pub fn main() -> ExitCode {
         Err(Failure::Findings) => ExitCode::from(1),
         Err(Failure::Trouble) => ExitCode::from(2),
         Err(Failure::File(path, error)) => {
-            complain(&format!("xdrgen: {}: {error}\n", path.display()));
+            reporting.complain(Some(&path), &error.to_string());
             ExitCode::from(2)
         }
         Err(Failure::Usage(what)) => {
-            complain(&format!("xdrgen: {what}\n"));
+            reporting.complain(None, &what);
             ExitCode::from(2)
         }
     }
@@ -220,7 +235,7 @@ fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Fa
 }
 
 fn run_explain(code: &str) -> Result<(), Failure> {
-    let upper = code.to_ascii_uppercase();
+    let upper = format!("X{}", code.to_ascii_uppercase().trim_start_matches('X'));
     match diag::page(&upper) {
         Some(page) => print(&format!("{page}\n")),
         None => {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::source::Span;
 
-pub use json::{json, json_summary};
+pub use json::{json, json_failure, json_summary};
 pub use pages::{codes, page};
 pub use render::render;
 pub use short::short;

@@ -164,7 +164,11 @@ fn a_build_script_compiles_documents() {
     scratch.write("specs/store.txt", &DOCUMENT.replace("content      data", "contents     data"));
     let (success, output) = scratch.cargo(&["check", "--quiet"]);
     assert!(
-        !success && output.contains("specs/store.txt:7:11") && output.contains("`content` is defined"),
+        !success
+            && output.contains("Error: xdrgen found 1 error\n")
+            && output.contains("specs/store.txt:7:11\n")
+            && output.contains("7 |    ///    contents     data;\n")
+            && output.contains("`content` is defined"),
         "{output}"
     );
 }

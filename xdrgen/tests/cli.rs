@@ -69,6 +69,9 @@ fn a_file_that_is_not_there_is_named() {
     let output = xdrgen(folder.path(), &["check", "missing.x"]);
     assert!(text(&output.stderr).starts_with("xdrgen: missing.x: "), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(2));
+    let output = xdrgen(folder.path(), &["check", "missing.x", "--message-format", "json"]);
+    let said: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
+    assert_eq!((&said["kind"], &said["file"]), (&"failure".into(), &"missing.x".into()));
     std::fs::write(folder.path().join("a.x"), "const A = 1;\n").unwrap();
     let unwritable = xdrgen(folder.path(), &["generate", "a.x", "-o", "a.x/out.rs"]);
     assert!(text(&unwritable.stderr).starts_with("xdrgen: a.x"), "{}", text(&unwritable.stderr));

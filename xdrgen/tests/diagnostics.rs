@@ -243,7 +243,7 @@ fn the_first_example_of_a_page_has_its_code_and_the_others_are_mended() {
 
 #[test]
 fn explain_prints_a_page() {
-    for code in ["X212", "x212"] {
+    for code in ["X212", "x212", "212"] {
         let output = xdrgen(&["explain", code]);
         let text = String::from_utf8(output.stdout).expect("text");
         assert!(text.starts_with("## X212: ") && text.contains("```xdr"), "{text}");

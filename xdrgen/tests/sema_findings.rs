@@ -134,6 +134,10 @@ fn bounds_have_32_bits_without_a_sign() {
 fn values_of_enums() {
     finds("enum a { X = 4294967296 };\n", &["X205 1:14"], &["does not fit 32 bits"]);
     finds("enum a { X = 0xffffffff };\n", &["X209 1:14"], &["sent as -1"]);
+    // What follows from a value that was reported is an error all the same.
+    finds("enum a { X = 0xffffffff, Y };\n", &["X209 1:14", "X205 1:26"], &[]);
+    finds("enum a { X = 0x80000000, Y, Z };\n", &["X209 1:14"], &[]);
+    finds("enum a { W, X = 4294967296, Y, Z, V = 4294967299 };\n", &["X205 1:17", "X205 1:39"], &[]);
     finds("enum a { X = 1, Y = 1 };\n", &["X207 1:21"], &["`X` and `Y` are both 1"]);
 }
 

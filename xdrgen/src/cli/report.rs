@@ -1,6 +1,7 @@
 //! How findings are shown, and what they make of the exit status.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
 use clap::{Args, ColorChoice, ValueEnum};
 
@@ -55,7 +56,10 @@ impl Reporting {
         let hidden = found.len() - shown.len();
         let count = Count::of(&found);
         complain(&match self.message_format {
-            Form::Human => diag::render(shown, sources, self.has_colour()) + &summary(count, hidden, shown),
+            Form::Human => {
+                let text = diag::render(shown, sources, self.has_colour());
+                format!("{text}\n{}", summary(count, hidden, shown))
+            }
             Form::Short => diag::short(shown, sources) + &summary(count, hidden, shown),
             Form::Json => diag::json(shown, sources) + &diag::json_summary(count, hidden),
         });
@@ -65,6 +69,16 @@ impl Reporting {
     /// Whether output is for programs.
     pub(super) fn is_json(&self) -> bool {
         self.message_format == Form::Json
+    }
+
+    /// Says why a run could not begin or end.
+    pub(super) fn complain(&self, file: Option<&Path>, message: &str) {
+        let file = file.map(|file| file.to_string_lossy());
+        complain(&match (self.message_format, &file) {
+            (Form::Json, _) => diag::json_failure(file.as_deref(), message),
+            (_, Some(file)) => format!("xdrgen: {file}: {message}\n"),
+            (_, None) => format!("xdrgen: {message}\n"),
+        });
     }
 
     fn weighed(&self, found: Diagnostic) -> Diagnostic {
@@ -97,6 +111,6 @@ fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
 }
 
 /// To standard error. When that is closed there is nobody to tell.
-pub(super) fn complain(text: &str) {
+fn complain(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -10,6 +10,7 @@ use crate::source::Sources;
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line<'a> {
     Finding(Finding<'a>),
+    Failure { file: Option<&'a str>, message: &'a str },
     Summary { errors: usize, warnings: usize, hidden: usize },
 }
 
@@ -50,6 +51,13 @@ pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
 #[must_use]
 pub fn json_summary(count: Count, hidden: usize) -> String {
     line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
+}
+
+/// The only line of a run that could not begin or end: `kind` is `"failure"`, with the `file` that could not be read or
+/// written, if it is that, and a `message`.
+#[must_use]
+pub fn json_failure(file: Option<&str>, message: &str) -> String {
+    line(&Line::Failure { file, message })
 }
 
 fn line(line: &Line<'_>) -> String {

@@ -28,6 +28,8 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut definitions = Vec::new();
     // Behind an error, what is left of the broken definition is not reported again.
     let mut broken = false;
+    // Nor are lines that are no definitions, behind the first of them.
+    let mut lost = false;
     while input.input_len() > 0 {
         while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
             definitions.push(aside(context, extract, placed));
@@ -40,13 +42,17 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
         match definition(input) {
             Ok((rest, (kind, last))) => {
                 definitions.push(finish(context, extract, kind, input.at, last));
-                (input, broken) = (rest, false);
+                (input, broken, lost) = (rest, false, false);
             }
             Err(error) => {
                 let syntax = syntax_of(error, input);
                 // What is odd about a definition does not matter when it is wrong.
                 context.found.borrow_mut().truncate(said);
-                context.report(recover::diagnostic(context, input.at, syntax));
+                let found = recover::diagnostic(context, input.at, syntax);
+                let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
+                if !(again && lost) {
+                    context.report(found);
+                }
                 input = input.from(recover::resume(context, input.at, syntax).at.max(input.at + 1));
                 broken = true;
             }

@@ -13,7 +13,7 @@ use crate::ast::{
     Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, StructBody,
     TypeSpecifier, TypeSpecifierKind, Value,
 };
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Severity};
 use crate::ir::{
     Body, Bound, Const, ConstType, Derives, Docs, Field, Item, Member, Module, Scalar, Type, TypeDef, TypeId,
 };
@@ -67,6 +67,8 @@ pub(crate) struct Lower<'a> {
     ids: HashMap<&'a str, TypeId>,
     const_idents: HashMap<&'a str, String>,
     undefined: HashSet<String>,
+    /// Constants that were used as bounds and cannot be.
+    bad_bounds: HashSet<String>,
     /// The numbers of programs and their versions, and where the program has its number.
     pub(crate) programs: HashMap<(u32, u32), Span>,
 }
@@ -91,6 +93,7 @@ impl<'a> Lower<'a> {
             ids: HashMap::new(),
             const_idents: HashMap::new(),
             undefined: HashSet::new(),
+            bad_bounds: HashSet::new(),
             programs: HashMap::new(),
         }
     }
@@ -416,12 +419,7 @@ impl<'a> Lower<'a> {
     fn bound(&mut self, value: &Value) -> Option<Bound> {
         let number = self.eval(value)?;
         let Ok(bounded) = u32::try_from(number) else {
-            let what = if number < 0 { "is negative" } else { "is above 4294967295" };
-            self.found.push(
-                Diagnostic::error("X220", consts::span(value), format!("the bound {number} {what}"))
-                    .with_label("a length or a bound")
-                    .with_help("counts are unsigned and have 32 bits (RFC 4506 section 4.13)"),
-            );
+            self.bad_bound(value, number);
             return None;
         };
         let constant = match value {
@@ -429,6 +427,22 @@ impl<'a> Lower<'a> {
             Value::Literal { .. } => None,
         };
         Some(Bound { value: bounded, constant })
+    }
+
+    /// Says that a bound is out of range; of a constant once, with the place of its number.
+    fn bad_bound(&mut self, value: &Value, number: i128) {
+        let what = if number < 0 { "is negative" } else { "is above 4294967295" };
+        let error = Diagnostic::error("X220", consts::span(value), format!("the bound {number} {what}"))
+            .with_label("a length or a bound")
+            .with_help("counts are unsigned and have 32 bits (RFC 4506 section 4.13)");
+        self.found.push(match value {
+            Value::Name(name) if !self.bad_bounds.insert(name.name.clone()) => return,
+            Value::Name(name) => match self.scope.value_named(&name.name) {
+                Some(constant) => error.with_related(constant.span, "the constant"),
+                None => error,
+            },
+            Value::Literal { .. } => error,
+        });
     }
 
     fn enumeration(&mut self, body: &EnumBody) -> Option<Body> {
@@ -439,8 +453,11 @@ impl<'a> Lower<'a> {
         let mut seen: HashMap<&str, Span> = HashMap::new();
         let mut members: Vec<Member> = Vec::new();
         let mut first_of: HashMap<i32, usize> = HashMap::new();
+        // Values that follow from one that was reported are not reported again.
+        let mut odd = None;
         for (member, value) in body.members.iter().zip(values) {
             let name = &member.name;
+            odd = odd.filter(|_| member.value.is_none());
             if let Some(first) = seen.insert(&name.name, name.span) {
                 self.found.push(
                     Diagnostic::error("X206", name.span, format!("two members are called `{}`", name.name))
@@ -450,10 +467,20 @@ impl<'a> Lower<'a> {
                 continue;
             }
             let span = member.value.as_ref().map_or(name.span, consts::span);
-            let Some(value) = value.and_then(|value| self.member_value(value, span)) else { continue };
+            let Some(value) = value else { continue };
+            let Some(value) = self.member_value(value, span, &mut odd) else {
+                // The label of an arm may name it, and shall not be wrong for that: it has a value of its own.
+                let value =
+                    i32::try_from(members.len()).map_or(i32::MIN, |index| i32::MIN.saturating_add(index));
+                let (name, ident, docs) = (name.name.clone(), String::new(), Docs::default());
+                members.push(Member { name, ident, value, same_as: None, docs });
+                continue;
+            };
             let same_as = first_of.get(&value).copied();
             first_of.entry(value).or_insert(members.len());
-            if let Some(other) = same_as.and_then(|index| members.get(index)) {
+            if let Some(other) = same_as.and_then(|index| members.get(index))
+                && odd.replace(odd.unwrap_or(Severity::Warning)).is_none()
+            {
                 self.found.push(
                     Diagnostic::warning(
                         "X207",
@@ -485,10 +512,10 @@ impl<'a> Lower<'a> {
         Some(Body::Enum(members))
     }
 
-    fn member_value(&mut self, value: i128, span: Span) -> Option<i32> {
+    fn member_value(&mut self, value: i128, span: Span, odd: &mut Option<Severity>) -> Option<i32> {
         // 0xffffffff is how C writes -1: the same four bytes.
         if let Ok(unsigned) = u32::try_from(value) {
-            if unsigned > i32::MAX.unsigned_abs() {
+            if unsigned > i32::MAX.unsigned_abs() && odd.replace(odd.unwrap_or(Severity::Warning)).is_none() {
                 self.found.push(
                     Diagnostic::warning(
                         "X209",
@@ -502,7 +529,7 @@ impl<'a> Lower<'a> {
             return Some(unsigned.cast_signed());
         }
         let fits = i32::try_from(value).ok();
-        if fits.is_none() {
+        if fits.is_none() && odd.replace(Severity::Error) != Some(Severity::Error) {
             self.found.push(
                 Diagnostic::error("X205", span, format!("{value} is no value of an enum"))
                     .with_label("does not fit 32 bits")
