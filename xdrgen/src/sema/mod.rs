@@ -5,6 +5,7 @@ mod asides;
 mod consts;
 mod ddp;
 mod ends;
+mod enums;
 mod extend;
 mod graph;
 mod layout;
