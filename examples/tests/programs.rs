@@ -83,6 +83,7 @@ fn tcp_of(line: &str) -> String {
     url.trim_end_matches(['/', ',']).to_owned()
 }
 
+/// Requirement: R314
 #[tokio::test]
 async fn what_is_mounted_over_tcp_is_used_over_rdma_and_over_tcp() {
     let served = tempfile::tempdir().unwrap();

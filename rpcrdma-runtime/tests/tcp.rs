@@ -158,6 +158,7 @@ async fn failures_are_told_apart() {
     assert!(matches!(nobody, ConnectError::Tcp { .. }), "{nobody}");
 }
 
+/// Requirement: R329
 #[tokio::test]
 async fn a_call_may_come_in_any_fragments() {
     let running = serve(TcpOptions::default()).await;

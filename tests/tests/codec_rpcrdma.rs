@@ -132,7 +132,7 @@ fn h26_a_list_without_end_is_refused_in_a_loop() {
     assert!(decode_call(&ended, &generous).is_ok());
 }
 
-/// Requirement: H33
+/// Requirement: R273, H33
 #[test]
 fn limits_hold_at_their_edge() {
     let lists = |segments: u32, chunks: u32| {

@@ -51,7 +51,7 @@ async fn run(cases: &[Case]) {
     }
 }
 
-/// Requirement: R260, R350, R366, H35, H40, H41, H43, H44, H48
+/// Requirement: R260, R350, R366, H35, H40, H41, H43, H44, H48, R010, R377, R379
 #[tokio::test]
 async fn memory_that_is_not_the_peers_to_touch() {
     let past = |met: &Met| write(met.sink.handle, met.sink.offset + 60, &[1; 5]);
@@ -224,13 +224,13 @@ const RULES: &[Case] = &[
     ),
 ];
 
-/// Requirement: R008, R344, R351, R363, R364, R368, H12, H49, H50, H51, H53, H54, H55, H56, H57, H58
+/// Requirement: R008, R344, R351, R363, R364, R368, H12, H49, H50, H51, H53, H54, H55, H56, H57, H58, R384
 #[tokio::test]
 async fn rules_of_the_stream() {
     run(RULES).await;
 }
 
-/// Requirement: R261, R354
+/// Requirement: R261, R354, R010, R375, R376
 #[tokio::test]
 async fn h42_a_handle_of_another_connection() {
     let mut one = meet(Options::default()).await;
@@ -272,6 +272,7 @@ async fn r262_r367_handles_cannot_be_guessed() {
     assert!(steps.len() > MANY - 5, "handles follow from one another");
 }
 
+/// Requirement: R010, R378, R380
 #[tokio::test]
 async fn h45_a_write_after_the_fence() {
     let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;

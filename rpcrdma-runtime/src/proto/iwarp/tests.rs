@@ -344,6 +344,7 @@ fn a_responder_that_speaks_first_is_cut_off() {
     assert!(!stream.is_open() && !stream.has_output());
 }
 
+/// Requirement: R378
 #[test]
 fn an_invalidate_waits_for_the_answer_that_is_on_its_way() {
     let mut pair = Pair::new(|_| {}, 3);

@@ -133,6 +133,7 @@ mod tests {
         found
     }
 
+    /// Requirement: R329
     #[test]
     fn records_come_out_however_they_were_cut() {
         let stream = [
@@ -171,6 +172,7 @@ mod tests {
         assert_eq!(read(&[0x7f, 0xff, 0xff, 0xff]), huge);
     }
 
+    /// Requirement: R329
     #[test]
     fn marks() {
         assert_eq!(record_mark(0), Some([0x80, 0, 0, 0]));
