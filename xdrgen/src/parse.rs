@@ -86,7 +86,7 @@ pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Ve
         let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
         let found = Diagnostic::warning("X001", start, "no definition was found in this document");
         let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
-        diagnostics.push(found.with_help(help));
+        diagnostics.push(found.with_label("not from here to the end").with_help(help));
     }
     diag::sort(&mut diagnostics);
     (specification, diagnostics)

@@ -109,6 +109,7 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
             found.with_label(format!("expected {what}"))
         }),
         Reason::KeywordAsName => keyword_as_name(context, error.at),
+        Reason::Malformed => malformed(context, error.at),
         Reason::SecondDefault(first) => Diagnostic::error("X118", span, "a union has one default arm")
             .with_label("this is the second")
             .with_related(context.span(first, first), "the first is here"),
@@ -132,6 +133,24 @@ fn keyword_as_name(context: &Context<'_>, at: usize) -> Diagnostic {
     found.with_label("expected a name").with_help(help)
 }
 
+/// Something that begins as a number does and is none.
+fn malformed(context: &Context<'_>, at: usize) -> Diagnostic {
+    let text = context.token(at).map_or("", |token| token.text).trim_start_matches('-');
+    let decimal = text.trim_start_matches('0');
+    let (label, help) = if text.starts_with("0x") || text.starts_with("0X") {
+        ("no hexadecimal number", "behind `0x` stand digits and the letters `a` to `f`".to_owned())
+    } else if !decimal.is_empty() && decimal.len() < text.len() && decimal.bytes().all(|b| b.is_ascii_digit())
+    {
+        let help = format!(
+            "a number that begins with `0` has the digits 0 to 7 only; write `{decimal}` for the decimal one"
+        );
+        ("an octal number, by its first digit", help)
+    } else {
+        ("neither decimal, hexadecimal nor octal", "numbers are written `10`, `0xa` or `012`".to_owned())
+    };
+    Diagnostic::error("X102", context.span(at, at), "this is no number").with_label(label).with_help(help)
+}
+
 /// The errors that say the same wherever they are.
 fn fixed(reason: Reason, span: crate::source::Span) -> Diagnostic {
     let (code, message, label, help) = match reason {
@@ -140,12 +159,6 @@ fn fixed(reason: Reason, span: crate::source::Span) -> Diagnostic {
             format!("more than {MAX_DEPTH} bodies inside one another"),
             "this one is too deep",
             "give inner bodies a definition of their own",
-        ),
-        Reason::Malformed => (
-            "X102",
-            "this is no number".to_owned(),
-            "neither decimal, hexadecimal nor octal",
-            "a decimal number does not begin with 0, a hexadecimal one begins with `0x`, an octal one with `0`",
         ),
         Reason::TooWide => (
             "X103",
@@ -292,8 +305,12 @@ fn expected_help(context: &Context<'_>, at: usize, what: &str) -> Option<&'stati
             ";",
         ) => "remove the `;`, or write the `}` that is missing before it",
         ("a definition", "}") => "no body is open here: remove it, or look for a `}` too many above",
+        ("a definition", word) if is_keyword(word) => "declarations stand in bodies: `struct name { ... };`",
         ("a definition", _) => {
             "a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"
+        }
+        ("a name", _) if context.token(at).is_some_and(|token| token.kind == Kind::Unknown) => {
+            "a name has the letters `a` to `z` and `A` to `Z`, digits and `_`"
         }
         ("a name", "[" | "<") => "the size stands behind the name: `int name[3]`",
         ("a number or the name of one", "]") => "`[n]` has a number; `<>` is for any number",
@@ -301,6 +318,7 @@ fn expected_help(context: &Context<'_>, at: usize, what: &str) -> Option<&'stati
         ("`:`", ",") => "write `case 1: case 2:` for an arm with two labels",
         ("`,` or `}`", ";") => "a `,` parts the members of an enum",
         ("`;`", ":") => "XDR has no bit fields",
+        ("`;`", _) if before == "}" => "the `}` before it closes a body: remove it, or write `;` behind it",
         ("`;`", ">") => "the `<` of a bound is missing",
         ("`;`", "]") => "the `[` of a size is missing",
         ("`{`", ";") if word(at + 1) == "{" => "remove the `;`: the definition ends behind its body",
@@ -331,8 +349,12 @@ fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic
         }
     }
     let report = Diagnostic::error("X112", context.behind(next), "a `}` is missing")
-        .with_label("expected `}` before here")
-        .with_help("close the body with `};` before the next definition");
+        .with_label("expected `}` here")
+        .with_help(if context.token(start).is_some_and(|token| token.text == "program") {
+            "close the bodies of a program and of its versions with `} = number;`"
+        } else {
+            "close the body with `};` before the next definition"
+        });
     match open.last() {
         Some(brace) => report.with_related(context.span(*brace, *brace), "this `{` is never closed"),
         None => report,

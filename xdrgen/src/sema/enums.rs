@@ -41,7 +41,8 @@ impl Lower<'_> {
             let same_as = first_of.get(&value).copied();
             first_of.entry(value).or_insert(members.len());
             if let Some(other) = same_as.and_then(|index| members.get(index)) {
-                self.warn_same(&other.name, &name.name, value, span, &mut odd);
+                let first = (other.name.as_str(), seen.get(other.name.as_str()).copied());
+                self.warn_same(first, (&name.name, span), value, &mut odd);
             }
             let rest = name.name.strip_prefix(prefix).unwrap_or(&name.name);
             let rust = match self.names {
@@ -64,12 +65,22 @@ impl Lower<'_> {
         Some(Body::Enum(members))
     }
 
-    fn warn_same(&mut self, first: &str, second: &str, value: i32, span: Span, odd: &mut Option<Severity>) {
+    fn warn_same(
+        &mut self,
+        (first, place): (&str, Option<Span>),
+        (second, span): (&str, Span),
+        value: i32,
+        odd: &mut Option<Severity>,
+    ) {
         if odd.replace(odd.unwrap_or(Severity::Warning)).is_some() {
             return;
         }
         let message = format!("`{first}` and `{second}` are both {value}");
         let warning = Diagnostic::warning("X207", span, message).with_label("the same value again");
+        let warning = match place {
+            Some(place) => warning.with_related(place, "the first"),
+            None => warning,
+        };
         self.found.push(warning.with_help("in Rust the later one is a constant that equals the first"));
     }
 

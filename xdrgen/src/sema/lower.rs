@@ -218,7 +218,8 @@ impl<'a> Lower<'a> {
         let Some(ty) = const_type(number) else {
             let error =
                 Diagnostic::error("X204", consts::span(value), format!("{number} does not fit 64 bits"));
-            return self.found.push(error.with_label("the value"));
+            let error = error.with_label("the value").with_help("numbers reach from -2^63 to 2^64-1");
+            return self.found.push(error);
         };
         self.order.push((self.current, Item::Const(self.module.consts.len())));
         self.module.consts.push(Const {

@@ -69,7 +69,7 @@ impl<'a> Lower<'a> {
             Some((*first, version.number))
         });
         if let Some((first, version)) = shared {
-            let message = format!("two programs have the number {number} and a version {version}");
+            let message = format!("two programs have the number {number:#x} and a version {version}");
             let error = Diagnostic::error("X232", span, message).with_label("the second");
             let help = "a call names a program and a version by their numbers alone";
             return self.found.push(error.with_related(first, "the first").with_help(help));

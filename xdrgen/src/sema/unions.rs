@@ -101,7 +101,7 @@ impl<'a> Lower<'a> {
         &mut self,
         case: &CaseSpec,
         kind: Option<Kind>,
-        seen: &mut HashMap<i128, Span>,
+        seen: &mut HashMap<i128, (Span, String)>,
     ) -> Vec<(Label, i128)> {
         let mut labels = Vec::new();
         for value in &case.labels {
@@ -109,19 +109,11 @@ impl<'a> Lower<'a> {
                 continue;
             };
             let Some((label, number)) = self.label(value, kind) else { continue };
-            if let Some(first) = seen.insert(number, consts::span(value)) {
-                seen.insert(number, first);
-                self.found.push(
-                    Diagnostic::error(
-                        "X212",
-                        consts::span(value),
-                        format!("two arms have the label {}", written(value)),
-                    )
-                    .with_label("the second")
-                    .with_related(first, "the first"),
-                );
+            if let Some((first, text)) = seen.get(&number) {
+                self.found.push(second_label(value, *first, text));
                 continue;
             }
+            seen.insert(number, (consts::span(value), written(value)));
             labels.push((label, number));
         }
         labels
@@ -193,7 +185,7 @@ impl<'a> Lower<'a> {
             .with_related(*self.spans.get(id.0)?, "the discriminant's type");
         let error = match nearest(&name.name, names()) {
             Some(near) => error.with_help(format!("`{near}` is one; is that what is meant?")),
-            None => error,
+            None => error.with_help(self.values_of(id)),
         };
         self.found.push(error);
         None
@@ -207,9 +199,22 @@ impl<'a> Lower<'a> {
         let message = format!("{number} is no value of `{}`", of.name);
         let error = Diagnostic::error("X213", consts::span(value), message)
             .with_label("a label must be a value of the discriminant")
-            .with_related(*self.spans.get(id.0)?, "the discriminant's type");
+            .with_related(*self.spans.get(id.0)?, "the discriminant's type")
+            .with_help(self.values_of(id));
         self.found.push(error);
         None
+    }
+
+    /// The values of an enum, or the first of them.
+    fn values_of(&self, id: TypeId) -> String {
+        let members = self.members(id);
+        let mut all = members.iter().take(NAMED).map(|member| format!("{} = {}", member.name, member.value));
+        let first = all.next().unwrap_or_default();
+        let rest = all.fold(first, |list, one| format!("{list}, {one}"));
+        match members.len().saturating_sub(NAMED) {
+            0 => format!("its values are {rest}"),
+            more => format!("its values are {rest} and {more} more"),
+        }
     }
 
     fn is_zero(&self, label: &Label) -> bool {
@@ -225,7 +230,12 @@ impl<'a> Lower<'a> {
     fn label_range<T>(&mut self, value: &Value, number: i128, what: &str) -> Option<T> {
         self.found.push(
             Diagnostic::error("X216", consts::span(value), format!("{number} is no value of {what}"))
-                .with_label("a label must be a value of the discriminant"),
+                .with_label("a label must be a value of the discriminant")
+                .with_help(match what {
+                    "a bool" => "a bool is TRUE or FALSE",
+                    "an int" => "an int has 32 bits",
+                    _ => "an unsigned int has 32 bits and no sign",
+                }),
         );
         None
     }
@@ -262,7 +272,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn warn_uncovered(&mut self, kind: Kind, seen: &HashMap<i128, Span>, span: Span) {
+    fn warn_uncovered(&mut self, kind: Kind, seen: &HashMap<i128, (Span, String)>, span: Span) {
         let missing: Vec<String> = match kind {
             Kind::Enum(id) => self
                 .members(id)
@@ -289,6 +299,19 @@ impl<'a> Lower<'a> {
                 .with_label("a message with such a value cannot be decoded")
                 .with_help("add the arms, or `default: void;`"),
         );
+    }
+}
+
+/// What is said of a label that is there already, perhaps written in another way.
+fn second_label(value: &Value, first: Span, text: &str) -> Diagnostic {
+    let again = written(value);
+    let error = Diagnostic::error("X212", consts::span(value), format!("two arms have the label {again}"))
+        .with_label("the second")
+        .with_related(first, "the first");
+    if again == text {
+        error
+    } else {
+        error.with_help(format!("{text} and {again} are sent as the same number"))
     }
 }
 
