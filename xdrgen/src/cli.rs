@@ -119,6 +119,10 @@ struct Generation {
     /// The code is for a crate without the standard library.
     #[arg(long)]
     no_std: bool,
+    /// Where definitions have errors, write the rest: what is sound and needs none of them. The exit status says that there
+    /// were errors.
+    #[arg(long)]
+    keep_going: bool,
     /// What types derive besides: `serde`, `arbitrary`, or the path of a derive. The runtime needs its feature of that
     /// name, and so does an emitted crate. May be repeated.
     #[arg(long, value_name = "DERIVE")]
@@ -223,7 +227,10 @@ fn run_check(inputs: &Inputs, reporting: &Reporting) -> Result<(), Failure> {
 fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Failure> {
     let sources = generation.inputs.read()?;
     let generated = generate(&sources, &generation.options());
-    reporting.report(&sources, &generated.diagnostics)?;
+    let reported = reporting.report(&sources, &generated.diagnostics);
+    if reported.is_err() && !generation.keep_going {
+        return reported;
+    }
     for (path, text) in &generated.files {
         match &generation.output {
             None => print(text)?,
@@ -231,7 +238,7 @@ fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Fa
             Some(directory) => write(&directory.join(path), text)?,
         }
     }
-    Ok(())
+    reported
 }
 
 fn run_explain(code: &str) -> Result<(), Failure> {
@@ -277,8 +284,15 @@ impl Generation {
             (None, Some(path)) if !is_rust(path) => Output::Directory { std: !self.no_std },
             (None, path) => Output::Module { name: module_name(path.as_deref()), std: !self.no_std },
         };
-        let (runtime, derives) = (self.runtime.clone(), self.derive.clone());
-        self.inputs.options(Options { output, runtime, derives, names: self.names, ..Options::module("") })
+        let (runtime, derives, keep_going) = (self.runtime.clone(), self.derive.clone(), self.keep_going);
+        self.inputs.options(Options {
+            output,
+            runtime,
+            derives,
+            names: self.names,
+            keep_going,
+            ..Options::module("")
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::extract::{Form, extract};
 use crate::ir::Module;
 use crate::names::{self, Names, Taken};
 use crate::parse::parse_extract;
-use crate::sema::{self, Document};
+use crate::sema::{self, Document, Trust};
 use crate::source::{Kind, Source, SourceId, Sources, Span};
 
 /// What is emitted.
@@ -86,6 +86,8 @@ pub struct Options {
     pub defined: BTreeSet<String>,
     /// Whether names that documents leave to others are known: the usual typedefs of integers, and RPC's own names.
     pub prelude: bool,
+    /// Whether the rest is emitted where definitions have errors: without these, and without what needs them.
+    pub keep_going: bool,
     /// How the files are made again, for their heads.
     pub command: String,
 }
@@ -132,6 +134,7 @@ impl Options {
             derives: Vec::new(),
             defined: BTreeSet::new(),
             prelude: true,
+            keep_going: false,
             command: "xdrgen generate".to_owned(),
         }
     }
@@ -157,12 +160,15 @@ pub struct Summary {
 /// What a run gives.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an error.
+    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an error, unless
+    /// the run was to keep going.
     pub files: Vec<(PathBuf, String)>,
     /// What was read and found.
     pub summary: Summary,
     /// What is wrong, in the order of the places.
     pub diagnostics: Vec<Diagnostic>,
+    /// Whether there is something to emit.
+    whole: bool,
 }
 
 impl Generated {
@@ -178,7 +184,7 @@ impl Generated {
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (module, mut generated) = analyzed(sources, options);
-    if generated.has_errors() {
+    if !generated.whole {
         return generated;
     }
     let documents = documents(sources, &module, &mut generated.diagnostics);
@@ -218,7 +224,7 @@ pub(crate) fn resolved(
         .filter(|(_, source)| source.kind() != Kind::Binding)
         .map(|(id, source)| read(id, source, options, &mut found))
         .collect();
-    let known = known(&mut documents, options);
+    let known = known(&mut documents, sources, options, &mut found);
     let broken = diag::has_errors(&found);
     let (module, diagnostics) = sema::definitions(&views(&documents), &known, all);
     found.extend(diagnostics.into_iter().filter(|found| !broken || !is_of_missing(found)));
@@ -226,39 +232,55 @@ pub(crate) fn resolved(
     (module, found)
 }
 
-/// Extracts and parses a document. The last part says whether its slips are forgiven.
+/// Extracts and parses a document. The last part says how far its text is taken as it stands.
 fn read(
     id: SourceId,
     source: &Source,
     options: &Options,
     found: &mut Vec<Diagnostic>,
-) -> (SourceId, Specification, bool) {
+) -> (SourceId, Specification, Trust) {
     let extract = extract(id, source);
     let parse_options = crate::parse::Options { defined: options.defined.clone() };
     let (specification, diagnostics) = parse_extract(&extract, &parse_options);
     found.extend(diagnostics);
-    (id, specification, extract.form == Form::Indented && extract.published)
+    let trust = match extract.form {
+        Form::Indented if extract.published => Trust::Example,
+        _ if extract.published => Trust::Published,
+        _ => Trust::Own,
+    };
+    (id, specification, trust)
 }
 
-/// What is known beside the documents; what they use of it is added to them.
-fn known<'a>(documents: &mut [(SourceId, Specification, bool)], options: &'a Options) -> sema::Known<'a> {
-    let known =
-        sema::Known { externs: &options.externs, defined: &options.defined, prelude: options.prelude };
+/// What is known beside the documents; what they use of it is added to them, and what they add to one another.
+fn known<'a>(
+    documents: &mut [(SourceId, Specification, Trust)],
+    sources: &Sources,
+    options: &'a Options,
+    found: &mut Vec<Diagnostic>,
+) -> sema::Known<'a> {
+    let known = sema::Known {
+        externs: &options.externs,
+        defined: &options.defined,
+        prelude: options.prelude,
+        keep_going: options.keep_going,
+    };
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
+    let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source.name()));
+    sema::merge(&mut specifications, &name_of, found);
     sema::supply(&mut specifications, &known);
     known
 }
 
-fn views(documents: &[(SourceId, Specification, bool)]) -> Vec<Document<'_>> {
+fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
     documents
         .iter()
-        .map(|(id, specification, lenient)| Document { id: *id, specification, lenient: *lenient })
+        .map(|(id, specification, trust)| Document { id: *id, specification, trust: *trust })
         .collect()
 }
 
 fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
-    let mut documents: Vec<(SourceId, Specification, bool)> = Vec::new();
+    let mut documents: Vec<(SourceId, Specification, Trust)> = Vec::new();
     let mut bindings = Vec::new();
     let mut found = Vec::new();
     for (id, source) in sources.iter() {
@@ -268,24 +290,30 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
         }
         documents.push(read(id, source, options, &mut found));
     }
-    check_paths(options, &mut found);
-    check_manifest(options, &mut found);
+    let mut badly_set = Vec::new();
+    check_paths(options, &mut badly_set);
+    check_manifest(options, &mut badly_set);
+    let has_bad_settings = !badly_set.is_empty();
+    found.append(&mut badly_set);
     let definitions = documents
         .iter()
         .flat_map(|(_, specification, _)| &specification.definitions)
         .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
         .count();
-    let known = known(&mut documents, options);
+    let known = known(&mut documents, sources, options, &mut found);
     let documents = views(&documents);
     let broken = diag::has_errors(&found);
-    let (module, diagnostics) = sema::analyze(&documents, &bindings, &known, options.names);
+    let (module, diagnostics, whole) = sema::analyze(&documents, &bindings, &known, options.names);
     // After a syntax error names are missing that the document has: nothing is said of those.
-    found.extend(diagnostics.into_iter().filter(|found| !broken || !is_of_missing(found)));
+    found.extend(
+        diagnostics.into_iter().filter(|found| !broken || options.keep_going || !is_of_missing(found)),
+    );
     diag::sort(&mut found);
     let mut summary = summary(&module);
     summary.documents = documents.len();
     summary.definitions = definitions;
-    (module, Generated { files: Vec::new(), summary, diagnostics: found })
+    let whole = if options.keep_going { whole && !has_bad_settings } else { !diag::has_errors(&found) };
+    (module, Generated { files: Vec::new(), summary, diagnostics: found, whole })
 }
 
 /// Whether a finding says that a name is not there.

@@ -5,6 +5,7 @@
 //! `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string` as an argument.
 //! The time it takes is linear in the text, and bodies stand at most 64 deep in one another.
 
+mod additions;
 mod condition;
 mod decl;
 mod def;
@@ -20,7 +21,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::ast::Specification;
-use crate::diag::{self, Diagnostic};
+use crate::diag::{self, Diagnostic, Severity};
 use crate::extract::{Extract, Form, extract};
 use crate::source::{SourceId, Sources, Span};
 
@@ -66,6 +67,48 @@ pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
 /// Parses what was extracted from one document. The extraction's own findings are among those returned.
 #[must_use]
 pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
+    let blocks = if is_lenient(extract) { additions::find(&extract.text) } else { Vec::new() };
+    let (mut specification, mut diagnostics) = if blocks.is_empty() {
+        parse_text(extract, options)
+    } else {
+        let blanked = Extract { text: additions::blanked(&extract.text, &blocks), ..extract.clone() };
+        parse_text(&blanked, options)
+    };
+    for block in blocks {
+        let (mut added, found) = parse_text(&block.definition(extract), options);
+        for definition in &mut added.definitions {
+            definition.section = extract.section(definition.span.start).map(str::to_owned);
+        }
+        diagnostics.extend(block.nested(extract));
+        // A `,` behind the last line is how such lines are written.
+        diagnostics.extend(found.into_iter().filter(|found| found.code != "X131").map(weakened));
+        specification.additions.extend(added.definitions);
+    }
+    if specification.definitions.is_empty() && specification.additions.is_empty() && diagnostics.is_empty() {
+        let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
+        let found = Diagnostic::warning("X001", start, "no definition was found in this document");
+        let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
+        diagnostics.push(found.with_label("not from here to the end").with_help(help));
+    }
+    diag::sort(&mut diagnostics);
+    (specification, diagnostics)
+}
+
+/// Whether nobody can mend a document: a published RFC that marks its XDR. What does not parse in it is left out with a
+/// warning. (What the scanner of an indented one keeps is judged by the scanner.)
+fn is_lenient(extract: &Extract) -> bool {
+    extract.published && extract.form == Form::Marked
+}
+
+fn weakened(found: Diagnostic) -> Diagnostic {
+    let help = found.help.as_ref().map_or(String::new(), |help| format!("{help}; "));
+    let help = format!("{help}what cannot be read in a published document is left out");
+    // Where a `,` is missing between members, they are read as if it were there.
+    let help = if found.is_error() && found.code != "X119" { Some(help) } else { found.help };
+    Diagnostic { severity: Severity::Warning, help, ..found }
+}
+
+fn parse_text(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
     let conditions = condition::Conditions::new(&options.defined);
     let lexed = lex::lex(&extract.text, &extract.map, conditions);
     let context = tokens::Context {
@@ -80,13 +123,9 @@ pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Ve
     let mut diagnostics = extract.diagnostics.clone();
     // What the scanner of an indented document kept it has parsed, and has told what it thinks of it.
     if extract.form != Form::Indented {
-        diagnostics.extend(lexed.diagnostics.iter().cloned().chain(found));
-    }
-    if specification.definitions.is_empty() && diagnostics.is_empty() {
-        let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
-        let found = Diagnostic::warning("X001", start, "no definition was found in this document");
-        let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
-        diagnostics.push(found.with_label("not from here to the end").with_help(help));
+        let lenient = is_lenient(extract);
+        let all = lexed.diagnostics.iter().cloned().chain(found);
+        diagnostics.extend(all.map(|found| if lenient { weakened(found) } else { found }));
     }
     diag::sort(&mut diagnostics);
     (specification, diagnostics)

@@ -62,10 +62,8 @@ fn count(specification: &Specification) -> [usize; 8] {
 }
 
 /// Documents that are wrong themselves: the code and line of what is found, and why.
-const WRONG: &[(&str, &str, u32, &str)] = &[
-    ("rfc8276.txt", "X100", 661, "a comment inside a comment: the second member is no longer inside one"),
-    ("ypserv-ypxfrd.x", "X119", 112, "a stray letter behind a comment, before a member that is left out"),
-];
+const WRONG: &[(&str, &str, u32, &str)] =
+    &[("ypserv-ypxfrd.x", "X119", 112, "a stray letter behind a comment, before a member that is left out")];
 
 /// Documents without definitions of XDR.
 const WITHOUT: &[&str] = &[
@@ -145,4 +143,166 @@ fn comments_and_sections_come_along() {
     let DefinitionKind::Struct(name, body) = &segment.kind else { panic!("{segment:?}") };
     assert_eq!((name.name.as_str(), body.fields.len()), ("xdr_rdma_segment", 3));
     assert!(body.fields.iter().all(|field| field.docs.len() == 1));
+}
+
+/// Documents that use what others define, and with which they are compiled.
+const TOGETHER: &[(&str, &[&str])] = &[
+    ("rfc5664.txt", &["rfc5662.txt"]),
+    ("rfc8276.txt", &["rfc7863.txt"]),
+    ("rfc8435.txt", &["rfc7863.txt"]),
+    ("libnsl-nis.x", &["libnsl-nis_object.x"]),
+    ("libnsl-nis_callback.x", &["libnsl-nis_object.x", "libnsl-nis.x"]),
+];
+
+/// A document, codes and lines, and why.
+type Found = (&'static str, &'static [(&'static str, u32)], &'static str);
+
+/// What is found in the documents themselves: codes and lines, and why. Nothing else is. All but one are warnings.
+const FOUND: &[Found] = &[
+    (
+        "rfc1094.txt",
+        &[
+            ("X200", 216),
+            ("X200", 232),
+            ("X200", 255),
+            ("X200", 256),
+            ("X200", 258),
+            ("X116", 367),
+            ("X200", 406),
+            ("X200", 576),
+            ("X200", 583),
+            ("X200", 590),
+            ("X100", 625),
+            ("X111", 1325),
+        ],
+        "two declarations in an arm, `union x (type y)`, two types that are nowhere, and what needs these; a `;`",
+    ),
+    (
+        "rfc1813.txt",
+        &[("X100", 303), ("X200", 1600), ("X213", 6067), ("X202", 6517), ("X200", 6565), ("X200", 6566)],
+        "a pattern of a definition; slips of the pen; names of NLM that another document has",
+    ),
+    (
+        "rfc2203.txt",
+        &[("X110", 127), ("X110", 137), ("X100", 232), ("X200", 594), ("X111", 635)],
+        "fields that are `...` or comments; a type that it does not specify, as it says itself",
+    ),
+    (
+        "rfc4506.txt",
+        &[("X200", 725), ("X114", 756), ("X114", 758), ("X201", 811), ("X201", 823), ("X201", 828)],
+        "examples of one name that differ, with types that are not there; `bool` defined",
+    ),
+    ("rfc5531.txt", &[("X130", 722)], "a name behind a union"),
+    ("rfc5662.txt", &[("X214", 3097)], "a union without arms for all values"),
+    (
+        "rfc5666.txt",
+        &[("X200", 1140), ("X200", 1161), ("X116", 1202)],
+        "two declarations in an arm, and what needs the union; a type that is nowhere",
+    ),
+    ("rfc7863.txt", &[("X214", 3509)], "a union without arms for all values"),
+    ("rfc8276.txt", &[("X104", 660)], "a comment inside a comment"),
+    (
+        "libnsl-nis_object.x",
+        &[
+            ("X207", 112),
+            ("X207", 113),
+            ("X207", 114),
+            ("X207", 115),
+            ("X207", 116),
+            ("X207", 117),
+            ("X207", 118),
+            ("X207", 119),
+        ],
+        "members with the values of others",
+    ),
+    ("libtirpc-key_prot.x", &[("X132", 70)], "a text as a constant"),
+    ("rpcsvc-key_prot.x", &[("X132", 70)], "a text as a constant"),
+    ("ypserv-ypxfrd.x", &[("X119", 112)], "a stray letter behind a comment: the one input that is refused"),
+];
+
+/// A document, behind those that it must be compiled with.
+fn with_others(path: &Path) -> Sources {
+    let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    let others = TOGETHER.iter().filter(|(document, _)| *document == name).flat_map(|(_, others)| *others);
+    let mut sources = Sources::default();
+    others.for_each(|other| {
+        sources.add(source(&path.with_file_name(other)));
+    });
+    sources.add(source(path));
+    sources
+}
+
+#[test]
+fn every_published_document_compiles() {
+    let Some(corpus) = corpus() else { return };
+    for path in files(&corpus.join("rfc")).into_iter().chain(files(&corpus.join("x"))) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let sources = with_others(&path);
+        let generated = xdrgen::generate(&sources, &xdrgen::Options::module("out"));
+        let last = sources.iter().last().unwrap().0;
+        let found = generated.diagnostics.iter().filter(|found| found.primary.span.source == last);
+        let line = |found: &Diagnostic| {
+            let source = sources.get(found.primary.span.source).expect("a document of the run");
+            source.line_column(found.primary.span.start).line
+        };
+        let found: Vec<(&str, u32)> = found.map(|found| (found.code, line(found))).collect();
+        let expected = FOUND.iter().find(|(document, ..)| *document == name).map_or(&[][..], |found| found.1);
+        let expected = if WITHOUT.contains(&name.as_str()) { &[("X001", 1)][..] } else { expected };
+        let text = render(&generated.diagnostics, &sources, false);
+        assert_eq!(found, expected, "{name}\n{text}");
+        let refused = name == "ypserv-ypxfrd.x";
+        assert_eq!(
+            (generated.has_errors(), generated.files.is_empty()),
+            (refused, refused),
+            "{name}\n{text}"
+        );
+        assert_eq!(
+            xdrgen::check(&sources, &xdrgen::Options::module("out")).diagnostics,
+            generated.diagnostics
+        );
+        if refused {
+            let options = xdrgen::Options { keep_going: true, ..xdrgen::Options::module("out") };
+            assert!(!xdrgen::generate(&sources, &options).files.is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_extension_says_what_it_needs() {
+    let Some(corpus) = corpus() else { return };
+    for (name, _) in TOGETHER {
+        let folder = if name.ends_with(".x") { "x" } else { "rfc" };
+        let mut alone = Sources::default();
+        alone.add(source(&corpus.join(folder).join(name)));
+        let found = xdrgen::check(&alone, &xdrgen::Options::module("out")).diagnostics;
+        let errors: Vec<&str> =
+            found.iter().filter(|found| found.is_error()).map(|found| found.code).collect();
+        assert!(!errors.is_empty() && errors.iter().all(|code| *code == "X200"), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn nfs_version_4_2_with_extended_attributes_is_whole() {
+    let Some(corpus) = corpus() else { return };
+    let module = |names: &[&str]| {
+        let mut sources = Sources::default();
+        names.iter().for_each(|name| {
+            sources.add(source(&corpus.join("rfc").join(name)));
+        });
+        let (module, found) = xdrgen::generate::lower(&sources, &xdrgen::Options::module("out"));
+        assert!(!has_errors(&found), "{}", render(&found, &sources, false));
+        module
+    };
+    let (plain, extended) = (module(&["rfc7863.txt"]), module(&["rfc7863.txt", "rfc8276.txt"]));
+    let size = |module: &xdrgen::ir::Module, name: &str| {
+        let found = module.types.iter().find(|one| one.name == name).expect("a type of the base");
+        match &found.body {
+            xdrgen::ir::Body::Enum(members) => members.len(),
+            xdrgen::ir::Body::Union(union) => union.arms.len(),
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    for (name, more) in [("nfsstat4", 2), ("nfs_opnum4", 4), ("nfs_argop4", 4), ("nfs_resop4", 4)] {
+        assert_eq!(size(&extended, name), size(&plain, name) + more, "{name}");
+    }
 }

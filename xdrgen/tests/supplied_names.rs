@@ -117,6 +117,15 @@ fn a_macro_that_is_no_number_is_named_where_it_is_missed() {
 }
 
 #[test]
+fn a_macro_of_the_header_serves_all() {
+    let text = "#ifdef RPC_HDR\n%#define MAXSTR 1024\n#endif\n#ifdef OTHER\n%#define LIMIT 5\n#endif\n\
+                struct s { string a<MAXSTR>; };\n";
+    assert_eq!(constants(&module(&[text], &options())), [("MAXSTR", 1024)]);
+    let (codes, _) = findings(&text.replace("<MAXSTR>", "<LIMIT>"), &options());
+    assert_eq!(codes, ["X202"]);
+}
+
+#[test]
 fn a_macro_may_stand_for_a_type() {
     let text = "#define id_t unsigned hyper\n#define size int\nstruct s { id_t a; size b; };\n";
     let module = module(&[text], &options());

@@ -240,7 +240,11 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
             }
             "," => rest = next.take_from(1),
             "}" => return Ok((next.take_from(1).level(input), EnumBody { members })),
-            _ if matches!(next.word(1), "=" | "," | "}") => return Err(fail(next, Reason::Comma)),
+            // What is meant is plain: the enum has this member, too.
+            _ if matches!(next.word(1), "=" | "," | "}") && identifier(next).is_ok() => {
+                next.context.report(super::recover::missing_comma(next.context, next.at));
+                rest = next;
+            }
             _ => return Err(fail(next, Reason::Expected("`,` or `}`", &[]))),
         }
     }

@@ -30,6 +30,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut broken = false;
     // Nor are lines that are no definitions, behind the first of them.
     let mut lost = false;
+    let mut left_out = Vec::new();
     while input.input_len() > 0 {
         while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
             definitions.push(aside(context, extract, placed));
@@ -53,13 +54,15 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 if !(again && lost) {
                     context.report(found);
                 }
-                input = input.from(recover::resume(context, input.at, syntax).at.max(input.at + 1));
+                let resume = recover::resume(context, input.at, syntax).at.max(input.at + 1);
+                left_out.extend(recover::names(context, input.at, resume));
+                input = input.from(resume);
                 broken = true;
             }
         }
     }
     definitions.extend(asides.map(|placed| aside(context, extract, placed)));
-    Specification { definitions }
+    Specification { definitions, additions: Vec::new(), left_out }
 }
 
 pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {

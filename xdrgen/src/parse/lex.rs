@@ -91,10 +91,13 @@ pub(crate) struct Lexed<'a> {
 
 /// Cuts an extracted text into tokens. `conditions` answers `#ifdef`.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed<'a> {
+    let mut header = conditions.clone();
+    header.define("RPC_HDR", Some(1));
     let mut lexer = Lexer {
         text,
         map,
         conditions,
+        header,
         at: 0,
         line: 0,
         fresh: true,
@@ -114,6 +117,8 @@ struct Lexer<'a, 'm> {
     text: &'a str,
     map: &'m Map,
     conditions: Conditions,
+    /// What would hold where rpcgen makes a header: the macros of that are seen by all that includes it.
+    header: Conditions,
     at: usize,
     /// Where the line of `at` begins.
     line: usize,
@@ -163,6 +168,10 @@ impl<'a> Lexer<'a, '_> {
         match next {
             '#' => self.directive(rest),
             '%' if self.conditions.active() => self.pass_through(rest),
+            '%' if self.header.active() && is_macro(rest) => {
+                let length = joined_length(rest);
+                self.push_aside(rest, length);
+            }
             'p' if self.conditions.active() && is_pragma(rest) => self.pragma(rest),
             _ => return false,
         }
@@ -212,7 +221,10 @@ impl<'a> Lexer<'a, '_> {
                 self.define(argument, start + 1 + blanks + word.len(), place, line);
             }
             "include" if self.conditions.active() => self.remember(line, place),
-            _ => self.conditions.directive(word, argument, place),
+            _ => {
+                self.header.directive(word, argument, place.clone());
+                self.conditions.directive(word, argument, place);
+            }
         }
     }
 
@@ -245,6 +257,7 @@ impl<'a> Lexer<'a, '_> {
             _ => None,
         };
         self.conditions.define(name, number);
+        self.header.define(name, number);
         let Some(kind) = kind.filter(|_| name != value) else { return self.remember(line, place) };
         let at = offset + name.len() + gap;
         let name = Token { start: narrow(offset), ..blank(Kind::Word, name) };
@@ -444,6 +457,12 @@ fn value_of(value: &str) -> Option<Kind> {
 
 /// What may follow `pragma`: what C is made of a type, and where it goes.
 const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public", "skip"];
+
+/// `%#define`
+fn is_macro(rest: &str) -> bool {
+    let line = rest.strip_prefix('%').unwrap_or(rest).trim_start();
+    line.strip_prefix('#').is_some_and(|line| line.trim_start().starts_with("define"))
+}
 
 /// Linux's `pragma` lines: the word, and something that is not a declaration's mark.
 fn is_pragma(rest: &str) -> bool {

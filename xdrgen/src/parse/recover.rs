@@ -81,6 +81,23 @@ pub(crate) fn is_left_over(context: &Context<'_>, at: usize) -> bool {
     })
 }
 
+/// The names that a broken definition would have defined, as far as its tokens tell.
+pub(crate) fn names(context: &Context<'_>, start: usize, end: usize) -> Vec<String> {
+    let word = |at: usize| {
+        context
+            .token(at)
+            .filter(|token| token.kind == Kind::Word && !is_keyword(token.text))
+            .map(|token| token.text)
+    };
+    let mark = |at: usize| context.token(at).map_or("", |token| token.text);
+    let is_name = |at: &usize| match mark(start) {
+        "enum" => *at == start + 1 || matches!(mark(at - 1), "{" | ",") || matches!(mark(at + 1), "=" | ","),
+        "typedef" => matches!(mark(at + 1), ";" | "<" | "["),
+        _ => *at == start + 1,
+    };
+    (start + 1..end).filter(is_name).filter_map(word).map(str::to_owned).collect()
+}
+
 /// What an error says to a person.
 pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> Diagnostic {
     let resume = resume(context, start, error);
@@ -100,9 +117,6 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
     let span = if ended { context.behind(error.at) } else { context.span(error.at, error.at) };
     match error.reason {
         Reason::Semicolon => missing_semicolon(context, error.at),
-        Reason::Comma => Diagnostic::error("X119", context.behind(error.at), "a `,` is missing")
-            .with_label("expected `,` here")
-            .with_help("a `,` parts the members of an enum"),
         Reason::Expected(what, _) => expected(context, error.at, what).unwrap_or_else(|| {
             let found =
                 Diagnostic::error("X100", span, format!("expected {what}, found the end of the text"));
@@ -334,6 +348,13 @@ pub(crate) fn missing_semicolon(context: &Context<'_>, at: usize) -> Diagnostic 
     Diagnostic::error("X111", context.behind(at), "a `;` is missing")
         .with_label("expected `;` here")
         .with_help("a `;` ends each declaration and each definition")
+}
+
+/// A `,` must stand between two members of an enum.
+pub(crate) fn missing_comma(context: &Context<'_>, at: usize) -> Diagnostic {
+    Diagnostic::error("X119", context.behind(at), "a `,` is missing")
+        .with_label("expected `,` here")
+        .with_help("a `,` parts the members of an enum")
 }
 
 /// The body that is open before `next` is never closed.

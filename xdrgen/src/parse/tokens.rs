@@ -169,8 +169,6 @@ pub(crate) enum Reason {
     Expected(&'static str, &'static [&'static str]),
     /// A `;` must stand behind the token before.
     Semicolon,
-    /// A `,` must stand between two members.
-    Comma,
     /// A keyword stands where a name must.
     KeywordAsName,
     /// More bodies in bodies than [`MAX_DEPTH`].

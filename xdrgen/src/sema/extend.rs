@@ -27,6 +27,7 @@ pub(super) fn settle(
         let breaches = breaches(&base.module, module);
         if !breaches.is_empty() {
             let mut first = if stage == 1 { base } else { resolve(documents, known, names, 0) };
+            first.whole = false;
             first.found.extend(breaches.into_iter().map(as_no_extension));
             return first;
         }

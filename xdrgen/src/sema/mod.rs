@@ -1,12 +1,14 @@
 //! What the definitions mean: names over several documents, constants, the rules of the language, recursion, and the
 //! Upper-Layer Binding. Everything that is wrong is found in one run.
 
+mod additions;
 mod asides;
 mod consts;
 mod ddp;
 mod ends;
 mod enums;
 mod extend;
+mod forgiven;
 mod graph;
 mod layout;
 mod lists;
@@ -24,19 +26,20 @@ pub(crate) use ends::MAX_DEPTH;
 pub(crate) use graph::{Graph, collect_named, named_in};
 pub(crate) use lists::fields_of;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use crate::ast::{Definition, DefinitionKind};
 use crate::binding::Binding;
 use crate::diag::{Diagnostic, Severity, has_errors};
 use crate::ir::Module;
 use crate::names::{Names, Taken};
 use crate::source::Span;
 
+use forgiven::Forgiven;
 use lower::Lower;
 use scope::Scope;
 
-pub(crate) use scope::Document;
+pub(crate) use additions::merge;
+pub(crate) use scope::{Document, Trust};
 pub(crate) use supply::{Known, supply};
 
 /// How often definitions are left out because others were that they need. Each round looks at everything again.
@@ -44,8 +47,10 @@ const MAX_ROUNDS: usize = 32;
 
 /// What documents define, as they define it: nothing is changed yet to look better in Rust.
 struct Resolved {
-    /// Whole if no diagnostic is an error.
     module: Module,
+    /// Whether the module is fit to be emitted: no diagnostic is an error, or, to keep going, those that are have been left
+    /// out with what needs them.
+    whole: bool,
     /// What is wrong.
     found: Vec<Diagnostic>,
     /// Where each type stands.
@@ -59,7 +64,7 @@ struct Resolved {
 /// Finds out what the names of some documents stand for, and what is wrong with their definitions. Of a definition
 /// that later documents extend, the one that was extended `stage` times stands.
 fn resolve(documents: &[Document<'_>], known: &Known<'_>, names: Names, stage: usize) -> Resolved {
-    let mut forgiven = Forgiven::default();
+    let mut forgiven = Forgiven::new(documents, known);
     let mut rounds = 0;
     let mut resolved = loop {
         let mut found = Vec::new();
@@ -68,12 +73,19 @@ fn resolve(documents: &[Document<'_>], known: &Known<'_>, names: Names, stage: u
         lower.run();
         let Lower { scope, module, spans, mut found, type_idents, .. } = lower;
         ends::check(&module, &spans, &mut found);
-        let found = forgiven.forgive(documents, found);
+        let (found, more) = forgiven.forgive(found);
         rounds += 1;
-        if rounds == MAX_ROUNDS || !std::mem::take(&mut forgiven.more) {
-            break Resolved { module, found, spans, idents: type_idents, extended: scope.extended() };
+        let unfinished = more && rounds == MAX_ROUNDS;
+        if unfinished {
+            // What was forgiven last is in the module still.
+            forgiven.said.iter_mut().for_each(|said| said.severity = Severity::Error);
+        }
+        if unfinished || !more {
+            let whole = !unfinished && !has_errors(&found);
+            break Resolved { module, whole, found, spans, idents: type_idents, extended: scope.extended() };
         }
     };
+    resolved.whole &= known.keep_going || !has_errors(&forgiven.said);
     resolved.found.append(&mut forgiven.said);
     resolved
 }
@@ -91,20 +103,20 @@ pub(crate) fn definitions(
     (resolved.module, resolved.found)
 }
 
-/// Analyzes the documents of a run, which may use one another's names. The module is whole if no diagnostic is an
-/// error.
+/// Analyzes the documents of a run, which may use one another's names. Says whether the module is fit to be emitted:
+/// no diagnostic is an error, or those that are have been left out with what needs them, to keep going.
 pub(crate) fn analyze(
     documents: &[Document<'_>],
     bindings: &[Binding],
     known: &Known<'_>,
     names: Names,
-) -> (Module, Vec<Diagnostic>) {
+) -> (Module, Vec<Diagnostic>, bool) {
     let resolved = resolve(documents, known, names, usize::MAX);
-    let Resolved { mut module, mut found, spans, mut idents, .. } =
+    let Resolved { mut module, whole, mut found, spans, mut idents, .. } =
         extend::settle(documents, known, names, resolved);
     // What is missing after an error would make a binding look wrong that is not.
-    if has_errors(&found) {
-        return (module, found);
+    if !whole {
+        return (module, found, false);
     }
     let shared = ddp::apply(&mut module, &spans, bindings, &mut found);
     lists::collapse_options(&mut module);
@@ -117,44 +129,6 @@ pub(crate) fn analyze(
         let fields = lists::fields_mut(&mut ty.body);
         fields.filter(|field| field.eligible).for_each(|field| ddp::note(&mut field.docs));
     }
-    (module, found)
-}
-
-/// Definitions of lenient documents that are left out, and what was said of them.
-#[derive(Default)]
-struct Forgiven {
-    left_out: HashSet<Span>,
-    said: Vec<Diagnostic>,
-    /// Whether one was left out since: others may have needed it.
-    more: bool,
-}
-
-impl Forgiven {
-    /// Takes the errors of lenient documents out of `found` and leaves out the definitions in which they are. A
-    /// program stays: it lacks the procedures that are wrong.
-    fn forgive(&mut self, documents: &[Document<'_>], found: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        let (errors, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(Diagnostic::is_error);
-        let mut kept = rest;
-        for error in errors {
-            let span = error.primary.span;
-            let holds = |definition: &&Definition| {
-                definition.span.start <= span.start && span.end <= definition.span.end
-            };
-            let lenient = documents.iter().find(|document| document.lenient && document.id == span.source);
-            let Some(definition) =
-                lenient.and_then(|document| document.specification.definitions.iter().find(holds))
-            else {
-                kept.push(error);
-                continue;
-            };
-            let is_program = matches!(definition.kind, DefinitionKind::Program(_));
-            if !is_program {
-                self.more |= self.left_out.insert(definition.span);
-            }
-            let what = if is_program { "procedure" } else { "definition" };
-            let help = format!("an example between prose: this {what} is left out");
-            self.said.push(Diagnostic { severity: Severity::Warning, help: Some(help), ..error });
-        }
-        kept
-    }
+    let whole = known.keep_going || !has_errors(&found);
+    (module, found, whole)
 }

@@ -33,8 +33,10 @@ pub(crate) struct Scope<'a> {
     values: HashMap<&'a str, Named<'a>>,
     /// Programs share C's name space with constants, but nothing of XDR can mean them.
     programs: HashMap<&'a str, &'a Definition>,
-    /// Published RFCs that were written for people: a slip of the pen in them is forgiven.
-    lenient: HashSet<SourceId>,
+    /// The names of what is left out: nothing else is meant by them.
+    gone: HashSet<&'a str>,
+    /// Whose documents these are: a slip of the pen in a published one is forgiven.
+    trust: HashMap<SourceId, Trust>,
     /// Names that exist in Rust.
     pub(crate) externs: Option<&'a BTreeMap<String, String>>,
     /// What the documents say to C alone.
@@ -55,9 +57,20 @@ const EXTENSIONS: usize = 16;
 pub(crate) struct Document<'a> {
     pub(crate) id: SourceId,
     pub(crate) specification: &'a Specification,
-    /// Whether its definitions stand as examples between prose in a published RFC, which nobody ever compiled and
-    /// nobody can mend. What is wrong there is left out with a warning.
-    pub(crate) lenient: bool,
+    /// How far its text is taken as it stands.
+    pub(crate) trust: Trust,
+}
+
+/// Whose a document is, and what follows from it for what is wrong in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// It can be mended: what is wrong is an error.
+    Own,
+    /// A published RFC with marked XDR, which nobody can mend. What is wrong is left out with a warning; but a name that
+    /// it does not define is of another document, which must be there.
+    Published,
+    /// Examples between prose in a published RFC, which nobody ever compiled: what is wrong is left out with a warning.
+    Example,
 }
 
 impl<'a> Scope<'a> {
@@ -69,28 +82,46 @@ impl<'a> Scope<'a> {
         stage: usize,
         found: &mut Vec<Diagnostic>,
     ) -> Self {
-        let lenient = documents.iter().filter(|document| document.lenient).map(|document| document.id);
-        let mut scope = Scope { lenient: lenient.collect(), ..Scope::default() };
+        let trust = documents.iter().map(|document| (document.id, document.trust));
+        let mut scope = Scope { trust: trust.collect(), ..Scope::default() };
         let definitions = documents.iter().flat_map(|document| &document.specification.definitions);
-        for definition in definitions.filter(|definition| !left_out.contains(&definition.span)) {
-            scope.define(definition, found);
+        for definition in definitions {
+            if left_out.contains(&definition.span) {
+                scope.gone.extend(defined_name(definition).map(|name| name.name.as_str()));
+            } else {
+                scope.define(definition, found);
+            }
         }
         scope.extend(stage, found);
+        let unread = documents.iter().flat_map(|document| &document.specification.left_out);
+        scope.gone.extend(unread.map(String::as_str));
         scope
     }
 
-    /// What a name of a lenient document is taken for that nothing has: the one name that differs by one letter.
+    /// What a name that nothing has is taken for in a published document: the one name that differs by a letter, or,
+    /// in a document that other documents may have to stand beside, the one name of its own that is most of it.
     pub(crate) fn taken_for<'c>(
         &self,
         name: &Identifier,
         candidates: impl Iterator<Item = &'c str>,
     ) -> Option<&'c str> {
-        if !self.lenient.contains(&name.span.source) || !self.may_look() {
+        let trust = self.trust.get(&name.span.source).copied().unwrap_or(Trust::Own);
+        if trust == Trust::Own || self.gone.contains(name.name.as_str()) || !self.may_look() {
             return None;
         }
-        let mut near = candidates.filter(|candidate| distance(&name.name, candidate) <= 1);
+        let is_like = |candidate: &&str| match trust {
+            Trust::Example => distance(&name.name, candidate) <= 1,
+            _ => self.stands_in(candidate, name.span.source) && is_slip(&name.name, candidate),
+        };
+        let mut near = candidates.filter(is_like);
         let first = near.next()?;
         near.all(|other| other == first).then_some(first)
+    }
+
+    /// Whether a document defines a name.
+    fn stands_in(&self, name: &str, document: SourceId) -> bool {
+        let ty = self.types.get(name).map(|definition| definition.span.source);
+        ty == Some(document) || self.values.get(name).is_some_and(|value| value.span.source == document)
     }
 
     fn define(&mut self, definition: &'a Definition, found: &mut Vec<Diagnostic>) {
@@ -401,6 +432,14 @@ pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>)
         .filter(|(distance, _)| *distance <= most)
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// Whether one name is the other with some letters more before it: `rpcrdma_htype` for `rdma_htype`. Short names are too
+/// much alike, and a word of its own before a name makes it another.
+fn is_slip(name: &str, candidate: &str) -> bool {
+    let (short, long) = if name.len() < candidate.len() { (name, candidate) } else { (candidate, name) };
+    let more = long.strip_suffix(short).filter(|more| !more.contains('_'));
+    short.len() >= 8 && more.is_some_and(|more| more.len() <= short.len())
 }
 
 /// How many letters must be put in, taken out or changed; case counts nothing.

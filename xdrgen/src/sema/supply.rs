@@ -21,6 +21,8 @@ pub(crate) struct Known<'a> {
     pub(crate) defined: &'a BTreeSet<String>,
     /// Whether the prelude may be used.
     pub(crate) prelude: bool,
+    /// Whether what is wrong in any document is left out, and not only in a published one.
+    pub(crate) keep_going: bool,
 }
 
 /// Adds to each document what it uses and no document defines, where something knows it.

@@ -33,7 +33,8 @@ fn procedure_type(ty: &ProcedureType) -> String {
     format!("{}{}", specifier(&ty.specifier.kind), if ty.optional { " *" } else { "" })
 }
 
-fn value(value: &Value) -> String {
+/// A value as it was written.
+pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Literal { value, .. } => value.to_string(),
         Value::Name(name) => name.name.clone(),

@@ -1,0 +1,191 @@
+//! Lines that a published document adds to another's enum or union.
+//!
+//! RFC 8276 does so in comments, as XDR has no words for it: one comment says to which type lines are to be added, and
+//! the next one holds the lines. They are taken out of the comment, and wait for the document that has the type.
+
+use std::ops::Range;
+
+use super::lex::{begins_definition, narrow};
+use crate::diag::Diagnostic;
+use crate::extract::{Extract, Map};
+
+/// How long the lines of one addition may be.
+const MAX_LINES: usize = 1000;
+
+/// What the first comment says.
+const SAYS: &str = "to be added to";
+
+/// Lines to be added, within the extracted text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// The name of the type.
+    name: Range<usize>,
+    /// The whole second comment.
+    pub(crate) comment: Range<usize>,
+    /// The lines within it.
+    inside: Range<usize>,
+}
+
+/// Finds all additions of a text.
+pub(crate) fn find(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find(SAYS)) {
+        let at = from + at + SAYS.len();
+        let block = block(text, at);
+        from = block.as_ref().map_or(at, |block| block.comment.end);
+        blocks.extend(block);
+    }
+    blocks
+}
+
+/// The block whose first comment says so up to `at`.
+fn block(text: &str, at: usize) -> Option<Block> {
+    let rest = text.get(at..)?;
+    let end = rest.find("*/").filter(|end| rest.get(..*end).is_some_and(|said| said.len() < 200))?;
+    let name = name(rest.get(..end)?)?;
+    let behind = at + end + 2;
+    let after = text.get(behind..)?;
+    let open = behind + after.len() - after.trim_start().len();
+    let mut lines = text.get(open..)?.split_inclusive('\n').take(MAX_LINES);
+    let first = lines.next()?;
+    if !first.starts_with("/*") || first.contains("*/") {
+        return None;
+    }
+    let mut close = open + first.len();
+    for line in lines {
+        if line.trim() == "*/" {
+            let end = close + line.trim_end().len();
+            return Some(Block {
+                name: at + name.start..at + name.end,
+                comment: open..end,
+                inside: open + 2..close,
+            });
+        }
+        if begins_definition(line) {
+            return None;
+        }
+        close += line.len();
+    }
+    None
+}
+
+/// The last word of ` enum NAME`, `NAME` or ` the union NAME:`.
+fn name(said: &str) -> Option<Range<usize>> {
+    let mut found = None;
+    let mut at = 0;
+    for word in said.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+        match word {
+            "" => {}
+            "enum" | "union" | "type" | "the" if found.is_none() => {}
+            _ if found.is_none() => found = Some(at..at + word.len()),
+            _ => return None,
+        }
+        at += word.len() + said.get(at + word.len()..)?.chars().next().map_or(0, char::len_utf8);
+    }
+    found
+}
+
+/// The extracted text without the blocks: blanks stand where they stood, so that all places stay.
+pub(crate) fn blanked(text: &str, blocks: &[Block]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for block in blocks {
+        out.push_str(text.get(from..block.comment.start).unwrap_or(""));
+        let comment = text.get(block.comment.clone()).unwrap_or("");
+        out.extend(comment.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
+        from = block.comment.end;
+    }
+    out.push_str(text.get(from..).unwrap_or(""));
+    out
+}
+
+impl Block {
+    /// The lines as a definition of the type that they are added to.
+    pub(crate) fn definition(&self, extract: &Extract) -> Extract {
+        let text = extract.text.as_str();
+        let body = text.get(self.inside.clone()).unwrap_or("");
+        let is_union = body.split_whitespace().next().is_some_and(|word| word == "case");
+        let mut copy =
+            Copy { from: extract, text: String::new(), map: Map::new(extract.map.span(0..0).source) };
+        copy.insert(if is_union { "union " } else { "enum " }, self.name.start);
+        copy.lines(self.name.clone());
+        copy.insert(if is_union { " switch (int added) {\n" } else { " {\n" }, self.name.end);
+        copy.lines(self.inside.clone());
+        copy.insert("\n};\n", self.inside.end);
+        Extract {
+            form: extract.form,
+            published: false,
+            text: copy.text,
+            map: copy.map,
+            sections: Vec::new(),
+            diagnostics: Vec::new(),
+        }
+    }
+
+    /// What is odd about the lines: a comment inside theirs ends it for everybody who does not know what is meant.
+    pub(crate) fn nested(&self, extract: &Extract) -> Option<Diagnostic> {
+        let at = self.inside.start + extract.text.get(self.inside.clone())?.find("/*")?;
+        let place = |at: usize| extract.map.span(narrow(at)..narrow(at + 2));
+        Some(
+            Diagnostic::warning("X104", place(at), "a comment begins inside a comment")
+                .with_label("XDR has no such thing: the first `*/` ends both")
+                .with_related(place(self.comment.start), "the comment begins here")
+                .with_help("the lines up to the `*/` by itself are read as what is to be added"),
+        )
+    }
+}
+
+/// A piece of an extracted text, with its places.
+struct Copy<'a> {
+    from: &'a Extract,
+    text: String,
+    map: Map,
+}
+
+impl Copy<'_> {
+    fn insert(&mut self, text: &str, at: usize) {
+        self.map.push(self.text.len(), self.from.map.document(narrow(at)) as usize, 0);
+        self.text.push_str(text);
+    }
+
+    fn lines(&mut self, range: Range<usize>) {
+        let mut at = range.start;
+        for line in self.from.text.get(range).unwrap_or("").split_inclusive('\n') {
+            self.map.push(self.text.len(), self.from.map.document(narrow(at)) as usize, line.len());
+            self.text.push_str(line);
+            at += line.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_addition_is_two_comments() {
+        let text = "/* Lines to be added to enum e */\n/*\n A = 1, /* a */\n B = 2\n*/\nconst C = 1;\n";
+        let blocks = find(text);
+        assert_eq!(blocks.len(), 1);
+        assert_eq!(&text[blocks[0].name.clone()], "e");
+        assert_eq!(&text[blocks[0].inside.clone()], "\n A = 1, /* a */\n B = 2\n");
+        let rest = blanked(text, &blocks);
+        assert_eq!((rest.len(), rest.trim_end().ends_with("const C = 1;")), (text.len(), true));
+        assert!(!rest.contains("B = 2"));
+    }
+
+    #[test]
+    fn other_comments_are_none() {
+        for text in [
+            "/* to be added to e */\nconst A = 1;\n",
+            "/* to be added to e */\n/* A = 1, */\n",
+            "/* to be added to e */\n/*\n A = 1,\nstruct a {\n*/\n",
+            "/* to be added to e in time */\n/*\n A = 1\n*/\n",
+            "/* to be added to */\n/*\n A = 1\n*/\n",
+            "to be added to e",
+        ] {
+            assert_eq!(find(text), [], "{text}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Members and arms that one document adds to the enum or the union of another.
+
+use std::collections::HashMap;
+
+use super::{consts, text};
+use crate::ast::{
+    CaseSpec, Definition, DefinitionKind, EnumBody, Identifier, Specification, UnionBody, Value,
+};
+use crate::diag::Diagnostic;
+use crate::source::{SourceId, Span};
+
+/// How many names the note on a type lists.
+const NAMED: usize = 12;
+
+/// Adds what documents add to one another's types, each where the first definition of its name stands.
+pub(crate) fn merge(
+    documents: &mut [&mut Specification],
+    name_of: &dyn Fn(SourceId) -> String,
+    found: &mut Vec<Diagnostic>,
+) {
+    let all = documents.iter_mut().flat_map(|document| std::mem::take(&mut document.additions));
+    let additions: Vec<Definition> = all.collect();
+    if additions.is_empty() {
+        return;
+    }
+    let mut places: HashMap<String, (usize, usize)> = HashMap::new();
+    for (document, specification) in documents.iter().enumerate() {
+        for (index, definition) in specification.definitions.iter().enumerate() {
+            if let DefinitionKind::Enum(name, _) | DefinitionKind::Union(name, _) = &definition.kind {
+                places.entry(name.name.clone()).or_insert((document, index));
+            }
+        }
+    }
+    for addition in additions {
+        let name = match &addition.kind {
+            DefinitionKind::Enum(name, _) | DefinitionKind::Union(name, _) => name.clone(),
+            _ => continue,
+        };
+        let base = places
+            .get(&name.name)
+            .and_then(|(document, index)| documents.get_mut(*document)?.definitions.get_mut(*index));
+        let by = name_of(addition.span.source);
+        let Some(base) = base else {
+            found.push(missing(&name));
+            continue;
+        };
+        let section = addition.section.as_ref().map_or(String::new(), |section| format!(" ({section})"));
+        let added = match (&mut base.kind, addition.kind) {
+            (DefinitionKind::Enum(_, base), DefinitionKind::Enum(_, more)) => members(base, more, &by, found),
+            (DefinitionKind::Union(_, base), DefinitionKind::Union(_, more)) => arms(base, more, &by, found),
+            (_, _) => {
+                found.push(other_kind(&name, base.span));
+                continue;
+            }
+        };
+        if !added.is_empty() {
+            base.docs.push(format!("{by}{section} adds {}.", listed(&added)));
+        }
+    }
+}
+
+fn missing(name: &Identifier) -> Diagnostic {
+    let message = format!("lines are to be added to `{}`, and no document of this run defines it", name.name);
+    Diagnostic::warning("X240", name.span, message)
+        .with_label("these lines are left out")
+        .with_help("compile the document that defines it together with this one")
+}
+
+fn other_kind(name: &Identifier, base: Span) -> Diagnostic {
+    let message = format!("lines are to be added to `{}` that have no place in it", name.name);
+    Diagnostic::error("X241", name.span, message)
+        .with_label("an enum takes members, and a union takes arms")
+        .with_related(base, "defined here")
+}
+
+fn conflict(span: Span, message: String, first: Span) -> Diagnostic {
+    Diagnostic::error("X241", span, message)
+        .with_label("to be added")
+        .with_related(first, "what is there already")
+        .with_help("an addition has names and values of its own")
+}
+
+fn listed(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    let more = names.len().saturating_sub(NAMED);
+    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
+}
+
+/// Members and their numbers, as far as they are numbers or follow from one.
+fn numbered(body: &EnumBody) -> Vec<Option<i128>> {
+    let mut next = Some(0_i128);
+    let number = |member: &crate::ast::EnumMember| {
+        let value = match &member.value {
+            None => next,
+            Some(Value::Literal { value, .. }) => Some(*value),
+            Some(Value::Name(_)) => None,
+        };
+        next = value.and_then(|value| value.checked_add(1));
+        value
+    };
+    body.members.iter().map(number).collect()
+}
+
+fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagnostic>) -> Vec<String> {
+    let mut by_name: HashMap<String, (Span, Option<i128>)> = HashMap::new();
+    let mut by_number: HashMap<i128, Identifier> = HashMap::new();
+    for (member, number) in base.members.iter().zip(numbered(base)) {
+        by_name.insert(member.name.name.clone(), (member.name.span, number));
+        if let Some(number) = number {
+            by_number.entry(number).or_insert_with(|| member.name.clone());
+        }
+    }
+    let numbers = numbered(&more);
+    let mut added = Vec::new();
+    for (mut member, number) in more.members.into_iter().zip(numbers) {
+        let name = &member.name;
+        if let Some((first, known)) = by_name.get(&name.name) {
+            if number.is_none() || *known != number {
+                let message = format!("`{}` is there already, with another value", name.name);
+                found.push(conflict(name.span, message, *first));
+            }
+            continue;
+        }
+        if let Some((number, first)) = number.and_then(|number| Some((number, by_number.get(&number)?))) {
+            let message = format!("`{}` and `{}` would both be {number}", first.name, name.name);
+            found.push(conflict(name.span, message, first.span));
+            continue;
+        }
+        by_name.insert(name.name.clone(), (name.span, number));
+        by_number.extend(number.map(|number| (number, name.clone())));
+        added.push(name.name.clone());
+        // Behind members without values an implicit one would have another value than in its own lines.
+        if let (None, Some(value)) = (&member.value, number) {
+            member.value = Some(Value::Literal { value, span: member.name.span });
+        }
+        member.docs.push(format!("Added by {by}."));
+        base.members.push(member);
+    }
+    added
+}
+
+fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnostic>) -> Vec<String> {
+    let mut labels: HashMap<String, (Span, String)> = HashMap::new();
+    let entries = |arm: &CaseSpec| {
+        let declared = text::declaration(&arm.declaration);
+        let entry = |label: &Value| (text::value(label), (consts::span(label), declared.clone()));
+        arm.labels.iter().map(entry).collect::<Vec<_>>()
+    };
+    base.arms.iter().for_each(|arm| labels.extend(entries(arm)));
+    let mut added = Vec::new();
+    for mut arm in more.arms {
+        let new = entries(&arm);
+        let known = new.iter().find_map(|(label, (span, declared))| {
+            labels.get(label).map(|(first, other)| (label, *span, *first, declared == other))
+        });
+        match known {
+            Some((_, _, _, true)) => {}
+            Some((label, span, first, false)) => {
+                found.push(conflict(span, format!("there is an arm for {label} already"), first));
+            }
+            None => {
+                added.extend(new.iter().map(|(label, _)| label.clone()));
+                labels.extend(new);
+                arm.declaration.docs.push(format!("Added by {by}."));
+                base.arms.push(arm);
+            }
+        }
+    }
+    if let Some(default) = more.default {
+        match &base.default {
+            Some(first) if text::declaration(first) == text::declaration(&default) => {}
+            Some(first) => {
+                found.push(conflict(default.span, "there is a default arm already".to_owned(), first.span));
+            }
+            None => base.default = Some(default),
+        }
+    }
+    added
+}

@@ -1,0 +1,176 @@
+//! Published RFCs, which nobody can mend: what is wrong is left out with a warning, and what one adds to another is
+//! added. In a document of one's own it is an error, and `keep_going` writes the rest all the same.
+
+use xdrgen::diag::{has_errors, render};
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Options, generate, ir};
+
+const FOOT: &str = "\n\nAuthor             Standards Track             [Page 1]\n";
+
+/// XDR as an RFC has it, marked and with the foot of a page.
+fn published(xdr: &str) -> String {
+    let marked: String = xdr.lines().map(|line| format!("   /// {line}\n")).collect();
+    format!("1.  Protocol\n\n{marked}{FOOT}")
+}
+
+fn sources(documents: &[String]) -> Sources {
+    let mut sources = Sources::default();
+    for (index, text) in documents.iter().enumerate() {
+        sources.add(Source::new(format!("rfc{index}.txt"), text.as_str()));
+    }
+    sources
+}
+
+/// Findings as `CODE line:column`, and all of them as text.
+fn places(sources: &Sources, found: &[xdrgen::diag::Diagnostic]) -> (Vec<String>, String) {
+    let place = |found: &xdrgen::diag::Diagnostic| {
+        let at = sources
+            .get(found.primary.span.source)
+            .expect("a document of the run")
+            .line_column(found.primary.span.start);
+        format!("{} {}:{}", found.code, at.line, at.column)
+    };
+    (found.iter().map(place).collect(), render(found, sources, false))
+}
+
+fn types(module: &ir::Module) -> Vec<&str> {
+    module.types.iter().map(|one| one.name.as_str()).collect()
+}
+
+/// Asserts that only warnings are found, and which types are left.
+#[track_caller]
+fn leaves(xdr: &str, expected: &[&str], left: &[&str]) {
+    let sources = sources(&[published(xdr)]);
+    let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let (places, text) = places(&sources, &found);
+    assert_eq!(places, expected, "{text}");
+    assert!(!has_errors(&found), "{text}");
+    assert_eq!(types(&module), left, "{text}");
+    assert!(!generate(&sources, &Options::module("out")).files.is_empty());
+}
+
+#[test]
+fn what_does_not_parse_is_left_out_with_what_needs_it() {
+    let text = "struct a { int x };\nstruct b { int y; };\nstruct c { a x<>; b y; };\ntypedef c *d;\nstruct e { b z; };\n";
+    leaves(text, &["X111 3:24", "X200 5:19", "X200 6:16"], &["b", "e"]);
+}
+
+#[test]
+fn the_members_of_an_enum_go_with_it() {
+    let text = "enum e { A = 1, B == 2 };\nunion u switch (int d) { case A: int x; default: void; };\nstruct s { int y; };\n";
+    leaves(text, &["X100 3:27", "X202 4:38"], &["s"]);
+}
+
+#[test]
+fn a_missing_comma_costs_nothing() {
+    leaves("enum e {\n A = 1\n B = 2\n};\n", &["X119 4:14"], &["e"]);
+}
+
+#[test]
+fn what_is_wrong_is_left_out_once_however_often_it_is_used() {
+    let users: String =
+        (0..100).map(|n| format!("struct u{n} {{ wrong a; u{} *b; }};\n", (n + 1) % 100)).collect();
+    let text = format!("struct wrong {{ int x; int x; }};\n{users}struct right {{ int a; }};\n");
+    let sources = sources(&[published(&text)]);
+    let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    assert!(!has_errors(&found));
+    assert_eq!(types(&module), ["right"]);
+}
+
+#[test]
+fn a_name_of_its_own_that_is_most_of_one_is_meant() {
+    leaves("enum rdma_proc { A = 0 };\nstruct m { rpcrdma_proc p; };\n", &["X200 4:19"], &["rdma_proc", "m"]);
+}
+
+#[test]
+fn a_name_of_another_document_is_an_error() {
+    let sources = sources(&[published("struct m { stateid4 s; };\nstruct ff_stateid4 { int a; };\n")]);
+    let generated = generate(&sources, &Options::module("out"));
+    assert!(generated.has_errors() && generated.files.is_empty());
+    assert_eq!(places(&sources, &generated.diagnostics).0, ["X200 3:19"]);
+}
+
+const BASE: &str = "/* Colours. */\nenum colour { RED = 1, GREEN = 2 };\nstruct shade { int depth; };\n\
+                    union paint switch (colour c) {\n case RED: shade red;\n default: void;\n};\n";
+
+const EXTENSION: &str = "/* Following lines are to be added to enum colour */\n/*\n\
+                         BLUE = 3, /* of the sky */\nBLACK = 4,\n*/\n\
+                         /* Following lines are to be added to paint */\n/*\ncase BLUE: hyper blue;\n\
+                         case BLACK: void;\n*/\n\nconst DEPTH = 8;\n";
+
+#[test]
+fn an_extension_adds_to_its_base() {
+    // Whichever of them is named first.
+    for documents in [[published(BASE), published(EXTENSION)], [published(EXTENSION), published(BASE)]] {
+        let sources = sources(&documents);
+        let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+        let (places, text) = places(&sources, &found);
+        // A comment inside a comment: everybody else takes the first `*/` for the end.
+        assert_eq!(places, ["X104 5:18"], "{text}");
+        let body =
+            |name: &str| &module.types.iter().find(|one| one.name == name).expect("a type of the base").body;
+        let ir::Body::Enum(members) = body("colour") else { panic!("{module:?}") };
+        let members: Vec<(&str, i32)> =
+            members.iter().map(|member| (member.name.as_str(), member.value)).collect();
+        assert_eq!(members, [("RED", 1), ("GREEN", 2), ("BLUE", 3), ("BLACK", 4)]);
+        let ir::Body::Union(union) = body("paint") else { panic!("{module:?}") };
+        assert_eq!(union.arms.len(), 4);
+        assert_eq!(module.consts[0].name, "DEPTH");
+        let docs =
+            &module.types.iter().find(|one| one.name == "paint").expect("a type of the base").docs.comments;
+        assert!(
+            docs.last().is_some_and(|last| last.ends_with("(1. Protocol) adds BLUE, BLACK.")),
+            "{docs:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_there_already_is_no_addition() {
+    let again = "/* to be added to enum colour */\n/*\n GREEN = 2,\n*/\n/* to be added to paint */\n/*\ncase RED: shade red;\n*/\n";
+    let sources = sources(&[published(BASE), published(again)]);
+    let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    assert!(found.is_empty(), "{}", render(&found, &sources, false));
+    assert_eq!(types(&module), ["colour", "shade", "paint"]);
+}
+
+#[test]
+fn in_a_document_of_ones_own_such_comments_are_comments() {
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));
+    let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let ir::Body::Enum(members) = &module.types[0].body else { panic!("{module:?}") };
+    // The union has no arm for GREEN but a default.
+    assert_eq!((members.len(), found.len()), (2, 0));
+}
+
+const WRONG: &str = "struct a { int x };\nstruct b { a x; b2 y; };\nstruct b2 { int z; };\nstruct c { missing m; };\n\
+                     struct d { missing m; };\nstruct e { b2 z; };\nprogram P { version V { void N(void) = 0; \
+                     e GOOD(b2) = 1; d BAD(c) = 2; } = 1; } = 0x20000001;\n";
+
+#[test]
+fn to_keep_going_is_to_leave_out_what_has_errors() {
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", WRONG));
+    let plain = generate(&sources, &Options::module("out"));
+    assert!(plain.has_errors() && plain.files.is_empty());
+    let options = Options { keep_going: true, ..Options::module("out") };
+    let generated = generate(&sources, &options);
+    let (diagnostics, summary) = (&generated.diagnostics, generated.summary);
+    let (places, text) = places(&sources, diagnostics);
+    let errors: Vec<_> = diagnostics
+        .iter()
+        .zip(&places)
+        .filter(|(found, _)| found.is_error())
+        .map(|(_, place)| place)
+        .collect();
+    assert_eq!(errors, ["X111 1:17", "X200 4:12"], "{text}");
+    // What needs a definition that is left out goes with a warning each.
+    for place in ["X200 2:12", "X200 5:12"] {
+        assert!(places.iter().any(|one| one == place), "no {place} in {text}");
+    }
+    assert_eq!((summary.types, summary.procedures), (2, 2), "{text}");
+    let code = &generated.files[0].1;
+    assert!(code.contains("pub struct B2") && code.contains("pub struct E") && code.contains("fn good"));
+    assert!(!code.contains("pub struct B ") && !code.contains("fn bad"));
+}
