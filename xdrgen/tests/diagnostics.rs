@@ -255,3 +255,109 @@ fn explain_prints_a_page() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("`X999`"));
 }
+
+/// A document without a mistake, with page breaks where they hurt.
+const SOUND: &str = "\
+3.  The Store
+
+   Its types are these.
+
+   /// const LONGEST = 255;
+   /// enum status {
+   ///    STORED = 0,
+   ///    FULL   = 1,
+   ///    LOST   = -1
+   /// };
+   /// typedef opaque content<>;
+   /// typedef unsigned hyper counts[4];
+   ///
+   /// struct item {
+   ///    unsigned int id;
+
+Author                  Standards Track                   [Page 3]
+\u{c}
+RFC 9999                   The Store                   June 2020
+
+   ///    string       name<LONGEST>;   /* as people see it */
+   ///    opaque       digest[20];
+   ///    item         *next;
+   /// };
+   ///
+   /// union answer switch (status code) {
+   /// case STORED:
+   ///    item first;
+   /// case FULL:
+   /// case LOST:
+   ///    void;
+   /// };
+   ///
+   /// program STORE {
+   ///    version STORE_V1 {
+   ///       void   STORE_NULL(void)             = 0;
+   ///       answer STORE_PUT(content, counts)   = 1;
+   ///       item   STORE_FIND(unsigned hyper)   = 2;
+   ///    } = 1;
+   /// } = 0x20000099;
+";
+
+/// The one finding of a document that differs from a sound one in a line: its line is that one, or next to it.
+#[track_caller]
+fn finds_one_at(text: &str, line: usize, what: &str) {
+    let mut sources = Sources::default();
+    let id = sources.add(Source::new("store.txt", text));
+    let found = xdrgen::check(&sources, &Options::module("out")).diagnostics;
+    let source = sources.get(id).expect("the document");
+    let lines: Vec<usize> =
+        found.iter().map(|found| source.line_column(found.primary.span.start).line as usize).collect();
+    // The page break stands between two lines of XDR.
+    let near = |at: usize| at.abs_diff(line) <= 1 || (15..=20).contains(&at) && (15..=20).contains(&line);
+    let shown = diag::render(&found, &sources, false);
+    assert!(lines.len() == 1 && near(lines[0]), "{what} in line {line}:\n{shown}");
+}
+
+/// The lines of XDR: their numbers, offsets and texts.
+fn marked_lines() -> impl Iterator<Item = (usize, usize, &'static str)> {
+    let mut offset = 0;
+    SOUND.split_inclusive('\n').zip(1..).filter_map(move |(line, number)| {
+        let start = offset;
+        offset += line.len();
+        let skip = line.find("/// ")? + 4;
+        let text = &line[skip..];
+        Some((number, start + skip, text.split("/*").next().unwrap_or(text)))
+    })
+}
+
+#[test]
+fn a_mark_that_is_missing_is_one_finding_where_it_is_missed() {
+    assert_eq!(findings(&[("store.txt", SOUND)]), []);
+    let mut tried = 0;
+    for (number, offset, line) in marked_lines() {
+        for (at, mark) in line.match_indices(|c| ";{}()[]<>=:,".contains(c)) {
+            let text = format!("{}{}", &SOUND[..offset + at], &SOUND[offset + at + 1..]);
+            finds_one_at(&text, number, &format!("without `{mark}`"));
+            tried += 1;
+        }
+    }
+    assert!(tried > 50, "{tried}");
+}
+
+#[test]
+fn a_keyword_with_two_letters_in_the_wrong_order_is_one_finding_in_its_line() {
+    let keywords = [
+        "const", "enum", "typedef", "opaque", "unsigned", "hyper", "struct", "string", "union", "switch",
+        "case", "void", "program", "version", "int",
+    ];
+    let mut tried = 0;
+    for (number, offset, line) in marked_lines() {
+        let Some(keyword) = keywords.iter().find(|keyword| line.trim_start().starts_with(**keyword)) else {
+            continue;
+        };
+        let start = offset + line.find(keyword).expect("it is there");
+        let letters = &SOUND[start + 1..start + 3];
+        let swapped: String = letters.chars().rev().collect();
+        let text = format!("{}{swapped}{}", &SOUND[..start + 1], &SOUND[start + 3..]);
+        finds_one_at(&text, number, &format!("`{keyword}` misspelt"));
+        tried += 1;
+    }
+    assert!(tried > 10, "{tried}");
+}
