@@ -169,9 +169,9 @@ fn derives_are_told_of_bounds() {
             ),
             &serde("@As::<@Bounded<@Array<@Same>,4>>"),
             "/// `opaque key[8]` pub key: [u8; 8],",
-            "arbitrary_with::one_of(input, &[E::A, E::B])",
-            "arbitrary_with::one_of(input, &[E::C])",
-            "arbitrary_with::none_of(input, &[3])",
+            "arbitrary_with::one_of(&[E::A, E::B])",
+            "arbitrary_with::one_of(&[E::C])",
+            "arbitrary_with::none_of(&[3])",
             "#[xdr(default)] #[arbitrary(skip)] Default(E)",
         ],
     );

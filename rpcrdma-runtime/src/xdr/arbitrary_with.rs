@@ -39,31 +39,27 @@ pub fn array<'a, T: Arbitrary<'a>, const MAX: u32>(input: &mut Unstructured<'a>)
     Ok(values)
 }
 
-/// One of some values.
-///
-/// # Errors
-/// If there is none.
-pub fn one_of<T: Clone>(input: &mut Unstructured<'_>, values: &[T]) -> Result<T> {
-    input.choose(values).cloned()
+/// What takes one of some values. It fails if there is none.
+pub fn one_of<T: Clone>(values: &[T]) -> impl FnOnce(&mut Unstructured<'_>) -> Result<T> {
+    move |input| input.choose(values).cloned()
 }
 
-/// A number that is none of some.
-///
-/// # Errors
-/// If the input gives no number.
-pub fn none_of<'a, T>(input: &mut Unstructured<'a>, taken: &[T]) -> Result<T>
+/// What makes a number that is none of some.
+pub fn none_of<'a, T>(taken: &[T]) -> impl FnOnce(&mut Unstructured<'a>) -> Result<T>
 where
     T: Arbitrary<'a> + Following,
 {
-    let mut value = T::arbitrary(input)?;
-    // As many steps as there are numbers to avoid lead past all of them.
-    for _ in taken {
-        if !taken.contains(&value) {
-            break;
+    move |input| {
+        let mut value = T::arbitrary(input)?;
+        // As many steps as there are numbers to avoid lead past all of them.
+        for _ in taken {
+            if !taken.contains(&value) {
+                break;
+            }
+            value = value.following();
         }
-        value = value.following();
+        Ok(value)
     }
-    Ok(value)
 }
 
 /// Numbers, each with one that follows it.

@@ -109,11 +109,7 @@ impl Emitter<'_> {
             return (Some(self.hint(Known::Arbitrary, &quote!(arbitrary(skip)))), None);
         }
         let function = super::ident(function);
-        let with = quote! {
-            |input: &mut ::arbitrary::Unstructured<'_>| {
-                #runtime::xdr::arbitrary_with::#function(input, &[#(#labels),*])
-            }
-        };
+        let with = quote!(#runtime::xdr::arbitrary_with::#function(&[#(#labels),*]));
         (None, Some(self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with)))))
     }
 

@@ -26,8 +26,7 @@ impl Scratch {
             .concat();
         let head = format!(
             "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-             [profile.dev]\ndebug = \"line-tables-only\"\n\n[profile.dev.package.\"*\"]\nopt-level = 1\n\n\
-             [profile.dev.build-override]\ndebug = \"line-tables-only\"\n\n{own}"
+             [profile.dev]\ndebug = \"line-tables-only\"\n\n[profile.dev.package.\"*\"]\nopt-level = 1\n\n{own}"
         );
         scratch.write("Cargo.toml", &format!("{head}{manifest}"));
         // The same versions as the workspace's, without asking a registry.
