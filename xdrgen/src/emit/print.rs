@@ -26,6 +26,8 @@ pub(super) struct Printer {
     line: usize,
     /// Whether the line has nothing but its indentation yet.
     fresh: bool,
+    /// Whether an attribute is being laid out: its macro may take one more comma for something else.
+    in_attribute: bool,
 }
 
 impl Printer {
@@ -144,7 +146,9 @@ impl Printer {
                 _ => {
                     let next = self.tape.after(at + 1);
                     self.flat(at, at + 2);
+                    self.in_attribute = true;
                     self.run(at + 2, next, 0);
+                    self.in_attribute = false;
                     self.newline();
                     at = next;
                 }
@@ -376,7 +380,7 @@ impl Printer {
                 } else if self.fits(at, until, tail) {
                     self.flat(at, next);
                 } else {
-                    self.opened(at, !self.is_attribute(at));
+                    self.opened(at, !self.in_attribute);
                 }
             }
             at = next;
@@ -386,15 +390,6 @@ impl Printer {
     /// Whether a line may be broken behind this piece: a bracket with something in it.
     fn may_break(&self, index: usize) -> bool {
         self.tape.kind(index) == Some(Kind::Open) && self.tape.after(index) > index + 2
-    }
-
-    /// Whether these are the parentheses of an attribute.
-    fn is_attribute(&self, open: usize) -> bool {
-        let mut at = open;
-        while at > 0 && self.tape.kind(at - 1).is_some_and(|kind| kind == Kind::Word) {
-            at -= 1;
-        }
-        at >= 2 && self.tape.is(at - 1, "[") && self.tape.is(at - 2, "#")
     }
 
     fn block(&mut self, open: usize) {
@@ -527,6 +522,20 @@ mod tests {
             let formatted = prettyplease::unparse(&file);
             assert_eq!(lines, formatted.lines().collect::<Vec<_>>(), "\n{text}");
         }
+    }
+
+    /// What a macro reads to the end of its brackets must not end in a comma that nobody wrote.
+    #[test]
+    fn attributes_keep_their_tokens() {
+        let text = laid_out(quote! {
+            pub enum A {
+                #[cfg_attr(feature = "arbitrary", arbitrary(with = ::some::path::one_of(&[First::Label, Second::Label])))]
+                B(#[cfg_attr(feature = "arbitrary", arbitrary(with = ::some::path::of_a_function::one_of(&[First::Label])))] u8),
+            }
+        });
+        let tokens: TokenStream = text.parse().expect("tokens");
+        assert!(!tokens.to_string().replace(' ', "").contains("),)"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
     }
 
     #[test]
