@@ -3,6 +3,7 @@
 mod compat;
 mod diff;
 mod report;
+mod sizes;
 mod versions;
 
 use std::io::Write;
@@ -26,6 +27,7 @@ Examples:
   xdrgen extract rfc5662.txt > nfs41.x       the XDR of an RFC
   xdrgen compat --extends base.txt more.txt  whether an extension of a protocol is one
   xdrgen diff rfc5666.txt rfc8166.txt        what changed from one version to another
+  xdrgen sizes nfs3.txt --binding nfs3.ddp.toml --inline 4096
   xdrgen explain X212                        more about a finding
 
 Exit status: 0 if nothing is wrong but for warnings, 1 if there are errors, 2 if the arguments are wrong or
@@ -72,6 +74,8 @@ Examples:
     Compat(compat::Arguments),
     /// Say what changed from one version of a protocol to another.
     Diff(diff::Arguments),
+    /// Say how large the messages of programs can be, and which need chunks over RPC-over-RDMA.
+    Sizes(sizes::Arguments),
 }
 
 /// The documents of a run.
@@ -189,6 +193,7 @@ pub fn main() -> ExitCode {
         Task::Explain { code } => run_explain(code),
         Task::Compat(arguments) => compat::run(arguments, reporting),
         Task::Diff(arguments) => diff::run(arguments, reporting),
+        Task::Sizes(arguments) => sizes::run(arguments, reporting),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,6 +23,7 @@ pub mod ir;
 pub mod names;
 pub mod parse;
 mod sema;
+pub mod sizes;
 pub mod source;
 
 pub use build_script::{Build, BuildError};

@@ -50,6 +50,16 @@ pub trait Procedure: 'static {
     /// Its name in the document.
     const NAME: &'static str;
 
+    /// The largest arguments in bytes, behind the RPC header. `xdrgen sizes` prints this and the next three.
+    const LARGEST_ARGS: Size = <Self::Args as Layout>::MAX;
+    /// The same with the eligible items out of the stream.
+    const LARGEST_ARGS_REDUCED: Size = <Self::Args as Layout>::MAX_REDUCED;
+    /// The largest result in bytes that its type allows, behind the RPC header. Where a binding says more, the
+    /// function `reply_bounds` does.
+    const LARGEST_RES: Size = <Self::Res as Layout>::MAX;
+    /// The same with the eligible items out of the stream.
+    const LARGEST_RES_REDUCED: Size = <Self::Res as Layout>::MAX_REDUCED;
+
     /// How large the reply to these arguments can be. The default is what the result's type allows; a binding
     /// narrows it where the XDR gives no bound (RFC 8166 section 6.2).
     fn reply_bounds(args: &Self::Args) -> ReplyBounds {

@@ -1,0 +1,184 @@
+//! `xdrgen sizes`: how large the messages of programs can be.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::report::Reporting;
+use super::{Failure, Inputs, print};
+use crate::generate::Options;
+use crate::sizes::{self, Assumed, Bound, Message, Needs, ProcedureSizes, Size, VersionSizes};
+
+/// The documents, and what is assumed of messages.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+For each procedure: the largest arguments and the largest result in bytes, whole and with the eligible items out of the
+stream, and how they travel over RPC-over-RDMA version 1 if they are that large (RFC 8166 section 3.5). A bound that the
+binding takes from the arguments of the call is shown as their sum. `unbounded` is what nothing bounds.
+
+Whether something fits inline depends on the headers as well: 28 bytes of transport header, 24 more for each Read or Write
+chunk and 20 for a Reply chunk, all of one segment, those that a call offers for its reply among them; 40 and the credential
+for a call, 24 and the verifier for a reply.
+
+With --message-format json each procedure is an object on a line of standard output: `program`, `version`, `procedure`,
+`number`, and `call` and `reply` with `whole`, `reduced` (a number, a text, or null for unbounded), `inline`, `chunks` (null
+for any number), `long` and `unbounded`.")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// The inline threshold in bytes: 1024 unless both ends have said more; 4096 is common.
+    #[arg(long, value_name = "BYTES", default_value_t = Assumed::default().inline)]
+    inline: u32,
+    /// The body of the credential in a call, in bytes; the largest of AUTH_SYS is 340, AUTH_NONE has 0.
+    #[arg(long, value_name = "BYTES", default_value_t = Assumed::default().credential)]
+    credential: u32,
+    /// The body of the verifier in a reply, in bytes; the largest is 400, AUTH_NONE has 0.
+    #[arg(long, value_name = "BYTES", default_value_t = Assumed::default().verifier)]
+    verifier: u32,
+}
+
+pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Failure> {
+    let sources = arguments.inputs.read()?;
+    let options = arguments.inputs.options(Options::module("measured"));
+    let Arguments { inline, credential, verifier, .. } = *arguments;
+    let assumed = Assumed { inline, credential, verifier };
+    let found = sizes::sizes(&sources, &options, &assumed);
+    reporting.report(&sources, &found.diagnostics)?;
+    if reporting.is_json() {
+        return print(&json(&found.versions));
+    }
+    let tables: Vec<String> = found.versions.iter().map(|version| table(version, &assumed)).collect();
+    print(&tables.join("\n"))
+}
+
+/// The columns' headings.
+const HEADINGS: [&str; 7] = ["procedure", "call", "reduced", "sent", "reply", "reduced", "returned"];
+
+fn table(version: &VersionSizes, assumed: &Assumed) -> String {
+    let VersionSizes { program, name, bound, procedures } = version;
+    let bound = if *bound { "" } else { ", without a binding" };
+    let Assumed { inline, credential, verifier } = assumed;
+    let mut text = format!(
+        "{program} {name}{bound}; inline threshold {inline}, credential {credential}, verifier {verifier}\n\n"
+    );
+    let rows: Vec<[String; 7]> =
+        std::iter::once(HEADINGS.map(str::to_owned)).chain(procedures.iter().map(row)).collect();
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn row(procedure: &ProcedureSizes) -> [String; 7] {
+    let ProcedureSizes { name, call, reply, .. } = procedure;
+    [
+        name.clone(),
+        call.whole.to_string(),
+        call.reduced.to_string(),
+        sent(&call.needs),
+        reply.whole.to_string(),
+        reply.reduced.to_string(),
+        returned(&reply.needs),
+    ]
+}
+
+fn sent(needs: &Needs) -> String {
+    travels(needs, "Read chunk", "Position-Zero Read chunk")
+}
+
+fn returned(needs: &Needs) -> String {
+    if needs.unbounded {
+        return "not over RDMA: unbounded".to_owned();
+    }
+    travels(needs, "Write chunk", "Reply chunk")
+}
+
+fn travels(needs: &Needs, chunk: &str, long: &str) -> String {
+    if needs.inline() {
+        return "inline".to_owned();
+    }
+    let chunks = match needs.chunks {
+        Size::ZERO => None,
+        Size(Some(1)) => Some(chunk.to_owned()),
+        Size(Some(count)) => Some(format!("{count} {chunk}s")),
+        Size(None) => Some(format!("{chunk}s")),
+    };
+    let long = needs.long.then(|| long.to_owned());
+    chunks.into_iter().chain(long).collect::<Vec<_>>().join(" and ")
+}
+
+/// One line. Fields are added as time goes by, never taken away.
+#[derive(Serialize)]
+struct Line<'a> {
+    kind: &'static str,
+    program: &'a str,
+    version: &'a str,
+    procedure: &'a str,
+    number: u32,
+    call: Side<'a>,
+    reply: Side<'a>,
+}
+
+#[derive(Serialize)]
+struct Side<'a> {
+    whole: Value<'a>,
+    reduced: Value<'a>,
+    inline: bool,
+    chunks: Option<u64>,
+    long: bool,
+    unbounded: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Value<'a> {
+    Bytes(u64),
+    Sum(&'a str),
+    Unbounded,
+}
+
+fn json(versions: &[VersionSizes]) -> String {
+    let mut text = String::new();
+    for version in versions {
+        for procedure in &version.procedures {
+            let line = Line {
+                kind: "procedure",
+                program: &version.program,
+                version: &version.name,
+                procedure: &procedure.name,
+                number: procedure.number,
+                call: side(&procedure.call),
+                reply: side(&procedure.reply),
+            };
+            // Only maps with keys that are no text cannot be written, and there is none.
+            text.push_str(&serde_json::to_string(&line).unwrap_or_default());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn side(message: &Message) -> Side<'_> {
+    let Message { whole, reduced, needs } = message;
+    Side {
+        whole: value(whole),
+        reduced: value(reduced),
+        inline: needs.inline(),
+        chunks: needs.chunks.0,
+        long: needs.long,
+        unbounded: needs.unbounded,
+    }
+}
+
+fn value(bound: &Bound) -> Value<'_> {
+    match bound {
+        Bound::Bytes(bytes) => Value::Bytes(*bytes),
+        Bound::Arguments(sum) => Value::Sum(sum),
+        Bound::Unbounded => Value::Unbounded,
+    }
+}
