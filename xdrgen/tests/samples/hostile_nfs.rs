@@ -38,10 +38,10 @@ mod version_3 {
 }
 
 macro_rules! version_4 {
-    ($module:ident) => {
+    ($module:ident, $($path:ident)::*) => {
         mod $module {
             use super::*;
-            use ::$module::{Compound4Args, Dirlist4, NfsArgop4, NfsFh4};
+            use ::$($path::)*{Compound4Args, Dirlist4, NfsArgop4, NfsFh4};
 
             #[test]
             fn what_there_is_not_is_named() {
@@ -76,5 +76,5 @@ macro_rules! version_4 {
     };
 }
 
-version_4!(rfc5662);
-version_4!(rfc7863);
+version_4!(version_4_1, rfc5662);
+version_4!(version_4_2, rfc7863::rfc7863);
