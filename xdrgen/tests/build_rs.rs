@@ -3,6 +3,8 @@
 mod scratch;
 
 use scratch::{Scratch, workspace};
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Manifest, Options, Output, Package};
 
 const DOCUMENT: &str = "\
 A small protocol
@@ -193,6 +195,14 @@ mod tests {
     }
 
     #[test]
+    fn a_crate_has_its_derives_by_features() {
+        assert!(round_trips::<emitted::more::Result_>() > 20);
+        assert_eq!(emitted::more::more_v2::proc::Name::NUMBER, 2);
+        let tree = emitted::more::Tree { left: None, right: None, key: 1 };
+        assert!(xdr::to_bytes(&tree).is_ok());
+    }
+
+    #[test]
     fn json_is_readable_and_bounds_hold() {
         use crate::both::base::kind;
         use crate::both::more::ENTRY;
@@ -287,7 +297,7 @@ fn user_crate() -> Scratch {
     let root = workspace();
     let (runtime, compiler) = (root.join("rpcrdma-runtime"), root.join("xdrgen"));
     let manifest = format!(
-        "[dependencies]\narbitrary = {{ version = \"1\", features = [\"derive\"] }}\n\
+        "[dependencies]\nemitted = {{ path = \"emitted\", features = [\"serde\", \"arbitrary\"] }}\narbitrary = {{ version = \"1\", features = [\"derive\"] }}\n\
          rpcrdma-runtime = {{ path = {runtime:?}, default-features = false, features = [\"serde\", \"arbitrary\"] }}\n\
          rpcrdma-xdrgen = {{ path = {compiler:?} }}\n\
          serde = {{ version = \"1\", default-features = false, features = [\"derive\"] }}\n\n\
@@ -301,8 +311,28 @@ fn user_crate() -> Scratch {
     scratch.write("specs/base.x", BASE);
     scratch.write("specs/more.x", MORE);
     scratch.write("build.rs", BUILD);
+    emit_crate(&scratch);
     scratch.write("src/lib.rs", LIB.trim_start());
     scratch
+}
+
+/// Writes the same two documents as a crate of its own.
+fn emit_crate(scratch: &Scratch) {
+    let mut sources = Sources::default();
+    sources.add(Source::new("specs/base.x", BASE));
+    sources.add(Source::new("specs/more.x", MORE));
+    let runtime = workspace().join("rpcrdma-runtime").display().to_string();
+    let mut options = Options::package("emitted", "Where things are.");
+    options.output = Output::Crate(Package {
+        name: "emitted".to_owned(),
+        title: "Where things are.".to_owned(),
+        manifest: Manifest::Alone { runtime: Some(runtime) },
+    });
+    options.derives = vec!["serde".to_owned(), "arbitrary".to_owned()];
+    let generated = xdrgen::generate(&sources, &options);
+    for (path, text) in &generated.files {
+        scratch.write(&format!("emitted/{}", path.display()), text);
+    }
 }
 
 /// One crate goes through all of it: to compile another would take as long again.
@@ -312,7 +342,7 @@ fn user_crate() -> Scratch {
 fn a_build_script_compiles_documents() {
     let scratch = user_crate();
     let (success, output) = scratch.cargo(&["test", "--quiet"]);
-    assert!(success && output.contains("6 passed"), "{output}");
+    assert!(success && output.contains("7 passed") && !output.contains("warning"), "{output}");
 
     // A mistake in the document fails the build, and says where it is.
     scratch.write("specs/store.txt", &DOCUMENT.replace("content      data", "contents     data"));
