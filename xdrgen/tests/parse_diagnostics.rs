@@ -268,3 +268,34 @@ fn a_rendered_finding_shows_the_other_places_too() {
     assert!(shown.contains("spec.x:3:9"), "{shown}");
     assert!(shown.contains("this `{` is never closed"), "{shown}");
 }
+
+#[test]
+fn of_a_very_long_line_a_part_is_shown() {
+    let text = format!(
+        "{}struct c {{ int d }}; {}",
+        "struct a { int b; }; ".repeat(5000),
+        "typedef int e; ".repeat(5000)
+    );
+    let (sources, found, _) = found("long.x", &text);
+    let shown = render(&found, &sources, false);
+    assert!(
+        shown.contains("--> long.x:1:105017\n") && shown.contains("struct c { int d }; typedef int e;"),
+        "{shown}"
+    );
+    assert!(shown.len() < 2000, "{}", shown.len());
+    let below = shown.lines().find(|line| line.contains('^')).expect("a caret").find('^').expect("a caret");
+    let line = shown.lines().find(|line| line.contains("struct c")).expect("the line");
+    assert_eq!(line.get(below - 1..below + 1), Some("d "), "{shown}");
+}
+
+#[test]
+fn places_far_from_one_another_are_two_pictures() {
+    let text = format!(
+        "union u switch (int a) {{\ndefault: void;\n{}default: void;\n}};\n",
+        "case 1: void;\n".repeat(10_000)
+    );
+    let (sources, found, _) = found("far.x", &text);
+    let shown = render(&found, &sources, false);
+    assert!(shown.contains("--> far.x:10003:1\n") && shown.contains("::: far.x:2:1\n"), "{shown}");
+    assert!(shown.len() < 1000, "{shown}");
+}

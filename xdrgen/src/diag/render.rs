@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
 
 use super::{Diagnostic, Label, Severity};
 use crate::source::{Source, SourceId, Sources};
@@ -23,57 +23,103 @@ fn group<'a>(found: &'a Diagnostic, sources: &'a Sources) -> Group<'a> {
         Severity::Warning => Level::WARNING,
     };
     let mut group =
-        level.primary_title(found.message.as_str()).id(found.code).elements(snippets(found, sources));
+        level.primary_title(found.message.as_str()).id(found.code).elements(pictures(found, sources));
     if let Some(help) = &found.help {
         group = group.element(Level::HELP.message(help.as_str()));
     }
     group
 }
 
-/// One snippet a document, the primary place's document first.
-fn snippets<'a>(found: &'a Diagnostic, sources: &'a Sources) -> Vec<Snippet<'a, Annotation<'a>>> {
+/// The places, the primary one's first. Places in one document that are near one another are in one picture.
+fn pictures<'a>(found: &'a Diagnostic, sources: &'a Sources) -> Vec<Element<'a>> {
     let mut documents: Vec<SourceId> = vec![found.primary.span.source];
     for label in &found.related {
         if !documents.contains(&label.span.source) {
             documents.push(label.span.source);
         }
     }
-    documents.iter().filter_map(|id| Some(snippet(found, *id, sources.get(*id)?))).collect()
+    let mut elements = Vec::new();
+    for (id, source) in documents.iter().filter_map(|id| Some((*id, sources.get(*id)?))) {
+        let mut groups = near_places(found, id, source.text());
+        groups.sort_by_key(|group| !group.iter().any(|place| place.kind == AnnotationKind::Primary));
+        groups.into_iter().for_each(|group| picture(group, source, &mut elements));
+    }
+    elements
 }
 
-/// The lines from the first place to the last, so that the rest of a long document costs nothing.
-fn snippet<'a>(found: &'a Diagnostic, id: SourceId, source: &'a Source) -> Snippet<'a, Annotation<'a>> {
-    let primary = Some(&found.primary).filter(|label| label.span.source == id);
-    let related = found.related.iter().filter(|label| label.span.source == id);
-    let labels = primary
-        .map(|label| (AnnotationKind::Primary, label))
-        .into_iter()
-        .chain(related.map(|label| (AnnotationKind::Context, label)));
-    let places: Vec<(AnnotationKind, &Label, Range<usize>)> =
-        labels.map(|(kind, label)| (kind, label, place(label, source.text()))).collect();
+/// A label's place in its document.
+struct Place<'a> {
+    kind: AnnotationKind,
+    text: &'a str,
+    range: Range<usize>,
+}
+
+/// How many bytes may stand between two places of one picture: a long document costs no more than a short one.
+const NEAR: usize = 4096;
+
+/// How many bytes of a line are shown before and behind a place.
+const SIDE: usize = 500;
+
+/// The places in a document, in groups of those that are near one another.
+fn near_places<'a>(found: &'a Diagnostic, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
+    let primary = std::iter::once((AnnotationKind::Primary, &found.primary));
+    let labels = primary.chain(found.related.iter().map(|label| (AnnotationKind::Context, label)));
+    let labels = labels.filter(|(_, label)| label.span.source == id);
+    let mut places: Vec<Place<'_>> =
+        labels.map(|(kind, label)| Place { kind, text: &label.text, range: range(label, text) }).collect();
+    places.sort_by_key(|place| place.range.start);
+    let mut groups: Vec<Vec<Place<'_>>> = Vec::new();
+    for place in places {
+        let last = groups.last_mut().filter(|group| {
+            group.last().is_some_and(|last| place.range.start.saturating_sub(last.range.end) <= NEAR)
+        });
+        match last {
+            Some(group) => group.push(place),
+            None => groups.push(vec![place]),
+        }
+    }
+    groups
+}
+
+/// The lines from the first place to the last. Of a line that is very long a part is shown.
+fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Element<'a>>) {
     let text = source.text();
-    let first = places.iter().map(|(_, _, place)| place.start).min().unwrap_or(0);
-    let last = places.iter().map(|(_, _, place)| place.end).max().unwrap_or(0);
-    let from = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
-    let to = text.get(last..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| last + end);
-    let line = source.line_column(u32::try_from(from).unwrap_or(u32::MAX)).line;
-    let annotations = places.into_iter().map(|(kind, label, place)| {
-        let annotation = kind.span(place.start - from..place.end - from);
-        if label.text.is_empty() { annotation } else { annotation.label(label.text.as_str()) }
+    let first = group.iter().map(|place| place.range.start).min().unwrap_or(0);
+    let last = group.iter().map(|place| place.range.end).max().unwrap_or(0);
+    let side = boundary(text, first.saturating_sub(SIDE));
+    let begin = text.get(side..first).and_then(|before| before.rfind('\n')).map(|end| side + end + 1);
+    let from = begin.unwrap_or(side);
+    let side = boundary(text, last.saturating_add(SIDE));
+    let to = text.get(last..side).and_then(|rest| rest.find('\n')).map_or(side, |end| last + end);
+    let name = source.name().to_string_lossy();
+    let line = source.line_column(narrow(from)).line as usize;
+    let mut snippet = Snippet::source(text.get(from..to).unwrap_or("")).line_start(line);
+    if begin.is_none() && from > 0 {
+        // What is shown does not begin where its line does, so the column is said beside it.
+        let shown = group.iter().find(|place| place.kind == AnnotationKind::Primary).or(group.first());
+        let at = source.line_column(narrow(shown.map_or(first, |place| place.range.start)));
+        let origin = Origin::path(name).line(at.line as usize).char_column(at.column as usize);
+        elements.push(origin.into());
+    } else {
+        snippet = snippet.path(name);
+    }
+    let annotations = group.into_iter().map(|place| {
+        let annotation = place.kind.span(place.range.start - from..place.range.end - from);
+        if place.text.is_empty() { annotation } else { annotation.label(place.text) }
     });
-    Snippet::source(text.get(from..to).unwrap_or(""))
-        .path(source.name().to_string_lossy().into_owned())
-        .line_start(line as usize)
-        .annotations(annotations)
+    elements.push(snippet.annotations(annotations).into());
+}
+
+fn narrow(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
 }
 
 /// A label's place in the text. One line is shown: a place that runs over several is cut at its first line's end.
-fn place(label: &Label, text: &str) -> Range<usize> {
+fn range(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
-    let line_end =
-        text.get(start..).and_then(|rest| rest.find(['\n', '\r'])).map_or(text.len(), |end| start + end);
-    let end = boundary(text, (label.span.end as usize).min(line_end)).max(start);
-    start..end
+    let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);
+    let line_end = text.get(start..end).and_then(|place| place.find(['\n', '\r']));
+    start..line_end.map_or(end, |length| start + length)
 }
 
 /// The nearest place at or before `offset` where a character begins.
