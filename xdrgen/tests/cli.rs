@@ -118,6 +118,37 @@ fn generate_prints_rust_or_writes_it() {
 }
 
 #[test]
+fn names_derives_and_modules_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("one.x"), "struct One_a { int fieldB; };\n").unwrap();
+    std::fs::write(folder.path().join("two.x"), "struct two { One_a ones<3>; };\n").unwrap();
+    let run = |more: &[&str]| {
+        let output = xdrgen(folder.path(), &[&["generate", "one.x", "two.x"], more].concat());
+        assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
+        text(&output.stdout).to_owned()
+    };
+    let printed = run(&["--names", "verbatim", "--derive", "serde", "--derive", "::some::Derive"]);
+    for expected in
+        ["pub mod one {", "pub struct One_a {", "pub fieldB: i32,", "::serde::Serialize", "::some::Derive"]
+    {
+        assert!(printed.contains(expected), "no {expected} in {printed}");
+    }
+    run(&["-o", "modules", "--no-std"]);
+    run(&["-o", "member", "--crate", "both", "--workspace-crate", "--derive", "arbitrary"]);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(read("modules/mod.rs").contains("pub mod two;"));
+    assert!(read("modules/two.rs").contains("use super::one::OneA;"));
+    assert!(read("member/src/two.rs").contains("pub struct Two {"));
+    let manifest = read("member/Cargo.toml");
+    assert!(
+        manifest.contains("rpcrdma-runtime.workspace = true") && manifest.contains("[features]"),
+        "{manifest}"
+    );
+    let wrong = xdrgen(folder.path(), &["generate", "one.x", "--names", "pascal"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
 fn generate_writes_nothing_when_a_document_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.x"), "struct a { nowhere b; };\n").unwrap();
