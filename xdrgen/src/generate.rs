@@ -12,6 +12,7 @@ use crate::ir::Module;
 use crate::names::{self, Names, Taken};
 use crate::parse::parse_extract;
 use crate::sema::{self, Document, Trust};
+use crate::sizes::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span};
 
 /// What is emitted.
@@ -427,7 +428,9 @@ fn emitted(
     let (names, derives) = (options.names, options.derives.as_slice());
     let runtime_path = options.runtime.replace(' ', "");
     let texts = emit::Texts::default();
-    let emitter = Emitter { module, runtime, runtime_path, texts, std, names, derives, features, documents };
+    let sizes = (!module.programs.is_empty()).then(|| Layouts::of(module));
+    let emitter =
+        Emitter { module, runtime, runtime_path, texts, std, names, derives, features, sizes, documents };
     let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     match &options.output {
         Output::Module { name, .. } => Ok(vec![(PathBuf::from(format!("{name}.rs")), files.module()?)]),

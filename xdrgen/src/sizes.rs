@@ -12,7 +12,7 @@ use crate::generate::{self, Options};
 use crate::ir::{Module, Procedure, Sum, Type};
 use crate::source::Sources;
 
-use layout::Layouts;
+pub(crate) use layout::Layouts;
 pub use layout::{Layout, Size};
 
 /// What is counted beside arguments and results. In bytes.
@@ -180,6 +180,27 @@ fn sizes_of(procedure: &Procedure, layouts: &Layouts, assumed: &Assumed) -> Proc
     let reply = reply(procedure, layout(&procedure.result), assumed);
     let call = call(layout(&procedure.arguments), &reply.needs, assumed);
     ProcedureSizes { name: procedure.name.clone(), number: procedure.number, call, reply }
+}
+
+/// How large a procedure's messages can be, in a line for its documentation.
+pub(crate) fn line(procedure: &Procedure, layouts: &Layouts) -> String {
+    let (arguments, result) = (layouts.ty(&procedure.arguments), layouts.ty(&procedure.result));
+    let Reply { whole, reduced, .. } = bounds(procedure, result);
+    let taken = words(&Bound::of(arguments.max), &Bound::of(arguments.max_reduced), arguments.items);
+    format!("Arguments: {taken}. Result: {}.", words(&whole, &reduced, result.items))
+}
+
+fn words(whole: &Bound, reduced: &Bound, items: Size) -> String {
+    let most = |bound: &Bound| match bound {
+        Bound::Bytes(0) => "none".to_owned(),
+        Bound::Bytes(bytes) => format!("at most {bytes} bytes"),
+        Bound::Arguments(sum) => format!("at most `{sum}` bytes"),
+        Bound::Unbounded => "unbounded".to_owned(),
+    };
+    if items == Size::ZERO || *reduced == Bound::Unbounded {
+        return most(whole);
+    }
+    format!("{}, and {} without eligible items", most(whole), most(reduced))
 }
 
 /// How a call travels: as it is, with its items in Read chunks, or in a chunk at position zero. The chunks that it

@@ -340,6 +340,8 @@ pub mod mount_v3 {
         use ::rpcrdma_runtime::proto::program;
 
         /// `void MOUNTPROC3_NULL(void) = 0;`
+        ///
+        /// Arguments: none. Result: none.
         #[doc(alias = "MOUNTPROC3_NULL")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Null;
@@ -353,6 +355,8 @@ pub mod mount_v3 {
         }
 
         /// `mountres3 MOUNTPROC3_MNT(dirpath) = 1;`
+        ///
+        /// Arguments: at most 1028 bytes. Result: at most 400 bytes.
         #[doc(alias = "MOUNTPROC3_MNT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Mnt;
@@ -370,6 +374,8 @@ pub mod mount_v3 {
         }
 
         /// `mountlist MOUNTPROC3_DUMP(void) = 2;`
+        ///
+        /// Arguments: none. Result: at most 262144 bytes.
         #[doc(alias = "MOUNTPROC3_DUMP")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Dump;
@@ -387,6 +393,8 @@ pub mod mount_v3 {
         }
 
         /// `void MOUNTPROC3_UMNT(dirpath) = 3;`
+        ///
+        /// Arguments: at most 1028 bytes. Result: none.
         #[doc(alias = "MOUNTPROC3_UMNT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Umnt;
@@ -400,6 +408,8 @@ pub mod mount_v3 {
         }
 
         /// `void MOUNTPROC3_UMNTALL(void) = 4;`
+        ///
+        /// Arguments: none. Result: none.
         #[doc(alias = "MOUNTPROC3_UMNTALL")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Umntall;
@@ -413,6 +423,8 @@ pub mod mount_v3 {
         }
 
         /// `exports MOUNTPROC3_EXPORT(void) = 5;`
+        ///
+        /// Arguments: none. Result: at most 262144 bytes.
         #[doc(alias = "MOUNTPROC3_EXPORT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Export;

@@ -2929,6 +2929,8 @@ pub mod nfs_v3 {
         use ::rpcrdma_runtime::proto::program;
 
         /// `void NFSPROC3_NULL(void) = 0;`
+        ///
+        /// Arguments: none. Result: none.
         #[doc(alias = "NFSPROC3_NULL")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Null;
@@ -2942,6 +2944,8 @@ pub mod nfs_v3 {
         }
 
         /// `GETATTR3res NFSPROC3_GETATTR(GETATTR3args) = 1;`
+        ///
+        /// Arguments: at most 68 bytes. Result: at most 88 bytes.
         #[doc(alias = "NFSPROC3_GETATTR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Getattr;
@@ -2955,6 +2959,8 @@ pub mod nfs_v3 {
         }
 
         /// `SETATTR3res NFSPROC3_SETATTR(SETATTR3args) = 2;`
+        ///
+        /// Arguments: at most 140 bytes. Result: at most 120 bytes.
         #[doc(alias = "NFSPROC3_SETATTR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Setattr;
@@ -2968,6 +2974,8 @@ pub mod nfs_v3 {
         }
 
         /// `LOOKUP3res NFSPROC3_LOOKUP(LOOKUP3args) = 3;`
+        ///
+        /// Arguments: unbounded. Result: at most 248 bytes.
         #[doc(alias = "NFSPROC3_LOOKUP")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Lookup;
@@ -2981,6 +2989,8 @@ pub mod nfs_v3 {
         }
 
         /// `ACCESS3res NFSPROC3_ACCESS(ACCESS3args) = 4;`
+        ///
+        /// Arguments: at most 72 bytes. Result: at most 96 bytes.
         #[doc(alias = "NFSPROC3_ACCESS")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Access;
@@ -2994,6 +3004,8 @@ pub mod nfs_v3 {
         }
 
         /// `READLINK3res NFSPROC3_READLINK(READLINK3args) = 5;`
+        ///
+        /// Arguments: at most 68 bytes. Result: at most 4192 bytes, and at most 96 bytes without eligible items.
         #[doc(alias = "NFSPROC3_READLINK")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Readlink;
@@ -3011,6 +3023,8 @@ pub mod nfs_v3 {
         }
 
         /// `READ3res NFSPROC3_READ(READ3args) = 6;`
+        ///
+        /// Arguments: at most 80 bytes. Result: at most `count + padding + 104` bytes, and at most 104 bytes without eligible items.
         #[doc(alias = "NFSPROC3_READ")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Read;
@@ -3028,6 +3042,8 @@ pub mod nfs_v3 {
         }
 
         /// `WRITE3res NFSPROC3_WRITE(WRITE3args) = 7;`
+        ///
+        /// Arguments: unbounded, and at most 88 bytes without eligible items. Result: at most 136 bytes.
         #[doc(alias = "NFSPROC3_WRITE")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Write;
@@ -3041,6 +3057,8 @@ pub mod nfs_v3 {
         }
 
         /// `CREATE3res NFSPROC3_CREATE(CREATE3args) = 8;`
+        ///
+        /// Arguments: unbounded. Result: at most 280 bytes.
         #[doc(alias = "NFSPROC3_CREATE")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Create;
@@ -3054,6 +3072,8 @@ pub mod nfs_v3 {
         }
 
         /// `MKDIR3res NFSPROC3_MKDIR(MKDIR3args) = 9;`
+        ///
+        /// Arguments: unbounded. Result: at most 280 bytes.
         #[doc(alias = "NFSPROC3_MKDIR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Mkdir;
@@ -3067,6 +3087,8 @@ pub mod nfs_v3 {
         }
 
         /// `SYMLINK3res NFSPROC3_SYMLINK(SYMLINK3args) = 10;`
+        ///
+        /// Arguments: unbounded. Result: at most 280 bytes.
         #[doc(alias = "NFSPROC3_SYMLINK")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Symlink;
@@ -3080,6 +3102,8 @@ pub mod nfs_v3 {
         }
 
         /// `MKNOD3res NFSPROC3_MKNOD(MKNOD3args) = 11;`
+        ///
+        /// Arguments: unbounded. Result: at most 280 bytes.
         #[doc(alias = "NFSPROC3_MKNOD")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Mknod;
@@ -3093,6 +3117,8 @@ pub mod nfs_v3 {
         }
 
         /// `REMOVE3res NFSPROC3_REMOVE(REMOVE3args) = 12;`
+        ///
+        /// Arguments: unbounded. Result: at most 120 bytes.
         #[doc(alias = "NFSPROC3_REMOVE")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Remove;
@@ -3106,6 +3132,8 @@ pub mod nfs_v3 {
         }
 
         /// `RMDIR3res NFSPROC3_RMDIR(RMDIR3args) = 13;`
+        ///
+        /// Arguments: unbounded. Result: at most 120 bytes.
         #[doc(alias = "NFSPROC3_RMDIR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Rmdir;
@@ -3119,6 +3147,8 @@ pub mod nfs_v3 {
         }
 
         /// `RENAME3res NFSPROC3_RENAME(RENAME3args) = 14;`
+        ///
+        /// Arguments: unbounded. Result: at most 236 bytes.
         #[doc(alias = "NFSPROC3_RENAME")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Rename;
@@ -3132,6 +3162,8 @@ pub mod nfs_v3 {
         }
 
         /// `LINK3res NFSPROC3_LINK(LINK3args) = 15;`
+        ///
+        /// Arguments: unbounded. Result: at most 208 bytes.
         #[doc(alias = "NFSPROC3_LINK")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Link;
@@ -3145,6 +3177,8 @@ pub mod nfs_v3 {
         }
 
         /// `READDIR3res NFSPROC3_READDIR(READDIR3args) = 16;`
+        ///
+        /// Arguments: at most 88 bytes. Result: at most `count + 200` bytes.
         #[doc(alias = "NFSPROC3_READDIR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Readdir;
@@ -3163,6 +3197,8 @@ pub mod nfs_v3 {
         }
 
         /// `READDIRPLUS3res NFSPROC3_READDIRPLUS(READDIRPLUS3args) = 17;`
+        ///
+        /// Arguments: at most 92 bytes. Result: at most `maxcount + 200` bytes.
         #[doc(alias = "NFSPROC3_READDIRPLUS")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Readdirplus;
@@ -3181,6 +3217,8 @@ pub mod nfs_v3 {
         }
 
         /// `FSSTAT3res NFSPROC3_FSSTAT(FSSTAT3args) = 18;`
+        ///
+        /// Arguments: at most 68 bytes. Result: at most 144 bytes.
         #[doc(alias = "NFSPROC3_FSSTAT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Fsstat;
@@ -3194,6 +3232,8 @@ pub mod nfs_v3 {
         }
 
         /// `FSINFO3res NFSPROC3_FSINFO(FSINFO3args) = 19;`
+        ///
+        /// Arguments: at most 68 bytes. Result: at most 140 bytes.
         #[doc(alias = "NFSPROC3_FSINFO")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Fsinfo;
@@ -3207,6 +3247,8 @@ pub mod nfs_v3 {
         }
 
         /// `PATHCONF3res NFSPROC3_PATHCONF(PATHCONF3args) = 20;`
+        ///
+        /// Arguments: at most 68 bytes. Result: at most 116 bytes.
         #[doc(alias = "NFSPROC3_PATHCONF")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Pathconf;
@@ -3220,6 +3262,8 @@ pub mod nfs_v3 {
         }
 
         /// `COMMIT3res NFSPROC3_COMMIT(COMMIT3args) = 21;`
+        ///
+        /// Arguments: at most 80 bytes. Result: at most 128 bytes.
         #[doc(alias = "NFSPROC3_COMMIT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Commit;

@@ -106,6 +106,8 @@ pub mod vers1 {
         use ::rpcrdma_runtime::proto::program;
 
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
+        ///
+        /// Arguments: at most 12 bytes. Result: at most 12 bytes.
         #[doc(alias = "CONF_RDMA")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct ConfRdma;

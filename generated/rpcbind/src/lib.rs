@@ -219,6 +219,8 @@ pub mod pmap_vers {
         use ::rpcrdma_runtime::proto::program;
 
         /// `void PMAPPROC_NULL(void) = 0;`
+        ///
+        /// Arguments: none. Result: none.
         #[doc(alias = "PMAPPROC_NULL")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Null;
@@ -232,6 +234,8 @@ pub mod pmap_vers {
         }
 
         /// `bool PMAPPROC_SET(mapping) = 1;`
+        ///
+        /// Arguments: at most 16 bytes. Result: at most 4 bytes.
         #[doc(alias = "PMAPPROC_SET")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Set;
@@ -245,6 +249,8 @@ pub mod pmap_vers {
         }
 
         /// `bool PMAPPROC_UNSET(mapping) = 2;`
+        ///
+        /// Arguments: at most 16 bytes. Result: at most 4 bytes.
         #[doc(alias = "PMAPPROC_UNSET")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Unset;
@@ -258,6 +264,8 @@ pub mod pmap_vers {
         }
 
         /// `unsigned int PMAPPROC_GETPORT(mapping) = 3;`
+        ///
+        /// Arguments: at most 16 bytes. Result: at most 4 bytes.
         #[doc(alias = "PMAPPROC_GETPORT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Getport;
@@ -271,6 +279,8 @@ pub mod pmap_vers {
         }
 
         /// `pmaplist_ptr PMAPPROC_DUMP(void) = 4;`
+        ///
+        /// Arguments: none. Result: at most 262144 bytes.
         #[doc(alias = "PMAPPROC_DUMP")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Dump;
@@ -288,6 +298,8 @@ pub mod pmap_vers {
         }
 
         /// `call_result PMAPPROC_CALLIT(call_args) = 5;`
+        ///
+        /// Arguments: unbounded. Result: at most 65536 bytes.
         #[doc(alias = "PMAPPROC_CALLIT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Callit;
@@ -956,6 +968,8 @@ pub mod rpcbvers {
         use ::rpcrdma_runtime::proto::program;
 
         /// `void RPCBPROC_NULL(void) = 0;`
+        ///
+        /// Arguments: none. Result: none.
         #[doc(alias = "RPCBPROC_NULL")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Null;
@@ -969,6 +983,8 @@ pub mod rpcbvers {
         }
 
         /// `bool RPCBPROC_SET(rpcb) = 1;`
+        ///
+        /// Arguments: unbounded. Result: at most 4 bytes.
         #[doc(alias = "RPCBPROC_SET")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Set;
@@ -982,6 +998,8 @@ pub mod rpcbvers {
         }
 
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
+        ///
+        /// Arguments: unbounded. Result: at most 4 bytes.
         #[doc(alias = "RPCBPROC_UNSET")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Unset;
@@ -995,6 +1013,8 @@ pub mod rpcbvers {
         }
 
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
+        ///
+        /// Arguments: unbounded. Result: at most 1024 bytes.
         #[doc(alias = "RPCBPROC_GETADDR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Getaddr;
@@ -1012,6 +1032,8 @@ pub mod rpcbvers {
         }
 
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
+        ///
+        /// Arguments: none. Result: at most 262144 bytes.
         #[doc(alias = "RPCBPROC_DUMP")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Dump;
@@ -1029,6 +1051,8 @@ pub mod rpcbvers {
         }
 
         /// `rpcb_rmtcallres RPCBPROC_CALLIT(rpcb_rmtcallargs) = 5;`
+        ///
+        /// Arguments: unbounded. Result: at most 65536 bytes.
         #[doc(alias = "RPCBPROC_CALLIT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Callit;
@@ -1046,6 +1070,8 @@ pub mod rpcbvers {
         }
 
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
+        ///
+        /// Arguments: none. Result: at most 4 bytes.
         #[doc(alias = "RPCBPROC_GETTIME")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Gettime;
@@ -1059,6 +1085,8 @@ pub mod rpcbvers {
         }
 
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
+        ///
+        /// Arguments: unbounded. Result: at most 1024 bytes.
         #[doc(alias = "RPCBPROC_UADDR2TADDR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Uaddr2taddr;
@@ -1076,6 +1104,8 @@ pub mod rpcbvers {
         }
 
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
+        ///
+        /// Arguments: unbounded. Result: at most 1024 bytes.
         #[doc(alias = "RPCBPROC_TADDR2UADDR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Taddr2uaddr;
@@ -1364,6 +1394,8 @@ pub mod rpcbvers4 {
         use ::rpcrdma_runtime::proto::program;
 
         /// `void RPCBPROC_NULL(void) = 0;`
+        ///
+        /// Arguments: none. Result: none.
         #[doc(alias = "RPCBPROC_NULL")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Null;
@@ -1377,6 +1409,8 @@ pub mod rpcbvers4 {
         }
 
         /// `bool RPCBPROC_SET(rpcb) = 1;`
+        ///
+        /// Arguments: unbounded. Result: at most 4 bytes.
         #[doc(alias = "RPCBPROC_SET")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Set;
@@ -1390,6 +1424,8 @@ pub mod rpcbvers4 {
         }
 
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
+        ///
+        /// Arguments: unbounded. Result: at most 4 bytes.
         #[doc(alias = "RPCBPROC_UNSET")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Unset;
@@ -1403,6 +1439,8 @@ pub mod rpcbvers4 {
         }
 
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
+        ///
+        /// Arguments: unbounded. Result: at most 1024 bytes.
         #[doc(alias = "RPCBPROC_GETADDR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Getaddr;
@@ -1420,6 +1458,8 @@ pub mod rpcbvers4 {
         }
 
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
+        ///
+        /// Arguments: none. Result: at most 262144 bytes.
         #[doc(alias = "RPCBPROC_DUMP")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Dump;
@@ -1437,6 +1477,8 @@ pub mod rpcbvers4 {
         }
 
         /// `rpcb_rmtcallres RPCBPROC_BCAST(rpcb_rmtcallargs) = 5;`
+        ///
+        /// Arguments: unbounded. Result: at most 65536 bytes.
         #[doc(alias = "RPCBPROC_BCAST")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Bcast;
@@ -1454,6 +1496,8 @@ pub mod rpcbvers4 {
         }
 
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
+        ///
+        /// Arguments: none. Result: at most 4 bytes.
         #[doc(alias = "RPCBPROC_GETTIME")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Gettime;
@@ -1467,6 +1511,8 @@ pub mod rpcbvers4 {
         }
 
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
+        ///
+        /// Arguments: unbounded. Result: at most 1024 bytes.
         #[doc(alias = "RPCBPROC_UADDR2TADDR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Uaddr2taddr;
@@ -1484,6 +1530,8 @@ pub mod rpcbvers4 {
         }
 
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
+        ///
+        /// Arguments: unbounded. Result: at most 1024 bytes.
         #[doc(alias = "RPCBPROC_TADDR2UADDR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Taddr2uaddr;
@@ -1501,6 +1549,8 @@ pub mod rpcbvers4 {
         }
 
         /// `uaddr RPCBPROC_GETVERSADDR(rpcb) = 9;`
+        ///
+        /// Arguments: unbounded. Result: at most 1024 bytes.
         #[doc(alias = "RPCBPROC_GETVERSADDR")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Getversaddr;
@@ -1518,6 +1568,8 @@ pub mod rpcbvers4 {
         }
 
         /// `rpcb_rmtcallres RPCBPROC_INDIRECT(rpcb_rmtcallargs) = 10;`
+        ///
+        /// Arguments: unbounded. Result: at most 65536 bytes.
         #[doc(alias = "RPCBPROC_INDIRECT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Indirect;
@@ -1535,6 +1587,8 @@ pub mod rpcbvers4 {
         }
 
         /// `rpcb_entry_list_ptr RPCBPROC_GETADDRLIST(rpcb) = 11;`
+        ///
+        /// Arguments: unbounded. Result: at most 65536 bytes.
         #[doc(alias = "RPCBPROC_GETADDRLIST")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Getaddrlist;
@@ -1552,6 +1606,8 @@ pub mod rpcbvers4 {
         }
 
         /// `rpcb_stat_byvers RPCBPROC_GETSTAT(void) = 12;`
+        ///
+        /// Arguments: none. Result: at most 262144 bytes.
         #[doc(alias = "RPCBPROC_GETSTAT")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Getstat;

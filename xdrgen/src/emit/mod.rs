@@ -15,6 +15,7 @@ use quote::{ToTokens, format_ident, quote};
 
 use crate::ir::{Bound, Item, Module, Scalar, Type, TypeId};
 use crate::names::Names;
+use crate::sizes::Layouts;
 
 pub(crate) use derives::Known;
 pub(crate) use docs::Texts;
@@ -38,6 +39,8 @@ pub(crate) struct Emitter<'m> {
     pub(crate) derives: &'m [String],
     /// Whether derives of known crates hang on features of the emitted one.
     pub(crate) features: bool,
+    /// The sizes of types, where there are procedures whose documentation says how large their messages can be.
+    pub(crate) sizes: Option<Layouts>,
     /// The documents that have a module each; none if all items stand in one.
     pub(crate) documents: Vec<Document>,
 }

@@ -6,6 +6,7 @@ use quote::quote;
 use super::types::alias;
 use super::{Emitter, Place, docs, ident, number, parse};
 use crate::ir::{Procedure, Program, ReplyBounds, Sum, Type, Version};
+use crate::sizes;
 
 /// A dispatcher of more procedures than this has more lines than a function should.
 const MANY: usize = 10;
@@ -104,8 +105,10 @@ impl Emitter<'_> {
         let runtime = &self.runtime;
         let program = ident(&version.ident);
         let procedures = version.procedures.iter().map(|procedure| {
-            let (docs, alias) =
-                (self.texts.attribute(docs::part(&procedure.docs)), alias(&procedure.name, &procedure.ident));
+            let (docs, alias) = (
+                self.texts.attribute(self.procedure_docs(procedure)),
+                alias(&procedure.name, &procedure.ident),
+            );
             let (name, xdr_name, number) =
                 (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
             let args = self.ty(&procedure.arguments, Place::Procedures);
@@ -136,6 +139,15 @@ impl Emitter<'_> {
                 #(#procedures)*
             }
         }
+    }
+
+    fn procedure_docs(&self, procedure: &Procedure) -> docs::Lines {
+        let mut lines = docs::part(&procedure.docs);
+        if let Some(sizes) = &self.sizes {
+            lines.part();
+            lines.push(&sizes::line(procedure, sizes));
+        }
+        lines
     }
 
     fn client(&self, version: &Version) -> TokenStream {

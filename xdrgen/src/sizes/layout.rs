@@ -127,14 +127,14 @@ impl Layout {
 }
 
 /// The layouts of a module's types.
-pub(super) struct Layouts {
+pub(crate) struct Layouts {
     types: Vec<Layout>,
     /// The bound of the data that a type is: what an eligible item of it can be at most.
     data: Vec<Size>,
 }
 
 impl Layouts {
-    pub(super) fn of(module: &Module) -> Self {
+    pub(crate) fn of(module: &Module) -> Self {
         let count = module.types.len();
         let types = vec![Layout::plain(0, Size::UNBOUNDED); count];
         let mut layouts = Layouts { types, data: vec![Size::ZERO; count] };
@@ -201,7 +201,7 @@ impl Layouts {
         }
     }
 
-    pub(super) fn ty(&self, ty: &Type) -> Layout {
+    pub(crate) fn ty(&self, ty: &Type) -> Layout {
         match ty {
             Type::Void => Layout::NOTHING,
             Type::Scalar(Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double) => Layout::fixed(8),
