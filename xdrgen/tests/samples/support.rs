@@ -57,9 +57,10 @@ impl Dice {
         }
     }
 
-    /// How many of something; nothing once all is spent.
+    /// How many of something, now and then as many as there may be; nothing once all is spent.
     fn count(&mut self, max: u32) -> u32 {
-        let count = (self.below(max.min(4) as usize + 1) as u32).min(self.left);
+        let full = max <= 16 && self.below(4) == 0;
+        let count = if full { max } else { self.below(max.min(4) as usize + 1) as u32 }.min(self.left);
         self.left -= count;
         count
     }
@@ -255,7 +256,7 @@ fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     for at in (0..bytes.len()).step_by(4) {
         let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         let [a, b, c, d] = word;
-        for changed in [[0xff; 4], [a, b, c, d ^ 1], [a, b, c, d | 2], [a | 0x80, b, c, d]] {
+        for changed in [[0xff; 4], [0, 1, 0, 0], [a, b, c, d ^ 1], [a, b, c, d | 2], [a | 0x80, b, c, d]] {
             other[at..at + 4].copy_from_slice(&changed);
             bears(codec, &other);
         }
