@@ -119,6 +119,8 @@ fn range(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
     let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);
     let line_end = text.get(start..end).and_then(|place| place.find(['\n', '\r']));
+    // A tab is shown as several blanks: what is missing before it is missed in one place.
+    let end = if text.get(start..end) == Some("\t") { start } else { end };
     start..line_end.map_or(end, |length| start + length)
 }
 

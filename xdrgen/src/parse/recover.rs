@@ -323,7 +323,7 @@ fn expected_help(context: &Context<'_>, at: usize, what: &str) -> Option<&'stati
         ("a definition", _) => {
             "a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"
         }
-        ("a name", _) if context.token(at).is_some_and(|token| token.kind == Kind::Unknown) => {
+        ("a name", word) if word.starts_with(|c: char| c.is_alphabetic() && !c.is_ascii()) => {
             "a name has the letters `a` to `z` and `A` to `Z`, digits and `_`"
         }
         ("a name", "[" | "<") => "the size stands behind the name: `int name[3]`",
