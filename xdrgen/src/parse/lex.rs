@@ -331,11 +331,17 @@ impl<'a> Lexer<'a, '_> {
         };
         if let Some(inner) = text.get(2..).and_then(|text| text.find("\n/*").or_else(|| text.find(" /*"))) {
             let start = narrow(self.at + 2 + inner + 1);
+            let before = text.get(..inner + 2).unwrap_or("");
+            let help = if before.lines().skip(1).any(begins_definition) {
+                "is the `*/` of the first comment missing? it ends here only, and a definition stands in it"
+            } else {
+                "a comment ends at the first `*/`, however many `/*` it holds"
+            };
             let span = self.map.span(start..start + 2);
             let found = Diagnostic::warning("X104", span, "a comment begins inside a comment")
                 .with_label("this has no meaning here")
                 .with_related(self.map.span(narrow(self.at)..narrow(self.at + 2)), "the comment begins here")
-                .with_help("a comment ends at the first `*/`, however many `/*` it holds");
+                .with_help(help);
             self.out.diagnostics.push(found);
         }
         self.push_comment(text.len());
