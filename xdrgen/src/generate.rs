@@ -429,8 +429,18 @@ fn emitted(
     let runtime_path = options.runtime.replace(' ', "");
     let texts = emit::Texts::default();
     let sizes = (!module.programs.is_empty()).then(|| Layouts::of(module));
-    let emitter =
-        Emitter { module, runtime, runtime_path, texts, std, names, derives, features, sizes, documents };
+    let emitter = Emitter {
+        module,
+        runtime,
+        runtime_path,
+        texts,
+        std,
+        names,
+        derives,
+        features,
+        sizes: sizes.as_ref(),
+        documents,
+    };
     let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     match &options.output {
         Output::Module { name, .. } => Ok(vec![(PathBuf::from(format!("{name}.rs")), files.module()?)]),

@@ -235,39 +235,57 @@ fn good_without(names: &[&str], prefix: &str) -> bool {
 
 /// Names that are taken in one place, and by what.
 #[derive(Debug, Default)]
-pub struct Taken(HashMap<String, String>);
+pub struct Taken {
+    names: HashMap<String, String>,
+    /// How often a name was wanted that was taken.
+    again: HashMap<String, usize>,
+}
+
+/// A name that is taken gets up to this many underscores; then they are counted.
+const UNDERSCORES: usize = 3;
 
 impl Taken {
     /// With names that nothing of a document may have.
     #[must_use]
     pub fn with(reserved: &[&str]) -> Self {
-        Taken(reserved.iter().map(|name| ((*name).to_owned(), String::new())).collect())
+        Taken::default().and(reserved)
     }
 
     /// With more of such names.
     #[must_use]
     pub fn and(mut self, reserved: &[&str]) -> Self {
-        self.0.extend(reserved.iter().map(|name| ((*name).to_owned(), String::new())));
+        self.names.extend(reserved.iter().map(|name| ((*name).to_owned(), String::new())));
         self
     }
 
     /// Whether a name is taken.
     #[must_use]
     pub fn has(&self, ident: &str) -> bool {
-        self.0.contains_key(ident)
+        self.names.contains_key(ident)
     }
 
     /// Takes `wanted` for `name`, or `wanted` with underscores behind it if it is taken. Says by which name of the
     /// document it was.
     pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {
-        let mut ident = wanted;
-        let mut clash = None;
-        while let Some(other) = self.0.get(&ident) {
-            clash.get_or_insert_with(|| other.clone());
-            ident = format!("{}_", ident.strip_prefix("r#").unwrap_or(&ident));
-        }
-        self.0.insert(ident.clone(), name.to_owned());
-        (ident, clash.filter(|other| !other.is_empty()))
+        let Some(first) = self.names.get(&wanted) else {
+            self.names.insert(wanted.clone(), name.to_owned());
+            return (wanted, None);
+        };
+        let clash = (!first.is_empty()).then(|| first.clone());
+        let base = wanted.strip_prefix("r#").unwrap_or(&wanted);
+        let again = self.again.entry(base.to_owned()).or_default();
+        let ident = loop {
+            *again += 1;
+            let ident = match *again {
+                few @ ..=UNDERSCORES => format!("{base}{}", "_".repeat(few)),
+                many => format!("{base}_{many}"),
+            };
+            if !self.names.contains_key(&ident) {
+                break ident;
+            }
+        };
+        self.names.insert(ident.clone(), name.to_owned());
+        (ident, clash)
     }
 }
 
@@ -332,5 +350,8 @@ mod tests {
         assert_eq!(taken.take("FooBar".into(), "foo_bar"), ("FooBar".into(), None));
         assert_eq!(taken.take("FooBar".into(), "FooBar"), ("FooBar_".into(), Some("foo_bar".into())));
         assert_eq!(taken.take("Vec".into(), "vec"), ("Vec_".into(), None));
+        for ident in ["FooBar__", "FooBar___", "FooBar_4", "FooBar_5"] {
+            assert_eq!(taken.take("FooBar".into(), "fooBar"), (ident.into(), Some("foo_bar".into())));
+        }
     }
 }

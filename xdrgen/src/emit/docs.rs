@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 
-use proc_macro2::{Literal, TokenStream};
-use quote::quote;
+use proc_macro2::Literal;
 
 use crate::ir::Docs;
 
@@ -30,18 +29,18 @@ impl Lines {
     }
 }
 
-/// The documentation of items, which stands beside their tokens: `#[doc = 3]` is that with the number 3. As tokens it
-/// would be quoted line by line, only to be unquoted again.
+/// The documentation of items, which stands beside their tokens: the number `3u128` where an attribute may stand is that
+/// with the number 3. As tokens it would be quoted line by line, only to be unquoted again.
 #[derive(Debug, Default)]
 pub(crate) struct Texts(RefCell<Vec<String>>);
 
 impl Texts {
-    /// The attribute that stands for some lines.
-    pub(super) fn attribute(&self, lines: Lines) -> TokenStream {
+    /// The token that stands for some lines.
+    pub(super) fn attribute(&self, lines: Lines) -> Literal {
         let mut texts = self.0.borrow_mut();
-        let number = Literal::usize_unsuffixed(texts.len());
         texts.push(lines.0);
-        quote!(#[doc = #number])
+        // Nothing else that is emitted has a suffix.
+        Literal::u128_suffixed((texts.len() - 1) as u128)
     }
 
     /// What was said since it was taken last.

@@ -285,8 +285,54 @@ fn collect(ty: &Type, names: &mut BTreeSet<&'static str>) {
     }
 }
 
-/// The items as text, an empty line between any two.
+/// Items that have fewer lines are not worth a thread.
+const WORTH_A_THREAD: usize = 1000;
+
+/// The items as text, an empty line between any two. Of many, two threads emit one part each: it is the same text.
 fn body(emitter: &Emitter<'_>, items: &[Item]) -> String {
+    let lines: Vec<usize> = items.iter().map(|item| lines_of(emitter, *item)).collect();
+    let all: usize = lines.iter().sum();
+    if all < WORTH_A_THREAD {
+        return text(emitter, items);
+    }
+    let mut before = 0;
+    let half = lines.iter().position(|lines| {
+        before += lines;
+        before > all / 2
+    });
+    let (first, second) = items.split_at(half.unwrap_or(0));
+    let elsewhere = emitter.elsewhere();
+    std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, || text(&elsewhere(), second));
+        let mut body = text(emitter, first);
+        let rest = other.ok().and_then(|other| other.join().ok()).unwrap_or_else(|| text(emitter, second));
+        if !body.is_empty() && !rest.is_empty() {
+            body.push('\n');
+        }
+        body + &rest
+    })
+}
+
+/// About how many lines an item has.
+fn lines_of(emitter: &Emitter<'_>, item: Item) -> usize {
+    match item {
+        Item::Const(_) => 1,
+        Item::Type(id) => emitter.module.get(id).map_or(1, |ty| {
+            1 + match &ty.body {
+                Body::Enum(members) => members.len(),
+                Body::Union(union) => union.arms.len(),
+                Body::Struct(fields) | Body::Tuple(fields) => fields.len(),
+                Body::Alias(_) | Body::Newtype(_) => 1,
+            }
+        }),
+        Item::Program(index) => emitter.module.programs.get(index).map_or(1, |program| {
+            // A type, two methods, an arm.
+            program.versions.iter().map(|version| 4 * version.procedures.len() + 4).sum()
+        }),
+    }
+}
+
+fn text(emitter: &Emitter<'_>, items: &[Item]) -> String {
     let mut printer = Printer::default();
     for item in items {
         let emitted = emitter.items(std::slice::from_ref(item));

@@ -40,7 +40,7 @@ pub(crate) struct Emitter<'m> {
     /// Whether derives of known crates hang on features of the emitted one.
     pub(crate) features: bool,
     /// The sizes of types, where there are procedures whose documentation says how large their messages can be.
-    pub(crate) sizes: Option<Layouts>,
+    pub(crate) sizes: Option<&'m Layouts>,
     /// The documents that have a module each; none if all items stand in one.
     pub(crate) documents: Vec<Document>,
 }
@@ -54,6 +54,26 @@ enum Place {
     Version,
     /// In the module of its procedures.
     Procedures,
+}
+
+impl<'m> Emitter<'m> {
+    /// Makes one like this in another thread, since tokens do not move between threads.
+    fn elsewhere(&self) -> impl FnOnce() -> Emitter<'m> + Send + use<'m> {
+        let Emitter { module, std, names, derives, features, sizes, .. } = *self;
+        let (runtime_path, documents) = (self.runtime_path.clone(), self.documents.clone());
+        move || Emitter {
+            module,
+            runtime: syn::parse_str(&runtime_path).unwrap_or_else(|_| syn::Path::from(ident("crate"))),
+            runtime_path,
+            texts: Texts::default(),
+            std,
+            names,
+            derives,
+            features,
+            sizes,
+            documents,
+        }
+    }
 }
 
 impl Emitter<'_> {

@@ -31,7 +31,7 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    /// Takes documentation: `#[doc = 3]` in the items that are added next is the text with that index.
+    /// Takes documentation: `3u128` in the items that are added next is the text with that index.
     pub(super) fn take(&mut self, texts: Vec<String>) {
         self.texts = texts;
     }

@@ -442,22 +442,30 @@ fn is_slip(name: &str, candidate: &str) -> bool {
     short.len() >= 8 && more.is_some_and(|more| more.len() <= short.len())
 }
 
-/// How many letters must be put in, taken out or changed; case counts nothing.
+/// How many letters must be put in, taken out or changed; case counts nothing. Names are compared by the thousand, so
+/// that the row of counts stands on the stack; what does not fit it is like nothing.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (line, x) in a.to_lowercase().chars().enumerate() {
-        let mut last = line + 1;
-        let mut next = vec![last];
-        for (pair, y) in row.windows(2).zip(&b) {
-            let [diagonal, above] = pair else { continue };
-            last = (diagonal + usize::from(x != *y)).min(above + 1).min(last + 1);
-            next.push(last);
-        }
-        row = next;
+    let mut row = [0; LONGEST_COMPARED + 1];
+    let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };
+    for (count, place) in row.iter_mut().enumerate() {
+        *place = count;
     }
-    row.last().copied().unwrap_or(0)
+    let Some((before, counts)) = row.split_first_mut() else { return a.len() };
+    for x in a.bytes() {
+        // The counts to the left of this one, in the line above and in this line.
+        let (mut diagonal, mut last) = (*before, *before + 1);
+        *before = last;
+        for (place, y) in counts.iter_mut().zip(b.bytes()) {
+            let above = *place;
+            last = (diagonal + usize::from(!x.eq_ignore_ascii_case(&y))).min(above + 1).min(last + 1);
+            (diagonal, *place) = (above, last);
+        }
+    }
+    counts.last().copied().unwrap_or(*before)
 }
+
+/// Longer names are not compared.
+const LONGEST_COMPARED: usize = 63;
 
 #[cfg(test)]
 mod tests {
@@ -473,6 +481,16 @@ mod tests {
     #[test]
     fn the_nearest_name_is_near() {
         let names = ["fattr3", "fattr4", "nfs_fh3"];
+        for (a, b, letters) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("abc", "ABC", 0),
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 2),
+        ] {
+            assert_eq!(distance(a, b), letters, "{a} {b}");
+        }
         assert_eq!(nearest("fatr3", names.into_iter()), Some("fattr3"));
         assert_eq!(nearest("NFS_FH3", names.into_iter()), Some("nfs_fh3"));
         assert_eq!(nearest("verifier", names.into_iter()), None);

@@ -222,9 +222,18 @@ impl Tape {
         self.push(kind, start);
     }
 
-    /// A number or a text. In `self.0.name` the number is written with the dot behind it.
+    /// A number or a text; the number of a text of documentation. In `self.0.name` the number is written with the dot behind it.
     fn literal(&mut self, start: usize) {
-        let has_dot = self.text.get(start..).is_some_and(|text| text.ends_with('.'));
+        let text = self.text.get(start..).unwrap_or("");
+        if let Some(number) = text.strip_suffix("u128").and_then(|number| number.parse().ok()) {
+            self.text.truncate(start);
+            let text = self.push(Kind::Text, start);
+            if let Some(piece) = self.pieces.get_mut(text) {
+                piece.mate = number;
+            }
+            return;
+        }
+        let has_dot = text.ends_with('.');
         if has_dot {
             self.text.pop();
         }
@@ -310,14 +319,6 @@ impl Tape {
             && self.is(open + 2, "=")
             && self.kind(open + 3) == Some(Kind::Literal)
             && open.checked_sub(1).is_some_and(|before| self.is(before, "#"));
-        if is_doc && let Ok(number) = self.text(open + 3).parse::<usize>() {
-            self.pieces.truncate(open - 1);
-            let text = self.push(Kind::Text, self.text.len());
-            if let Some(piece) = self.pieces.get_mut(text) {
-                piece.mate = number;
-            }
-            return true;
-        }
         let Some(line) = is_doc.then(|| unescaped(self.text(open + 3))).flatten() else { return false };
         let start = self.get(open - 1).map_or(0, |piece| piece.start);
         self.pieces.truncate(open - 1);

@@ -1,0 +1,235 @@
+//! Documents of any size, each of a shape that costs one stage of the compiler the most.
+
+use std::fmt::Write;
+
+/// A kind of document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    /// What the document is called.
+    pub(crate) file: &'static str,
+    /// The text, about proportional to the number.
+    pub(crate) text: fn(usize) -> String,
+    /// Whether it is sound; else there is a finding for each of its parts.
+    pub(crate) sound: bool,
+}
+
+pub(crate) const SHAPES: &[Shape] = &[
+    Shape { name: "definitions", file: "a.x", text: definitions, sound: true },
+    Shape { name: "members and arms", file: "a.x", text: members, sound: true },
+    Shape { name: "one large struct", file: "a.x", text: fields, sound: true },
+    Shape { name: "typedefs of typedefs", file: "a.x", text: typedefs, sound: true },
+    Shape { name: "constants of constants", file: "a.x", text: constants, sound: true },
+    Shape { name: "comments", file: "a.x", text: comments, sound: true },
+    Shape { name: "bodies in bodies", file: "a.x", text: nested, sound: true },
+    Shape { name: "recursion", file: "a.x", text: recursive, sound: true },
+    Shape { name: "names that become one", file: "a.x", text: clashes, sound: true },
+    Shape { name: "procedures", file: "a.x", text: procedures, sound: true },
+    Shape { name: "marked text with pages", file: "a.txt", text: marked, sound: true },
+    Shape { name: "definitions in prose", file: "a.txt", text: prose, sound: true },
+    Shape { name: "undefined names", file: "a.x", text: undefined, sound: false },
+    Shape { name: "slips in names in an RFC", file: "a.txt", text: slips, sound: true },
+    Shape { name: "broken definitions", file: "a.x", text: broken, sound: false },
+    Shape { name: "repeated definitions", file: "a.x", text: repeated, sound: false },
+    Shape { name: "repeated labels", file: "a.x", text: labels, sound: false },
+];
+
+/// Adds a line. Writing to a string does not fail.
+macro_rules! line {
+    ($text:expr, $($what:tt)*) => { writeln!($text, $($what)*).expect("a string takes all") };
+}
+
+fn definitions(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        line!(text, "const LIMIT_{at} = {};", at + 1);
+        line!(text, "enum kind_{at} {{ KIND_{at}_NONE = 0, KIND_{at}_SOME = 1 }};");
+        line!(text, "typedef opaque handle_{at}<LIMIT_{at}>;");
+        line!(text, "struct part_{at} {{ handle_{at} handle; unsigned hyper size; string name<>; }};");
+        line!(text, "union part_or_not_{at} switch (kind_{at} which) {{");
+        line!(text, "case KIND_{at}_SOME: part_{at} part;\ndefault: void;\n}};");
+    }
+    text
+}
+
+fn members(n: usize) -> String {
+    let mut text = "enum status {\n".to_owned();
+    for at in 0..n {
+        line!(text, "    ERR_{at}_OF_MANY = {at},");
+    }
+    text.push_str("    ERR_LAST = 0x7fffffff\n};\nunion result switch (status code) {\n");
+    for at in 0..n {
+        line!(text, "case ERR_{at}_OF_MANY: int value_{at};");
+    }
+    text.push_str("default: void;\n};\n");
+    text
+}
+
+fn fields(n: usize) -> String {
+    let mut text = "struct large {\n".to_owned();
+    for at in 0..n {
+        line!(
+            text,
+            "    unsigned int first_{at}; /* the field with the number {at} */\n    opaque second_{at}<>;"
+        );
+    }
+    text.push_str("};\n");
+    text
+}
+
+fn typedefs(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        if at % 90 == 0 {
+            line!(text, "typedef unsigned int link_{at};");
+        } else {
+            line!(text, "typedef link_{} link_{at};", at - 1);
+        }
+        line!(text, "struct of_link_{at} {{ link_{at} one; }};");
+    }
+    text
+}
+
+fn constants(n: usize) -> String {
+    let mut text = "const C_0 = 1;\n".to_owned();
+    for at in 1..n {
+        line!(text, "const C_{at} = C_{};\ntypedef opaque o_{at}[C_{at}];", at - 1);
+    }
+    text
+}
+
+fn comments(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        line!(text, "/* A comment with the number {at}, and *more* of it_\n *    - one\n *    - two\n */");
+        line!(text, "// and another\n%#include <some/header_{at}.h>");
+        if at % 10 == 0 {
+            line!(text, "struct s_{at} {{ int a; /* behind it */ }};");
+        }
+    }
+    text
+}
+
+fn nested(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        line!(text, "struct outer_{at} {{");
+        for depth in 0..20 {
+            line!(text, "struct {{ int at_{depth};");
+        }
+        for depth in (0..20).rev() {
+            line!(text, "}} inner_{depth};");
+        }
+        line!(text, "}};");
+    }
+    text
+}
+
+fn recursive(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        line!(text, "struct list_{at} {{ int value; list_{at} *next; }};");
+        line!(text, "struct tree_{at} {{ leaf_{at} *left; leaf_{at} *right; }};");
+        line!(text, "struct leaf_{at} {{ tree_{at} *down; list_{at} *list; }};");
+    }
+    text
+}
+
+/// Underscores in the gaps of one name, which Rust's names do not keep.
+fn clashes(n: usize) -> String {
+    let mut text = "struct clash {\n".to_owned();
+    for at in 0..n {
+        let name: String = ('a'..='p')
+            .enumerate()
+            .map(|(gap, letter)| format!("{letter}{}", if at >> gap & 1 == 0 { "_" } else { "__" }))
+            .collect();
+        line!(text, "    int {name};");
+    }
+    text.push_str("};\n");
+    text
+}
+
+fn procedures(n: usize) -> String {
+    let mut text = "struct args { int a; };\nprogram P {\nversion V {\n".to_owned();
+    for at in 0..n {
+        line!(text, "/* Does a thing. */ args PROC_{at}(args, int) = {at};");
+    }
+    text.push_str("} = 1;\n} = 100;\n");
+    text
+}
+
+fn paged(text: &str, mark: &str) -> String {
+    let mut paged = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
+    for (at, lines) in text.lines().collect::<Vec<_>>().chunks(40).enumerate() {
+        for line in lines {
+            line!(paged, "{mark}{line}");
+        }
+        line!(paged, "\n\n\nAuthor                   Standards Track                 [Page {}]", at + 1);
+        line!(paged, "\u{c}\nRFC 0                       Definitions                  January 2000\n\n");
+    }
+    paged
+}
+
+fn marked(n: usize) -> String {
+    paged(&definitions(n), "   /// ")
+}
+
+fn prose(n: usize) -> String {
+    let mut text = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
+    for at in 0..n {
+        line!(text, "   The structure with the number {at} is sent by a client; it says what is wanted, and");
+        line!(text, "   a server that knows nothing of it refuses it.\n");
+        line!(
+            text,
+            "      struct part_{at} {{\n         unsigned int  size;\n         opaque        data<>;\n      }};\n"
+        );
+    }
+    text
+}
+
+fn undefined(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        line!(text, "struct known_number_{at} {{ unknown_number_{at} a; int b[NO_CONSTANT_{at}]; }};");
+    }
+    text
+}
+
+/// Each name is a letter away from what is defined.
+fn slips(n: usize) -> String {
+    let mut text = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
+    for at in 0..n {
+        line!(text, "      struct part_of_many_{at} {{\n         unsigned int  size;\n      }};\n");
+        line!(text, "      struct whole_{at} {{\n         part_of_mny_{at}  part;\n      }};\n");
+    }
+    text
+}
+
+fn broken(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        line!(
+            text,
+            "struct one_{at} {{ int a b; }};\nenum {{ A }} two_{at};\nstruct three_{at} {{ int c }};"
+        );
+        line!(text, "struct four_{at} {{ int a;\nstruct five_{at} {{ int b; }};");
+    }
+    text
+}
+
+fn repeated(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        line!(text, "struct twice {{ int a_{at}; int b; int b; }};\nconst TWICE = {at};");
+    }
+    text
+}
+
+fn labels(n: usize) -> String {
+    let mut text = "union u switch (int which) {\n".to_owned();
+    for at in 0..n {
+        line!(text, "case {at}:\ncase {at}: int a_{at};\ncase 7: void;");
+    }
+    text.push_str("};\n");
+    text
+}

@@ -1,0 +1,51 @@
+//! Work and memory grow with a document and no faster. What is counted is allocations, so that nothing here depends on
+//! how fast the machine is; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
+
+#[path = "../benches/shapes/mod.rs"]
+mod shapes;
+
+use allocation_counter::{AllocationInfo, measure};
+use shapes::{SHAPES, Shape};
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Options, diag, generate};
+
+/// How many parts the smaller document has.
+const SMALL: usize = 64;
+/// How many times as many the larger one has. Work that grows with the square would be as many times too much.
+const TIMES: usize = 8;
+
+/// A run over a document of a shape: how long the text is, and what was allocated.
+fn run(shape: &Shape, parts: usize) -> (f64, AllocationInfo) {
+    let text = (shape.text)(parts);
+    let length = text.len() as f64;
+    let mut sources = Sources::default();
+    sources.add(Source::new(shape.file, text));
+    let info = measure(|| {
+        let generated = generate(&sources, &Options::module("a"));
+        let findings = diag::render(&generated.diagnostics, &sources, false);
+        assert_eq!(shape.sound, !generated.has_errors(), "{}:\n{findings}", shape.name);
+        if !shape.sound {
+            assert!(generated.diagnostics.len() >= parts, "{}:\n{findings}", shape.name);
+        }
+    });
+    (length, info)
+}
+
+#[test]
+fn work_grows_with_the_document() {
+    // What is made once for all runs is made now.
+    run(&SHAPES[0], SMALL);
+    for shape in SHAPES {
+        let (small, few) = run(shape, SMALL);
+        let (large, many) = run(shape, SMALL * TIMES);
+        let times = large / small;
+        let grown = |of: fn(&AllocationInfo) -> u64| of(&many) as f64 / of(&few) as f64;
+        let (count, bytes, peak) =
+            (grown(|info| info.count_total), grown(|info| info.bytes_total), grown(|info| info.bytes_max));
+        let found = format!("{count:.1}x allocations, {bytes:.1}x bytes, {peak:.1}x bytes at once");
+        let name = shape.name;
+        // A buffer that doubles may be half empty in one of the two runs.
+        let fits = count <= times * 1.1 && bytes <= times * 1.5 && peak <= times * 1.5;
+        assert!(fits, "{name}: {found}, for {times:.1}x the text");
+    }
+}
