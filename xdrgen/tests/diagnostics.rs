@@ -360,3 +360,75 @@ fn a_keyword_with_two_letters_in_the_wrong_order_is_one_finding_in_its_line() {
     }
     assert!(tried > 10, "{tried}");
 }
+
+/// What texts that have anything wrong are made of.
+const PIECES: &[&str] = &[
+    "struct",
+    "enum",
+    "union",
+    "switch",
+    "case",
+    "const",
+    "typedef",
+    "opaque",
+    "string",
+    "void",
+    "program",
+    "a",
+    "b",
+    "é",
+    "\u{1d11e}",
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "<",
+    ">",
+    ";",
+    ":",
+    ",",
+    "=",
+    "*",
+    "1",
+    "-1",
+    "08",
+    "/*",
+    "*/",
+    "\n",
+    "\r\n",
+    "\t",
+    " ",
+    "%",
+    "#if",
+    "#endif",
+    "\u{0}",
+    "\u{1b}",
+    "\u{feff}",
+    "   /// ",
+    "\u{c}",
+    "\"",
+];
+
+proptest::proptest! {
+    #[test]
+    fn findings_of_any_text_can_be_shown(
+        pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..80),
+        marked: bool,
+    ) {
+        let mut sources = Sources::default();
+        sources.add(Source::new(if marked { "a.txt" } else { "a.x" }, pieces.join(" ")));
+        let found = xdrgen::check(&sources, &Options::module("out")).diagnostics;
+        let json = diag::json(&found, &sources);
+        for line in json.lines() {
+            let value: Value = serde_json::from_str(line).expect("an object");
+            let code = value["code"].as_str().expect("a code");
+            assert!(diag::page(code).is_some(), "{code} has no page");
+            assert!(value["rendered"].as_str().is_some_and(|text| text.contains(code)));
+        }
+        assert_eq!((json.lines().count(), diag::short(&found, &sources).lines().count()), (found.len(), found.len()));
+        let human = diag::render(&found, &sources, false);
+        assert!(!human.contains('\u{1b}'), "a document's control characters reach no terminal");
+    }
+}
