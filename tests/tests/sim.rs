@@ -8,7 +8,7 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Requirement: R023, R025, R029, R036, R045, R083, R190, R193, R200, R202, R203, H74, H76
+/// Requirement: R023, R025, R029, R036, R045, R083, R190, R193, R200, R202, R203, R262, H74, H76
 #[test]
 fn every_call_ends_once_and_its_data_is_intact() {
     if let Some(seed) = number("SIM_SEED") {
