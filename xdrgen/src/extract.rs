@@ -30,8 +30,8 @@ pub enum Form {
 pub struct Extract {
     /// The form it was found in.
     pub form: Form,
-    /// Whether it is a published RFC, by the feet of its pages or the line `Request for Comments:`. Nobody can mend
-    /// one, so what is wrong between the prose of an indented one is forgiven; in a document of one's own it is not.
+    /// Whether it is a published RFC, by the line `Request for Comments:` or, where its XDR is not marked, by the feet of its
+    /// pages. Nobody can mend one, so what is wrong in it is forgiven; in a document of one's own it is not.
     pub published: bool,
     /// The XDR text: marks, page breaks and prose taken out.
     pub text: String,
@@ -62,7 +62,9 @@ pub fn extract(id: SourceId, source: &Source) -> Extract {
         Form::Plain => Vec::new(),
         Form::Marked | Form::Indented => lines::sections(document, &lines),
     };
-    let published = lines::is_published(document, &lines);
+    // Whoever sets marks has read the rules for them; pages alone do not make such a document a published one.
+    let published =
+        lines::is_numbered(document, &lines) || form == Form::Indented && lines::is_paged(document, &lines);
     let extract = match form {
         Form::Marked => marked(id, document, &lines, sections),
         Form::Indented => scan::indented(id, document, &lines, sections, published),

@@ -4,10 +4,10 @@
 //! checked. Each stage is a function from a value to a value plus [`diag::Diagnostic`]s that lead back to the
 //! line and column of the document; none of them reads or writes a file.
 //!
-//! Older RFCs have their XDR between paragraphs of prose, without marks, and have mistakes that nobody can mend any
-//! more. Only there, in a document with the page feet or the `Request for Comments:` line of a published RFC, is a
-//! name taken for the one that differs by a letter, and a definition that is wrong left out; each with a warning. In
-//! any other document both are errors, with the nearest name as help.
+//! Published RFCs have mistakes that nobody can mend any more, and the older ones have their XDR between paragraphs of
+//! prose, without marks. Only there, in a document with the `Request for Comments:` line of a published RFC or, without
+//! marks, with the feet of pages, is a name taken for the one that differs by a slip of the pen, and a definition that is
+//! wrong left out; each with a warning. In any other document both are errors, with the nearest name as help.
 
 pub mod ast;
 mod binding;

@@ -292,3 +292,45 @@ fn many_definitions_are_no_chain() {
     let checked = xdrgen::check(&sources, &Options::module("out"));
     assert_eq!((checked.diagnostics.as_slice(), checked.summary.types), (&[][..], 20_000));
 }
+
+/// Names that become one in Rust, labels, and values that follow from others: none of them is looked for among all.
+#[test]
+fn many_names_in_one_place() {
+    const MANY: usize = 20_000;
+    let list = |one: &dyn Fn(usize) -> String| (0..MANY).map(one).collect::<String>();
+    // The letters' case is the number's bits: all of these are one name in Rust.
+    let shouted = |number: usize| -> String {
+        let upper = |(bit, c): (usize, char)| if number >> bit & 1 == 1 { c.to_ascii_uppercase() } else { c };
+        "abcdefghijklmno".chars().enumerate().map(upper).collect()
+    };
+    let types = compiled(&list(&|number| format!("typedef int t_{};\n", shouted(number))));
+    assert_eq!(types.summary.types, MANY);
+    let mut names: Vec<&str> =
+        types.files[0].1.lines().filter_map(|line| line.strip_prefix("pub type ")).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), MANY);
+    let members = list(&|number| format!("A{number},"));
+    let arms = list(&|number| format!("case A{number}: int a;\n"));
+    let text = format!("enum e {{ {members} Z }};\nunion u switch (e x) {{ {arms} case Z: void; }};\n");
+    assert!(compiled(&text).diagnostics.is_empty());
+    let found = compiled(&text.replace("switch (e x)", "switch (int x)")).diagnostics;
+    assert!(found.is_empty(), "{:?}", found.first());
+    let found = compiled(&text.replace("case A", "case B")).diagnostics;
+    assert_eq!(found.iter().filter(|found| found.code == "X213").count(), MANY);
+}
+
+/// Published documents in which much is wrong, and what is to be left out with it.
+#[test]
+fn long_chains_of_what_is_left_out() {
+    const LINKS: usize = 10_000;
+    let chain: String =
+        (0..LINKS).map(|link| format!("struct t{link} {{ t{} *a; missing b; }};\n", link + 1)).collect();
+    let mut sources = Sources::default();
+    sources
+        .add(Source::new("a.x", format!("struct t{LINKS} {{ int a }};\n{chain}struct good {{ int a; }};\n")));
+    let options = Options { keep_going: true, ..Options::module("out") };
+    let generated = xdrgen::generate(&sources, &options);
+    assert_eq!((generated.summary.types, generated.files.len()), (1, 1));
+    assert!(generated.diagnostics.len() > LINKS);
+}

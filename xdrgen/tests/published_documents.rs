@@ -5,12 +5,13 @@ use xdrgen::diag::{has_errors, render};
 use xdrgen::source::{Source, Sources};
 use xdrgen::{Options, generate, ir};
 
-const FOOT: &str = "\n\nAuthor             Standards Track             [Page 1]\n";
+/// The line that makes it one; at the end, so that places are easy to count.
+const NUMBER: &str = "\n\nRequest for Comments: 9999\n";
 
-/// XDR as an RFC has it, marked and with the foot of a page.
+/// XDR as an RFC has it, marked and with its number.
 fn published(xdr: &str) -> String {
     let marked: String = xdr.lines().map(|line| format!("   /// {line}\n")).collect();
-    format!("1.  Protocol\n\n{marked}{FOOT}")
+    format!("1.  Protocol\n\n{marked}{NUMBER}")
 }
 
 fn sources(documents: &[String]) -> Sources {

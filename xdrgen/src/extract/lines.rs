@@ -101,12 +101,17 @@ pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
         || document.contains("Internet-Draft")
 }
 
-/// Whether a document has the furniture of a published RFC: the feet of its pages, or the line that numbers it.
-pub(crate) fn is_published(document: &str, lines: &[Line]) -> bool {
+/// Whether a document has the line that numbers a published RFC.
+pub(crate) fn is_numbered(document: &str, lines: &[Line]) -> bool {
     lines.iter().map(|line| line.text(document)).any(|text| {
-        let numbered = || text.strip_prefix("Request for Comments:").map(str::trim_start);
-        is_footer(text) || numbered().is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        let number = text.strip_prefix("Request for Comments:").map(str::trim_start);
+        number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
     })
+}
+
+/// Whether a document has the feet of pages.
+pub(crate) fn is_paged(document: &str, lines: &[Line]) -> bool {
+    lines.iter().any(|line| is_footer(line.text(document)))
 }
 
 /// The sections of a document, in order.

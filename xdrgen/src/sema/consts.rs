@@ -16,6 +16,18 @@ pub(crate) struct Consts {
     said: HashSet<String>,
     /// What has been evaluated, by name; none if it has no value.
     known: HashMap<String, Option<i128>>,
+    /// For each member of an enum, the last one up to it that has a value of its own.
+    explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
+}
+
+/// For each member, the last one up to it that has a value of its own.
+fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
+    let mut last = None;
+    let place = |(at, member): (usize, &crate::ast::EnumMember)| {
+        last = member.value.as_ref().map(|_| at).or(last);
+        last
+    };
+    body.members.iter().enumerate().map(place).collect()
 }
 
 /// The span of a value.
@@ -100,11 +112,11 @@ impl Consts {
         found: &mut Vec<Diagnostic>,
         chain: &mut Vec<String>,
     ) -> Option<i128> {
-        let before = body.members.get(..=index)?;
-        let explicit = before.iter().rposition(|member| member.value.is_some());
-        let start = explicit.and_then(|at| before.get(at)?.value.as_ref());
-        let (base, steps) = match start {
-            Some(value) => (self.follow(value, scope, found, chain)?, index - explicit.unwrap_or(index)),
+        let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
+        let (base, steps) = match before.get(index).copied().flatten() {
+            Some(at) => {
+                (self.follow(body.members.get(at)?.value.as_ref()?, scope, found, chain)?, index - at)
+            }
             None => (0, index),
         };
         base.checked_add(i128::try_from(steps).ok()?)

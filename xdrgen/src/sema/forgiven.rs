@@ -89,8 +89,12 @@ impl<'a> Forgiven<'a> {
     }
 
     fn may_forgive(&self, trust: Trust, error: &Diagnostic) -> bool {
+        self.known.keep_going || self.is_mended(trust, error)
+    }
+
+    /// Whether an error of a published document is none, as nobody can mend that.
+    fn is_mended(&self, trust: Trust, error: &Diagnostic) -> bool {
         match trust {
-            _ if self.known.keep_going => true,
             Trust::Example => true,
             Trust::Published => missing(error).is_none_or(|name| self.gone.contains(&name)),
             Trust::Own => false,
@@ -114,8 +118,12 @@ impl<'a> Forgiven<'a> {
             Trust::Example => "an example between prose: ".to_owned(),
         };
         let help = Some(format!("{before}this {what} is left out"));
-        let severity =
-            if document.trust == Trust::Own && !follows { Severity::Error } else { Severity::Warning };
+        // What only the wish to keep going forgives is an error still.
+        let severity = if self.is_mended(document.trust, &error) || follows {
+            Severity::Warning
+        } else {
+            Severity::Error
+        };
         self.said.push(Diagnostic { severity, help, ..error });
         if !is_program && self.left_out.insert(definition.span) {
             queue.extend(users.without(definition));

@@ -61,6 +61,10 @@ pub(crate) struct Lower<'a> {
     /// Where each type of the module stands.
     pub(crate) spans: Vec<Span>,
     pub(crate) type_idents: Taken,
+    /// The members of the enums that unions have asked for.
+    pub(crate) places: HashMap<TypeId, super::unions::Places>,
+    /// The names of the modules of versions.
+    pub(crate) version_modules: Taken,
     /// Where each item of the module stands: the index of its definition.
     order: Vec<(usize, Item)>,
     current: usize,
@@ -88,6 +92,8 @@ impl<'a> Lower<'a> {
             module: Module::default(),
             spans: Vec::new(),
             type_idents: taken(names).and(RESERVED),
+            places: HashMap::new(),
+            version_modules: Taken::default(),
             order: Vec::new(),
             current: 0,
             ids: HashMap::new(),

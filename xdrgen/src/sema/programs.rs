@@ -114,24 +114,29 @@ impl<'a> Lower<'a> {
     }
 
     /// A version's names in Rust: its own, or with its program's before it where something else has them.
-    fn version_names(&self, program: &ProgramDef, version: &VersionDef) -> (String, String) {
+    fn version_names(&mut self, program: &ProgramDef, version: &VersionDef) -> (String, String) {
         let taken = |name: &str| {
             let (ident, module) = (self.names.of_type(name), names::snake(name));
-            let mut versions = self.module.programs.iter().flat_map(|program| &program.versions);
             IN_VERSION.contains(&ident.as_str())
                 || self.names == Names::Verbatim
                     && (HIDDEN_BY_VERBATIM.contains(&ident.as_str()) || self.type_idents.has(&module))
                 || BESIDE_VERSION.contains(&module.as_str())
-                || versions.any(|other| other.module == module)
+                || self.version_modules.has(&module)
         };
         let mut name = version.name.name.clone();
         if taken(&name) {
             name = format!("{}_{name}", program.name.name);
         }
-        while taken(&name) {
+        if taken(&name) {
             name.push_str("_x");
         }
-        (self.names.of_type(&name), names::snake(&name))
+        // Whoever is still called like another gets a number.
+        let (module, clash) = self.version_modules.take(names::snake(&name), &name);
+        let ident = self.names.of_type(&name);
+        match (clash, module.rsplit_once('_')) {
+            (Some(_), Some((_, number))) => (format!("{ident}{number}"), module),
+            _ => (ident, module),
+        }
     }
 
     fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {

@@ -289,6 +289,11 @@ impl<'a> Scope<'a> {
         self.may_look().then(|| nearest(name, self.values.keys().copied())).flatten()
     }
 
+    /// The candidate that is most like `name`.
+    pub(crate) fn like<'c>(&self, name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+        self.may_look().then(|| nearest(name, candidates)).flatten()
+    }
+
     /// Whether one more name may be compared to all others.
     fn may_look(&self) -> bool {
         self.looked.set(self.looked.get().saturating_add(1));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::consts;
 use super::ends::MAX_DEPTH;
 use super::lower::Lower;
-use super::scope::{declared_name, nearest};
+use super::scope::declared_name;
 use super::text;
 use crate::ast::{CaseSpec, Declaration, DeclarationKind, Identifier, UnionBody, Value};
 use crate::diag::Diagnostic;
@@ -20,6 +20,13 @@ enum Kind {
     Unsigned,
     Bool,
     Enum(TypeId),
+}
+
+/// Where the members of an enum stand, by their names and by their values.
+#[derive(Default)]
+pub(crate) struct Places {
+    names: HashMap<String, usize>,
+    values: HashMap<i128, usize>,
 }
 
 /// How many values a warning names.
@@ -121,7 +128,7 @@ impl<'a> Lower<'a> {
 
     fn label(&mut self, value: &Value, kind: Kind) -> Option<(Label, i128)> {
         if let (Kind::Enum(id), Value::Name(name)) = (kind, value)
-            && let Some((index, member)) = self.member(id, |member| member.name == name.name)
+            && let Some((index, member)) = self.member_named(id, &name.name)
         {
             return Some((
                 Label::Member { of: id, index: member.same_as.unwrap_or(index) },
@@ -148,7 +155,7 @@ impl<'a> Lower<'a> {
             Kind::Unsigned => return self.label_range(value, written, "an unsigned int"),
             Kind::Bool if number == 0 || number == 1 => Label::Bool(number == 1),
             Kind::Bool => return self.label_range(value, written, "a bool"),
-            Kind::Enum(id) => match self.member(id, |member| i128::from(member.value) == number) {
+            Kind::Enum(id) => match self.member_of(id, number) {
                 Some((index, _)) => Label::Member { of: id, index },
                 None => return self.not_in_enum(id, value, written),
             },
@@ -156,9 +163,29 @@ impl<'a> Lower<'a> {
         Some((label, number))
     }
 
-    fn member(&self, id: TypeId, is: impl Fn(&Member) -> bool) -> Option<(usize, &Member)> {
-        let Body::Enum(members) = &self.module.get(id)?.body else { return None };
-        members.iter().enumerate().find(|(_, member)| is(member))
+    /// An enum's member by its name.
+    fn member_named(&mut self, id: TypeId, name: &str) -> Option<(usize, &Member)> {
+        let index = *self.places_in(id).names.get(name)?;
+        self.members(id).get(index).map(|member| (index, member))
+    }
+
+    /// An enum's first member of a value.
+    fn member_of(&mut self, id: TypeId, value: i128) -> Option<(usize, &Member)> {
+        let index = *self.places_in(id).values.get(&value)?;
+        self.members(id).get(index).map(|member| (index, member))
+    }
+
+    /// Where an enum's members stand. Enums are lowered before unions, and do not change.
+    fn places_in(&mut self, id: TypeId) -> &Places {
+        if !self.places.contains_key(&id) {
+            let mut places = Places::default();
+            for (index, member) in self.members(id).iter().enumerate() {
+                places.names.entry(member.name.clone()).or_insert(index);
+                places.values.entry(i128::from(member.value)).or_insert(index);
+            }
+            self.places.insert(id, places);
+        }
+        self.places.entry(id).or_default()
     }
 
     fn members(&self, id: TypeId) -> &[Member] {
@@ -172,8 +199,8 @@ impl<'a> Lower<'a> {
         let of = self.module.get(id)?;
         let message = format!("`{}` is no member of `{}`", name.name, of.name);
         let names = || self.members(id).iter().map(|member| member.name.as_str());
-        if let Some(near) = self.scope.taken_for(name, names()) {
-            let (index, member) = self.member(id, |member| member.name == near)?;
+        if let Some(near) = self.scope.taken_for(name, names()).map(str::to_owned) {
+            let (index, member) = self.member_named(id, &near)?;
             let label =
                 (Label::Member { of: id, index: member.same_as.unwrap_or(index) }, i128::from(member.value));
             let warning = Diagnostic::warning("X213", name.span, message);
@@ -183,10 +210,11 @@ impl<'a> Lower<'a> {
         let error = Diagnostic::error("X213", name.span, message)
             .with_label("a label must be a value of the discriminant")
             .with_related(*self.spans.get(id.0)?, "the discriminant's type");
-        let error = match nearest(&name.name, names()) {
-            Some(near) => error.with_help(format!("`{near}` is one; is that what is meant?")),
-            None => error.with_help(self.values_of(id)),
-        };
+        let error =
+            match self.scope.like(&name.name, self.members(id).iter().map(|member| member.name.as_str())) {
+                Some(near) => error.with_help(format!("`{near}` is one; is that what is meant?")),
+                None => error.with_help(self.values_of(id)),
+            };
         self.found.push(error);
         None
     }

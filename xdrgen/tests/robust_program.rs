@@ -1,0 +1,125 @@
+//! The program itself on a megabyte of what is no document: it ends, says what is wrong, and needs little memory.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// How large an input is.
+const SIZE: usize = 1 << 20;
+
+/// What the process may have of address space, its own code and stack included: 200 MB.
+const LIMIT: usize = 200 << 20;
+
+/// Numbers that are the same in each run (xorshift64*, from a fixed seed).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(end.max(1)).expect("64 bits")).expect("below a size")
+    }
+}
+
+/// The project's own documents, and published ones where they are at hand.
+fn documents(extension: &str) -> Vec<Vec<u8>> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders: Vec<PathBuf> = vec![here.join("../specs"), here.join("tests")];
+    if let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from) {
+        folders.extend([corpus.join("rfc"), corpus.join("x")]);
+    }
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder of documents"));
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a readable entry").path())
+        .filter(|path| path.extension().is_some_and(|of| of == extension))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files.iter().map(|file| std::fs::read(file).expect("a readable document")).collect()
+}
+
+fn random(numbers: &mut Numbers) -> Vec<u8> {
+    (0..SIZE / 8).flat_map(|_| numbers.next().to_le_bytes()).collect()
+}
+
+/// Pieces of documents, one behind the other.
+fn cut_up(numbers: &mut Numbers) -> Vec<u8> {
+    let documents = documents("txt");
+    let mut text = Vec::new();
+    while text.len() < SIZE {
+        let document = &documents[numbers.below(documents.len())];
+        let from = numbers.below(document.len());
+        let to = (from + 1 + numbers.below(4000)).min(document.len());
+        text.extend_from_slice(&document[from..to]);
+    }
+    text
+}
+
+/// Documents with some thousand bytes changed.
+fn mutated(numbers: &mut Numbers) -> Vec<u8> {
+    let documents = documents("x");
+    let mut text = Vec::new();
+    while text.len() < SIZE {
+        text.extend_from_slice(&documents[numbers.below(documents.len())]);
+    }
+    let bytes = b"{};=<>/*%#\" \n0aZ[]\0\xff";
+    for _ in 0..3000 {
+        let at = numbers.below(text.len());
+        text[at] = bytes[numbers.below(bytes.len())];
+    }
+    text
+}
+
+/// A megabyte on one line, in which everything is wrong.
+fn one_line(_: &mut Numbers) -> Vec<u8> {
+    let mut text = String::from("enum e { A = 1 }; union u switch (e x) { ");
+    for number in 0..SIZE / 24 {
+        write!(text, "case B{number}: int a; ").expect("a string takes all");
+    }
+    (text + "};").into_bytes()
+}
+
+/// What makes a megabyte.
+type Make = fn(&mut Numbers) -> Vec<u8>;
+
+/// Runs the program with a bound on its memory; a run that does not end is ended and has no exit status.
+fn run(folder: &Path, task: &[&str], file: &str) -> Output {
+    let kilobytes = LIMIT / 1024;
+    let script = format!("ulimit -v {kilobytes} && exec timeout 300 \"$0\" \"$@\"");
+    Command::new("sh")
+        .current_dir(folder)
+        .args(["-c", &script, env!("CARGO_BIN_EXE_xdrgen")])
+        .args(task)
+        .arg(file)
+        .output()
+        .expect("a shell")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_megabyte_of_anything_costs_little_memory_and_comes_to_an_end() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let kinds: [(&str, Make); 4] =
+        [("random", random), ("cut", cut_up), ("mutated", mutated), ("line", one_line)];
+    for (name, make) in kinds {
+        let bytes = make(&mut Numbers(0x5eed));
+        for extension in ["x", "txt", "md"] {
+            let file = format!("{name}.{extension}");
+            std::fs::write(folder.path().join(&file), &bytes).expect("a scratch file");
+            for task in [&["check"][..], &["extract"], &["generate", "--keep-going", "-o", "out.rs"]] {
+                let output = run(folder.path(), task, &file);
+                let said = String::from_utf8_lossy(&output.stderr);
+                let status = output.status.code();
+                assert!(matches!(status, Some(0 | 1)), "{task:?} {file}: {status:?}\n{said}");
+                assert!(said.len() < SIZE, "{task:?} {file} says {} bytes", said.len());
+                // What is wrong is said, and nothing else is an exit status of 1.
+                assert_eq!(status == Some(1), said.contains("error["), "{task:?} {file}: {said}");
+            }
+        }
+    }
+}
