@@ -257,6 +257,31 @@ pub(crate) fn type_name(ty: &Type) -> Option<&Ident> {
     }
 }
 
+/// What a field is that borrows: `&[u8]`, `&str`, or one of the runtime's types that end in `Ref`.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Borrow {
+    /// Opaque data or text as a slice.
+    Slice,
+    /// A type of the runtime.
+    Ref,
+    /// Any other reference of Rust: to an array, to a value, or one by which it could be changed.
+    Other,
+}
+
+/// How a type borrows, as far as its name tells.
+pub(crate) fn borrow(ty: &Type) -> Option<Borrow> {
+    const REFS: [&str; 5] = ["OpaqueRef", "StringRef", "ArrayRef", "ListRef", "BoxRef"];
+    match ty {
+        Type::Reference(reference) if reference.mutability.is_some() => Some(Borrow::Other),
+        Type::Reference(reference) => Some(match &*reference.elem {
+            Type::Slice(slice) if type_name(&slice.elem).is_some_and(|name| name == "u8") => Borrow::Slice,
+            Type::Path(_) if type_name(&reference.elem).is_some_and(|name| name == "str") => Borrow::Slice,
+            _ => Borrow::Other,
+        }),
+        ty => type_name(ty).filter(|name| REFS.iter().any(|known| name == known)).map(|_| Borrow::Ref),
+    }
+}
+
 /// The span of a type, for errors at it.
 pub(crate) fn type_span(ty: &Type) -> Span {
     ty.span()

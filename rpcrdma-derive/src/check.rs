@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use quote::ToTokens;
-use syn::{Error, Expr, ExprLit, Lit, Result, Type, UnOp};
+use syn::{Error, Expr, ExprLit, GenericArgument, Lit, PathArguments, Result, Type, UnOp};
 
-use crate::ast::{Arm, Body, Container, Field, type_name, type_span};
+use crate::ast::{Arm, Body, Borrow, Container, Field, borrow, type_name, type_span};
 use crate::attr::Errors;
 
 /// Types of XDR that are one fixed word or two: never worth a chunk, and never allowed in one.
@@ -49,7 +49,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
     let attrs = &field.attrs;
     let name = type_name(field.ty).map(ToString::to_string).unwrap_or_default();
     let is_vec = name == "Vec";
-    if check_stranger(field, errors) {
+    if check_stranger(field, errors) || check_borrow(field, errors) {
         return;
     }
     if let Some(span) = attrs.eligible {
@@ -73,7 +73,9 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
     if let Some(max) = &attrs.max {
         if attrs.list.is_some() {
             errors.at(max, "a list has no bound in XDR: `max` and `list` exclude each other");
-        } else if !is_vec && attrs.eligible.is_none() {
+        } else if borrow(field.ty) == Some(Borrow::Ref) {
+            errors.at(max, "the bound of what is borrowed is in its type: `OpaqueRef<'a, N>`, `StringRef<'a, N>`, `ArrayRef<'a, T, N>`");
+        } else if !is_vec && borrow(field.ty).is_none() && attrs.eligible.is_none() {
             errors.at(max, "`max` bounds a `Vec`; the bound of opaque data or of a string is in its type: `Opaque<N>`, `XdrString<N>`");
         }
     }
@@ -87,6 +89,38 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         && attrs.eligible.is_some()
     {
         errors.push(Error::new(span, "a DDP-eligible item is bytes and holds no other value"));
+    }
+}
+
+/// Whether the field borrows in a way that cannot be; then that is said, and nothing else.
+fn check_borrow(field: &Field<'_>, errors: &mut Errors) -> bool {
+    let Some(borrow) = borrow(field.ty) else { return false };
+    let message = if borrow == Borrow::Other {
+        "only `&'a [u8]` (opaque data) and `&'a str` (text) can be borrowed like this; an array is `ArrayRef<'a, T>`, a chain of optional data `ListRef<'a, T>`, a value of the type itself `BoxRef<'a, T>`"
+    } else if is_static(field.ty) {
+        "what is decoded lives no longer than the message it is in: give the type a lifetime, as in `struct Name<'a>`"
+    } else if field.attrs.eligible.is_some() {
+        "what is borrowed cannot be DDP-eligible: the transport keeps an item's memory until the peer is done with it, so the field must own its share of it; write an `Opaque` or an `XdrString`"
+    } else {
+        return false;
+    };
+    errors.push(Error::new(type_span(field.ty), message));
+    true
+}
+
+/// Whether a type that borrows does so for ever.
+fn is_static(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(reference) => {
+            reference.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static")
+        }
+        Type::Path(path) => path.path.segments.last().is_some_and(|segment| {
+            let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return false };
+            arguments.args.iter().any(
+                |argument| matches!(argument, GenericArgument::Lifetime(lifetime) if lifetime.ident == "static"),
+            )
+        }),
+        _ => false,
     }
 }
 

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{GenericParam, Generics, Ident, Lifetime, LifetimeParam, Type, parse_quote};
 
-use crate::ast::{Arm, Body, Container, Field, Style, type_name, type_span};
+use crate::ast::{Arm, Body, Borrow, Container, Field, Style, borrow, type_name, type_span};
 
 pub(crate) fn expand(container: &Container<'_>) -> TokenStream {
     let krate = &container.krate;
@@ -146,6 +146,8 @@ fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     let (name, ty) = (&field.name, field.ty);
     let call = if field.attrs.eligible.is_some() {
         quote_spanned!(type_span(ty)=> <#ty as __xdr::DdpItem>::encode_eligible(#access, __sink))
+    } else if let Some(max) = bound_of_slice(field) {
+        quote!(__xdr::derive_support::encode_slice(#access, #max, __sink))
     } else if let Some(max) = &field.attrs.max {
         quote!(__xdr::encode_array(#access, #max, __sink))
     } else if field.attrs.list.is_some() {
@@ -156,10 +158,17 @@ fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
 
+/// The bound of opaque data or text that is a slice of Rust.
+fn bound_of_slice<'f>(field: &'f Field<'_>) -> Option<&'f syn::Expr> {
+    field.attrs.max.as_ref().filter(|_| borrow(field.ty) == Some(Borrow::Slice))
+}
+
 fn decode_field(field: &Field<'_>) -> TokenStream {
     let (name, ty) = (&field.name, field.ty);
     let call = if field.attrs.eligible.is_some() {
         quote_spanned!(type_span(ty)=> <#ty as __xdr::DdpItem>::decode_eligible(__reader))
+    } else if let Some(max) = bound_of_slice(field) {
+        quote!(__xdr::derive_support::decode_slice(__reader, #max))
     } else if let Some(max) = &field.attrs.max {
         quote!(__xdr::decode_array(__reader, #max))
     } else if field.attrs.list.is_some() {
@@ -169,6 +178,9 @@ fn decode_field(field: &Field<'_>) -> TokenStream {
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?)
 }
+
+/// Types whose encodings begin with a word, whatever they hold.
+const COUNTED: [&str; 4] = ["Vec", "Option", "ArrayRef", "ListRef"];
 
 fn field_sizes(field: &Field<'_>) -> Sizes {
     let ty = field.ty;
@@ -185,12 +197,26 @@ fn field_sizes(field: &Field<'_>) -> Sizes {
     if field.recursive {
         // To ask for the type's own sizes here would be to need them before they are known. Its items are
         // counted where the type is expanded.
-        let min: u64 =
-            if matches!(type_name(ty), Some(name) if name == "Vec" || name == "Option") { 4 } else { 0 };
+        let min: u64 = if matches!(type_name(ty), Some(name) if COUNTED.iter().any(|counted| name == counted))
+        {
+            4
+        } else {
+            0
+        };
         return Sizes {
             min: quote!(#min),
             max: quote!(__xdr::Size::Unbounded),
             max_reduced: quote!(__xdr::Size::Unbounded),
+            item: quote!(__xdr::Size::ZERO),
+            items: quote!(__xdr::Size::ZERO),
+        };
+    }
+    if let Some(max) = bound_of_slice(field) {
+        let size = quote!(__xdr::derive_support::slice_size(#max));
+        return Sizes {
+            min: quote!(4),
+            max: size.clone(),
+            max_reduced: size,
             item: quote!(__xdr::Size::ZERO),
             items: quote!(__xdr::Size::ZERO),
         };

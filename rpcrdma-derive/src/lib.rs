@@ -10,10 +10,14 @@
 //! | enum | `#[xdr(union = "Type")]` | a discriminated union; without it the enum is an XDR enum |
 //! | variant | `#[xdr(case = "Path")]`, `case = 3`, `case = true` | a label of the arm; several are allowed |
 //! | variant | `#[xdr(default)]` | the default arm |
-//! | field | `#[xdr(max = N)]` | the bound of a counted array (`Vec`) |
+//! | field | `#[xdr(max = N)]` | the bound of a counted array (`Vec`), of `&[u8]` or of `&str` |
 //! | field | `#[xdr(list)]` | a chain of optional data held in a `Vec` |
 //! | field | `#[xdr(recursive)]` | holds this type again, through a type or an alias that does not show it |
 //! | field, payload | `#[ddp_eligible]` | may be moved by direct data placement |
+//!
+//! A type with a lifetime borrows the message that it was decoded from: its fields are `OpaqueRef<'a, N>`,
+//! `StringRef<'a, N>`, `ArrayRef<'a, T, N>`, `ListRef<'a, T>`, `BoxRef<'a, T>`, `&'a [u8]` for opaque data, or `&'a str`
+//! for text that must be UTF-8. None of them can be DDP-eligible.
 //!
 //! An arm with one label is a variant with one payload or none. An arm with several labels, and the default
 //! arm, hold the discriminant before the payload, so that what was read is written again byte for byte.

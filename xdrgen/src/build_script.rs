@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::diag::{self, Count, Diagnostic, Severity};
 use crate::generate::{Generated, Options, Output, Summary, generate};
+use crate::ir::Data;
 use crate::names::Names;
 use crate::source::{Source, Sources};
 
@@ -113,6 +114,13 @@ impl Build {
     /// Names a type that exists in Rust: a document's `name` is the type at `path`.
     pub fn extern_type(mut self, name: impl Into<String>, path: impl Into<String>) -> Self {
         self.options.externs.insert(name.into(), path.into());
+        self
+    }
+
+    /// Emits types that borrow the message they are decoded from: `Write3Args<'a>` with an `OpaqueRef<'a>` in it. To decode
+    /// them allocates nothing. Nothing borrowed can be placed directly, so bindings with eligible items are left out.
+    pub fn borrowed(mut self) -> Self {
+        self.options.data = Data::Borrowed;
         self
     }
 

@@ -15,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::diag;
 use crate::extract::extract;
 use crate::generate::{Manifest, Options, Output, Package, check, generate};
+use crate::ir::Data;
 use crate::names::Names;
 use crate::source::{Source, Sources};
 use report::Reporting;
@@ -120,6 +121,9 @@ struct Generation {
     /// How definitions are called: as Rust calls things, or with the document's spelling.
     #[arg(long, value_name = "STYLE", default_value = "rust", value_parser = names)]
     names: Names,
+    /// How opaque data, strings and arrays are held: sharing the message's memory, or borrowing the message.
+    #[arg(long, value_name = "FORM", default_value = "bytes", value_parser = data)]
+    data: Data,
     /// The code is for a crate without the standard library.
     #[arg(long)]
     no_std: bool,
@@ -155,6 +159,15 @@ struct Generation {
 fn named_path(text: &str) -> Result<(String, String), String> {
     let (name, path) = text.split_once('=').ok_or("write it as NAME=RUST::PATH")?;
     Ok((name.trim().to_owned(), path.trim().to_owned()))
+}
+
+/// `bytes` or `borrowed`
+fn data(text: &str) -> Result<Data, String> {
+    match text {
+        "bytes" => Ok(Data::Bytes),
+        "borrowed" => Ok(Data::Borrowed),
+        _ => Err("it is `bytes` or `borrowed`".to_owned()),
+    }
 }
 
 /// `rust` or `verbatim`
@@ -289,13 +302,13 @@ impl Generation {
             (None, Some(path)) if !is_rust(path) => Output::Directory { std: !self.no_std },
             (None, path) => Output::Module { name: module_name(path.as_deref()), std: !self.no_std },
         };
-        let (runtime, derives, keep_going) = (self.runtime.clone(), self.derive.clone(), self.keep_going);
         self.inputs.options(Options {
             output,
-            runtime,
-            derives,
+            runtime: self.runtime.clone(),
+            derives: self.derive.clone(),
             names: self.names,
-            keep_going,
+            data: self.data,
+            keep_going: self.keep_going,
             ..Options::module("")
         })
     }

@@ -8,7 +8,7 @@ use crate::binding;
 use crate::diag::{self, Diagnostic};
 use crate::emit::{self, Emitter, Head, Known};
 use crate::extract::{Form, extract};
-use crate::ir::Module;
+use crate::ir::{Data, Module};
 use crate::names::{self, Names, Taken};
 use crate::parse::parse_extract;
 use crate::sema::{self, Document, Trust};
@@ -77,6 +77,8 @@ pub struct Options {
     pub runtime: String,
     /// How definitions are called.
     pub names: Names,
+    /// How variable-length data is held.
+    pub data: Data,
     /// Types that exist in Rust: the document's name, and the path.
     pub externs: BTreeMap<String, String>,
     /// What types derive besides: `serde`, `arbitrary`, or the path of a derive. In a crate the first two hang on
@@ -131,6 +133,7 @@ impl Options {
             output,
             runtime: "::rpcrdma_runtime".to_owned(),
             names: Names::default(),
+            data: Data::default(),
             externs: BTreeMap::new(),
             derives: Vec::new(),
             defined: BTreeSet::new(),
@@ -264,6 +267,7 @@ fn known<'a>(
         defined: &options.defined,
         prelude: options.prelude,
         keep_going: options.keep_going,
+        data: options.data,
     };
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
@@ -293,6 +297,7 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     }
     let mut badly_set = Vec::new();
     check_paths(options, &mut badly_set);
+    check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
     let has_bad_settings = !badly_set.is_empty();
     found.append(&mut badly_set);
@@ -329,6 +334,16 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     for path in paths.filter(|path| syn::parse_str::<syn::Path>(path).is_err()) {
         let error = Diagnostic::error("X401", Span::NOWHERE, format!("`{path}` is no path of Rust"));
         found.push(error.with_help("a path is written `name::of::Type`"));
+    }
+}
+
+/// Values that do not come from a message have nothing to borrow from.
+fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
+    let known = options.derives.iter().filter(|derive| Known::named(derive).is_some());
+    for derive in known.filter(|_| options.data == Data::Borrowed) {
+        let message = format!("borrowed output cannot derive `{derive}`");
+        let error = Diagnostic::error("X403", Span::NOWHERE, message);
+        found.push(error.with_help("use `bytes` output, whose values own what they hold"));
     }
 }
 

@@ -5,6 +5,8 @@ use crate::source::{SourceId, Span};
 /// A run's definitions, ready for emission.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
+    /// How variable-length data is held.
+    pub data: Data,
     /// The types. A [`TypeId`] is an index in here.
     pub types: Vec<TypeDef>,
     /// The constants.
@@ -21,6 +23,16 @@ impl Module {
     pub fn get(&self, id: TypeId) -> Option<&TypeDef> {
         self.types.get(id.0)
     }
+}
+
+/// How variable-length data is held: opaque data and strings, and with them arrays, lists and what is on the heap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Data {
+    /// By a share of the message's memory (`bytes::Bytes`), or in memory of its own. Values are `'static`.
+    #[default]
+    Bytes,
+    /// By a reference to the message. Values have a lifetime, and to decode them allocates nothing.
+    Borrowed,
 }
 
 /// Names a definition in a [`Module`].
@@ -91,6 +103,8 @@ pub struct TypeDef {
     pub ident: String,
     /// What it is.
     pub body: Body,
+    /// Whether it has a lifetime: it borrows from the message.
+    pub borrows: bool,
     /// Which traits besides `Clone`, `Debug` and `PartialEq` it derives.
     pub derives: Derives,
     /// The document that it is from.
@@ -249,7 +263,7 @@ pub enum Type {
     Array(Box<Type>),
     /// `T *x`
     Optional(Box<Type>),
-    /// On the heap: what would make a type contain itself.
+    /// On the heap, or in the message: what would make a type contain itself.
     Boxed(Box<Type>),
 }
 

@@ -31,5 +31,6 @@ pub use compat::{Compat, compat};
 pub use diff::{Diff, diff};
 pub use extract::{Extract, extract};
 pub use generate::{Generated, Manifest, Options, Output, Package, Summary, check, generate};
+pub use ir::Data;
 pub use names::Names;
 pub use parse::{Parsed, parse, parse_with};

@@ -70,6 +70,8 @@ pub(crate) const HIDDEN_BY_VERBATIM: &[&str] = &[
     "arbitrary",
     "args",
     "bool",
+    "borrowed",
+    "call",
     "char",
     "context",
     "core",

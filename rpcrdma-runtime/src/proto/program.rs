@@ -4,6 +4,8 @@
 //! client over any [`Caller`] and a server that is a [`Service`]. A version with an Upper-Layer Binding
 //! (RFC 8166 section 6) is also [`Binding`], and only such a version can be called over RPC-over-RDMA.
 
+pub mod borrowed;
+
 use alloc::boxed::Box;
 use core::future::Future;
 use core::net::SocketAddr;

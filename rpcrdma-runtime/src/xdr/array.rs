@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use super::{Decode, Encode, Error, Reader, Sink};
+use super::{Decode, Encode, Error, Layout, Reader, Sink};
 
 /// Writes a counted array of at most `max` elements (RFC 4506 section 4.13).
 ///
@@ -20,9 +20,26 @@ pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &
 /// # Errors
 /// [`super::ErrorKind::TooLong`], and what an element refuses.
 pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> Result<Vec<T>, Error> {
-    let count = reader.count(max)? as usize;
-    // Elements of no bytes at all cost nothing to claim: let the vector grow as they come, and end the
-    // loop at what the stream could pay for if each took one word.
+    let count = reader.count(max)?;
+    require_elements::<T>(reader, count)?;
+    let count = count as usize;
+    reader.enter()?;
+    let mut values =
+        Vec::with_capacity(count.min(reader.remaining().div_euclid(size_of::<T>().max(1)).saturating_add(1)));
+    for index in 0..count {
+        values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
+    }
+    reader.leave();
+    Ok(values)
+}
+
+/// Refuses a count of elements that the rest of the stream cannot hold.
+///
+/// # Errors
+/// [`super::ErrorKind::Truncated`], or [`super::ErrorKind::TooLong`] if elements take no bytes.
+pub(super) fn require_elements<T: Layout>(reader: &Reader<'_>, count: u32) -> Result<(), Error> {
+    let count = count as usize;
+    // Elements of no bytes at all cost nothing to claim: there may be as many as there are bytes left.
     let room = reader.remaining().checked_div(usize::try_from(T::MIN).unwrap_or(usize::MAX));
     if let Some(room) = room
         && count > room
@@ -37,14 +54,7 @@ pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> 
             reader.error(super::ErrorKind::TooLong { len: count as u64, max: reader.remaining() as u64 })
         );
     }
-    reader.enter()?;
-    let mut values =
-        Vec::with_capacity(count.min(reader.remaining().div_euclid(size_of::<T>().max(1)).saturating_add(1)));
-    for index in 0..count {
-        values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
-    }
-    reader.leave();
-    Ok(values)
+    Ok(())
 }
 
 /// Writes a chain of optional data, each element followed by a pointer to the next (RFC 4506 section 4.19).

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+pub use super::slice::{Slice, decode_slice, encode_slice, slice_size};
 use super::{Error, Layout, Reader, Size};
 
 /// The element type of an array's container.

@@ -65,6 +65,8 @@ pub enum ErrorKind {
         /// Its bound.
         max: u64,
     },
+    /// Text that is not UTF-8 where a `&str` is read.
+    NotUtf8,
     /// Nested deeper than the reader's limit.
     TooDeep {
         /// The limit.
@@ -154,6 +156,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "{type_name} has no arm for {value}")
             }
             ErrorKind::TooLong { len, max } => write!(f, "a length of {len} exceeds the bound of {max}"),
+            ErrorKind::NotUtf8 => f.write_str("this is not UTF-8"),
             ErrorKind::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
             ErrorKind::Trailing(left) => write!(f, "{left} bytes are left over"),
             ErrorKind::ItemLength { count, chunk } => {

@@ -219,15 +219,17 @@ impl<T: Encode, const N: usize> Encode for [T; N] {
 
 impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        // The smallest encoding is known to be there before anything is collected.
+        // The smallest encoding is known to be there before anything is read.
         reader.require(<Self as Layout>::MIN)?;
-        let mut values = Vec::with_capacity(N);
-        for index in 0..N {
-            values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
+        let mut failed = None;
+        let values: [Option<T>; N] = core::array::from_fn(|index| match failed {
+            None => T::decode(reader).map_err(|error| failed = Some(error.at_index(index))).ok(),
+            Some(_) => None,
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(values.map(|value| value.unwrap_or_else(|| unreachable!("none has failed")))),
         }
-        let left = reader.remaining() as u64;
-        <[T; N]>::try_from(values)
-            .map_err(|_| reader.error(super::ErrorKind::Truncated { needed: <Self as Layout>::MIN, left }))
     }
 }
 

@@ -5,31 +5,40 @@
 //! count reserves no more than what the remaining bytes can hold, every bound is checked in both directions,
 //! padding must be zero, and nesting has a limit.
 //!
+//! For data there are two families of types. [`Opaque`] and [`XdrString`] share memory and can be kept for as long as one
+//! likes. [`OpaqueRef`], [`StringRef`], [`ArrayRef`], [`ListRef`] and [`BoxRef`] borrow the message: to decode values
+//! made of them, and of plain data, allocates nothing at all.
+//!
 //! Types get their encoding from `#[derive(Xdr)]`, written by hand or by xdrgen.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
 #[cfg(feature = "arbitrary")]
 pub mod arbitrary_with;
 mod array;
+mod array_ref;
 #[doc(hidden)]
 pub mod derive_support;
 mod error;
 mod impls;
 mod message;
 mod opaque;
+mod opaque_ref;
 mod reader;
 #[cfg(feature = "serde")]
 pub mod serde_as;
 mod sink;
 mod size;
+mod slice;
 mod string;
 
 pub use array::{decode_array, decode_list, encode_array, encode_list};
+pub use array_ref::{ArrayRef, BoxRef, Iter, ListRef};
 pub use bytes::{Bytes, BytesMut};
 pub use error::{Error, ErrorKind};
 pub use impls::{Char, Quadruple, UnsignedChar};
 pub use message::{Item, Message, Placed, PlacedItem, Received, Reducer};
 pub use opaque::{DdpItem, Opaque, SmallOpaque};
+pub use opaque_ref::{OpaqueRef, StringRef};
 pub use reader::{Limits, Reader};
 pub use rpcrdma_derive::Xdr;
 pub use sink::{Length, Sink, Writer, encoded_len, to_bytes};

@@ -10,7 +10,7 @@ use super::{Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "not variable-length opaque data or a string",
-    note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`: mark the field inside the struct, or the payload of the union's arm, that holds the data"
+    note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory (what is borrowed cannot be handed to a transport): mark the field inside the struct, or the payload of the union's arm, that holds the data"
 )]
 pub trait DdpItem: Encode + Sized {
     /// The largest item in bytes, without padding.
@@ -130,7 +130,7 @@ impl<const MAX: u32> fmt::Debug for Opaque<MAX> {
 }
 
 /// The first bytes in hexadecimal, and how many there are when that is not all.
-fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     const SHOWN: usize = 32;
     f.write_str("0x")?;
     for byte in bytes.iter().take(SHOWN) {

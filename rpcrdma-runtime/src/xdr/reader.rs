@@ -1,3 +1,6 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
 use bytes::Bytes;
 
 use super::message::{Item, Placed, PlacedItem, Received};
@@ -78,6 +81,12 @@ impl<'de> Reader<'de> {
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Offset of the next byte in the unreduced stream.
@@ -279,6 +288,42 @@ impl<'de> Reader<'de> {
                 Ok(Some(first.data.clone()))
             }
         }
+    }
+
+    /// What is left, with the items of Read chunks put in their places and padded. Copies only if there are such.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ItemUnused`] if an item has no place in what is left, or no place of its own as those of Write
+    /// chunks have none.
+    pub fn gathered(self) -> Result<Cow<'de, [u8]>, Error> {
+        let items = match self.items {
+            Items::None => return Ok(Cow::Borrowed(self.rest)),
+            Items::Positioned(items) => items,
+            Items::InOrder { next, rest } if !rest.is_empty() => {
+                return Err(self.error(ErrorKind::ItemUnused { position: next }));
+            }
+            Items::InOrder { .. } => return Ok(Cow::Borrowed(self.rest)),
+        };
+        if items.is_empty() {
+            return Ok(Cow::Borrowed(self.rest));
+        }
+        let mut whole = Vec::with_capacity(self.rest.len());
+        let (mut rest, mut offset) = (self.rest, self.offset);
+        for item in items {
+            let position = u64::from(item.position);
+            let before = position.checked_sub(offset).and_then(|len| usize::try_from(len).ok());
+            let Some((head, tail)) = before.and_then(|len| rest.split_at_checked(len)) else {
+                return Err(self.error(ErrorKind::ItemUnused { position }));
+            };
+            whole.extend_from_slice(head);
+            whole.extend_from_slice(&item.data);
+            let padding = pad_len(item.data.len());
+            whole.extend_from_slice([0u8; 3].split_at(padding).0);
+            rest = tail;
+            offset = position.saturating_add(item.data.len() as u64).saturating_add(padding as u64);
+        }
+        whole.extend_from_slice(rest);
+        Ok(Cow::Owned(whole))
     }
 
     fn advance_over_item(&mut self, len: usize) {

@@ -121,15 +121,19 @@ impl<const MAX: u32> From<&str> for XdrString<MAX> {
 
 impl<const MAX: u32> fmt::Debug for XdrString<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// So much is shown of a long one.
-        const SHOWN: usize = 256;
-        let shown = self.0.get(..SHOWN).unwrap_or(&self.0);
-        write!(f, "\"{}\"", shown.escape_ascii())?;
-        if self.0.len() > SHOWN {
-            write!(f, "... ({} bytes)", self.0.len())?;
-        }
-        Ok(())
+        quoted(&self.0, f)
     }
+}
+
+/// The first bytes as text in quotes, and how many there are when that is not all.
+pub(super) fn quoted(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const SHOWN: usize = 256;
+    let shown = bytes.get(..SHOWN).unwrap_or(bytes);
+    write!(f, "\"{}\"", shown.escape_ascii())?;
+    if bytes.len() > SHOWN {
+        write!(f, "... ({} bytes)", bytes.len())?;
+    }
+    Ok(())
 }
 
 impl<const MAX: u32> fmt::Display for XdrString<MAX> {

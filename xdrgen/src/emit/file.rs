@@ -249,6 +249,7 @@ fn last(path: &str) -> &str {
 }
 
 fn imported(emitter: &Emitter<'_>, items: &[Item]) -> BTreeSet<&'static str> {
+    let borrowed = emitter.is_borrowed();
     let mut names = BTreeSet::new();
     let types = items.iter().filter_map(|item| match item {
         Item::Type(id) => emitter.module.get(*id),
@@ -256,32 +257,41 @@ fn imported(emitter: &Emitter<'_>, items: &[Item]) -> BTreeSet<&'static str> {
     });
     for ty in types {
         match &ty.body {
-            Body::Alias(of) => collect(of, &mut names),
+            Body::Alias(of) => collect(of, borrowed, &mut names),
             body => {
                 names.insert("Xdr");
-                crate::sema::fields_of(body).for_each(|field| collect(&field.ty, &mut names));
+                crate::sema::fields_of(body).for_each(|field| {
+                    if field.list && borrowed {
+                        names.insert("ListRef");
+                        collect_element(&field.ty, borrowed, &mut names);
+                    } else {
+                        collect(&field.ty, borrowed, &mut names);
+                    }
+                });
             }
         }
     }
     names
 }
 
-fn collect(ty: &Type, names: &mut BTreeSet<&'static str>) {
-    match ty {
-        Type::Scalar(scalar) => names.extend(scalar_type(*scalar).err()),
-        Type::Opaque(_) => names.extend(["Opaque"]),
-        Type::SmallOpaque(_) => names.extend(["SmallOpaque"]),
-        Type::String(_) => names.extend(["XdrString"]),
-        Type::Array(of) => {
-            names.insert("Vec");
-            collect(of, names);
-        }
-        Type::Boxed(of) => {
-            names.insert("Box");
-            collect(of, names);
-        }
-        Type::FixedArray(of, _) | Type::Optional(of) => collect(of, names),
-        Type::Void | Type::Named(_) | Type::Extern(_) | Type::FixedOpaque(_) => {}
+fn collect(ty: &Type, borrowed: bool, names: &mut BTreeSet<&'static str>) {
+    let name = match ty {
+        Type::Scalar(scalar) => scalar_type(*scalar).err(),
+        Type::Opaque(_) => Some(if borrowed { "OpaqueRef" } else { "Opaque" }),
+        Type::SmallOpaque(_) => Some("SmallOpaque"),
+        Type::String(_) => Some(if borrowed { "StringRef" } else { "XdrString" }),
+        Type::Array(_) => Some(if borrowed { "ArrayRef" } else { "Vec" }),
+        Type::Boxed(_) => Some(if borrowed { "BoxRef" } else { "Box" }),
+        Type::FixedArray(..) | Type::Optional(_) => None,
+        Type::Void | Type::Named(_) | Type::Extern(_) | Type::FixedOpaque(_) => None,
+    };
+    names.extend(name);
+    collect_element(ty, borrowed, names);
+}
+
+fn collect_element(ty: &Type, borrowed: bool, names: &mut BTreeSet<&'static str>) {
+    if let Type::Array(of) | Type::Boxed(of) | Type::FixedArray(of, _) | Type::Optional(of) = ty {
+        collect(of, borrowed, names);
     }
 }
 

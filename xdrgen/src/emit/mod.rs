@@ -1,5 +1,6 @@
 //! Rust from the intermediate form. Nothing is decided here.
 
+mod borrowed;
 mod derives;
 mod docs;
 mod documents;
@@ -102,8 +103,14 @@ impl Emitter<'_> {
         if self.std { quote!(::std) } else { quote!(::alloc) }
     }
 
-    fn named(&self, id: TypeId) -> proc_macro2::Ident {
-        ident(self.module.get(id).map_or("", |ty| &ty.ident))
+    fn named(&self, id: TypeId, from: Place) -> TokenStream {
+        let Some(ty) = self.module.get(id) else { return TokenStream::new() };
+        let (name, lifetime) = (ident(&ty.ident), Self::argument(ty, from));
+        match from {
+            Place::Types => quote!(#name #lifetime),
+            Place::Version => quote!(super::#name #lifetime),
+            Place::Procedures => quote!(super::super::#name #lifetime),
+        }
     }
 
     /// A type where it is used.
@@ -119,19 +126,16 @@ impl Emitter<'_> {
                 let name = format_ident!("{name}");
                 quote!(#name)
             }),
-            Type::Named(id) => {
-                let name = self.named(*id);
-                match from {
-                    Place::Types => quote!(#name),
-                    Place::Version => quote!(super::#name),
-                    Place::Procedures => quote!(super::super::#name),
-                }
-            }
+            Type::Named(id) => self.named(*id, from),
             Type::Extern(path) => parse(path),
             Type::FixedOpaque(len) => {
                 let len = size_bound(len);
                 quote!([u8; #len])
             }
+            Type::Opaque(max) if self.is_borrowed() => self.borrowed("OpaqueRef", None, max.as_ref(), from),
+            Type::String(max) if self.is_borrowed() => self.borrowed("StringRef", None, max.as_ref(), from),
+            Type::Array(of) if self.is_borrowed() => self.borrowed("ArrayRef", Some(of), None, from),
+            Type::Boxed(of) if self.is_borrowed() => self.borrowed("BoxRef", Some(of), None, from),
             Type::Opaque(max) => bounded(&own("Opaque"), max.as_ref()),
             Type::String(max) => bounded(&own("XdrString"), max.as_ref()),
             Type::SmallOpaque(max) => {

@@ -34,12 +34,18 @@ impl Emitter<'_> {
         let docs = self.texts.attribute(lines);
         let imports = if version.procedures.is_empty() {
             quote!(use #runtime::proto::program;)
+        } else if self.is_borrowed() {
+            quote!(use ::core::future::Future; use #runtime::proto::program::{self, borrowed};)
         } else {
             quote!(use ::core::future::Future; use #runtime::proto::program::{self, answer};)
         };
         let allow = self.allow_version();
-        let (marker, procedures) = (self.marker(program, version), self.procedures(version));
-        let (client, handler, server) = (self.client(version), self.handler(version), self.server(version));
+        let (marker, server) = (self.marker(program, version), self.server(version));
+        let (procedures, client, handler) = if self.is_borrowed() {
+            (self.lent_procedures(version), self.lent_client(version), self.lent_handler(version))
+        } else {
+            (self.procedures(version), self.client(version), self.handler(version))
+        };
         quote! {
             #docs
             #allow
@@ -113,7 +119,7 @@ impl Emitter<'_> {
                 (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
             let args = self.ty(&procedure.arguments, Place::Procedures);
             let res = self.ty(&procedure.result, Place::Procedures);
-            let bounds = reply_bounds(&procedure.reply);
+            let bounds = reply_bounds(&procedure.reply, [None, None]);
             quote! {
                 #docs
                 #alias
@@ -225,12 +231,17 @@ impl Emitter<'_> {
             .then(|| quote!(#[allow(clippy::too_many_lines, reason = "one arm a procedure")]));
         let arms = version.procedures.iter().map(|procedure| {
             let (number, method) = (number(i128::from(procedure.number)), ident(&procedure.method));
-            if procedure.arguments == Type::Void {
+            if self.is_borrowed() {
+                let call = Self::lent_call(procedure);
+                quote!(#number => #call)
+            } else if procedure.arguments == Type::Void {
                 quote!(#number => answer(args, reply, |()| self.0.#method(context)).await)
             } else {
                 quote!(#number => answer(args, reply, |args| self.0.#method(context, args)).await)
             }
         });
+        let gathered = (self.is_borrowed() && !version.procedures.is_empty())
+            .then(|| quote!(let call = borrowed::Call::new(args)?;));
         quote! {
             /// The server of a handler: decodes arguments, calls the method, encodes the result.
             #[derive(Clone, Debug)]
@@ -255,6 +266,7 @@ impl Emitter<'_> {
                     #heap::boxed::Box<dyn Future<Output = Result<(), program::Reject>> + Send + 'a>,
                 > {
                     #heap::boxed::Box::pin(async move {
+                        #gathered
                         match context.procedure {
                             #(#arms,)*
                             _ => Err(program::Reject::ProcedureUnavailable),
@@ -266,7 +278,7 @@ impl Emitter<'_> {
     }
 }
 
-fn method_docs(procedure: &Procedure, errors: &str) -> docs::Lines {
+pub(super) fn method_docs(procedure: &Procedure, errors: &str) -> docs::Lines {
     let mut lines = docs::part(&procedure.docs);
     lines.part();
     lines.push("# Errors");
@@ -275,7 +287,7 @@ fn method_docs(procedure: &Procedure, errors: &str) -> docs::Lines {
 }
 
 /// The function that overrides what the result's type allows, if the binding has more to say.
-fn reply_bounds(reply: &ReplyBounds) -> Option<TokenStream> {
+pub(super) fn reply_bounds(reply: &ReplyBounds, lifetimes: [Option<TokenStream>; 2]) -> Option<TokenStream> {
     let with = |name: &str, sum: &Option<Sum>| {
         sum.as_ref().map(|sum| {
             let (name, value) = (ident(name), sum_tokens(sum));
@@ -288,9 +300,10 @@ fn reply_bounds(reply: &ReplyBounds) -> Option<TokenStream> {
     }
     let uses = [&reply.item, &reply.whole].into_iter().flatten().any(|sum| !sum.fields.is_empty());
     let args = ident(if uses { "args" } else { "_args" });
+    let [of_args, of_res] = lifetimes;
     Some(quote! {
-        fn reply_bounds(#args: &Self::Args) -> program::ReplyBounds {
-            program::ReplyBounds::of::<Self::Res>() #item #whole
+        fn reply_bounds(#args: &Self::Args #of_args) -> program::ReplyBounds {
+            program::ReplyBounds::of::<Self::Res #of_res>() #item #whole
         }
     })
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{Emitter, Place, docs, ident, number, word_bound};
-use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, TypeDef, Union};
+use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
 
 impl Emitter<'_> {
     pub(super) fn constant(&self, constant: &Const) -> TokenStream {
@@ -27,18 +27,19 @@ impl Emitter<'_> {
         let (docs, allow) = (self.definition_docs(&ty.name, &ty.ident, &ty.docs), self.allow_type(ty));
         let docs = quote!(#docs #allow);
         let container = |union: Option<&str>| self.container_attribute(union);
+        let lifetime = Self::parameter(ty);
         match &ty.body {
             Body::Alias(of) => {
                 let of = self.ty(of, Place::Types);
-                vec![quote!(#docs pub type #name = #of;)]
+                vec![quote!(#docs pub type #name #lifetime = #of;)]
             }
             Body::Newtype(field) => {
                 let (derives, container) = (self.derive_attributes(ty.derives, true), container(None));
-                let (attributes, of) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
+                let (attributes, of) = (self.field_attributes(field), self.field_type(field, Place::Types));
                 vec![
-                    quote!(#docs #derives #container pub struct #name(#attributes pub #of);),
-                    quote!(impl ::core::convert::From<#of> for #name { fn from(value: #of) -> Self { #name(value) } }),
-                    quote!(impl ::core::convert::From<#name> for #of { fn from(value: #name) -> Self { value.0 } }),
+                    quote!(#docs #derives #container pub struct #name #lifetime(#attributes pub #of);),
+                    quote!(impl #lifetime ::core::convert::From<#of> for #name #lifetime { fn from(value: #of) -> Self { #name(value) } }),
+                    quote!(impl #lifetime ::core::convert::From<#name #lifetime> for #of { fn from(value: #name #lifetime) -> Self { value.0 } }),
                 ]
             }
             Body::Enum(members) => self.enumeration(ty, members, &docs),
@@ -48,18 +49,19 @@ impl Emitter<'_> {
                     let (docs, attributes) =
                         (self.texts.attribute(docs::part(&field.docs)), self.field_attributes(field));
                     let (name, alias) = (ident(&field.ident), alias(&field.name, &field.ident));
-                    let ty = self.ty(&field.ty, Place::Types);
+                    let ty = self.field_type(field, Place::Types);
                     quote!(#docs #alias #attributes pub #name: #ty)
                 });
-                vec![quote!(#docs #derives #container pub struct #name { #(#fields,)* })]
+                vec![quote!(#docs #derives #container pub struct #name #lifetime { #(#fields,)* })]
             }
             Body::Tuple(fields) => {
                 let (derives, container) = (self.derive_attributes(ty.derives, true), container(None));
                 let fields = fields.iter().map(|field| {
-                    let (attributes, ty) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
+                    let (attributes, ty) =
+                        (self.field_attributes(field), self.field_type(field, Place::Types));
                     quote!(#attributes pub #ty)
                 });
-                vec![quote!(#docs #derives #container pub struct #name(#(#fields),*);)]
+                vec![quote!(#docs #derives #container pub struct #name #lifetime(#(#fields),*);)]
             }
             Body::Union(union) => self.union(ty, union, &docs),
         }
@@ -75,9 +77,11 @@ impl Emitter<'_> {
     }
 
     fn field_attributes(&self, field: &Field) -> TokenStream {
+        // What borrows says these things by its type.
+        let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
         let eligible = field.eligible.then(|| quote!(#[ddp_eligible]));
-        let list = field.list.then(|| quote!(#[xdr(list)]));
-        let max = field.max.as_ref().map(|max| {
+        let list = (field.list && owns).then(|| quote!(#[xdr(list)]));
+        let max = field.max.as_ref().filter(|_| owns).map(|max| {
             let max = word_bound(max);
             quote!(#[xdr(max = #max)])
         });
@@ -115,7 +119,7 @@ impl Emitter<'_> {
     }
 
     fn union(&self, ty: &TypeDef, union: &Union, docs: &TokenStream) -> Vec<TokenStream> {
-        let name = ident(&ty.ident);
+        let (name, lifetime) = (ident(&ty.ident), Self::parameter(ty));
         let discriminant = self.ty(&union.discriminant, Place::Types);
         let initial = union.initial.and_then(|index| union.arms.get(index)).filter(|_| ty.derives.default);
         let derived = initial.is_some_and(|arm| !arm.keeps_discriminant() && arm.payload.is_none());
@@ -130,13 +134,14 @@ impl Emitter<'_> {
             let default = (derived && union.initial == Some(index)).then(|| quote!(#[default]));
             self.arm(union, arm, &discriminant, default)
         });
-        let mut items = vec![quote!(#docs #derives #container #large pub enum #name { #(#arms,)* })];
+        let mut items =
+            vec![quote!(#docs #derives #container #large pub enum #name #lifetime { #(#arms,)* })];
         if let Some(arm) = initial.filter(|_| !derived) {
             let variant = ident(&arm.ident);
             let parts = usize::from(arm.keeps_discriminant()) + usize::from(arm.payload.is_some());
             let parts = std::iter::repeat_n(quote!(::core::default::Default::default()), parts);
             items.push(quote! {
-                impl ::core::default::Default for #name {
+                impl #lifetime ::core::default::Default for #name #lifetime {
                     fn default() -> Self { #name::#variant(#(#parts),*) }
                 }
             });
@@ -169,7 +174,7 @@ impl Emitter<'_> {
         let (hint, kept_hint) = self.arm_hints(union, arm);
         let kept = arm.keeps_discriminant().then(|| quote!(#kept_hint #discriminant));
         let payload = arm.payload.as_ref().map(|field| {
-            let (attributes, ty) = (self.field_attributes(field), self.ty(&field.ty, Place::Types));
+            let (attributes, ty) = (self.field_attributes(field), self.field_type(field, Place::Types));
             quote!(#attributes #ty)
         });
         let parts: Vec<TokenStream> = kept.into_iter().chain(payload).collect();

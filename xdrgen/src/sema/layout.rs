@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::graph::{Graph, collect_named};
 use super::lists::{fields_mut, fields_of};
-use crate::ir::{Body, Derives, Field, Module, Scalar, Type, TypeId, Union};
+use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
 
 /// Bounded opaque data of at most this many bytes is held in place.
 const SMALL: u32 = 128;
@@ -98,15 +98,16 @@ fn box_optional(ty: &mut Type, comes_back: &dyn Fn(&Type) -> bool) {
 
 /// Decides which traits each type derives.
 pub(crate) fn decide_derives(module: &mut Module) {
-    let sizes = Sizes::of(module, size);
+    // What borrows is as large as its references, whatever is behind them.
+    let sizes = Sizes::of(module, if module.data == Data::Borrowed { memory } else { size });
     // `Copy` and `Eq` hold until a part says no; `Default` only once a value is known to come to an end.
     let start = Derives { copy: true, eq: true, default: false };
     let derives = Graph::of_all_uses(module).settle(start, |id, derives| {
         let Some(ty) = module.get(id) else { return Derives::default() };
         Derives {
-            copy: sizes.get(id) <= COPIED && parts(&ty.body).all(|part| copies(part, derives)),
+            copy: sizes.get(id) <= COPIED && parts(&ty.body).all(|part| copies(part, module.data, derives)),
             eq: parts(&ty.body).all(|part| compares(part, derives)),
-            default: has_default(&ty.body, derives),
+            default: has_default(&ty.body, module.data, derives),
         }
     });
     for (ty, derives) in module.types.iter_mut().zip(derives) {
@@ -125,12 +126,13 @@ fn parts(body: &Body) -> Box<dyn Iterator<Item = &Type> + '_> {
     }
 }
 
-fn copies(ty: &Type, derives: &[Derives]) -> bool {
+fn copies(ty: &Type, data: Data, derives: &[Derives]) -> bool {
     match ty {
         Type::Void | Type::Scalar(_) | Type::FixedOpaque(_) | Type::SmallOpaque(_) => true,
         Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.copy),
-        Type::FixedArray(of, _) | Type::Optional(of) => copies(of, derives),
-        Type::Extern(_) | Type::Opaque(_) | Type::String(_) | Type::Array(_) | Type::Boxed(_) => false,
+        Type::FixedArray(of, _) | Type::Optional(of) => copies(of, data, derives),
+        Type::Opaque(_) | Type::String(_) | Type::Array(_) | Type::Boxed(_) => data == Data::Borrowed,
+        Type::Extern(_) => false,
     }
 }
 
@@ -146,8 +148,8 @@ fn compares(ty: &Type, derives: &[Derives]) -> bool {
     }
 }
 
-fn has_default(body: &Body, derives: &[Derives]) -> bool {
-    let default = |ty: &Type| type_has_default(ty, derives);
+fn has_default(body: &Body, data: Data, derives: &[Derives]) -> bool {
+    let default = |ty: &Type| type_has_default(ty, data, derives);
     match body {
         Body::Enum(members) => members.iter().any(|member| member.value == 0),
         Body::Union(union) => union.initial.and_then(|index| union.arms.get(index)).is_some_and(|arm| {
@@ -158,12 +160,13 @@ fn has_default(body: &Body, derives: &[Derives]) -> bool {
     }
 }
 
-fn type_has_default(ty: &Type, derives: &[Derives]) -> bool {
+fn type_has_default(ty: &Type, data: Data, derives: &[Derives]) -> bool {
     match ty {
         Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.default),
         Type::FixedOpaque(len) => len.value <= DEFAULT_ARRAY,
-        Type::FixedArray(of, len) => len.value <= DEFAULT_ARRAY && type_has_default(of, derives),
-        Type::Boxed(of) => type_has_default(of, derives),
+        Type::FixedArray(of, len) => len.value <= DEFAULT_ARRAY && type_has_default(of, data, derives),
+        // A reference has nothing to refer to.
+        Type::Boxed(of) => data == Data::Bytes && type_has_default(of, data, derives),
         Type::Extern(_) => false,
         Type::Void | Type::Scalar(_) | Type::SmallOpaque(_) | Type::Opaque(_) | Type::String(_) => true,
         Type::Array(_) | Type::Optional(_) => true,
@@ -173,16 +176,19 @@ fn type_has_default(ty: &Type, derives: &[Derives]) -> bool {
 // ---- sizes
 
 /// A number for each type, found out for what it is made of first.
-struct Sizes(Vec<u64>);
+struct Sizes {
+    of_types: Vec<u64>,
+    data: Data,
+}
 
 impl Sizes {
-    fn of(module: &Module, size: impl Fn(&Body, &Sizes) -> u64) -> Self {
-        let mut sizes = Sizes(vec![u64::MAX; module.types.len()]);
+    fn of(module: &Module, size: fn(&Body, &Sizes) -> u64) -> Self {
+        let mut sizes = Sizes { of_types: vec![u64::MAX; module.types.len()], data: module.data };
         let graph = Graph::new(module, |_, body| unboxed(body));
         for id in graph.order() {
             let Some(ty) = module.get(*id) else { continue };
             let size = size(&ty.body, &sizes);
-            if let Some(slot) = sizes.0.get_mut(id.0) {
+            if let Some(slot) = sizes.of_types.get_mut(id.0) {
                 *slot = size;
             }
         }
@@ -190,7 +196,7 @@ impl Sizes {
     }
 
     fn get(&self, id: TypeId) -> u64 {
-        self.0.get(id.0).copied().unwrap_or(0)
+        self.of_types.get(id.0).copied().unwrap_or(0)
     }
 }
 
@@ -266,6 +272,8 @@ fn type_memory(ty: &Type, sizes: &Sizes) -> u64 {
     match ty {
         Type::Void | Type::Scalar(_) => type_size(ty, sizes),
         Type::FixedOpaque(bound) | Type::SmallOpaque(bound) => u64::from(bound.value),
+        Type::Opaque(_) | Type::String(_) if sizes.data == Data::Borrowed => 16,
+        Type::Array(_) | Type::Boxed(_) if sizes.data == Data::Borrowed => 32,
         Type::Opaque(_) | Type::String(_) => 32,
         Type::Array(_) => 24,
         Type::Boxed(_) => 8,

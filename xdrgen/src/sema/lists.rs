@@ -121,7 +121,10 @@ fn wrap_procedures(
                 let body = Body::Newtype(list_field(id, &docs.declaration));
                 *ty = Type::Named(TypeId(known + added.len()));
                 let derives = crate::ir::Derives::default();
-                added.push((index, TypeDef { name: path, ident, body, derives, source, docs }));
+                added.push((
+                    index,
+                    TypeDef { name: path, ident, body, borrows: false, derives, source, docs },
+                ));
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::ast::{
 };
 use crate::diag::Diagnostic;
 use crate::ir::{
-    Body, Bound, Const, ConstType, Derives, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId,
+    Body, Bound, Const, ConstType, Data, Derives, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId,
 };
 use crate::names::{HIDDEN_BY_VERBATIM, Names, Taken};
 use crate::source::Span;
@@ -47,6 +47,9 @@ pub(crate) fn taken(names: Names) -> Taken {
         Names::Verbatim => Taken::with(HIDDEN_BY_VERBATIM),
     }
 }
+
+/// Names that borrowed output means something else by, besides those.
+const RESERVED_BORROWED: &[&str] = &["ArrayRef", "BoxRef", "ListRef", "OpaqueRef", "StringRef"];
 
 /// The state of lowering.
 pub(crate) struct Lower<'a> {
@@ -82,6 +85,8 @@ impl<'a> Lower<'a> {
         let mut scope = scope;
         let (externs, prelude) = (known.externs, known.prelude);
         scope.externs = Some(externs);
+        let data = known.data;
+        let borrowed = if data == Data::Borrowed { RESERVED_BORROWED } else { &[] };
         Lower {
             scope,
             consts: Consts::default(),
@@ -89,9 +94,9 @@ impl<'a> Lower<'a> {
             names,
             prelude,
             found,
-            module: Module::default(),
+            module: Module { data, ..Module::default() },
             spans: Vec::new(),
-            type_idents: taken(names).and(RESERVED),
+            type_idents: taken(names).and(RESERVED).and(borrowed),
             places: HashMap::new(),
             version_modules: Taken::default(),
             order: Vec::new(),
@@ -167,6 +172,7 @@ impl<'a> Lower<'a> {
             name: path.to_owned(),
             ident,
             body: Body::Struct(Vec::new()),
+            borrows: false,
             derives: Derives::default(),
             source: name.span.source,
             docs,

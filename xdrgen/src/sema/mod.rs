@@ -3,6 +3,7 @@
 
 mod additions;
 mod asides;
+mod borrowed;
 mod consts;
 mod ddp;
 mod ends;
@@ -30,7 +31,7 @@ use std::collections::HashMap;
 
 use crate::binding::Binding;
 use crate::diag::{Diagnostic, Severity, has_errors};
-use crate::ir::Module;
+use crate::ir::{Data, Module};
 use crate::names::{Names, Taken};
 use crate::source::Span;
 
@@ -118,11 +119,20 @@ pub(crate) fn analyze(
     if !whole {
         return (module, found, false);
     }
+    let data = known.data;
     let shared = ddp::apply(&mut module, &spans, bindings, &mut found);
+    if data == Data::Borrowed && !has_errors(&found) {
+        borrowed::leave_out_eligible(&mut module, bindings, &mut found);
+    }
     lists::collapse_options(&mut module);
     lists::make_lists(&mut module, names, &mut idents);
-    layout::hold_small_opaque(&mut module, &shared);
+    if data == Data::Bytes {
+        layout::hold_small_opaque(&mut module, &shared);
+    }
     layout::box_recursion(&mut module);
+    if data == Data::Borrowed {
+        borrowed::find_borrowing(&mut module);
+    }
     layout::decide_derives(&mut module);
     layout::weigh_unions(&mut module);
     for ty in &mut module.types {

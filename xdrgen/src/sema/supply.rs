@@ -10,6 +10,7 @@ use super::prelude::{self, Prelude};
 use super::scope::defined_name;
 use super::uses::{Defined, Uses};
 use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
+use crate::ir::Data;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
@@ -23,6 +24,8 @@ pub(crate) struct Known<'a> {
     pub(crate) prelude: bool,
     /// Whether what is wrong in any document is left out, and not only in a published one.
     pub(crate) keep_going: bool,
+    /// How variable-length data will be held.
+    pub(crate) data: Data,
 }
 
 /// Adds to each document what it uses and no document defines, where something knows it.

@@ -7,10 +7,6 @@ use xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, TypeId, U
 /// What the tests of all modules stand on.
 pub(crate) const SUPPORT: &str = include_str!("support.rs");
 
-/// Tests of encodings that are made up, for the document with all constructs and for the RFCs of NFS.
-pub(crate) const HOSTILE: &str = include_str!("hostile.rs");
-pub(crate) const HOSTILE_NFS: &str = include_str!("hostile_nfs.rs");
-
 /// Where that stands. Nothing of it is imported: a document's type may have any name.
 const SAMPLE: &str = "crate::sample";
 

@@ -18,7 +18,7 @@ pub struct Dice {
 
 impl Dice {
     /// The first choice goes round with `turn`: all of them are made.
-    fn new(turn: usize) -> Self {
+    pub fn new(turn: usize) -> Self {
         let state = (turn as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Dice { state, left: 60, turn: Some(turn), reached: Vec::new() }
     }

@@ -356,13 +356,19 @@ impl Tape {
             (Kind::Close, "}") => !self.get(index).is_some_and(|piece| self.is_list_of_names(piece.mate)),
             (Kind::Close, _) | (Kind::Mark, "," | ";" | "?" | "." | ":" | "..") => false,
             (Kind::Mark, "|") => false,
-            (Kind::Mark, "::") => !before_is_value,
+            (Kind::Mark, "::") => !before_is_value || self.ends_parameters(before),
             (Kind::Mark, "!") => kind_before != Kind::Word,
             (Kind::Open, "{") => true,
             (Kind::Open, "<") => !before_is_value && !matches!(text_before, "impl" | "for"),
             (Kind::Open, _) => !before_is_value && text_before != "pub" || self.ends_attribute(before),
             _ => true,
         }
+    }
+
+    /// Whether a bracket is the last of an impl's parameters.
+    fn ends_parameters(&self, close: usize) -> bool {
+        let open = self.get(close).filter(|piece| piece.kind == Kind::Close).map(|piece| piece.mate);
+        open.and_then(|open| open.checked_sub(1)).is_some_and(|before| self.is(before, "impl"))
     }
 
     /// Whether a sign stands before what it belongs to, and not between two values.

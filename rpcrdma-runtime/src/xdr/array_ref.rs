@@ -1,0 +1,414 @@
+//! Arrays, lists and nested values without memory of their own: what was decoded stays as it came, and is decoded again
+//! when somebody looks.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+use super::array::require_elements;
+use super::{Decode, Encode, Error, ErrorKind, Layout, Limits, Reader, Sink, Size};
+
+/// Where elements are.
+enum Held<'a, T> {
+    /// Values of the caller's.
+    Values(&'a [T]),
+    /// What was read, checked to its last byte.
+    Encoded(Encoded<'a>),
+}
+
+/// Encodings of values, one behind the other. Each was decoded once, so each can be again.
+#[derive(Clone, Copy)]
+struct Encoded<'a> {
+    bytes: &'a [u8],
+    count: u32,
+    /// The limit under which they were read.
+    depth: u32,
+    /// They are a chain: a word of 1 stands before each, and a word of 0 behind the last.
+    linked: bool,
+}
+
+impl<'a> Encoded<'a> {
+    /// What was read since the reader had `start` before it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ItemUnused`] if a part of it came in a chunk: it would not be there when it is read again.
+    fn since(start: &Reader<'a>, reader: &Reader<'a>, count: u32, linked: bool) -> Result<Self, Error> {
+        let len = start.remaining().saturating_sub(reader.remaining());
+        if reader.position().wrapping_sub(start.position()) != len as u64 {
+            return Err(start.error(ErrorKind::ItemUnused { position: start.position() }));
+        }
+        let bytes = start.clone().take(len)?;
+        Ok(Encoded { bytes, count, depth: reader.limits().depth, linked })
+    }
+
+    fn reader(&self) -> Reader<'a> {
+        Reader::from_slice(self.bytes).with_limits(Limits { depth: self.depth })
+    }
+}
+
+impl<T> Clone for Held<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Held<'_, T> {}
+
+impl<'a, T> Held<'a, T> {
+    fn len(&self) -> usize {
+        match self {
+            Held::Values(values) => values.len(),
+            Held::Encoded(encoded) => encoded.count as usize,
+        }
+    }
+
+    fn iter(&self) -> Iter<'a, T> {
+        Iter(match self {
+            Held::Values(values) => Walk::Values(values.iter()),
+            Held::Encoded(encoded) => {
+                Walk::Encoded { reader: encoded.reader(), left: encoded.count, linked: encoded.linked }
+            }
+        })
+    }
+}
+
+/// The elements of an [`ArrayRef`] or a [`ListRef`], one after the other.
+#[derive(Clone, Debug)]
+pub struct Iter<'a, T>(Walk<'a, T>);
+
+#[derive(Clone, Debug)]
+enum Walk<'a, T> {
+    Values(core::slice::Iter<'a, T>),
+    Encoded { reader: Reader<'a>, left: u32, linked: bool },
+}
+
+impl<'a, T: Decode<'a> + Clone> Iterator for Iter<'a, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match &mut self.0 {
+            Walk::Values(values) => values.next().cloned(),
+            Walk::Encoded { reader, left, linked } => {
+                *left = left.checked_sub(1)?;
+                if *linked {
+                    reader.u32().ok()?;
+                }
+                // It was decoded before: this cannot fail unless the type decodes the same bytes in two ways.
+                T::decode(reader).ok()
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = match &self.0 {
+            Walk::Values(values) => values.len(),
+            Walk::Encoded { left, .. } => *left as usize,
+        };
+        (left, Some(left))
+    }
+}
+
+impl<'a, T: Decode<'a> + Clone> ExactSizeIterator for Iter<'a, T> {}
+
+/// A type whose items come in chunks cannot be read a second time from the stream.
+const fn has_no_items<T: Layout>() -> bool {
+    matches!(T::ITEMS, Size::Bounded(0))
+}
+
+/// How many elements there can be; XDR's largest count is no bound that anybody chose.
+const fn most(max: u32) -> Size {
+    if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }
+}
+
+/// A counted array of at most `MAX` elements (RFC 4506 section 4.13) that somebody else owns.
+///
+/// Made from a slice, it borrows the slice. Decoded, it is the part of the message that holds the elements: each was
+/// checked, none was kept. [`ArrayRef::iter`] decodes them again one by one, as does comparing and printing; so a value
+/// costs no memory beside the message, and going through arrays within arrays costs one decoding more for each level.
+/// Encoded, it is written as it came.
+///
+/// Elements have no DDP-eligible items: that does not compile.
+pub struct ArrayRef<'a, T, const MAX: u32 = { u32::MAX }>(Held<'a, T>);
+
+impl<T: Layout, const MAX: u32> Layout for ArrayRef<'_, T, MAX> {
+    const MIN: u64 = 4;
+    const MAX: Size = Size::Bounded(4).plus(T::MAX.repeated(most(MAX)));
+    const MAX_REDUCED: Size = Size::Bounded(4).plus(T::MAX_REDUCED.repeated(most(MAX)));
+    const ITEM: Size = T::ITEM;
+    const ITEMS: Size = T::ITEMS.repeated(most(MAX));
+}
+
+impl<T: Encode, const MAX: u32> Encode for ArrayRef<'_, T, MAX> {
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        sink.put_count(self.0.len(), MAX)?;
+        match &self.0 {
+            Held::Values(values) => values
+                .iter()
+                .enumerate()
+                .try_for_each(|(index, value)| value.encode(sink).map_err(|error| error.at_index(index))),
+            Held::Encoded(encoded) => sink.put(encoded.bytes),
+        }
+    }
+}
+
+impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T, MAX> {
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        const { assert!(has_no_items::<T>(), "the elements of an ArrayRef cannot hold DDP-eligible items") }
+        let count = reader.count(MAX)?;
+        require_elements::<T>(reader, count)?;
+        let start = reader.clone();
+        reader.enter()?;
+        // Where elements take no bytes there is nothing to check, and their number says nothing of the message's size.
+        if T::MAX != Size::ZERO {
+            for index in 0..count as usize {
+                T::decode(reader).map_err(|error| error.at_index(index))?;
+            }
+        }
+        reader.leave();
+        Ok(ArrayRef(Held::Encoded(Encoded::since(&start, reader, count, false)?)))
+    }
+}
+
+/// A chain of optional data (RFC 4506 section 4.19) that somebody else owns.
+///
+/// As with [`ArrayRef`], what was decoded stays in the message and is decoded again when somebody looks.
+pub struct ListRef<'a, T>(Held<'a, T>);
+
+impl<T: Layout> Layout for ListRef<'_, T> {
+    const MIN: u64 = 4;
+    const MAX: Size = Size::Unbounded;
+    const MAX_REDUCED: Size = Size::Unbounded;
+    const ITEM: Size = T::ITEM;
+    const ITEMS: Size = T::ITEMS.repeated(Size::Unbounded);
+}
+
+impl<T: Encode> Encode for ListRef<'_, T> {
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        match &self.0 {
+            Held::Values(values) => super::encode_list(values, sink),
+            Held::Encoded(encoded) => sink.put(encoded.bytes),
+        }
+    }
+}
+
+impl<'de: 'a, 'a, T: Decode<'de>> Decode<'de> for ListRef<'a, T> {
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        const { assert!(has_no_items::<T>(), "the elements of a ListRef cannot hold DDP-eligible items") }
+        let start = reader.clone();
+        reader.enter()?;
+        let mut count = 0u32;
+        while reader.bool()? {
+            T::decode(reader).map_err(|error| error.at_index(count as usize))?;
+            count = count.checked_add(1).ok_or_else(|| reader.error(ErrorKind::TooLarge))?;
+        }
+        reader.leave();
+        Ok(ListRef(Held::Encoded(Encoded::since(&start, reader, count, true)?)))
+    }
+}
+
+/// What arrays and lists have in common.
+macro_rules! sequence {
+    ($name:ident $(, $max:ident)?) => {
+        impl<'a, T $(, const $max: u32)?> $name<'a, T $(, $max)?> {
+            /// Borrows elements.
+            #[must_use]
+            pub const fn new(elements: &'a [T]) -> Self {
+                $name(Held::Values(elements))
+            }
+
+            /// How many elements there are.
+            #[must_use]
+            pub fn len(&self) -> usize {
+                self.0.len()
+            }
+
+            /// Whether there are none.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The elements, one after the other.
+            #[must_use]
+            pub fn iter(&self) -> Iter<'a, T> {
+                self.0.iter()
+            }
+
+            /// The elements, collected.
+            #[must_use]
+            pub fn to_vec(&self) -> Vec<T>
+            where
+                T: Decode<'a> + Clone,
+            {
+                self.iter().collect()
+            }
+        }
+
+        impl<T $(, const $max: u32)?> Clone for $name<'_, T $(, $max)?> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T $(, const $max: u32)?> Copy for $name<'_, T $(, $max)?> {}
+
+        impl<T $(, const $max: u32)?> Default for $name<'_, T $(, $max)?> {
+            fn default() -> Self {
+                $name::new(&[])
+            }
+        }
+
+        impl<'a, T $(, const $max: u32)?> From<&'a [T]> for $name<'a, T $(, $max)?> {
+            fn from(elements: &'a [T]) -> Self {
+                $name::new(elements)
+            }
+        }
+
+        impl<'a, T, const LEN: usize $(, const $max: u32)?> From<&'a [T; LEN]> for $name<'a, T $(, $max)?> {
+            fn from(elements: &'a [T; LEN]) -> Self {
+                $name::new(elements)
+            }
+        }
+
+        impl<'a, T $(, const $max: u32)?> From<&'a Vec<T>> for $name<'a, T $(, $max)?> {
+            fn from(elements: &'a Vec<T>) -> Self {
+                $name::new(elements)
+            }
+        }
+
+        impl<'a, T: Decode<'a> + Clone $(, const $max: u32)?> IntoIterator for $name<'a, T $(, $max)?> {
+            type Item = T;
+            type IntoIter = Iter<'a, T>;
+            fn into_iter(self) -> Iter<'a, T> {
+                self.iter()
+            }
+        }
+
+        impl<'a, T: Decode<'a> + Clone $(, const $max: u32)?> IntoIterator for &$name<'a, T $(, $max)?> {
+            type Item = T;
+            type IntoIter = Iter<'a, T>;
+            fn into_iter(self) -> Iter<'a, T> {
+                self.iter()
+            }
+        }
+
+        impl<'a, T: Decode<'a> + Clone + PartialEq $(, const $max: u32)?> PartialEq for $name<'a, T $(, $max)?> {
+            fn eq(&self, other: &Self) -> bool {
+                self.len() == other.len() && self.iter().eq(other.iter())
+            }
+        }
+
+        impl<'a, T: Decode<'a> + Clone + Eq $(, const $max: u32)?> Eq for $name<'a, T $(, $max)?> {}
+
+        impl<'a, T: Decode<'a> + Clone + Hash $(, const $max: u32)?> Hash for $name<'a, T $(, $max)?> {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.len().hash(state);
+                self.iter().for_each(|element| element.hash(state));
+            }
+        }
+
+        impl<'a, T: Decode<'a> + Clone + fmt::Debug $(, const $max: u32)?> fmt::Debug for $name<'a, T $(, $max)?> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_list().entries(self.iter()).finish()
+            }
+        }
+    };
+}
+
+sequence!(ArrayRef, MAX);
+sequence!(ListRef);
+
+/// A value of a type that holds itself, without memory of its own: the borrowed form of a `Box`.
+///
+/// Made from a reference, it is that. Decoded, it is the part of the message that holds the value, and
+/// [`BoxRef::get`] decodes it again.
+pub struct BoxRef<'a, T>(Held<'a, T>);
+
+impl<'a, T> BoxRef<'a, T> {
+    /// Borrows a value.
+    #[must_use]
+    pub const fn new(value: &'a T) -> Self {
+        BoxRef(Held::Values(core::slice::from_ref(value)))
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// None, if the type decodes the same bytes in one way only: they were decoded before.
+    pub fn get(&self) -> Result<T, Error>
+    where
+        T: Decode<'a> + Clone,
+    {
+        match &self.0 {
+            Held::Values([value, ..]) => Ok(value.clone()),
+            Held::Values([]) => Err(Error::new(ErrorKind::Truncated { needed: 1, left: 0 }, 0)),
+            Held::Encoded(encoded) => T::decode(&mut encoded.reader()),
+        }
+    }
+}
+
+impl<T> Clone for BoxRef<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for BoxRef<'_, T> {}
+
+impl<'a, T> From<&'a T> for BoxRef<'a, T> {
+    fn from(value: &'a T) -> Self {
+        BoxRef::new(value)
+    }
+}
+
+/// As for `Box`: its sizes have no bound of their own, or the type's would need themselves.
+impl<T> Layout for BoxRef<'_, T> {
+    const MIN: u64 = 0;
+    const MAX: Size = Size::Unbounded;
+    const MAX_REDUCED: Size = Size::Unbounded;
+    const ITEM: Size = Size::ZERO;
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<T: Encode> Encode for BoxRef<'_, T> {
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        match &self.0 {
+            Held::Values(values) => values.iter().try_for_each(|value| value.encode(sink)),
+            Held::Encoded(encoded) => sink.put(encoded.bytes),
+        }
+    }
+}
+
+impl<'de: 'a, 'a, T: Decode<'de>> Decode<'de> for BoxRef<'a, T> {
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        const { assert!(has_no_items::<T>(), "the value of a BoxRef cannot hold DDP-eligible items") }
+        let start = reader.clone();
+        reader.enter()?;
+        T::decode(reader)?;
+        reader.leave();
+        Ok(BoxRef(Held::Encoded(Encoded::since(&start, reader, 1, false)?)))
+    }
+}
+
+impl<'a, T: Decode<'a> + Clone + PartialEq> PartialEq for BoxRef<'a, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().eq(other.0.iter())
+    }
+}
+
+impl<'a, T: Decode<'a> + Clone + Eq> Eq for BoxRef<'a, T> {}
+
+impl<'a, T: Decode<'a> + Clone + Hash> Hash for BoxRef<'a, T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|value| value.hash(state));
+    }
+}
+
+impl<'a, T: Decode<'a> + Clone + fmt::Debug> fmt::Debug for BoxRef<'a, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.get() {
+            Ok(value) => value.fmt(f),
+            Err(error) => error.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+use alloc::string::String;
+use core::fmt;
+use core::ops::Deref;
+use core::str::Utf8Error;
+
+use bytes::Bytes;
+
+use super::opaque::hex;
+use super::string::quoted;
+use super::{Decode, Encode, Error, Layout, Opaque, Reader, Sink, Size, XdrString};
+
+/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10) that somebody else owns: decoded, it is a
+/// part of the message that was read.
+///
+/// The bound is checked when it is encoded and when it is decoded. It cannot be DDP-eligible: a transport keeps the
+/// memory of an item until the peer is done with it, and nobody can keep what is borrowed.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpaqueRef<'a, const MAX: u32 = { u32::MAX }>(&'a [u8]);
+
+impl<'a, const MAX: u32> OpaqueRef<'a, MAX> {
+    /// Borrows bytes.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        OpaqueRef(bytes)
+    }
+
+    /// The bytes, for as long as their owner has them.
+    #[inline]
+    #[must_use]
+    pub const fn as_slice(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// A copy that owns its bytes.
+    #[must_use]
+    pub fn to_opaque(self) -> Opaque<MAX> {
+        Opaque::new(Bytes::copy_from_slice(self.0))
+    }
+}
+
+impl<const MAX: u32> Layout for OpaqueRef<'_, MAX> {
+    const MIN: u64 = <Opaque<MAX> as Layout>::MIN;
+    const MAX: Size = <Opaque<MAX> as Layout>::MAX;
+    const MAX_REDUCED: Size = <Opaque<MAX> as Layout>::MAX_REDUCED;
+    const ITEM: Size = Size::ZERO;
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<const MAX: u32> Encode for OpaqueRef<'_, MAX> {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        sink.put_count(self.0.len(), MAX)?;
+        sink.put_padded(self.0)
+    }
+}
+
+impl<'de: 'a, 'a, const MAX: u32> Decode<'de> for OpaqueRef<'a, MAX> {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        let len = reader.count(MAX)?;
+        Ok(OpaqueRef(reader.opaque(len as usize)?))
+    }
+}
+
+impl<const MAX: u32> Deref for OpaqueRef<'_, MAX> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.0
+    }
+}
+
+impl<const MAX: u32> AsRef<[u8]> for OpaqueRef<'_, MAX> {
+    fn as_ref(&self) -> &[u8] {
+        self.0
+    }
+}
+
+impl<'a, const MAX: u32> From<&'a [u8]> for OpaqueRef<'a, MAX> {
+    fn from(bytes: &'a [u8]) -> Self {
+        OpaqueRef(bytes)
+    }
+}
+
+impl<'a, const LEN: usize, const MAX: u32> From<&'a [u8; LEN]> for OpaqueRef<'a, MAX> {
+    fn from(bytes: &'a [u8; LEN]) -> Self {
+        OpaqueRef(bytes)
+    }
+}
+
+impl<'a, const MAX: u32> From<&'a Opaque<MAX>> for OpaqueRef<'a, MAX> {
+    fn from(owned: &'a Opaque<MAX>) -> Self {
+        OpaqueRef(owned)
+    }
+}
+
+impl<const MAX: u32> From<OpaqueRef<'_, MAX>> for Opaque<MAX> {
+    fn from(borrowed: OpaqueRef<'_, MAX>) -> Self {
+        borrowed.to_opaque()
+    }
+}
+
+impl<const MAX: u32> fmt::Debug for OpaqueRef<'_, MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hex(self.0, f)
+    }
+}
+
+/// A string of at most `MAX` bytes (RFC 4506 section 4.11) that somebody else owns: decoded, it is a part of the
+/// message that was read.
+///
+/// It is bytes, as [`XdrString`] is. [`StringRef::to_str`] asks whether it is UTF-8.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StringRef<'a, const MAX: u32 = { u32::MAX }>(OpaqueRef<'a, MAX>);
+
+impl<'a, const MAX: u32> StringRef<'a, MAX> {
+    /// Borrows bytes.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        StringRef(OpaqueRef::new(bytes))
+    }
+
+    /// The bytes, for as long as their owner has them.
+    #[inline]
+    #[must_use]
+    pub const fn as_slice(self) -> &'a [u8] {
+        self.0.as_slice()
+    }
+
+    /// The string as text.
+    ///
+    /// # Errors
+    /// If it is not UTF-8.
+    pub const fn to_str(self) -> Result<&'a str, Utf8Error> {
+        core::str::from_utf8(self.0.as_slice())
+    }
+
+    /// A copy that owns its bytes.
+    #[must_use]
+    pub fn to_xdr_string(self) -> XdrString<MAX> {
+        XdrString::new(Bytes::copy_from_slice(&self))
+    }
+}
+
+impl<const MAX: u32> Layout for StringRef<'_, MAX> {
+    const MIN: u64 = <Opaque<MAX> as Layout>::MIN;
+    const MAX: Size = <Opaque<MAX> as Layout>::MAX;
+    const MAX_REDUCED: Size = <Opaque<MAX> as Layout>::MAX_REDUCED;
+    const ITEM: Size = Size::ZERO;
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<const MAX: u32> Encode for StringRef<'_, MAX> {
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        self.0.encode(sink)
+    }
+}
+
+impl<'de: 'a, 'a, const MAX: u32> Decode<'de> for StringRef<'a, MAX> {
+    #[inline]
+    fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+        OpaqueRef::decode(reader).map(StringRef)
+    }
+}
+
+impl<const MAX: u32> Deref for StringRef<'_, MAX> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<const MAX: u32> AsRef<[u8]> for StringRef<'_, MAX> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<'a, const MAX: u32> From<&'a [u8]> for StringRef<'a, MAX> {
+    fn from(bytes: &'a [u8]) -> Self {
+        StringRef::new(bytes)
+    }
+}
+
+impl<'a, const MAX: u32> From<&'a str> for StringRef<'a, MAX> {
+    fn from(text: &'a str) -> Self {
+        StringRef::new(text.as_bytes())
+    }
+}
+
+impl<'a, const MAX: u32> From<&'a XdrString<MAX>> for StringRef<'a, MAX> {
+    fn from(owned: &'a XdrString<MAX>) -> Self {
+        StringRef::new(owned)
+    }
+}
+
+impl<const MAX: u32> From<StringRef<'_, MAX>> for XdrString<MAX> {
+    fn from(borrowed: StringRef<'_, MAX>) -> Self {
+        borrowed.to_xdr_string()
+    }
+}
+
+impl<const MAX: u32> fmt::Debug for StringRef<'_, MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        quoted(self, f)
+    }
+}
+
+impl<const MAX: u32> fmt::Display for StringRef<'_, MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        String::from_utf8_lossy(self).fmt(f)
+    }
+}

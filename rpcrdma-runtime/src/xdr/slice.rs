@@ -1,0 +1,99 @@
+//! Slices of Rust as opaque data and strings: for types that a person writes, where the bound stands at the field.
+
+use super::{Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size};
+
+/// Opaque data or a string as a slice: what `#[xdr(max = N)]` can bound.
+pub trait Slice<'a>: Sized {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+
+    /// From the bytes that begin at offset `at` of the unreduced stream.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotUtf8`] if this is text and they are none.
+    fn from_bytes(bytes: &'a [u8], at: u64) -> Result<Self, Error>;
+}
+
+impl<'a> Slice<'a> for &'a [u8] {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+
+    fn from_bytes(bytes: &'a [u8], _at: u64) -> Result<Self, Error> {
+        Ok(bytes)
+    }
+}
+
+impl<'a> Slice<'a> for &'a str {
+    fn bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+
+    fn from_bytes(bytes: &'a [u8], at: u64) -> Result<Self, Error> {
+        core::str::from_utf8(bytes).map_err(|error| {
+            let valid = error.valid_up_to() as u64;
+            Error::new(ErrorKind::NotUtf8, at.saturating_add(valid))
+        })
+    }
+}
+
+/// Writes opaque data or a string of at most `max` bytes.
+///
+/// # Errors
+/// [`ErrorKind::TooLong`] if there are more.
+#[inline]
+pub fn encode_slice<'a, T: Slice<'a>, S: Sink + ?Sized>(
+    slice: &T,
+    max: u32,
+    sink: &mut S,
+) -> Result<(), Error> {
+    let bytes = slice.bytes();
+    sink.put_count(bytes.len(), max)?;
+    sink.put_padded(bytes)
+}
+
+/// Reads opaque data or a string of at most `max` bytes, in place.
+///
+/// # Errors
+/// [`ErrorKind::TooLong`], [`ErrorKind::Truncated`], [`ErrorKind::Padding`]; for text [`ErrorKind::NotUtf8`].
+#[inline]
+pub fn decode_slice<'de: 'a, 'a, T: Slice<'a>>(reader: &mut Reader<'de>, max: u32) -> Result<T, Error> {
+    let len = reader.count(max)?;
+    let at = reader.position();
+    T::from_bytes(reader.opaque(len as usize)?, at)
+}
+
+/// How long the encoding of opaque data or a string of at most `max` bytes can be.
+#[must_use]
+pub const fn slice_size(max: u32) -> Size {
+    Size::Bounded(4).plus(Size::of_opaque(max).with_padding())
+}
+
+/// Implements the three traits for slices without a bound.
+macro_rules! unbounded {
+    ($($type:ty),*) => { $(
+        impl Layout for &$type {
+            const MIN: u64 = 4;
+            const MAX: Size = Size::Unbounded;
+            const MAX_REDUCED: Size = Size::Unbounded;
+            const ITEM: Size = Size::ZERO;
+            const ITEMS: Size = Size::ZERO;
+        }
+
+        impl Encode for &$type {
+            #[inline]
+            fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+                encode_slice(self, u32::MAX, sink)
+            }
+        }
+
+        impl<'de: 'a, 'a> Decode<'de> for &'a $type {
+            #[inline]
+            fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
+                decode_slice(reader, u32::MAX)
+            }
+        }
+    )* };
+}
+
+unbounded!([u8], str);

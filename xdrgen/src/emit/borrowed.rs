@@ -1,0 +1,192 @@
+//! Borrowed output: lifetimes, and the types that borrow.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use super::program::{method_docs, reply_bounds};
+use super::types::alias;
+use super::{Emitter, Place, docs, ident, number, word_bound};
+use crate::ir::{Bound, Data, Field, Procedure, Type, TypeDef, Version};
+
+impl Emitter<'_> {
+    pub(super) fn is_borrowed(&self) -> bool {
+        self.module.data == Data::Borrowed
+    }
+
+    /// `<'a>` behind the name of a type that borrows, where it is defined.
+    pub(super) fn parameter(ty: &TypeDef) -> Option<TokenStream> {
+        ty.borrows.then(|| quote!(<'a>))
+    }
+
+    /// The same where it is used.
+    pub(super) fn argument(ty: &TypeDef, from: Place) -> Option<TokenStream> {
+        let lifetime = from.lifetime();
+        ty.borrows.then(|| quote!(<#lifetime>))
+    }
+
+    /// The type of a field. What its attributes say of an array in owned output is in the type of a borrowed one.
+    pub(super) fn field_type(&self, field: &Field, from: Place) -> TokenStream {
+        match &field.ty {
+            Type::Array(of) if self.is_borrowed() => {
+                let name = if field.list { "ListRef" } else { "ArrayRef" };
+                self.borrowed(name, Some(of), field.max.as_ref(), from)
+            }
+            ty => self.ty(ty, from),
+        }
+    }
+
+    /// One of the runtime's types that borrow: of `of`, at most `max`.
+    pub(super) fn borrowed(
+        &self,
+        name: &str,
+        of: Option<&Type>,
+        max: Option<&Bound>,
+        from: Place,
+    ) -> TokenStream {
+        let (runtime, ident, lifetime) = (&self.runtime, format_ident!("{name}"), from.lifetime());
+        let name = if from == Place::Types { quote!(#ident) } else { quote!(#runtime::xdr::#ident) };
+        let of = of.map(|of| self.ty(of, from));
+        let parts = of.into_iter().chain(max.map(word_bound));
+        quote!(#name<#lifetime #(, #parts)*>)
+    }
+}
+
+impl Place {
+    /// The lifetime that is named or left open there.
+    fn lifetime(self) -> TokenStream {
+        match self {
+            Place::Types | Place::Procedures => quote!('a),
+            Place::Version => quote!('_),
+        }
+    }
+}
+
+/// Programs: the same parts as in owned output, by way of `program::borrowed` of the runtime.
+impl Emitter<'_> {
+    pub(super) fn lent_procedures(&self, version: &Version) -> TokenStream {
+        let (runtime, program) = (&self.runtime, ident(&version.ident));
+        let procedures = version.procedures.iter().map(|procedure| {
+            let (docs, alias) =
+                (self.texts.attribute(docs::part(&procedure.docs)), alias(&procedure.name, &procedure.ident));
+            let (name, xdr_name, number) =
+                (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
+            let args = self.ty(&procedure.arguments, Place::Procedures);
+            let res = self.ty(&procedure.result, Place::Procedures);
+            let bounds = reply_bounds(&procedure.reply, [Some(quote!(<'_>)), Some(quote!(<'static>))]);
+            quote! {
+                #docs
+                #alias
+                #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+                pub struct #name;
+
+                impl program::borrowed::Procedure for #name {
+                    type Program = super::#program;
+                    type Args<'a> = #args;
+                    type Res<'a> = #res;
+                    const NUMBER: u32 = #number;
+                    const NAME: &'static str = #xdr_name;
+                    #bounds
+                }
+            }
+        });
+        let import = (!version.procedures.is_empty()).then(|| quote!(use #runtime::proto::program;));
+        quote! {
+            /// The procedures, one type each.
+            pub mod proc {
+                #import
+
+                #(#procedures)*
+            }
+        }
+    }
+
+    pub(super) fn lent_client(&self, version: &Version) -> TokenStream {
+        let program = ident(&version.ident);
+        let methods = version.procedures.iter().map(|procedure| {
+            let docs = self.texts.attribute(method_docs(
+                procedure,
+                "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
+            ));
+            let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
+            let (parameter, args) = if procedure.arguments == Type::Void {
+                (None, quote!(&()))
+            } else {
+                let args = self.ty(&procedure.arguments, Place::Version);
+                (Some(quote!(args: &#args)), quote!(args))
+            };
+            quote! {
+                #docs
+                pub async fn #method(&self, #parameter) -> Result<borrowed::Reply<proc::#name>, C::Error> {
+                    let args = borrowed::Arguments::new(#args);
+                    self.0.call::<borrowed::Lent<proc::#name>>(&args).await
+                }
+            }
+        });
+        quote! {
+            /// A client over anything that carries calls of this version. A reply owns its message; `get` has the result.
+            #[derive(Clone, Debug)]
+            pub struct Client<C>(pub C);
+
+            impl<C: program::Caller<#program>> Client<C> {
+                #(#methods)*
+            }
+        }
+    }
+
+    pub(super) fn lent_handler(&self, version: &Version) -> TokenStream {
+        let methods = version.procedures.iter().map(|procedure| {
+            let docs = self.texts.attribute(method_docs(
+                procedure,
+                "A refusal of the call itself; what the protocol has a status for is a result.",
+            ));
+            let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
+            let args = (procedure.arguments != Type::Void).then(|| {
+                let args = self.ty(&procedure.arguments, Place::Version);
+                quote!(args: #args,)
+            });
+            let null = procedure.number == 0 && args.is_none() && procedure.result == Type::Void;
+            let body = if null {
+                quote!({
+                    let _ = context;
+                    ::core::future::ready(answer.with(&()))
+                })
+            } else {
+                quote!(;)
+            };
+            quote! {
+                #docs
+                fn #method(
+                    &self,
+                    context: &program::CallContext,
+                    #args
+                    answer: borrowed::Answer<'_, proc::#name>,
+                ) -> impl Future<Output = Result<borrowed::Answered, program::Reject>> + Send #body
+            }
+        });
+        quote! {
+            /// What a server of this version does: one method a procedure. An `async fn` implements each, and hands its
+            /// result to `answer` while what the result borrows is there.
+            pub trait Handler: Send + Sync + 'static {
+                #(#methods)*
+            }
+        }
+    }
+
+    /// What a dispatcher does for one procedure.
+    pub(super) fn lent_call(procedure: &Procedure) -> TokenStream {
+        let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
+        let decoded = quote!(call.arguments::<proc::#name>()?);
+        let answer = quote!(borrowed::Answer::new(reply));
+        if procedure.arguments == Type::Void {
+            quote!({
+                #decoded;
+                self.0.#method(context, #answer).await.map(borrowed::Answered::done)
+            })
+        } else {
+            quote!({
+                let args = #decoded;
+                self.0.#method(context, args, #answer).await.map(borrowed::Answered::done)
+            })
+        }
+    }
+}

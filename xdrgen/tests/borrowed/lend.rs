@@ -1,0 +1,21 @@
+//! What must hold for a type that borrows and its twin that owns.
+
+use allocation_counter::measure;
+use rpcrdma_runtime::xdr::{self, Error, Layout, Size, Writer, Xdr};
+
+use crate::sample::{Dice, Sample};
+
+/// Values of `T` through its borrowed twin: `read` decodes one, compares it with itself and encodes it.
+pub fn check<T: Sample + Xdr>(of_twin: [Size; 2], read: fn(&[u8], &mut Writer) -> Result<(), Error>) {
+    assert_eq!(of_twin, [Size::Bounded(<T as Layout>::MIN), <T as Layout>::MAX]);
+    for seed in 0..24 {
+        let bytes = xdr::to_bytes(&T::sample(&mut Dice::new(seed))).unwrap();
+        let mut writer = Writer::with_capacity(bytes.len());
+        let counted = measure(|| read(&bytes, &mut writer).unwrap());
+        assert_eq!(counted.count_total, 0);
+        assert_eq!(writer.as_slice(), &bytes[..]);
+        for end in (0..bytes.len()).step_by(1 + bytes.len() / 64) {
+            assert!(read(&bytes[..end], &mut Writer::new()).is_err(), "cut to {end}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Borrowed output: it compiles without a warning, reads and writes the same bytes as owned output does, copies nothing,
+//! and allocates nothing.
+
+mod samples;
+mod scratch;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use scratch::{Scratch, workspace};
+use xdrgen::ir::{Item, Module};
+use xdrgen::source::{Source, Sources};
+use xdrgen::{Data, Options, diag};
+
+fn sources(documents: &[PathBuf]) -> Sources {
+    let mut sources = Sources::default();
+    for path in documents {
+        let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        sources.add(Source::new(path, String::from_utf8_lossy(&bytes)));
+    }
+    sources
+}
+
+fn emit(name: &str, sources: &Sources, data: Data) -> (String, Module) {
+    let options = Options { data, ..Options::module(name) };
+    let generated = xdrgen::generate(sources, &options);
+    assert!(!generated.has_errors(), "{name}:\n{}", diag::render(&generated.diagnostics, sources, false));
+    let (ir, _) = xdrgen::generate::lower(sources, &options);
+    (generated.files.into_iter().next().expect("one file").1, ir)
+}
+
+/// What the tests of all borrowed modules stand on.
+const LEND: &str = include_str!("borrowed/lend.rs");
+
+/// A test of each type of a borrowed module against that of its owning twin.
+fn tests(name: &str, module: &Module) -> String {
+    let mut text = String::from(
+        "use rpcrdma_runtime::xdr::{Encode, Layout, Size, from_slice};\n\nuse crate::lend::check;\n\n#[test]\nfn every_type() {\n",
+    );
+    for item in &module.order {
+        let Item::Type(id) = item else { continue };
+        let Some(ty) = module.get(*id) else { continue };
+        let owned = format!("borrowed::{name}::{}", ty.ident);
+        let twin = format!("borrowed::{name}_ref::{}{}", ty.ident, if ty.borrows { "<'_>" } else { "" });
+        let sizes = format!("[Size::Bounded(<{twin} as Layout>::MIN), <{twin} as Layout>::MAX]");
+        let copied = if ty.derives.copy { "value" } else { "value.clone()" };
+        let _ = writeln!(
+            text,
+            "    check::<{owned}>({sizes}, |bytes, sink| {{ let value: {twin} = from_slice(bytes)?; assert!(value == {copied}); value.encode(sink) }});"
+        );
+    }
+    text + "}\n"
+}
+
+/// The documents to try, by the name of their module.
+fn documents() -> Vec<(&'static str, Vec<PathBuf>)> {
+    let root = workspace();
+    let mut documents: Vec<(&str, Vec<PathBuf>)> = ["rpc", "nfs3", "mount3", "rpcbind"]
+        .map(|name| (name, vec![root.join(format!("specs/{name}.txt"))]))
+        .into();
+    documents.push(("language", vec![root.join("xdrgen/tests/language.x")]));
+    match std::env::var_os("XDRGEN_CORPUS") {
+        Some(corpus) => {
+            for name in ["rfc5662", "rfc7863"] {
+                documents.push((name, vec![Path::new(&corpus).join(format!("rfc/{name}.txt"))]));
+            }
+        }
+        None => {
+            // Not `println!`: the harness would keep that to itself.
+            let notice = "XDRGEN_CORPUS is not set: the texts of RFCs are left out";
+            writeln!(std::io::stderr(), "{notice}").expect("standard error takes the notice");
+        }
+    }
+    documents
+}
+
+#[test]
+fn every_type_reads_and_writes_what_owned_output_does_and_allocates_nothing() {
+    let runtime = workspace().join("rpcrdma-runtime");
+    let scratch = Scratch::new(
+        "borrowed",
+        &format!(
+            "[dependencies]\nrpcrdma-runtime = {{ path = {runtime:?}, default-features = false }}\n\n\
+             [dev-dependencies]\nallocation-counter = \"0.8\"\n\n\
+             [lints.rust]\nmissing_docs = \"deny\"\nunreachable_pub = \"deny\"\nwarnings = \"deny\"\n"
+        ),
+    );
+    let mut lib = String::from("//! Emitted.\n\n");
+    let mut main = String::from("//! Tests of what is emitted.\n#![allow(unreachable_pub)]\n\n");
+    let shared = [("sample", samples::SUPPORT), ("lend", LEND), ("files", FILES), ("calls", CALLS)];
+    for (name, text) in shared {
+        scratch.write(&format!("tests/all/{name}.rs"), text);
+        let _ = writeln!(main, "mod {name};");
+    }
+    let documents = documents();
+    for (name, paths) in &documents {
+        let sources = sources(paths);
+        let (owned, ir) = emit(name, &sources, Data::Bytes);
+        scratch.write(&format!("src/{name}.rs"), &owned);
+        scratch.write(&format!("tests/all/{name}.rs"), &samples::tests(&ir, &[format!("borrowed::{name}")]));
+        let (borrowed, ir) = emit(name, &sources, Data::Borrowed);
+        scratch.write(&format!("src/{name}_ref.rs"), &borrowed);
+        scratch.write(&format!("tests/all/{name}_ref.rs"), &tests(name, &ir));
+        let _ = writeln!(lib, "/// Emitted.\npub mod {name};\n/// Emitted.\npub mod {name}_ref;");
+        let _ = writeln!(main, "mod {name};\nmod {name}_ref;");
+    }
+    scratch.write("src/lib.rs", &lib);
+    scratch.write("tests/all/main.rs", &main);
+    let (success, output) = scratch.cargo(&["test", "--quiet", "--test", "all"]);
+    assert!(success, "{output}");
+    // Two tests a document, and those of `FILES` and `CALLS`: each of them ran.
+    assert!(output.contains(&format!("{} passed", 2 * documents.len() + 3)), "{output}");
+}
+
+/// The code of a document, borrowed, without documentation and line ends.
+fn code(text: &str, options: &Options) -> String {
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", text));
+    let generated = xdrgen::generate(&sources, options);
+    assert!(generated.diagnostics.is_empty(), "{}", diag::render(&generated.diagnostics, &sources, false));
+    let lines = generated.files[0].1.lines().map(str::trim);
+    lines.filter(|line| !line.starts_with("//") && !line.starts_with("#[doc")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn types_that_hold_data_have_a_lifetime_and_the_others_have_none() {
+    let options = Options { data: Data::Borrowed, ..Options::module("a") };
+    let code = code(
+        "const N = 8;\ntypedef opaque handle<N>;\ntypedef string text<>;\ntypedef int many<>;\ntypedef int few<N>;\n\
+         struct plain { int a; opaque b[4]; };\nstruct holds { handle a; plain b; text c; few d; plain e<3>; };\n\
+         struct through { holds a[2]; plain *b; };\nunion expr switch (int op) { case 0: int a; case 1: expr negated; };\n\
+         struct node { int a; node *next; };\nstruct list { node *first; };\n\
+         union either switch (bool yes) { case TRUE: plain a; case FALSE: many b; };\n\
+         struct ArrayRef { int x; };\nstruct Vec { int x; };\n",
+        &options,
+    );
+    for expected in [
+        "use ::rpcrdma_runtime::xdr::{ArrayRef, BoxRef, ListRef, OpaqueRef, StringRef, Xdr};",
+        "pub type Handle<'a> = OpaqueRef<'a, N>;",
+        "pub type Text<'a> = StringRef<'a>;",
+        "pub type Many<'a> = ArrayRef<'a, i32>;",
+        "pub struct Few<'a>(pub ArrayRef<'a, i32, N>);",
+        "impl<'a> ::core::convert::From<ArrayRef<'a, i32, N>> for Few<'a> {",
+        "#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)] pub struct Plain {",
+        "#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)] pub struct Holds<'a> { pub a: Handle<'a>, pub b: Plain, pub c: Text<'a>, pub d: Few<'a>, pub e: ArrayRef<'a, Plain, 3>, }",
+        "pub struct Through<'a> { pub a: [Holds<'a>; 2], pub b: Option<Plain>, }",
+        "pub enum Expr<'a> {",
+        "BoxRef<'a, Expr<'a>>",
+        "pub struct Node { pub a: i32, }",
+        "pub struct List<'a> { pub first: ListRef<'a, Node>, }",
+        "pub enum Either<'a> {",
+        "pub struct ArrayRef_ {",
+    ] {
+        assert!(code.contains(expected), "no `{expected}` in\n{code}");
+    }
+}
+
+#[test]
+fn a_binding_without_eligible_items_stays() {
+    let mut sources =
+        sources(&[workspace().join("specs/mount3.txt"), workspace().join("specs/mount3.ddp.toml")]);
+    let options = Options { data: Data::Borrowed, ..Options::module("a") };
+    let generated = xdrgen::generate(&sources, &options);
+    assert!(generated.diagnostics.is_empty(), "{:?}", generated.diagnostics);
+    let text = &generated.files[0].1;
+    assert!(text.contains("impl program::Binding for MountV3"), "{text}");
+    assert!(text.contains("fn reply_bounds(_args: &Self::Args<'_>) -> program::ReplyBounds"), "{text}");
+
+    for name in ["specs/nfs3.txt", "specs/nfs3.ddp.toml"] {
+        let path = workspace().join(name);
+        sources.add(Source::new(&path, fs::read_to_string(&path).expect("a document")));
+    }
+    let generated = xdrgen::generate(&sources, &options);
+    let codes: Vec<&str> = generated.diagnostics.iter().map(|found| found.code).collect();
+    assert_eq!(codes, ["X314"]);
+    let text = &generated.files[0].1;
+    assert!(!text.contains("ddp_eligible") && !text.contains("program::Binding for NfsV3"));
+}
+
+/// NFSv3's messages as a server and a client see them.
+const FILES: &str = include_str!("borrowed/files.rs");
+
+/// A server and a client over a carrier in memory.
+const CALLS: &str = include_str!("borrowed/calls.rs");
