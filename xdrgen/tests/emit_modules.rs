@@ -118,7 +118,7 @@ fn a_crate_is_whole() {
         &files[1].1,
         &[
             "//! Where things are",
-            "//! It has 6 types, 1 constant and 2 programs, in a module for each document: //! //! - [`base_1`]: `specs/base-1.x`",
+            "//! It has 6 types, 1 constant and 2 programs, in a module for each document: //! //! - [`base_1`][]: `specs/base-1.x`",
             "//! # `MORE_V1`, version 1 of program 101",
             "//! | 1 | [`MORE_FIND`](more::more_v1::proc::Find) | [`Label`](base_1::Label) | [`Found`](more::Found) |",
             "//! - `serde`: ",

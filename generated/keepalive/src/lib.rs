@@ -5,8 +5,8 @@
 //!
 //! It has 16 types and 7 constants, in a module for each document:
 //!
-//! - [`rpcrdma1`]: `specs/rpcrdma1.txt`
-//! - [`rpcrdma1_keepalive`]: `specs/rpcrdma1-keepalive.txt`
+//! - [`rpcrdma1`][]: `specs/rpcrdma1.txt`
+//! - [`rpcrdma1_keepalive`][]: `specs/rpcrdma1-keepalive.txt`
 #![no_std]
 #![cfg_attr(rustfmt, rustfmt::skip)]
 

@@ -50,7 +50,7 @@ impl Emitter<'_> {
         }
         text.extend([format!("It has {what}, in a module for each document:"), String::new()]);
         let modules = self.documents.iter();
-        text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`]: `{name}`")));
+        text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`][]: `{name}`")));
     }
 
     /// A version's procedures, with links.
