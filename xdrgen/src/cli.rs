@@ -362,7 +362,8 @@ fn read(path: &Path) -> std::io::Result<String> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(std::io::Error::other("a document is at most 4 GiB long"));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 fn print(text: &str) -> Result<(), Failure> {

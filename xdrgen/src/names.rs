@@ -98,67 +98,76 @@ pub(crate) const HIDDEN_BY_VERBATIM: &[&str] = &[
     "value",
 ];
 
-/// The words of a name: parted by underscores, and inside `READ3args` and `fooBar` by their case.
-fn words(name: &str) -> Vec<String> {
-    name.split('_').filter(|part| !part.is_empty()).flat_map(split_case).collect()
-}
-
-fn split_case(part: &str) -> Vec<String> {
-    let chars: Vec<char> = part.chars().collect();
-    let mut words = Vec::new();
-    let mut word = String::new();
-    for (at, &c) in chars.iter().enumerate() {
-        if at > 0 && boundary(&chars, at) {
-            words.push(std::mem::take(&mut word));
+/// Hands on the words of a name: parted by underscores, and inside `READ3args` and `fooBar` by their case.
+fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
+    for part in name.split('_').filter(|part| !part.is_empty()) {
+        let mut begin = 0;
+        // The character before, and the last before that is no digit.
+        let (mut before, mut head) = (None, '_');
+        let mut chars = part.char_indices().peekable();
+        while let Some((at, this)) = chars.next() {
+            let next = chars.peek().map_or('_', |(_, next)| *next);
+            if before.is_some_and(|before| is_boundary(before, this, next, head)) {
+                word(part.get(begin..at).unwrap_or(""));
+                begin = at;
+            }
+            before = Some(this);
+            head = if this.is_ascii_digit() { head } else { this };
         }
-        word.push(c);
+        word(part.get(begin..).unwrap_or(""));
     }
-    words.push(word);
-    words
 }
 
-/// Whether a word begins at `at`.
-fn boundary(chars: &[char], at: usize) -> bool {
-    let char_at = |at: usize| chars.get(at).copied().unwrap_or('_');
-    let (before, this, next) = (char_at(at - 1), char_at(at), char_at(at + 1));
+/// Whether a word begins with `this`. `head` is the last character before it that is no digit.
+fn is_boundary(before: char, this: char, next: char, head: char) -> bool {
     if this.is_uppercase() {
         // fooBar; XDRInput; a digit parts them only where lower case goes before it: foo3Bar, but NFS3ERR.
-        let head = chars.get(..at).unwrap_or_default().iter().rev().find(|c| !c.is_ascii_digit());
         return before.is_lowercase()
             || before.is_uppercase() && next.is_lowercase()
-            || before.is_ascii_digit() && (next.is_lowercase() || head.is_some_and(|c| c.is_lowercase()));
+            || before.is_ascii_digit() && (next.is_lowercase() || head.is_lowercase());
     }
     // READ3args: lower case behind capitals and digits.
-    let head = chars.get(..at).unwrap_or_default().iter().rev().find(|c| !c.is_ascii_digit());
-    this.is_lowercase() && before.is_ascii_digit() && head.is_some_and(|c| c.is_uppercase())
-}
-
-fn capitalize(word: &str) -> String {
-    let mut chars = word.chars();
-    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
-    first + &chars.as_str().to_lowercase()
+    this.is_lowercase() && before.is_ascii_digit() && head.is_uppercase()
 }
 
 /// The name of a type or a variant: `READ3args` is `Read3Args`, `nfs_fh3` is `NfsFh3`.
 #[must_use]
 pub fn camel(name: &str) -> String {
-    ident(words(name).iter().map(|word| capitalize(word)).collect())
+    let mut camel = String::with_capacity(name.len() + 1);
+    words(name, |word| {
+        let mut chars = word.chars();
+        camel.extend(chars.next().into_iter().flat_map(char::to_uppercase));
+        camel.extend(chars.flat_map(char::to_lowercase));
+    });
+    ident(camel)
 }
 
 /// The name of a field, a method or a module: `rdmaXid` is `rdma_xid`.
 #[must_use]
 pub fn snake(name: &str) -> String {
-    ident(words(name).iter().map(|word| word.to_lowercase()).collect::<Vec<_>>().join("_"))
+    ident(joined(name, |word, out| out.extend(word.chars().flat_map(char::to_lowercase))))
 }
 
 /// The name of a constant: as it is if it has no lower case, else its words in capitals.
 #[must_use]
 pub fn upper(name: &str) -> String {
     if name.chars().any(char::is_lowercase) {
-        ident(words(name).iter().map(|word| word.to_uppercase()).collect::<Vec<_>>().join("_"))
+        ident(joined(name, |word, out| out.extend(word.chars().flat_map(char::to_uppercase))))
     } else {
         ident(name.to_owned())
     }
+}
+
+/// The words of a name, changed, with underscores between them.
+fn joined(name: &str, change: fn(&str, &mut String)) -> String {
+    let mut joined = String::with_capacity(name.len() + 4);
+    words(name, |word| {
+        if !joined.is_empty() {
+            joined.push('_');
+        }
+        change(word, &mut joined);
+    });
+    joined
 }
 
 /// The name of a document's module: its file's, without the directories and the ending.

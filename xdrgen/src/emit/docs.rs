@@ -106,6 +106,9 @@ fn fenced(text: &str, lines: &mut Lines) {
 
 /// Adds text with something else for each tab, and without what a comment must not have.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
+    if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
+        return out.push_str(text);
+    }
     for (at, part) in text.split('\t').enumerate() {
         if at > 0 {
             out.push_str(tab);
