@@ -112,7 +112,8 @@ impl<'a> Lower<'a> {
     /// Lowers every definition. Constants, enums and typedefs go first: unions look at what they are.
     pub(crate) fn run(&mut self) {
         let definitions = self.scope.definitions.clone();
-        let mut const_names = taken(self.names);
+        // Derives call these without their paths, and a constant would hide them.
+        let mut const_names = taken(self.names).and(&["Err", "None", "Ok", "Some"]);
         // Constants go first: some types must not be called like one.
         let (constants, others): (Vec<_>, Vec<_>) =
             definitions.iter().partition(|definition| matches!(definition.kind, DefinitionKind::Const(_)));

@@ -17,8 +17,8 @@ const IN_VERSION: &[&str] = &[
     "Server", "Some", "Sync", "Vec",
 ];
 
-/// Crates that stand beside the module of a version.
-const BESIDE_VERSION: &[&str] = &["alloc", "core", "std"];
+/// Crates that stand beside the module of a version: in emitted code, or in what derives write.
+const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 
 /// Types that the module of procedures uses by their names alone: no procedure is called so.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
