@@ -158,6 +158,16 @@ fn types_that_hold_data_have_a_lifetime_and_the_others_have_none() {
 }
 
 #[test]
+fn a_build_script_asks_for_it_by_one_call() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let document = workspace().join("specs/mount3.txt");
+    let build = xdrgen::Build::new().document(document).out_dir(directory.path()).borrowed();
+    let summary = build.compile().expect("a sound document");
+    let text = fs::read_to_string(directory.path().join("mount3.rs")).expect("the file");
+    assert!(text.contains("pub struct Mountbody<'a>") && summary.procedures == 6, "{summary:?}");
+}
+
+#[test]
 fn a_binding_without_eligible_items_stays() {
     let mut sources =
         sources(&[workspace().join("specs/mount3.txt"), workspace().join("specs/mount3.ddp.toml")]);

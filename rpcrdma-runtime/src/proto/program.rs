@@ -2,7 +2,8 @@
 //!
 //! xdrgen emits, for each version of a program, a marker that is a [`Program`], one [`Procedure`] a procedure, a
 //! client over any [`Caller`] and a server that is a [`Service`]. A version with an Upper-Layer Binding
-//! (RFC 8166 section 6) is also [`Binding`], and only such a version can be called over RPC-over-RDMA.
+//! (RFC 8166 section 6) is also [`Binding`], and only such a version can be called over RPC-over-RDMA. What it emits
+//! for borrowed data stands on [`borrowed`].
 
 pub mod borrowed;
 

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 
 use super::program::{method_docs, reply_bounds};
 use super::types::alias;
-use super::{Emitter, Place, docs, ident, number, word_bound};
+use super::{Emitter, Place, ident, number, word_bound};
 use crate::ir::{Bound, Data, Field, Procedure, Type, TypeDef, Version};
 
 impl Emitter<'_> {
@@ -66,8 +66,10 @@ impl Emitter<'_> {
     pub(super) fn lent_procedures(&self, version: &Version) -> TokenStream {
         let (runtime, program) = (&self.runtime, ident(&version.ident));
         let procedures = version.procedures.iter().map(|procedure| {
-            let (docs, alias) =
-                (self.texts.attribute(docs::part(&procedure.docs)), alias(&procedure.name, &procedure.ident));
+            let (docs, alias) = (
+                self.texts.attribute(self.procedure_docs(procedure)),
+                alias(&procedure.name, &procedure.ident),
+            );
             let (name, xdr_name, number) =
                 (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
             let args = self.ty(&procedure.arguments, Place::Procedures);

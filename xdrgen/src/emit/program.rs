@@ -147,7 +147,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn procedure_docs(&self, procedure: &Procedure) -> docs::Lines {
+    pub(super) fn procedure_docs(&self, procedure: &Procedure) -> docs::Lines {
         let mut lines = docs::part(&procedure.docs);
         if let Some(sizes) = &self.sizes {
             lines.part();

@@ -28,6 +28,11 @@ pub trait Procedure: 'static {
     /// Its name in the document.
     const NAME: &'static str;
 
+    /// The largest arguments in bytes, behind the RPC header.
+    const LARGEST_ARGS: Size = <Self::Args<'static> as Layout>::MAX;
+    /// The largest result in bytes that its type allows, behind the RPC header.
+    const LARGEST_RES: Size = <Self::Res<'static> as Layout>::MAX;
+
     /// How large the reply to these arguments can be, as [`super::Procedure::reply_bounds`] says it.
     fn reply_bounds(args: &Self::Args<'_>) -> ReplyBounds {
         let _ = args;

@@ -1,0 +1,169 @@
+//! Calls whose arguments and results borrow, against peers that own theirs and peers that do not, over iWARP and TCP.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+mod echo;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use rpcrdma_runtime::proto::program::borrowed::{self, Answer, Answered, Arguments, Call, Lent, Reply};
+use rpcrdma_runtime::proto::program::{
+    CallContext, Caller, Procedure, Program, Reject, ReplyBounds, Service,
+};
+use rpcrdma_runtime::shell::{TcpClient, TcpServer};
+use rpcrdma_runtime::xdr::{self, ArrayRef, OpaqueRef, Reader, Reducer, StringRef, Xdr};
+use rpcrdma_runtime::{Client, Server};
+use tokio::sync::oneshot;
+
+use echo::{Blob, Echo, EchoServer, blob};
+
+#[derive(Clone, Copy, Debug, PartialEq, Xdr)]
+struct BlobRef<'a> {
+    name: StringRef<'a>,
+    data: OpaqueRef<'a>,
+    mark: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Xdr)]
+struct NamesRef<'a> {
+    names: ArrayRef<'a, StringRef<'a>>,
+}
+
+/// ECHO_BLOB, as `echo` has it with data of its own.
+#[derive(Debug)]
+struct LentBlob;
+
+impl borrowed::Procedure for LentBlob {
+    type Program = Echo;
+    type Args<'a> = BlobRef<'a>;
+    type Res<'a> = BlobRef<'a>;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "ECHO_BLOB";
+
+    fn reply_bounds(args: &BlobRef<'_>) -> ReplyBounds {
+        ReplyBounds::of::<BlobRef<'static>>().with_whole(xdr::encoded_len(args).unwrap_or(0))
+    }
+}
+
+/// ECHO_NAMES.
+#[derive(Debug)]
+struct LentNames;
+
+impl borrowed::Procedure for LentNames {
+    type Program = Echo;
+    type Args<'a> = NamesRef<'a>;
+    type Res<'a> = NamesRef<'a>;
+    const NUMBER: u32 = 2;
+    const NAME: &'static str = "ECHO_NAMES";
+
+    fn reply_bounds(args: &NamesRef<'_>) -> ReplyBounds {
+        ReplyBounds::of::<NamesRef<'static>>().with_whole(xdr::encoded_len(args).unwrap_or(0))
+    }
+}
+
+/// How long the data of a blob is; called by one who owns it, so that it goes in a Read chunk.
+struct Measure;
+
+impl Procedure for Measure {
+    type Program = Echo;
+    type Args = Blob;
+    type Res = u32;
+    const NUMBER: u32 = 9;
+    const NAME: &'static str = "ECHO_MEASURE";
+}
+
+#[derive(Debug)]
+struct LentMeasure;
+
+impl borrowed::Procedure for LentMeasure {
+    type Program = Echo;
+    type Args<'a> = BlobRef<'a>;
+    type Res<'a> = u32;
+    const NUMBER: u32 = 9;
+    const NAME: &'static str = "ECHO_MEASURE";
+}
+
+/// A server that owns nothing.
+struct LentServer;
+
+impl Service for LentServer {
+    fn program(&self) -> u32 {
+        Echo::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        Echo::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            let call = Call::new(args)?;
+            let answered = match context.procedure {
+                1 => Answer::<LentBlob>::new(reply).with(&call.arguments::<LentBlob>()?),
+                2 => Answer::<LentNames>::new(reply).with(&call.arguments::<LentNames>()?),
+                9 => {
+                    let blob = call.arguments::<LentMeasure>()?;
+                    Answer::<LentMeasure>::new(reply).with(&u32::try_from(blob.data.len()).unwrap())
+                }
+                _ => Err(Reject::ProcedureUnavailable),
+            };
+            answered.map(Answered::done)
+        })
+    }
+}
+
+/// Calls everything, borrowed, and compares what comes back.
+async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
+    for len in [3, 100_003] {
+        let owned = blob(5, len);
+        let args = BlobRef { name: (&owned.name).into(), data: (&owned.data).into(), mark: owned.mark };
+        let reply: Reply<LentBlob> = client.call::<Lent<LentBlob>>(&Arguments::new(&args)).await.unwrap();
+        let result = reply.get().unwrap();
+        assert_eq!(result, args);
+        assert!(reply.as_bytes().as_ptr_range().contains(&result.data.as_ptr()));
+    }
+    let names: Vec<String> = (0..3000).map(|n| format!("name{n}")).collect();
+    let names: Vec<StringRef<'_>> = names.iter().map(|name| name.as_str().into()).collect();
+    let args = NamesRef { names: ArrayRef::new(&names) };
+    let reply = client.call::<Lent<LentNames>>(&Arguments::new(&args)).await.unwrap();
+    assert_eq!(reply.get().unwrap(), args);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_borrows_calls_one_who_owns_and_the_other_way_around() {
+    for lent in [false, true] {
+        let server = Server::bind("127.0.0.1:0").await.unwrap();
+        let server = if lent { server.service(LentServer) } else { server.service(EchoServer) };
+        let address = server.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = tokio::spawn(async move { server.run(async { drop(stopped.await) }).await });
+        let client = Client::connect(address).await.unwrap();
+        call_all(&client).await;
+        if lent {
+            // The data comes beside the message, and is put into its place.
+            let owned = blob(5, 100_003);
+            assert_eq!(Caller::<Echo>::call::<Measure>(&client, &owned).await.unwrap(), 100_003);
+        }
+        drop(client);
+        stop.send(()).unwrap();
+        running.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_no_binding_is_called_over_tcp() {
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(LentServer);
+    let address = server.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(async move { server.run(async { drop(stopped.await) }).await });
+    let client = TcpClient::connect(address).await.unwrap();
+    call_all(&client).await;
+    drop(client);
+    stop.send(()).unwrap();
+    running.await.unwrap().unwrap();
+}
