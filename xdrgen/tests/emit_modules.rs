@@ -129,6 +129,29 @@ fn a_crate_is_whole() {
 }
 
 #[test]
+fn the_table_of_procedures_links_to_types_of_any_form() {
+    let mut options = Options::package("find", "Where things are");
+    options.data = xdrgen::Data::Borrowed;
+    let text = "struct name { string text<>; };\nstruct type { int x; };\nprogram P { version V1 {\n\
+                name GET(name) = 1; name *FIND(string) = 2; type KIND(void) = 3; } = 1; } = 7;\n";
+    let lib = &emit(&[("a.x", text)], &options)[1].1;
+    has(
+        lib,
+        &[
+            "| [`Name`] | [`Name`] |",
+            "| 3 | [`KIND`](v1::proc::Kind) |  | [`Type`] |".replace("  ", " ").as_str(),
+        ],
+    );
+    assert!(!lib.lines().any(|line| line.starts_with("//!") && line.contains("](Name<")), "{lib}");
+    options.data = xdrgen::Data::Bytes;
+    options.names = xdrgen::Names::Verbatim;
+    has(
+        &emit(&[("a.x", text)], &options)[1].1,
+        &["| [`name`] | [`name`] |", "| [`type`] |", "| `Option<name>` |"],
+    );
+}
+
+#[test]
 fn a_manifest_names_the_runtime_where_it_is() {
     let mut options = Options::package("find", "Where things are");
     let package = |runtime: &str| {

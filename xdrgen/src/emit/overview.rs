@@ -79,9 +79,11 @@ impl Emitter<'_> {
         if *ty == Type::Void {
             return String::new();
         }
-        let shown = self.ty(ty, Place::Types).to_string().replace(' ', "");
         let named = if let Type::Named(id) = ty { self.module.get(*id) } else { None };
-        let Some(named) = named else { return format!("`{shown}`") };
+        let Some(named) = named else {
+            return format!("`{}`", compact(&self.ty(ty, Place::Types).to_string()));
+        };
+        let shown = named.ident.trim_start_matches("r#");
         let home = self.documents.iter().find(|document| document.source == named.source);
         match home {
             Some(home) => format!("[`{shown}`]({}::{shown})", home.ident),
@@ -103,5 +105,29 @@ impl Emitter<'_> {
         }
         text.extend([String::new(), "# Features".to_owned(), String::new()]);
         text.extend(known.iter().map(|known| format!("- `{}`: {}", known.name(), known.purpose())));
+    }
+}
+
+/// The text of tokens without the blanks between them, but for those that part words.
+fn compact(text: &str) -> String {
+    let mut compact = String::new();
+    for word in text.split(' ') {
+        let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        if part(compact.chars().next_back()) && part(word.chars().next()) {
+            compact.push(' ');
+        }
+        compact.push_str(word);
+    }
+    compact
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compact;
+
+    #[test]
+    fn words_stay_apart() {
+        assert_eq!(compact("Option < & 'a [u8 ; 4] >"), "Option<&'a[u8;4]>");
+        assert_eq!(compact("& 'a Name < 'a >"), "&'a Name<'a>");
     }
 }
