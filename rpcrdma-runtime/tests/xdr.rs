@@ -477,8 +477,14 @@ fn write_chunks_are_taken_in_order() {
     assert_eq!(in_order(&value, both, &[false, false]).unwrap(), value);
     // An empty chunk asks for its item inline; the next chunk is for the next item.
     assert_eq!(in_order(&value, vec![chunk(&[], 0), chunk(b"xyz", 1)], &[true, false]).unwrap(), value);
-    // A responder that used no chunk sent the items inline.
-    assert_eq!(in_order(&value, vec![chunk(&[], 1)], &[true, true]).unwrap(), value);
+    // Chunks for fewer items than there are: the others come inline.
+    assert_eq!(in_order(&value, vec![chunk(&[1; 5], 1)], &[false, true]).unwrap(), value);
+    assert_eq!(in_order(&value, vec![], &[true, true]).unwrap(), value);
+    // A responder that had a chunk and left the item inline.
+    assert_eq!(
+        kind(in_order(&value, vec![chunk(&[], 1)], &[true, true])),
+        ErrorKind::ItemLength { count: 5, chunk: 0 }
+    );
     // A result without data leaves the chunk to the next.
     let empty = Write { data: Opaque::default(), ..value.clone() };
     assert_eq!(in_order(&empty, vec![chunk(b"xyz", 1)], &[false]).unwrap(), empty);

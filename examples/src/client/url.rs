@@ -114,6 +114,7 @@ impl fmt::Display for Url {
 mod tests {
     use super::*;
 
+    /// Requirement: R251
     #[test]
     fn a_url_has_a_host_perhaps_a_port_and_a_path() {
         let url = |text: &str| text.parse::<Url>().map(|url| (url.address(), url.path));

@@ -270,12 +270,13 @@ impl<'de> Reader<'de> {
             }
             Items::InOrder { next, rest } => {
                 let Some((first, behind)) = rest.split_first() else { return Ok(None) };
-                // An unused chunk waits for the next item (RFC 8166 section 4.3.2); an empty one is
-                // the requester's word that this item comes inline (section 4.3.2.3).
-                let empty = first.segments == 0;
-                if len == 0 || (first.data.is_empty() && !empty) {
+                // An item of no bytes leaves its chunk to the next (RFC 8166 section 4.3.2.2).
+                if len == 0 {
                     return Ok(None);
                 }
+                // An empty chunk is the requester's word that this item comes inline (section 4.3.2.3). Any other
+                // holds the item: a responder has no other place for it (section 6.1).
+                let empty = first.segments == 0;
                 let chunk = first.data.len();
                 if !empty && chunk != len {
                     return Err(self.error(ErrorKind::ItemLength { count, chunk: chunk as u64 }));
