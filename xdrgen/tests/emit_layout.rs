@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use xdrgen::ir::Data;
 use xdrgen::names::Names;
 use xdrgen::source::{Source, Sources};
 use xdrgen::{Options, generate};
@@ -78,7 +79,8 @@ fn own_documents() {
         let inside =
             if base.is_some() { Options { runtime: "crate".to_owned(), ..files.clone() } } else { inside };
         let verbatim = Options { output: files.output.clone(), ..verbatim };
-        for options in [files, crate_options, inside, verbatim] {
+        let borrowed = Options { data: Data::Borrowed, ..files.clone() };
+        for options in [files, crate_options, inside, verbatim, borrowed] {
             assert!(is_laid_out(&documents, &options), "{}", document.display());
         }
     }
@@ -98,6 +100,11 @@ fn published_documents() {
     assert!(sound >= 20, "{sound} documents are sound by themselves");
     let rpc = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/rpc.txt");
     for rfc in ["rfc/rfc5662.txt", "rfc/rfc7863.txt"] {
-        assert!(is_laid_out(&[&corpus.join(rfc), &rpc], &Options::directory(true)), "{rfc}");
+        let documents = [corpus.join(rfc), rpc.clone()];
+        let documents: Vec<&Path> = documents.iter().map(PathBuf::as_path).collect();
+        let borrowed = Options { data: Data::Borrowed, ..Options::directory(true) };
+        for options in [Options::directory(true), borrowed] {
+            assert!(is_laid_out(&documents, &options), "{rfc}");
+        }
     }
 }

@@ -213,7 +213,11 @@ impl Printer {
                 self.run(from, open, 2);
                 self.lines(open, Printer::fields);
             }
-            (Some("impl" | "mod" | "trait"), Some(open)) => {
+            (Some("impl"), Some(open)) => {
+                self.implementation(from, open);
+                self.lines(open, Printer::items);
+            }
+            (Some("mod" | "trait"), Some(open)) => {
                 self.run(from, open, 2);
                 self.lines(open, Printer::items);
             }
@@ -227,6 +231,17 @@ impl Printer {
             (Some(_), _) => self.run(from, to, 0),
             (None, _) => self.expression(from, to, 0),
         }
+    }
+
+    /// The head of an `impl`. The type stands in a line of its own if it does not fit behind the trait.
+    fn implementation(&mut self, from: usize, body: usize) {
+        let tail = " {".len();
+        let Some(at) = self.tape.find("for", from, body) else { return self.run(from, body, tail) };
+        self.run(from, at, 0);
+        if !self.fits(at, body, tail + " ".len()) {
+            self.newline();
+        }
+        self.run(at, body, tail);
     }
 
     /// The brace of an item's body, if that is its end.
@@ -509,6 +524,9 @@ mod tests {
             quote! {
                 #[xdr(case = "nfsstat4::an_error", case = "nfsstat4::another_error", case = "nfsstat4::one_more")]
                 pub struct Name(#[xdr(list)] #[xdr(max = A_CONSTANT_WITH_A_LONG_NAME)] pub Vec<SomeTypeThatHasALongName>);
+            },
+            quote! {
+                impl<'a> ::core::convert::From<ListOfReferences<'a, SomethingWithALongName<'a>>> for SomethingElse<'a> {}
             },
             quote! {
                 pub trait Handler: Send + Sync + 'static {
