@@ -81,7 +81,7 @@ pub fn compat(sources: &Sources, base: &[SourceId], new: &[SourceId], options: &
     }
     let mut comparison = Comparison::new(&old, &with);
     compare(&mut comparison);
-    let Comparison { found: mut breaches, mut additions, .. } = comparison;
+    let (mut breaches, mut additions) = comparison.into_found();
     diag::sort(&mut breaches);
     // That a value has no arm is a breach where it is new, and else not what was asked.
     diagnostics.retain(|found| found.code != "X214");
@@ -104,7 +104,7 @@ pub(crate) fn breaches_before(base: &Module, new: &Module, before: SourceId) -> 
             }
         }
     }
-    comparison.found
+    comparison.into_found().0
 }
 
 fn typed(module: &Module) -> impl Iterator<Item = (TypeId, &TypeDef)> {

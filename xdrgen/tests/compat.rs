@@ -164,6 +164,20 @@ fn what_a_default_arm_took_stays_with_it() {
 }
 
 #[test]
+fn one_new_value_is_one_finding_however_many_unions_it_would_fall_to() {
+    let unions: String = (0..40)
+        .map(|n| format!("union u{n} switch (status s) {{ case FINE: int value; default: void; }};\n"))
+        .collect();
+    let base = format!("enum status {{ FINE = 0, BAD = 1 }};\n{unions}");
+    let (_, compared) = compare(&base, &base.replace("BAD = 1", "BAD = 1, WORSE = 2, WORST = 3"));
+    let messages: Vec<&str> = compared.breaches.iter().map(|breach| breach.message.as_str()).collect();
+    let expected = ["WORSE", "WORST"].map(|name| {
+        format!("`{name}` is a new value for the default arm of `u0`, and the same in 39 more places")
+    });
+    assert_eq!(messages, expected);
+}
+
+#[test]
 fn an_arm_for_a_value_that_is_known_is_none_of_an_extension() {
     let base = BASE.replace("   case TELL: opaque answer<64>;\n", "");
     assert_eq!(breaches(&base, BASE), ["X509 new.x:5:9 base.x:3:7"]);

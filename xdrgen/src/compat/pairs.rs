@@ -53,6 +53,8 @@ pub(super) struct Comparison<'m> {
     uses: HashSet<(usize, usize)>,
     bodies: HashSet<(TypeId, TypeId)>,
     plain: HashSet<(TypeId, TypeId)>,
+    /// Findings about one new value: where the first is, and how many more places it would be said of.
+    repeated: HashMap<(&'static str, Span), (usize, usize)>,
     /// How many more pairs are looked at. Types of one name are paired once; only a wild mixture needs more.
     left: usize,
 }
@@ -71,6 +73,7 @@ impl<'m> Comparison<'m> {
             uses: HashSet::new(),
             bodies: HashSet::new(),
             plain: HashSet::new(),
+            repeated: HashMap::new(),
             left: 64 + 8 * (parts(base) + parts(new)),
         }
     }
@@ -146,6 +149,30 @@ impl<'m> Comparison<'m> {
     pub(super) fn breach(&mut self, code: &'static str, at: At<'m>, message: impl Into<String>) {
         let error = Diagnostic::error(code, at.new, message).with_label("here");
         self.found.push(error.with_related(at.base, "in the base"));
+    }
+
+    /// Adds a finding about a new value. Wherever else it breaks the same rule is counted with the first.
+    fn say_once(&mut self, found: Diagnostic) {
+        let next = self.found.len();
+        let (_, more) = self
+            .repeated
+            .entry((found.code, found.primary.span))
+            .and_modify(|(_, more)| *more += 1)
+            .or_insert((next, 0));
+        if *more == 0 {
+            self.found.push(found);
+        }
+    }
+
+    /// All findings, each with what was counted with it.
+    pub(super) fn into_found(mut self) -> (Vec<Diagnostic>, Vec<Addition>) {
+        for (index, more) in self.repeated.into_values().filter(|(_, more)| *more > 0) {
+            if let Some(found) = self.found.get_mut(index) {
+                let places = if more == 1 { "place" } else { "places" };
+                found.message.push_str(&format!(", and the same in {more} more {places}"));
+            }
+        }
+        (self.found, self.additions)
     }
 
     // ---- structs
@@ -279,7 +306,7 @@ impl<'m> Comparison<'m> {
                 format!("`{}` is a new value where no union is chosen by it: {}", member.name, at.words());
             let error = Diagnostic::error("X505", member.docs.span, message).with_label("the new value");
             let error = error.with_related(at.base, "used here in the base");
-            self.found.push(error.with_help(
+            self.say_once(error.with_help(
                 "only a value that chooses an arm of a union tells an old peer that it meets an extension",
             ));
         }
@@ -395,13 +422,13 @@ impl<'m> Comparison<'m> {
                 let message =
                     format!("`{}` is a new value for the default arm of {}", member.name, at.words());
                 let error = Diagnostic::error("X507", member.docs.span, message).with_label("the new value");
-                self.found.push(error.with_related(default.docs.span, "the base's default arm"));
+                self.say_once(error.with_related(default.docs.span, "the base's default arm"));
             } else if base.default.is_none() && !new.labelled.contains_key(&value) && new.default.is_none() {
                 let message = format!("`{}` is a new value without an arm in {}", member.name, at.words());
                 let error = Diagnostic::error("X506", member.docs.span, message).with_label("the new value");
                 let error = error.with_related(at.new, "without an arm for it");
                 let error = error.with_related(at.base, "in the base");
-                self.found.push(error.with_help("add `case` and what the message carries, or `void`"));
+                self.say_once(error.with_help("add `case` and what the message carries, or `void`"));
             } else if base.default.is_none() {
                 let text = format!("{} = {value}", member.name);
                 let addition =
