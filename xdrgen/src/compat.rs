@@ -21,7 +21,7 @@ use crate::ir::{Body, Module, Procedure, Program, TypeDef, TypeId, Version};
 use crate::sema::{Graph, collect_named, named_in};
 use crate::source::{SourceId, Sources, Span};
 
-use pairs::{At, Comparison};
+use pairs::{At, Comparison, Stop};
 use view::Use;
 
 /// What an extension adds.
@@ -212,8 +212,9 @@ fn is_called_otherwise(
     let alike = others.get(&parts(base, id)).map_or(&[][..], Vec::as_slice);
     alike.iter().take(TRIED).any(|other| {
         let (Some(ty), Some(with)) = (base.get(id), new.get(*other)) else { return false };
-        let mut trial = Comparison::new(base, new);
+        let mut trial = Comparison::within(base, new, comparison.left, Stop::AtBreach);
         trial.types(id, *other, At::types(ty, with));
+        comparison.left = trial.left;
         if trial.found.is_empty() {
             comparison.additions.append(&mut trial.additions);
         }

@@ -2,25 +2,24 @@
 
 use std::collections::HashMap;
 
-use super::pairs::{At, Comparison};
+use super::pairs::{At, Comparison, Stop, most_pairs};
 use super::view::{Use, View};
 use super::{Parts, TRIED, parts};
 use crate::ir::{Module, TypeDef, TypeId};
 use crate::source::Span;
-
-/// How many types of different names are compared in full. What is left counts as different.
-const COMPARED: usize = 2000;
 
 /// What has been found out about types of two protocols.
 pub(crate) struct Layouts<'m> {
     old: &'m Module,
     new: &'m Module,
     known: HashMap<(TypeId, TypeId), bool>,
+    /// How many more pairs are looked at. What is left then counts as different.
+    left: usize,
 }
 
 impl<'m> Layouts<'m> {
     pub(crate) fn new(old: &'m Module, new: &'m Module) -> Self {
-        Layouts { old, new, known: HashMap::new() }
+        Layouts { old, new, known: HashMap::new(), left: most_pairs(old, new) }
     }
 
     /// Whether two uses have one layout, where types of one name count as one: what differs in them differs there.
@@ -41,6 +40,12 @@ impl<'m> Layouts<'m> {
                     (old, new) = (of, with);
                     continue;
                 }
+                (View::Void, View::Void) => true,
+                (View::Scalar(one), View::Scalar(other)) => one == other,
+                (View::FixedOpaque(one), View::FixedOpaque(other))
+                | (View::Opaque(one), View::Opaque(other))
+                | (View::String(one), View::String(other)) => one == other,
+                (View::Extern(one), View::Extern(other)) => one == other,
                 _ => match (one.id(), other.id()) {
                     (Some(one), Some(other)) => self.same_named(one, other),
                     _ => self.whole(old, new),
@@ -59,16 +64,22 @@ impl<'m> Layouts<'m> {
         if let Some(known) = self.known.get(&(old, new)) {
             return *known;
         }
-        let equal = self.known.len() < COMPARED && self.whole(Use::named(old), Use::named(new));
+        let equal = self.whole(Use::named(old), Use::named(new));
         self.known.insert((old, new), equal);
         equal
     }
 
-    fn whole(&self, old: Use<'m>, new: Use<'m>) -> bool {
-        let mut trial = Comparison::new(self.old, self.new);
+    fn whole(&mut self, old: Use<'m>, new: Use<'m>) -> bool {
+        let mut trial = Comparison::within(self.old, self.new, self.left, Stop::AtDifference);
         let nowhere = At { owner: "", part: "", base: Span::default(), new: Span::default() };
         trial.compare(old, new, nowhere);
-        trial.found.is_empty() && trial.additions.is_empty()
+        self.left = trial.left;
+        let equal = trial.found.is_empty() && trial.additions.is_empty();
+        if equal {
+            // So are all types that it led to.
+            self.known.extend(trial.bodies.into_iter().map(|pair| (pair, true)));
+        }
+        equal
     }
 
     /// Which types are what others were, under another name.

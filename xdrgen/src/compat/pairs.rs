@@ -51,19 +51,42 @@ pub(super) struct Comparison<'m> {
     pub(super) additions: Vec<Addition>,
     pending: Vec<(Use<'m>, Use<'m>, At<'m>)>,
     uses: HashSet<(usize, usize)>,
-    bodies: HashSet<(TypeId, TypeId)>,
+    /// Types that were compared.
+    pub(super) bodies: HashSet<(TypeId, TypeId)>,
     plain: HashSet<(TypeId, TypeId)>,
     /// Findings about one new value: where the first is, and how many more places it would be said of.
     repeated: HashMap<(&'static str, Span), (usize, usize)>,
     /// How many more pairs are looked at. Types of one name are paired once; only a wild mixture needs more.
-    left: usize,
+    pub(super) left: usize,
+    stop: Stop,
+}
+
+/// When a comparison comes to an end.
+#[derive(Clone, Copy)]
+pub(super) enum Stop {
+    /// When all has been compared.
+    Never,
+    /// When it is known to be no extension.
+    AtBreach,
+    /// When the two are known not to be the same.
+    AtDifference,
+}
+
+/// How many pairs a comparison of two protocols looks at.
+pub(super) fn most_pairs(base: &Module, new: &Module) -> usize {
+    let parts = |module: &Module| -> usize {
+        module.types.iter().map(|ty| 2 + crate::sema::fields_of(&ty.body).count()).sum()
+    };
+    64 + 8 * (parts(base) + parts(new))
 }
 
 impl<'m> Comparison<'m> {
     pub(super) fn new(base: &'m Module, new: &'m Module) -> Self {
-        let parts = |module: &Module| -> usize {
-            module.types.iter().map(|ty| 2 + crate::sema::fields_of(&ty.body).count()).sum()
-        };
+        Comparison::within(base, new, most_pairs(base, new), Stop::Never)
+    }
+
+    /// A comparison that looks at no more than `left` pairs, and may come to an end before all is known.
+    pub(super) fn within(base: &'m Module, new: &'m Module, left: usize, stop: Stop) -> Self {
         Comparison {
             base,
             new,
@@ -74,7 +97,16 @@ impl<'m> Comparison<'m> {
             bodies: HashSet::new(),
             plain: HashSet::new(),
             repeated: HashMap::new(),
-            left: 64 + 8 * (parts(base) + parts(new)),
+            left,
+            stop,
+        }
+    }
+
+    fn may_stop(&self) -> bool {
+        match self.stop {
+            Stop::Never => false,
+            Stop::AtBreach => !self.found.is_empty(),
+            Stop::AtDifference => !self.found.is_empty() || !self.additions.is_empty(),
         }
     }
 
@@ -96,6 +128,9 @@ impl<'m> Comparison<'m> {
             };
             self.left = left;
             self.pair(base, new, at);
+            if self.may_stop() {
+                return self.pending.clear();
+            }
         }
     }
 
