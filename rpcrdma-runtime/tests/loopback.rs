@@ -222,6 +222,28 @@ async fn h72_a_server_takes_so_many_connections_and_no_more() {
     server.abort();
 }
 
+/// The same address, another server: nothing of what the first one said is kept.
+#[tokio::test]
+async fn r293_who_connects_again_goes_by_what_is_said_then() {
+    let mut address = "127.0.0.1:0".to_owned();
+    for inline in [4096, 1024, 8192] {
+        let options = ServerOptions { config: config(inline), ..ServerOptions::default() };
+        let server = Server::bind_with(address.as_str(), options).await.unwrap().service(EchoServer);
+        address = server.local_addr().unwrap().to_string();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let server = tokio::spawn(server.run(async { drop(stopped.await) }));
+        let large = ClientOptions { config: config(16_384), ..ClientOptions::default() };
+        let client = Client::connect_with(address.as_str(), large).await.unwrap();
+        let negotiated = client.negotiated();
+        assert_eq!((negotiated.call_threshold, negotiated.reply_threshold), (inline, inline));
+        let sent = blob(3, 3000);
+        assert_eq!(client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+        drop(client);
+        stop.send(()).unwrap();
+        server.await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test]
 async fn data_is_the_chunks_own_memory() {
     let fixture = start_with(config(4096)).await;

@@ -219,7 +219,7 @@ fn r030_r031_one_call_until_a_reply_grants_more() {
     assert_eq!((peer.sent.len(), peer.requester.queued()), (4, 0));
 }
 
-/// Requirement: R009, R036, R079, R108, R144
+/// Requirement: R009, R036, R079, R108, R144, R216
 #[test]
 fn r020_r032_every_call_asks_for_the_same() {
     let mut peer = Peer::with(Config { credits: 5, ..Config::default() });

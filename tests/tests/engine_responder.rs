@@ -244,7 +244,7 @@ fn every_bad_header_gets_what_its_rule_says() {
     }
 }
 
-/// Requirement: R009, R021, R022
+/// Requirement: R009, R021, R022, R216
 #[test]
 fn h12_h63_what_the_requester_asks_for_does_not_change_the_grant() {
     let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);
