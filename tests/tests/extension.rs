@@ -36,29 +36,29 @@ fn a_new_header_type_comes_back_as_it_went() {
     assert_eq!(RpcRdmaKeepalive::MAX, Size::Bounded(12));
 }
 
+/// The upper half of a number.
+fn word(rng: &mut Rng) -> u32 {
+    u32::try_from(rng.next_u64() >> 32).expect("32 bits")
+}
+
 /// A header of the base protocol, whichever.
 fn header(rng: &mut Rng) -> Header {
-    let segment = |rng: &mut Rng| Segment {
-        handle: rng.next_u64() as u32,
-        length: rng.next_u64() as u32,
-        offset: rng.next_u64() >> 33,
-    };
+    let segment =
+        |rng: &mut Rng| Segment { handle: word(rng), length: word(rng), offset: rng.next_u64() >> 33 };
     let count = |rng: &mut Rng| rng.next_u64() % 4;
     let chunk = |rng: &mut Rng| WriteChunk((0..count(rng)).map(|_| segment(rng)).collect());
     let lists = ChunkLists {
-        reads: (0..count(rng))
-            .map(|at| ReadSegment { position: at as u32 * 8, segment: segment(rng) })
-            .collect(),
+        reads: (0..word(rng) % 4).map(|at| ReadSegment { position: at * 8, segment: segment(rng) }).collect(),
         writes: (0..count(rng)).map(|_| chunk(rng)).collect(),
         reply: (count(rng) == 0).then(|| chunk(rng)),
     };
     let body = match rng.next_u64() % 4 {
         0 => Body::Msg(lists),
         1 => Body::NoMsg(lists),
-        2 => Body::Error(ErrorBody::Version { low: rng.next_u64() as u32, high: rng.next_u64() as u32 }),
+        2 => Body::Error(ErrorBody::Version { low: word(rng), high: word(rng) }),
         _ => Body::Error(ErrorBody::Chunk),
     };
-    Header { xid: rng.next_u64() as u32, credits: rng.next_u64() as u32, body }
+    Header { xid: word(rng), credits: word(rng), body }
 }
 
 #[test]
