@@ -8,8 +8,11 @@ mod lines;
 mod map;
 mod scan;
 
+use std::collections::HashSet;
+
 use crate::diag::Diagnostic;
-use crate::source::{Source, SourceId};
+use crate::parse::begun_definition;
+use crate::source::{Source, SourceId, Span};
 
 pub use lines::Section;
 pub use map::Map;
@@ -66,7 +69,7 @@ pub fn extract(id: SourceId, source: &Source) -> Extract {
     let published =
         lines::is_numbered(document, &lines) || form == Form::Indented && lines::is_paged(document, &lines);
     let extract = match form {
-        Form::Marked => marked(id, document, &lines, sections),
+        Form::Marked => marked(id, document, &lines, sections, published),
         Form::Indented => scan::indented(id, document, &lines, sections, published),
         Form::Plain => plain(id, document),
     };
@@ -95,7 +98,13 @@ fn mark(line: &str) -> Option<usize> {
     Some(line.len() - rest.len())
 }
 
-fn marked(id: SourceId, document: &str, lines: &[lines::Line], sections: Vec<Section>) -> Extract {
+fn marked(
+    id: SourceId,
+    document: &str,
+    lines: &[lines::Line],
+    sections: Vec<Section>,
+    published: bool,
+) -> Extract {
     let mut builder = Builder::new(id, document);
     let mut prose = false;
     for line in lines.iter().filter(|line| !line.furniture) {
@@ -113,7 +122,30 @@ fn marked(id: SourceId, document: &str, lines: &[lines::Line], sections: Vec<Sec
         builder.copy(start, start + document.get(start..line.range.end).unwrap_or("").trim_end().len());
         builder.line_end();
     }
-    builder.finish(Form::Marked, sections, Vec::new())
+    // Published documents quote the definitions of others.
+    let unmarked = if published { Vec::new() } else { unmarked(id, document, lines, &builder.text) };
+    builder.finish(Form::Marked, sections, unmarked)
+}
+
+/// Definitions without marks in a document that has marks. They are prose there, and often repeat what is marked; one
+/// that does not may have lost its marks.
+fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();
+    let mut found = Vec::new();
+    for line in lines.iter().filter(|line| !line.furniture) {
+        let text = line.text(document);
+        let Some(name) = begun_definition(text).filter(|name| !words.contains(name)) else { continue };
+        let start = line.range.start + text.len() - text.trim_start().len();
+        let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+        let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
+        found.push(
+            Diagnostic::warning("X003", span, format!("`{name}` is defined without a mark, and left out"))
+                .with_label("prose, as other lines have `///`")
+                .with_help("set `///` before each line of it, if it belongs to the protocol"),
+        );
+    }
+    found
 }
 
 fn plain(id: SourceId, document: &str) -> Extract {

@@ -25,7 +25,7 @@ use crate::diag::{self, Diagnostic, Severity};
 use crate::extract::{Extract, Form, extract};
 use crate::source::{SourceId, Sources, Span};
 
-pub(crate) use lex::begins_definition;
+pub(crate) use lex::{begins_definition, begun_definition};
 pub(crate) use region::{Region, region};
 
 /// What may be set for a run.
@@ -84,7 +84,11 @@ pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Ve
         diagnostics.extend(found.into_iter().filter(|found| found.code != "X131").map(weakened));
         specification.additions.extend(added.definitions);
     }
-    if specification.definitions.is_empty() && specification.additions.is_empty() && diagnostics.is_empty() {
+    let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
+    if nothing && is_lenient(extract) && !diagnostics.is_empty() {
+        return (specification, vec![no_xdr(extract, &diagnostics)]);
+    }
+    if nothing && diagnostics.is_empty() {
         let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
         let found = Diagnostic::warning("X001", start, "no definition was found in this document");
         let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
@@ -92,6 +96,15 @@ pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Ve
     }
     diag::sort(&mut diagnostics);
     (specification, diagnostics)
+}
+
+/// A published document marks lines, and none of them is a definition: it must mean something else by the marks, as
+/// RFC 7532 does, whose lines are a schema for directories.
+fn no_xdr(extract: &Extract, found: &[Diagnostic]) -> Diagnostic {
+    let start = found.first().map_or(extract.map.span(0..0), |found| found.primary.span);
+    Diagnostic::error("X002", start, "the lines behind `///` are no XDR")
+        .with_label("no definition begins here, or later")
+        .with_help("there is nothing to compile in this document; compile the one that defines the protocol")
 }
 
 /// Whether nobody can mend a document: a published RFC that marks its XDR. What does not parse in it is left out with a

@@ -508,6 +508,20 @@ fn next_definition(rest: &str) -> usize {
     rest.len()
 }
 
+/// The name of the definition that a line without doubt begins: with its `{`, `switch` or `=`.
+pub(crate) fn begun_definition(line: &str) -> Option<&str> {
+    let (rest, keyword) = word(line.trim_start()).ok()?;
+    let (after, name) = word(rest.trim_start()).ok().filter(|_| rest.starts_with(char::is_whitespace))?;
+    let after = after.trim();
+    let begins = match keyword {
+        "const" => after.starts_with('=') && after.ends_with(';'),
+        "enum" | "struct" | "program" => after == "{",
+        "union" => after.starts_with("switch") && after.ends_with('{'),
+        _ => false,
+    };
+    begins.then_some(name)
+}
+
 /// Whether a line begins as a definition does, or nearly: its keyword, its name, and what follows a name.
 pub(crate) fn begins_definition(line: &str) -> bool {
     let Ok((rest, keyword)) = word(line.trim_start()) else { return false };
