@@ -6,11 +6,21 @@ use proc_macro2::Literal;
 
 use crate::ir::Docs;
 
+/// What stands around a part, about.
+const ROOM_FOR_MARKS: usize = 24;
+
 /// Lines of documentation, each with its end.
 #[derive(Debug, Default)]
 pub(super) struct Lines(String);
 
 impl Lines {
+    /// No lines, with room for a title and for all that is known of a definition.
+    fn with_room(title: usize, docs: &Docs) -> Self {
+        let comments: usize = docs.comments.iter().map(|comment| comment.len() + ROOM_FOR_MARKS).sum();
+        let section = docs.section.as_ref().map_or(0, |section| section.len() + ROOM_FOR_MARKS);
+        Lines(String::with_capacity(title + section + comments + docs.declaration.len() + ROOM_FOR_MARKS))
+    }
+
     /// Adds lines.
     pub(super) fn push(&mut self, text: &str) {
         self.0.push_str(text);
@@ -51,7 +61,8 @@ impl Texts {
 
 /// The documentation of a definition: its name and section, its comments, and what was written.
 pub(super) fn definition(name: &str, docs: &Docs) -> Lines {
-    let mut lines = Lines(format!("`{name}`"));
+    let mut lines = Lines::with_room(name.len(), docs);
+    code(name, &mut lines.0);
     if let Some(section) = &docs.section {
         lines.0.push_str(", section ");
         escape(section, &mut lines.0);
@@ -67,7 +78,7 @@ pub(super) fn definition(name: &str, docs: &Docs) -> Lines {
 
 /// The documentation of a part of a definition: its comments, and what was written.
 pub(super) fn part(docs: &Docs) -> Lines {
-    let mut lines = Lines::default();
+    let mut lines = Lines::with_room(0, docs);
     paragraphs(&docs.comments, &mut lines);
     lines.part();
     code(&docs.declaration, &mut lines.0);
