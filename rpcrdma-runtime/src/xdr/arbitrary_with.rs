@@ -1,6 +1,6 @@
 //! XDR's types and [`arbitrary`]: values for fuzzing that keep their bounds, so that each can be encoded.
 //!
-//! A field that has a bound of its own names [`array`], a discriminant that an arm keeps names [`one_of`] or
+//! A field that has a bound of its own names [`array()`], a discriminant that an arm keeps names [`one_of`] or
 //! [`none_of`], as emitted types do:
 //!
 //! ```
