@@ -78,7 +78,7 @@ impl Remote {
     /// # Errors
     /// [`ClientError`]: no connection, no such export, or the server refuses.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
-        let options = ClientOptions { credential: this_user(), ..ClientOptions::default() };
+        let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<nfs_v3::NfsV3>() };
         Remote::mount_with(url, options).await
     }
 

@@ -4,6 +4,7 @@ use rpcrdma_conf::vers1;
 use rpcrdma_nfs3::nfs_v3::{NfsV3, proc};
 use rpcrdma_nfs3::{Read3Args, Readdir3Args};
 use rpcrdma_runtime::proto::program::{Binding, Procedure, Program};
+use rpcrdma_runtime::proto::rdma::Config;
 use rpcrdma_runtime::xdr::{Layout, Size};
 
 /// A procedure, how many items its arguments can have, and how many its result can.
@@ -44,6 +45,13 @@ fn r311_the_reply_is_as_large_as_was_asked_for() {
 #[test]
 fn r251_r313_nfs_has_its_port() {
     assert_eq!((NfsV3::PORT, NfsV3::NETIDS), (Some(20049), &["rdma", "rdma6"][..]));
+}
+
+#[test]
+fn what_a_binding_recommends_is_proposed() {
+    assert_eq!((NfsV3::INLINE_THRESHOLD, vers1::Vers1::INLINE_THRESHOLD), (Some(4096), None));
+    let proposed = Config::of::<NfsV3>().private_data;
+    assert_eq!((proposed.send_size, proposed.receive_size), (4096, 4096));
 }
 
 #[test]

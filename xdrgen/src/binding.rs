@@ -8,6 +8,7 @@
 //! version = "NFS_V3"
 //! port = 20049
 //! netids = ["rdma", "rdma6"]
+//! inline_threshold = 4096
 //! eligible = ["WRITE3args.data", "READ3resok.data"]
 //!
 //! [binding.reply."NFSPROC3_READ"]
@@ -36,9 +37,12 @@ struct RawFile {
 struct RawBinding {
     program: Spanned<String>,
     version: Spanned<String>,
+    #[serde(default)]
+    direction: Direction,
     port: Option<u16>,
     #[serde(default)]
     netids: Vec<Spanned<String>>,
+    inline_threshold: Option<Spanned<u32>>,
     eligible: Vec<Spanned<String>>,
     #[serde(default)]
     reply: BTreeMap<Spanned<String>, RawReply>,
@@ -58,6 +62,17 @@ enum RawSum {
     Text(String),
 }
 
+/// Which end of a connection calls the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Direction {
+    /// The one that connected.
+    #[default]
+    Forward,
+    /// The one that was connected to, and only that one (RFC 8167).
+    Backward,
+}
+
 /// A piece of text and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed<T> {
@@ -70,8 +85,10 @@ pub(crate) struct Placed<T> {
 pub(crate) struct Binding {
     pub(crate) program: Placed<String>,
     pub(crate) version: Placed<String>,
+    pub(crate) direction: Direction,
     pub(crate) port: Option<u16>,
     pub(crate) netids: Vec<Placed<String>>,
+    pub(crate) inline_threshold: Option<Placed<u32>>,
     pub(crate) eligible: Vec<Placed<String>>,
     pub(crate) replies: Vec<Reply>,
 }
@@ -101,7 +118,7 @@ pub(crate) fn read(id: SourceId, source: &Source, found: &mut Vec<Diagnostic>) -
             let message = error.message().lines().next().unwrap_or("not a binding file").to_owned();
             found.push(
                 Diagnostic::error("X300", span, message).with_label("in this binding").with_help(
-                    "a binding has program, version, eligible, and may have port, netids and reply",
+                    "a binding has program, version, eligible, and may have direction, port, netids, inline_threshold and reply",
                 ),
             );
             Vec::new()
@@ -132,7 +149,11 @@ fn binding(id: SourceId, raw: RawBinding, found: &mut Vec<Diagnostic>) -> Bindin
         replies: replies.collect(),
         program: placed(raw.program),
         version: placed(raw.version),
+        direction: raw.direction,
         port: raw.port,
+        inline_threshold: raw
+            .inline_threshold
+            .map(|bytes| Placed { span: span(id, bytes.span()), value: bytes.into_inner() }),
         netids: raw.netids.into_iter().map(placed).collect(),
         eligible: raw.eligible.into_iter().map(placed).collect(),
     }

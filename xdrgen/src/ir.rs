@@ -333,10 +333,14 @@ pub struct Version {
 /// What the Upper-Layer Binding says of a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
+    /// The program is called in the backward direction only.
+    pub backward: bool,
     /// The port of its RPC-over-RDMA service.
     pub port: Option<u16>,
     /// Under which netids it is registered.
     pub netids: Vec<String>,
+    /// The inline threshold that it recommends, in bytes.
+    pub inline_threshold: Option<u32>,
 }
 
 /// A procedure.

@@ -165,7 +165,7 @@ fn versions(module: &Module, layouts: &Layouts, assumed: &Assumed) -> Vec<Versio
     all.map(|(program, version)| VersionSizes {
         program: program.name.clone(),
         name: version.name.clone(),
-        bound: version.binding.is_some(),
+        bound: version.binding.as_ref().is_some_and(|binding| !binding.backward),
         procedures: version
             .procedures
             .iter()

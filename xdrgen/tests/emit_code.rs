@@ -226,6 +226,20 @@ fn a_version_is_a_module() {
     assert!(code(PROGRAM).contains("pub type Blob = SmallOpaque<64>;"));
 }
 
+#[test]
+fn a_binding_recommends_a_threshold_or_says_that_nobody_connects_to_call() {
+    let emitted = |more: &str| {
+        let binding = format!("[[binding]]\nprogram = \"P\"\nversion = \"P_V1\"\n{more}\neligible = []\n");
+        let files = emit_files(&[("a.x", PROGRAM), ("a.ddp.toml", &binding)], &Options::module("a"));
+        files[0].1.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let recommended = emitted("inline_threshold = 65536");
+    assert!(recommended.contains("const INLINE_THRESHOLD: Option<u32> = Some(65536); }"), "{recommended}");
+    let backward = emitted("direction = \"backward\"");
+    assert!(backward.contains("impl program::BackwardOnly for PV1 {}"), "{backward}");
+    assert!(!backward.contains("program::Binding"), "{backward}");
+}
+
 /// Requirement: R050, R232
 #[test]
 fn a_binding_marks_items_and_bounds_replies() {

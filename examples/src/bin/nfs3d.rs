@@ -12,6 +12,7 @@ use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::shell::ServerOptions;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -60,7 +61,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let mut services = Services::new();
     services.add(nfs_v3::Server(nfs));
     services.add(mount_v3::Server(MountHandler::new(export)));
-    let server = Server::bind(arguments.listen).await?.services(services.clone());
+    let options = ServerOptions::of::<nfs_v3::NfsV3>();
+    let server = Server::bind_with(arguments.listen, options).await?.services(services.clone());
     let mode = if arguments.read_only { ", read-only" } else { "" };
     let mut place = format!("rdma://{}/", server.local_addr()?);
     let tcp = match arguments.tcp {

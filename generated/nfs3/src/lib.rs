@@ -2922,6 +2922,7 @@ pub mod nfs_v3 {
     impl program::Binding for NfsV3 {
         const PORT: Option<u16> = Some(20049);
         const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
+        const INLINE_THRESHOLD: Option<u32> = Some(4096);
     }
 
     /// The procedures, one type each.

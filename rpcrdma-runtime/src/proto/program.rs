@@ -38,7 +38,15 @@ pub trait Binding: Program {
     const PORT: Option<u16>;
     /// The netids under which it is registered (RFC 8166 section 5).
     const NETIDS: &'static [&'static str];
+    /// The inline threshold that it recommends for both directions, in bytes: what
+    /// [`Config::of`](crate::proto::rdma::Config::of) proposes to the peer.
+    const INLINE_THRESHOLD: Option<u32> = None;
 }
+
+/// A program version that is called in the backward direction only, by the end that was connected to (RFC 8167). Its
+/// messages have no chunks, so nothing of them is eligible, and it is no [`Binding`]: the end that connects has no client
+/// of it.
+pub trait BackwardOnly: Program {}
 
 /// One procedure of a program version.
 pub trait Procedure: 'static {
@@ -89,6 +97,12 @@ impl ReplyBounds {
     #[must_use]
     pub const fn of<T: Layout>() -> Self {
         ReplyBounds { whole: T::MAX, reduced: T::MAX_REDUCED, item: T::ITEM, items: T::ITEMS }
+    }
+
+    /// The same for a reply that nothing may be taken out of ([`Credential::allows_reduction`]).
+    #[must_use]
+    pub const fn unreduced(self) -> Self {
+        ReplyBounds { whole: self.whole, reduced: self.whole, item: Size::ZERO, items: Size::ZERO }
     }
 
     /// The same with a bound on each eligible item, and so on the whole.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::CallReport;
-use crate::proto::program::Credential;
+use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
 use crate::provider::iwarp;
 
@@ -35,8 +35,10 @@ pub struct ClientOptions {
     pub config: Config,
     /// Who calls (default AUTH_NONE).
     pub credential: Credential,
-    /// The smallest DDP-eligible item that is worth a Read chunk, in bytes (default 1,024). A message that fits
-    /// inline has none anyway.
+    /// The smallest DDP-eligible item that is worth a Read chunk, in bytes (default 1,024, the smallest inline
+    /// threshold there is: a registration and a round trip cost more than to copy so little). A smaller one stays in
+    /// its message, also where the message is then too long to be sent inline; one of any size does where the message
+    /// with all of its items fits inline (RFC 8166 section 3.5.1), and under RPCSEC_GSS with integrity or privacy.
     pub min_item: usize,
     /// How long a call may take, waiting for a credit included (default 60 s).
     pub timeout: Duration,
@@ -44,6 +46,14 @@ pub struct ClientOptions {
     pub iwarp: iwarp::Options,
     /// Hears of every call.
     pub observer: Option<Observer>,
+}
+
+impl ClientOptions {
+    /// The defaults for connections that are made for one program: with the inline threshold that its binding recommends.
+    #[must_use]
+    pub fn of<P: Binding>() -> Self {
+        ClientOptions { config: Config::of::<P>(), ..ClientOptions::default() }
+    }
 }
 
 impl Default for ClientOptions {
@@ -70,6 +80,14 @@ pub struct ServerOptions {
     pub drain: Duration,
     /// iWARP's own.
     pub iwarp: iwarp::Options,
+}
+
+impl ServerOptions {
+    /// The defaults for a server that is there for one program: with the inline threshold that its binding recommends.
+    #[must_use]
+    pub fn of<P: Binding>() -> Self {
+        ServerOptions { config: Config::of::<P>(), ..ServerOptions::default() }
+    }
 }
 
 impl Default for ServerOptions {

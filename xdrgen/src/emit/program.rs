@@ -75,6 +75,9 @@ impl Emitter<'_> {
             quote!((#number, #name))
         });
         let binding = version.binding.as_ref().map(|binding| {
+            if binding.backward {
+                return quote!(impl program::BackwardOnly for #name {});
+            }
             let port = match binding.port {
                 Some(port) => {
                     let port = self::number(i128::from(port));
@@ -83,10 +86,15 @@ impl Emitter<'_> {
                 None => quote!(None),
             };
             let netids = &binding.netids;
+            let threshold = binding.inline_threshold.map(|bytes| {
+                let bytes = self::number(i128::from(bytes));
+                quote!(const INLINE_THRESHOLD: Option<u32> = Some(#bytes);)
+            });
             quote! {
                 impl program::Binding for #name {
                     const PORT: Option<u16> = #port;
                     const NETIDS: &'static [&'static str] = &[#(#netids),*];
+                    #threshold
                 }
             }
         });

@@ -6,12 +6,20 @@ use super::graph::Graph;
 use super::lists::fields_mut;
 use super::lists::fields_of;
 use super::scope::nearest;
-use crate::binding::{Binding, Placed, Term};
+use crate::binding::{Binding, Direction, Placed, Term};
 use crate::diag::Diagnostic;
 use crate::ir::{
     self, Body, Docs, FieldPath, Module, Procedure, ReplyBounds, Scalar, Sum, Type, TypeDef, TypeId, Version,
 };
 use crate::source::Span;
+
+/// Items that are never larger stay in the message: the runtime moves nothing smaller unless it is told to, and what is
+/// this small fits into a message of the smallest inline threshold.
+const WORTH: u32 = 1024;
+
+/// The thresholds that an end can announce: whole KiB, from 1 to 256 (RFC 8797 section 4.2).
+const KIB: u32 = 1024;
+const THRESHOLDS: std::ops::RangeInclusive<u32> = KIB..=256 * KIB;
 
 /// Applies bindings to a module. Gives the typedefs that eligible fields are made of.
 pub(crate) fn apply(
@@ -36,9 +44,12 @@ pub(crate) fn apply(
             continue;
         }
         let reached = reached_by(module, &graph, program, version);
-        for item in &binding.eligible {
-            mark(module, spans, item, &reached, &mut shared, &mut marked, found);
+        if may_place(binding, found) {
+            for item in &binding.eligible {
+                mark(module, spans, item, &reached, &mut shared, &mut marked, found);
+            }
         }
+        let inline_threshold = inline_threshold(binding, found);
         let replies = replies(module, &graph, program, version, binding, found);
         let Some(version) =
             module.programs.get_mut(program).and_then(|program| program.versions.get_mut(version))
@@ -46,8 +57,10 @@ pub(crate) fn apply(
             continue;
         };
         version.binding = Some(ir::Binding {
+            backward: binding.direction == Direction::Backward,
             port: binding.port,
             netids: binding.netids.iter().map(|netid| netid.value.clone()).collect(),
+            inline_threshold,
         });
         for (index, reply) in replies {
             if let Some(procedure) = version.procedures.get_mut(index) {
@@ -56,6 +69,43 @@ pub(crate) fn apply(
         }
     }
     shared
+}
+
+/// Whether the version's messages may have eligible items: those of a backward-only program may not.
+fn may_place(binding: &Binding, found: &mut Vec<Diagnostic>) -> bool {
+    if binding.direction == Direction::Forward {
+        return true;
+    }
+    if let Some(first) = binding.eligible.first() {
+        let message = format!("`{}` is called in the backward direction only", binding.version.value);
+        found.push(
+            Diagnostic::error("X316", first.span, message)
+                .with_label("cannot be DDP-eligible: calls and replies have no chunks there")
+                .with_help(
+                    "write `eligible = []`, or leave out `direction` if the end that connects calls it too",
+                ),
+        );
+    }
+    false
+}
+
+fn inline_threshold(binding: &Binding, found: &mut Vec<Diagnostic>) -> Option<u32> {
+    let threshold = binding.inline_threshold.as_ref()?;
+    let bytes = threshold.value;
+    if THRESHOLDS.contains(&bytes) && bytes.is_multiple_of(KIB) {
+        return Some(bytes);
+    }
+    let near = bytes.next_multiple_of(KIB).clamp(*THRESHOLDS.start(), *THRESHOLDS.end());
+    found.push(
+        Diagnostic::error(
+            "X317",
+            threshold.span,
+            format!("no end of a connection can announce {bytes} bytes"),
+        )
+        .with_label("a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
+        .with_help(format!("`inline_threshold = {near}` is near")),
+    );
+    None
 }
 
 fn unknown<'c>(
@@ -192,17 +242,66 @@ fn find_item(
         found.push(error);
         return None;
     };
-    if !is_item(module, &field.ty) {
-        found.push(
-            Diagnostic::error("X305", item.span, format!("`{}` cannot be DDP-eligible", item.value))
-                .with_label(format!("declared as `{}`", field.docs.declaration))
-                .with_help(
-                    "variable-length opaque data and strings are; name the field inside the type that is one",
-                ),
-        );
-        return None;
+    is_worth_it(module, item, field, found).then_some((TypeId(id), index))
+}
+
+/// Whether RDMA may place a field, and it is not fixed and small. Says so if that is not so, or if it is always small.
+fn is_worth_it(
+    module: &Module,
+    item: &Placed<String>,
+    field: &ir::Field,
+    found: &mut Vec<Diagnostic>,
+) -> bool {
+    let small = |length: String, what: &str| {
+        Diagnostic::warning(
+            "X315",
+            item.span,
+            format!("`{}` is not worth a chunk: it has {length}", item.value),
+        )
+        .with_label(format!("declared as `{}`", field.docs.declaration))
+        .with_help(format!("what has less than {WORTH} bytes is better sent in the message: {what}"))
+    };
+    match resolve(module, &field.ty) {
+        Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => {
+            let length = format!("{} bytes at most", bound.value);
+            found.push(small(length, "leave it out, unless the protocol's own binding names it"));
+            true
+        }
+        Type::Opaque(_) | Type::String(_) => true,
+        Type::FixedOpaque(length) if length.value < WORTH => {
+            found.push(small(format!("{} bytes", length.value), "leave it out"));
+            false
+        }
+        ty => {
+            let help = match ty {
+                Type::Named(id) => inside(module, *id),
+                _ => None,
+            };
+            let help = help.unwrap_or_else(|| {
+                "variable-length opaque data and strings are; name the field inside the type that is one"
+                    .to_owned()
+            });
+            found.push(
+                Diagnostic::error("X305", item.span, format!("`{}` cannot be DDP-eligible", item.value))
+                    .with_label(format!("declared as `{}`", field.docs.declaration))
+                    .with_help(help),
+            );
+            false
+        }
     }
-    Some((TypeId(id), index))
+}
+
+/// What to name instead of a union, or of a struct with data in it.
+fn inside(module: &Module, id: TypeId) -> Option<String> {
+    let ty = module.get(id)?;
+    let what = match ty.body {
+        Body::Union(_) => "a union's discriminant has to stay in the message",
+        Body::Struct(_) => "a struct's other fields have to stay in the message",
+        _ => return None,
+    };
+    let item = fields_of(&ty.body).find(|field| is_item(module, &field.ty))?;
+    let already = if item.eligible { ", which is named already" } else { "" };
+    Some(format!("{what}: name the data inside, `{}.{}`{already}", ty.name, item.name))
 }
 
 /// A type behind its typedefs.

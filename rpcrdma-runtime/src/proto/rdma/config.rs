@@ -1,3 +1,4 @@
+use crate::proto::program::Binding;
 use crate::wire::private_data::PrivateData;
 use crate::wire::rdma::Limits;
 
@@ -7,8 +8,9 @@ pub enum LongCall {
     /// Whole, in a Position-Zero Read chunk. Every known responder takes it.
     #[default]
     Whole,
-    /// The reduced stream in a Position-Zero Read chunk, the items in Read chunks of their own beside it.
-    /// Linux's server (6.1 to 6.12) answers it with GARBAGE_ARGS.
+    /// The reduced stream in a Position-Zero Read chunk, the items in Read chunks of their own beside it; whole, if
+    /// there are so many items that the chunks do not fit into the header. Linux's server (6.1 to 6.12) answers it
+    /// with GARBAGE_ARGS.
     Reduced,
 }
 
@@ -30,6 +32,13 @@ pub struct Config {
 impl Config {
     /// The inline size that is asked for by default: Linux's (RFC 8797 has no recommendation).
     pub const INLINE: u32 = 4096;
+
+    /// The default, with the inline threshold that the program's binding recommends, if it does.
+    #[must_use]
+    pub fn of<P: Binding>() -> Self {
+        let inline = P::INLINE_THRESHOLD.unwrap_or(Config::INLINE);
+        Config { private_data: PrivateData::new(true, inline, inline), ..Config::default() }
+    }
 }
 
 impl Default for Config {

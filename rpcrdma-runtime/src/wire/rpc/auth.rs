@@ -15,6 +15,9 @@ pub const MAX_GIDS: usize = 16;
 
 const AUTH_NONE: u32 = 0;
 const AUTH_SYS: u32 = 1;
+const RPCSEC_GSS: u32 = 6;
+/// `rpc_gss_svc_none`: a message is protected in no way but its header (RFC 2203 section 5.3.2).
+const GSS_SERVICE_NONE: u32 = 1;
 
 /// A credential (RFC 5531 section 8.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +34,22 @@ pub enum Credential {
         /// Its body, at most 400 bytes.
         body: Bytes,
     },
+}
+
+impl Credential {
+    /// Whether items may be taken out of messages with this credential and of their replies. With the services
+    /// integrity and privacy of RPCSEC_GSS nothing may: they protect the arguments and results as a whole (RFC 8166
+    /// section 8.2.2.3). So it is with an RPCSEC_GSS credential that does not say its service.
+    #[must_use]
+    pub fn allows_reduction(&self) -> bool {
+        match self {
+            Credential::Other { flavor: RPCSEC_GSS, body } => {
+                // Behind the version, the control procedure and the sequence number.
+                body.get(12..16).is_some_and(|service| service == GSS_SERVICE_NONE.to_be_bytes())
+            }
+            _ => true,
+        }
+    }
 }
 
 /// The body of an AUTH_SYS credential (RFC 5531 appendix A).
