@@ -7,15 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::{AuthStat, Caller, Credential};
+use rpcrdma_runtime::proto::program::{AuthStat, Caller, Credential, Procedure, Program};
 use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
+use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{CallError, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
-use rpcrdma_runtime::wire::rpc::ReplyError;
+use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError};
+use rpcrdma_runtime::xdr::{Encode, Received, Reducer};
 use rpcrdma_runtime::{Client, Server};
 
-use echo::{Blob, EchoBlob, EchoNames, EchoServer, EchoSleep, Names, blob};
+use echo::{Blob, Echo, EchoBlob, EchoNames, EchoServer, EchoSleep, GSS, Names, blob};
 
 struct Fixture {
     client: Client,
@@ -194,7 +196,7 @@ async fn a_call_that_is_never_answered_ends_its_connection_and_not_those_behind_
 /// Requirement: R328
 #[tokio::test]
 async fn a_credential_of_another_flavor_is_refused() {
-    let credential = Credential::Other { flavor: 6, body: Bytes::from_static(b"gss.") };
+    let credential = Credential::Other { flavor: 390_003, body: Bytes::from_static(b"who?") };
     let client = ClientOptions { credential, ..ClientOptions::default() };
     let fixture = start(ServerOptions::default(), client).await;
     let error = fixture.client.call::<EchoSleep>(&0).await.unwrap_err();
@@ -253,4 +255,62 @@ async fn data_is_the_chunks_own_memory() {
     assert_eq!(received.data.len(), 200_000);
     assert_eq!(fixture.last().write_bytes, 200_000);
     fixture.end().await;
+}
+
+/// Both ends propose what the program's binding recommends.
+#[tokio::test]
+async fn a_binding_recommends_an_inline_threshold() {
+    let fixture = start(ServerOptions::of::<Echo>(), ClientOptions::of::<Echo>()).await;
+    let negotiated = fixture.client.negotiated();
+    assert_eq!((negotiated.call_threshold, negotiated.reply_threshold), (8192, 8192));
+    let sent = blob(7, 7000);
+    assert_eq!(fixture.client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+    let traffic = fixture.last();
+    assert!(traffic.call_inline > 7000 && traffic.reply_inline > 7000 && traffic.segments == 0, "{traffic}");
+    fixture.end().await;
+}
+
+/// An RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1): data, sequence number 7, this service, no context.
+fn gss(service: u32) -> Credential {
+    let body: Vec<u8> = [1, 0, 7, service, 0].into_iter().flat_map(u32::to_be_bytes).collect();
+    Credential::Other { flavor: GSS, body: body.into() }
+}
+
+#[tokio::test]
+async fn r265_r266_what_is_protected_as_a_whole_travels_whole() {
+    let sent = blob(7, 5000);
+    for (credential, reduced) in [
+        (gss(1), true),
+        (gss(2), false),
+        (gss(3), false),
+        (Credential::Other { flavor: GSS, body: Bytes::from_static(&[0, 0, 0, 1]) }, false),
+    ] {
+        let client = ClientOptions { config: config(1024), credential, ..ClientOptions::default() };
+        let fixture = start(ServerOptions { config: config(1024), ..ServerOptions::default() }, client).await;
+        assert_eq!(fixture.client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+        let traffic = fixture.last();
+        assert_eq!((traffic.read_chunks > 0, traffic.write_chunks > 0), (reduced, reduced), "{traffic}");
+        assert_eq!((traffic.position_zero > 5000, traffic.reply_chunk_bytes > 5000), (!reduced, !reduced));
+        fixture.end().await;
+    }
+}
+
+#[tokio::test]
+async fn r265_a_server_takes_nothing_out_of_a_protected_reply() {
+    let mut services = Services::new();
+    services.add(EchoServer);
+    for (credential, items) in [(Credential::None, 1), (gss(1), 1), (gss(2), 0), (gss(3), 0)] {
+        let mut call = Reducer::disabled();
+        let header = CallHeader {
+            xid: 9,
+            program: Echo::NUMBER,
+            version: Echo::VERSION,
+            procedure: EchoBlob::NUMBER,
+            credential,
+        };
+        header.encode(&mut call).unwrap();
+        blob(7, 5000).encode(&mut call).unwrap();
+        let reply = services.answer(&Received::whole(call.into_message().stream), None).await.unwrap();
+        assert_eq!((reply.items.len(), reply.unreduced_len() > 5000), (items, true));
+    }
 }

@@ -408,6 +408,20 @@ fn r125_items_may_stay_in_chunks_of_their_own_beside_it() {
     assert_eq!(reads, [(0, 1208), (12, 2001)]);
 }
 
+#[test]
+fn items_of_which_there_are_too_many_for_the_header_go_with_the_stream() {
+    // 28 bytes of header and 24 for each segment: 41 segments are the most that fit into 1,024.
+    for (count, chunks) in [(40, 41), (41, 1)] {
+        let items: Vec<(u32, usize)> = (0..count).map(|index| (12 + index * 104, 101)).collect();
+        let call = with_items(1, 1200, &items);
+        let whole = u32::try_from(call.message.unreduced_len()).expect("small");
+        let mut peer = Peer::with(Config { long_call: LongCall::Reduced, ..Config::default() });
+        let reads = peer.lists(1, call).reads;
+        assert_eq!((reads.len(), reads[0].position), (chunks, 0), "{count} items");
+        assert_eq!(reads[0].segment.length, if chunks == 1 { whole } else { 1208 }, "{count} items");
+    }
+}
+
 /// Requirement: R101
 #[test]
 fn r096_r105_a_reply_in_write_chunks_and_in_the_reply_chunk_is_put_together() {

@@ -154,18 +154,22 @@ impl Client {
     }
 
     fn prepare<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<Call, CallError> {
-        let Shared { negotiated, max_segment, .. } = &*self.0;
-        let reply =
-            ReplyResources::in_segments(&Q::reply_bounds(args), negotiated.reply_threshold, *max_segment)
-                .map_err(|_| CallError::UnboundedReply { procedure: Q::NAME })?;
+        let Shared { negotiated, max_segment, options, .. } = &*self.0;
+        // What the credential protects as a whole stays whole, and so does the reply to it.
+        let (bounds, mut message) = if options.credential.allows_reduction() {
+            (Q::reply_bounds(args), Reducer::new(options.min_item))
+        } else {
+            (Q::reply_bounds(args).unreduced(), Reducer::disabled())
+        };
+        let reply = ReplyResources::in_segments(&bounds, negotiated.reply_threshold, *max_segment)
+            .map_err(|_| CallError::UnboundedReply { procedure: Q::NAME })?;
         let header = CallHeader {
             xid,
             program: <Q::Program as Program>::NUMBER,
             version: <Q::Program as Program>::VERSION,
             procedure: Q::NUMBER,
-            credential: self.0.options.credential.clone(),
+            credential: options.credential.clone(),
         };
-        let mut message = Reducer::new(self.0.options.min_item);
         header.encode(&mut message).and_then(|()| args.encode(&mut message)).map_err(CallError::Encode)?;
         Ok(Call { message: message.into_message(), reply })
     }

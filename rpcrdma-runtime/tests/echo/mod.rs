@@ -36,6 +36,7 @@ impl Program for Echo {
 impl Binding for Echo {
     const PORT: Option<u16> = None;
     const NETIDS: &'static [&'static str] = &[];
+    const INLINE_THRESHOLD: Option<u32> = Some(8192);
 }
 
 pub struct EchoBlob;
@@ -77,6 +78,9 @@ impl Procedure for EchoSleep {
     const NAME: &'static str = "ECHO_SLEEP";
 }
 
+/// The flavor RPCSEC_GSS.
+pub const GSS: u32 = 6;
+
 pub struct EchoServer;
 
 impl Service for EchoServer {
@@ -86,6 +90,10 @@ impl Service for EchoServer {
 
     fn version(&self) -> u32 {
         Echo::VERSION
+    }
+
+    fn accepts_flavor(&self, flavor: u32) -> bool {
+        flavor == GSS
     }
 
     fn dispatch<'a>(

@@ -66,7 +66,12 @@ impl Policy {
             (Some(message.flatten()), None, Vec::new())
         } else if fits(item_segments(&message.items), message.stream.len() as u64) {
             (Some(message.stream), None, message.items)
-        } else if self.long_call == LongCall::Reduced {
+        } else if self.long_call == LongCall::Reduced
+            && fits(
+                self.segments(message.stream.len() as u64).saturating_add(item_segments(&message.items)),
+                0,
+            )
+        {
             (None, Some(message.stream), message.items)
         } else {
             (None, Some(message.flatten()), Vec::new())

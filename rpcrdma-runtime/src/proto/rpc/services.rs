@@ -28,7 +28,8 @@ impl Services {
         self.0.iter().map(|service| (service.program(), service.version()))
     }
 
-    /// Runs a call and gives its reply, every item of it out of the stream; or nothing, if the message is no call.
+    /// Runs a call and gives its reply, every item of it out of the stream, unless the call's credential says that it
+    /// must stay whole; or nothing, if the message is no call.
     pub async fn answer(&self, message: &Received, peer: Option<SocketAddr>) -> Option<Message> {
         let mut args = Reader::new(message);
         let header = match CallHeader::decode(&mut args) {
@@ -53,6 +54,8 @@ impl Services {
             let refused = Reject::AuthError(AuthStat::RejectedCredential);
             return error(xid, ReplyHeader::Rejected(refused));
         }
+        let mut reply =
+            if header.credential.allows_reduction() { Reducer::new(1) } else { Reducer::disabled() };
         let context = CallContext {
             xid,
             program: header.program,
@@ -61,7 +64,6 @@ impl Services {
             credential: header.credential,
             peer,
         };
-        let mut reply = Reducer::new(1);
         ReplyHeader::Success.encode(xid, &mut reply).ok()?;
         match service.dispatch(&context, args, &mut reply).await {
             Ok(()) => Some(reply.into_message()),
