@@ -16,6 +16,7 @@ mod program;
 mod recover;
 mod region;
 mod tokens;
+mod undone;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

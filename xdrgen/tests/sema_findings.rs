@@ -114,6 +114,40 @@ fn constants_without_a_value() {
 }
 
 #[test]
+fn constants_name_one_another_in_any_order_and_number() {
+    let chain = |last: &str| {
+        let constants = (0..20_000).map(|at| format!("const C_{at} = C_{};\n", at + 1));
+        format!("{}const C_20000 = {last};\nstruct s {{ opaque x<C_0>; }};\n", constants.collect::<String>())
+    };
+    finds(&chain("7"), &[], &[]);
+    finds(&chain("C_19999"), &["X203 20000:7"], &["depends on itself"]);
+    finds(
+        "enum a { X = Y, Z };\nenum b { W, Y = V, U };\nconst V = 4;\nconst A = Z;\nstruct s { int x[A]; };\n",
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn an_undefined_macro_may_be_defined_again() {
+    finds("#define N 3\n#undef N\n#define N 9\nstruct a { int x[N]; };\n", &[], &[]);
+    finds("#define N 3\n#define N 9\n", &["X201 2:9"], &[]);
+    // Behind `#undef` the name means nothing.
+    finds("#define N 3\n#undef N /* why */\nstruct a { int x[N]; };\n", &["X202 3:18"], &[]);
+    // Each use has the number that it has in C.
+    let text = "#define N 3\nstruct a { int x[N]; };\n#define M N\n#undef N\n#define N 9\n\
+                struct b { int x[N]; int y[M]; };\n";
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", text));
+    let files = xdrgen::generate(&sources, &Options::module("out")).files;
+    for part in
+        ["pub x: [i32; 3]", "pub const N: u32 = 9", "pub x: [i32; N as usize]", "pub const M: u32 = 3"]
+    {
+        assert!(files[0].1.contains(part), "no `{part}` in\n{}", files[0].1);
+    }
+}
+
+#[test]
 fn names_of_procedures_are_constants() {
     finds(
         "const LAST = P_TWO;\nprogram P { version V { void P_NULL(void) = 0; void P_TWO(void) = 2; } = 1; } = 3;\n",

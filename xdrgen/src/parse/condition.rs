@@ -16,6 +16,8 @@ struct Open {
     active: bool,
     /// Whether a branch has counted already.
     taken: bool,
+    /// Whether its `#else` was there.
+    last: bool,
     /// Where the `#if` stands.
     place: Range<u32>,
 }
@@ -55,25 +57,36 @@ impl Conditions {
             "ifdef" | "ifndef" | "if" => {
                 let outer = self.active();
                 let active = outer && self.holds(word, argument, &place);
-                self.open.push(Open { outer, active, taken: active, place });
+                self.open.push(Open { outer, active, taken: active, last: false, place });
             }
             "elif" => {
                 let holds = self.holds("if", argument, &place);
-                self.branch(&place, holds);
+                self.branch(&place, holds, false);
             }
-            "else" => self.branch(&place, true),
+            "else" => self.branch(&place, true, true),
             "endif" => self.close(place),
             "undef" if self.active() => {
-                self.defined.remove(argument.trim());
+                self.defined.remove(undefined(argument));
             }
             _ => {}
         }
     }
 
-    fn branch(&mut self, place: &Range<u32>, holds: bool) {
+    fn branch(&mut self, place: &Range<u32>, holds: bool, last: bool) {
         let Some(open) = self.open.last_mut() else {
             return self.found.push((place.clone(), "an `#else` without its `#if`", "remove it"));
         };
+        let behind = open.last;
+        open.last |= last;
+        if behind {
+            let message =
+                if last { "a second `#else` of one `#if`" } else { "an `#elif` behind its `#else`" };
+            self.found.push((
+                place.clone(),
+                message,
+                "what stands behind it is left out: an `#else` is the last branch",
+            ));
+        }
         open.active = open.outer && !open.taken && holds;
         open.taken |= open.active;
     }
@@ -127,6 +140,12 @@ impl Conditions {
         let found = self.found.into_iter().map(|(place, message, help)| warning(place, message, help));
         found.chain(unclosed).collect()
     }
+}
+
+/// The name in `#undef NAME`.
+pub(super) fn undefined(argument: &str) -> &str {
+    let name = argument.trim_start();
+    name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("")
 }
 
 impl Names for Conditions {

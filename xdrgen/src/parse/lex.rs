@@ -10,8 +10,9 @@ use nom::combinator::{opt, recognize};
 use nom::sequence::{delimited, pair};
 use nom::{IResult, Parser};
 
-use super::condition::Conditions;
+use super::condition::{Conditions, undefined};
 use super::expression;
+use super::undone::Undone;
 use crate::diag::Diagnostic;
 use crate::extract::Map;
 
@@ -103,12 +104,14 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed
         fresh: true,
         open: false,
         unclosed: false,
+        undone: Undone::default(),
         out: Lexed::default(),
     };
     while lexer.at < text.len() {
         lexer.step();
     }
-    let Lexer { conditions, mut out, .. } = lexer;
+    let Lexer { conditions, undone, mut out, .. } = lexer;
+    undone.replace(&mut out);
     out.diagnostics.extend(conditions.finish(map));
     out
 }
@@ -128,6 +131,8 @@ struct Lexer<'a, 'm> {
     open: bool,
     /// Whether nothing closes a comment from here on.
     unclosed: bool,
+    /// What `#undef` ends.
+    undone: Undone<'a>,
     out: Lexed<'a>,
 }
 
@@ -222,6 +227,9 @@ impl<'a> Lexer<'a, '_> {
             }
             "include" if self.conditions.active() => self.remember(line, place),
             _ => {
+                if word == "undef" && self.conditions.active() {
+                    self.undone.end(undefined(argument), &self.out);
+                }
                 self.header.directive(word, argument, place.clone());
                 self.conditions.directive(word, argument, place);
             }
@@ -260,6 +268,7 @@ impl<'a> Lexer<'a, '_> {
         self.header.define(name, number);
         let Some(kind) = kind.filter(|_| name != value) else { return self.remember(line, place) };
         let at = offset + name.len() + gap;
+        self.undone.begin(name, number, &self.out);
         let name = Token { start: narrow(offset), ..blank(Kind::Word, name) };
         let value = Token { start: narrow(at), ..blank(kind, value) };
         let aside = Aside::Define(name.text, name, value);

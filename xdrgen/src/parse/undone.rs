@@ -1,0 +1,76 @@
+//! Macros that an `#undef` ends. Behind it the name is free for another definition; what used the name before it
+//! keeps the number that it had there.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use super::lex::{Aside, Kind, Lexed};
+
+/// A macro with a number, by its places among the tokens and the asides of a text: from its definition to its end.
+struct Ended {
+    tokens: Range<usize>,
+    asides: Range<usize>,
+    number: i128,
+}
+
+/// The macros of a text, and which of them have ended.
+#[derive(Default)]
+pub(super) struct Undone<'a> {
+    /// Those that still hold: the number, and how many tokens and asides stand before the definition. One that is defined
+    /// twice, and differently, has no number: that is told as it is of constants.
+    open: HashMap<&'a str, (Option<i128>, usize, usize)>,
+    /// Those that have ended, each name's in their order.
+    ended: HashMap<&'a str, Vec<Ended>>,
+}
+
+impl<'a> Undone<'a> {
+    /// A `#define` follows. One whose number is not known here stays a constant for good.
+    pub(super) fn begin(&mut self, name: &'a str, number: Option<i128>, before: &Lexed<'a>) {
+        let first = self.open.entry(name).or_insert((number, before.tokens.len(), before.asides.len()));
+        first.0 = first.0.filter(|first| Some(*first) == number);
+    }
+
+    /// An `#undef`.
+    pub(super) fn end(&mut self, name: &'a str, before: &Lexed<'a>) {
+        let Some((Some(number), token, aside)) = self.open.remove(name) else { return };
+        let (tokens, asides) = (token..before.tokens.len(), aside..before.asides.len());
+        self.ended.entry(name).or_default().push(Ended { tokens, asides, number });
+    }
+
+    /// Puts numbers where the names of macros stood that have ended, and drops these.
+    pub(super) fn replace(&self, lexed: &mut Lexed<'a>) {
+        if self.ended.is_empty() {
+            return;
+        }
+        let mut before = "";
+        for (at, token) in lexed.tokens.iter_mut().enumerate() {
+            // Nowhere else is a number meant.
+            let is_value = token.kind == Kind::Word && matches!(before, "[" | "<" | "=" | "case");
+            before = token.text;
+            let ended = if is_value { self.ended(token.text, at, |ended| &ended.tokens) } else { None };
+            if let Some(ended) = ended {
+                token.kind = Kind::Number(ended.number);
+            }
+        }
+        let mut gone = HashSet::new();
+        for (at, placed) in lexed.asides.iter_mut().enumerate() {
+            let Aside::Define(name, _, value) = &mut placed.aside else { continue };
+            if self.ended(name, at, |ended| &ended.asides).is_some() {
+                gone.insert(at);
+            }
+            let of = Some(value.text).filter(|_| value.kind == Kind::Word);
+            if let Some(ended) = of.and_then(|of| self.ended(of, at, |ended| &ended.asides)) {
+                value.kind = Kind::Number(ended.number);
+            }
+        }
+        let mut at = 0..;
+        lexed.asides.retain(|_| at.next().is_none_or(|at| !gone.contains(&at)));
+    }
+
+    /// What a name stood for at a place, if that has ended since.
+    fn ended(&self, name: &str, at: usize, place: fn(&Ended) -> &Range<usize>) -> Option<&Ended> {
+        let ended = self.ended.get(name)?;
+        let first = ended.partition_point(|ended| place(ended).end <= at);
+        ended.get(first).filter(|ended| place(ended).contains(&at))
+    }
+}
