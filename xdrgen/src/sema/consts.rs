@@ -7,9 +7,6 @@ use crate::ast::{EnumBody, Identifier, Value};
 use crate::diag::Diagnostic;
 use crate::source::Span;
 
-/// The longest chain of constants that name one another. Nobody writes one; it bounds the stack.
-const MAX_CHAIN: usize = 256;
-
 /// Evaluates constants; each thing that is wrong is said once.
 #[derive(Default)]
 pub(crate) struct Consts {
@@ -18,6 +15,14 @@ pub(crate) struct Consts {
     known: HashMap<String, Option<i128>>,
     /// For each member of an enum, the last one up to it that has a value of its own.
     explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
+}
+
+/// What a name is that nothing has.
+enum Undefined<'a> {
+    /// Built in, or not there, which is reported.
+    Number(Option<i128>),
+    /// A slip of the pen for another name.
+    TakenFor(&'a str),
 }
 
 /// For each member, the last one up to it that has a value of its own.
@@ -46,7 +51,7 @@ impl Consts {
         scope: &Scope<'_>,
         found: &mut Vec<Diagnostic>,
     ) -> Option<i128> {
-        self.follow(value, scope, found, &mut Vec::new())
+        self.follow(value, scope, found)
     }
 
     /// The values of an enum's members in order; an implicit one is the one before plus one, from 0.
@@ -69,74 +74,72 @@ impl Consts {
         values
     }
 
-    fn follow(
-        &mut self,
-        value: &Value,
-        scope: &Scope<'_>,
-        found: &mut Vec<Diagnostic>,
-        chain: &mut Vec<String>,
-    ) -> Option<i128> {
-        let name = match value {
-            Value::Literal { value, .. } => return Some(*value),
-            Value::Name(name) => name,
-        };
-        if let Some(known) = self.known.get(&name.name) {
-            return *known;
-        }
-        let Some(named) = scope.value_named(&name.name) else {
-            return match name.name.as_str() {
-                "TRUE" => Some(1),
-                "FALSE" => Some(0),
-                _ => self.undefined(name, scope, found, chain),
+    /// Goes from name to name to a number, and back: each name on the way has it plus its own steps.
+    fn follow(&mut self, value: &Value, scope: &Scope<'_>, found: &mut Vec<Diagnostic>) -> Option<i128> {
+        let mut way: Vec<(&str, usize)> = Vec::new();
+        let mut on_way: HashSet<&str> = HashSet::new();
+        let mut next = Ok(value);
+        let mut number = loop {
+            let (name, span) = match next {
+                Ok(Value::Literal { value, .. }) => break Some(*value),
+                Ok(Value::Name(name)) => (name.name.as_str(), name.span),
+                Err(meant) => meant,
             };
-        };
-        if chain.contains(&name.name) || chain.len() >= MAX_CHAIN {
-            return self.circle(name, named, found, chain);
-        }
-        chain.push(name.name.clone());
-        let value = match named.source {
-            ValueSource::Const(value) => self.follow(value, scope, found, chain),
-            ValueSource::Member(body, index) => self.member(body, index, scope, found, chain),
-        };
-        chain.pop();
-        self.known.insert(name.name.clone(), value);
-        value
-    }
-
-    /// A member's value: that of the last explicit one up to it, plus the steps from there.
-    fn member(
-        &mut self,
-        body: &EnumBody,
-        index: usize,
-        scope: &Scope<'_>,
-        found: &mut Vec<Diagnostic>,
-        chain: &mut Vec<String>,
-    ) -> Option<i128> {
-        let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
-        let (base, steps) = match before.get(index).copied().flatten() {
-            Some(at) => {
-                (self.follow(body.members.get(at)?.value.as_ref()?, scope, found, chain)?, index - at)
+            if let Some(known) = self.known.get(name) {
+                break *known;
             }
-            None => (0, index),
+            let Some(named) = scope.value_named(name) else {
+                match self.undefined(name, span, scope, found) {
+                    Undefined::Number(number) => break number,
+                    Undefined::TakenFor(near) => next = Err((near, span)),
+                }
+                continue;
+            };
+            if !on_way.insert(name) {
+                break self.circle(name, span, named, found, &way);
+            }
+            let (value, steps) = match named.source {
+                ValueSource::Const(value) => (Some(value), 0),
+                ValueSource::Member(body, index) => self.member(body, index),
+            };
+            way.push((name, steps));
+            let Some(value) = value else { break Some(0) };
+            next = Ok(value);
         };
-        base.checked_add(i128::try_from(steps).ok()?)
+        for (name, steps) in way.into_iter().rev() {
+            number = number.and_then(|number| number.checked_add(i128::try_from(steps).ok()?));
+            self.known.insert(name.to_owned(), number);
+        }
+        number
     }
 
-    fn undefined(
+    /// What a member's value follows from: the last explicit one up to it, or none for 0; and the steps from there.
+    fn member<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
+        let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
+        match before.get(index).copied().flatten() {
+            Some(at) => (body.members.get(at).and_then(|member| member.value.as_ref()), index - at),
+            None => (None, index),
+        }
+    }
+
+    fn undefined<'v>(
         &mut self,
-        name: &Identifier,
-        scope: &Scope<'_>,
+        name: &str,
+        span: Span,
+        scope: &Scope<'v>,
         found: &mut Vec<Diagnostic>,
-        chain: &mut Vec<String>,
-    ) -> Option<i128> {
+    ) -> Undefined<'v> {
+        if let "TRUE" | "FALSE" = name {
+            return Undefined::Number(Some(i128::from(name == "TRUE")));
+        }
+        let name = &Identifier { name: name.to_owned(), span };
         let message = format!("no constant is called `{}`", name.name);
         if let Some(near) = scope.taken_for(name, scope.value_names()) {
             if self.said.insert(name.name.clone()) {
                 let warning = Diagnostic::warning("X202", name.span, message);
                 found.push(warning.with_label(format!("taken for `{near}`")));
             }
-            let meant = Identifier { name: near.to_owned(), span: name.span };
-            return self.follow(&Value::Name(meant), scope, found, chain);
+            return Undefined::TakenFor(near);
         }
         if scope.externs.is_some_and(|externs| externs.contains_key(&name.name)) {
             if self.said.insert(name.name.clone()) {
@@ -145,7 +148,7 @@ impl Consts {
                     .with_label("a constant in Rust has no value yet when this is compiled");
                 found.push(error.with_help(format!("give its number, too: `-D {}=NUMBER`", name.name)));
             }
-            return None;
+            return Undefined::Number(None);
         }
         if self.said.insert(name.name.clone()) {
             let error = Diagnostic::error("X202", name.span, message)
@@ -158,25 +161,26 @@ impl Consts {
             };
             found.push(scope.asides.explain(name, error));
         }
-        None
+        Undefined::Number(None)
     }
 
     fn circle(
         &mut self,
-        name: &Identifier,
+        name: &str,
+        span: Span,
         named: Named<'_>,
         found: &mut Vec<Diagnostic>,
-        chain: &[String],
+        way: &[(&str, usize)],
     ) -> Option<i128> {
-        let new = !self.said.contains(&name.name);
+        let new = !self.said.contains(name);
         // Of a circle one name is enough.
-        self.said.extend(chain.iter().cloned());
+        self.said.extend(way.iter().map(|(name, _)| (*name).to_owned()));
         if new {
-            let message = format!("the value of `{}` depends on itself", name.name);
+            let message = format!("the value of `{name}` depends on itself");
             found.push(
                 Diagnostic::error("X203", named.span, message)
                     .with_label("defined by way of itself")
-                    .with_related(name.span, "used for its own value here")
+                    .with_related(span, "used for its own value here")
                     .with_help("give one of the constants a number"),
             );
         }
