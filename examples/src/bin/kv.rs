@@ -1,0 +1,119 @@
+//! A key-value store over RPC-over-RDMA: types, program, server and client of one's own, by hand. `kv serve ADDR:PORT`,
+//! `kv put ADDR:PORT KEY <file` and `kv get ADDR:PORT KEY >file`; how each call travelled goes to standard error.
+
+#![allow(clippy::print_stdout)] // a program's own words
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io::{Read, Write, stdin, stdout};
+use std::pin::Pin;
+
+use rpcrdma_runtime::proto::program::{
+    Binding, CallContext, Caller, Procedure, Program, Reject, Service, answer,
+};
+use rpcrdma_runtime::shell::{ClientOptions, Observer, ServerOptions};
+use rpcrdma_runtime::xdr::{Opaque, Reader, Reducer, Xdr, XdrString};
+use rpcrdma_runtime::{Client, Server};
+use tokio::sync::Mutex;
+
+type Key = XdrString<255>;
+type Value = Opaque<1_048_576>; // the bound is the size of the Write chunk that a Get offers
+
+#[derive(Xdr)]
+struct Pair {
+    key: Key,
+    #[ddp_eligible]
+    value: Value,
+}
+
+struct KvV1;
+impl Program for KvV1 {
+    const NUMBER: u32 = 0x2000_4b56;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "KV_V1";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(Put::NUMBER, Put::NAME), (Get::NUMBER, Get::NAME)];
+}
+
+impl Binding for KvV1 {
+    const PORT: Option<u16> = None;
+    const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
+    const INLINE_THRESHOLD: Option<u32> = Some(8192);
+}
+
+struct Put;
+impl Procedure for Put {
+    type Program = KvV1;
+    type Args = Pair;
+    type Res = ();
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "KV_PUT";
+}
+
+struct Get;
+impl Procedure for Get {
+    type Program = KvV1;
+    type Args = Key;
+    type Res = Option<Pair>;
+    const NUMBER: u32 = 2;
+    const NAME: &'static str = "KV_GET";
+}
+
+/// A value is kept in the memory that RDMA brought it in, and sent from there.
+#[derive(Default)]
+struct Store(Mutex<HashMap<Key, Value>>);
+
+impl Service for Store {
+    fn program(&self) -> u32 {
+        KvV1::NUMBER
+    }
+    fn version(&self) -> u32 {
+        KvV1::VERSION
+    }
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        match context.procedure {
+            Put::NUMBER => Box::pin(answer(args, reply, move |Pair { key, value }| async move {
+                self.0.lock().await.insert(key, value);
+                Ok(())
+            })),
+            Get::NUMBER => Box::pin(answer(args, reply, move |key: Key| async move {
+                let value = self.0.lock().await.get(&key).cloned();
+                Ok(value.map(|value| Pair { key, value }))
+            })),
+            _ => Box::pin(std::future::ready(Err(Reject::ProcedureUnavailable))),
+        }
+    }
+}
+
+async fn connect(address: &str) -> anyhow::Result<Client> {
+    let observer = Observer::new(|call| eprintln!("{}", call.traffic.unwrap_or_default()));
+    let options = ClientOptions { observer: Some(observer), ..ClientOptions::of::<KvV1>() };
+    Ok(Client::connect_with(address, options).await?)
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", address] => {
+            let server = Server::bind_with(address, ServerOptions::of::<KvV1>()).await?;
+            println!("{}", server.local_addr()?);
+            server.service(Store::default()).run(std::future::pending()).await?;
+        }
+        ["put", address, key] => {
+            let mut value = Vec::new();
+            stdin().read_to_end(&mut value)?;
+            connect(address).await?.call::<Put>(&Pair { key: key.into(), value: value.into() }).await?;
+        }
+        ["get", address, key] => match connect(address).await?.call::<Get>(&key.into()).await? {
+            Some(pair) => stdout().write_all(&pair.value)?,
+            None => anyhow::bail!("there is no `{key}`"),
+        },
+        _ => anyhow::bail!("use: kv serve ADDR:PORT | kv put ADDR:PORT KEY | kv get ADDR:PORT KEY"),
+    }
+    Ok(())
+}
