@@ -21,7 +21,7 @@ use crate::ir::{Body, Module, Procedure, Program, TypeDef, TypeId, Version};
 use crate::sema::{Graph, collect_named, named_in};
 use crate::source::{SourceId, Sources, Span};
 
-use pairs::{At, Comparison, Stop};
+use pairs::{At, Comparison, Stop, Unread};
 use view::Use;
 
 /// What an extension adds.
@@ -58,15 +58,67 @@ pub struct Addition {
     pub span: Span,
 }
 
+/// A definition about which nothing is known: it, or what it would be held against, was left out of its protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotCompared {
+    /// Its name; empty where it cannot be told.
+    pub name: String,
+    /// Why not.
+    pub why: String,
+    /// Where it stands, or where what is wrong with it stands.
+    pub span: Span,
+}
+
+/// What can be said of two protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The new one is a compatible extension of the base.
+    Extension,
+    /// It breaks the rules.
+    Breach,
+    /// Nothing is wrong with what could be read, and not all could be.
+    Unknown,
+}
+
 /// What a comparison gives.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
     /// What is wrong with the documents themselves. After an error nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
-    /// Each breach of the rules, `X500` to `X513`, with its place in both protocols. None: it is an extension.
+    /// Each breach of the rules, `X500` to `X513`, with its place in both protocols.
     pub breaches: Vec<Diagnostic>,
     /// What it adds, in the order of the places.
     pub additions: Vec<Addition>,
+    /// What could not be compared, in the order of the places.
+    pub not_compared: Vec<NotCompared>,
+}
+
+impl Compat {
+    /// What can be said. Nothing can of documents with errors.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        if !self.breaches.is_empty() {
+            Verdict::Breach
+        } else if !self.not_compared.is_empty() || diag::has_errors(&self.diagnostics) {
+            Verdict::Unknown
+        } else {
+            Verdict::Extension
+        }
+    }
+}
+
+/// What was left out of documents, each definition once.
+pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
+    let mut said = HashSet::new();
+    let mut all = Vec::new();
+    for found in found {
+        let Some(left_out) = &found.left_out else { continue };
+        let span = found.primary.span;
+        if left_out.name.is_empty() || said.insert((span.source, left_out.name.as_str())) {
+            all.push(NotCompared { name: left_out.name.clone(), why: found.message.clone(), span });
+        }
+    }
+    all
 }
 
 /// Compares two protocols, each of one or more documents that are compiled together. In `new`, a definition may take
@@ -75,18 +127,22 @@ pub struct Compat {
 pub fn compat(sources: &Sources, base: &[SourceId], new: &[SourceId], options: &Options) -> Compat {
     let (old, mut diagnostics) = generate::resolved(sources, base, options, false);
     let (with, more) = generate::resolved(sources, new, options, true);
-    diagnostics.extend(more);
+    diagnostics.extend(more.iter().cloned());
     if diag::has_errors(&diagnostics) {
         return Compat { diagnostics, ..Compat::default() };
     }
     let mut comparison = Comparison::new(&old, &with);
+    comparison.unread = Unread::of(&more);
     compare(&mut comparison);
+    let mut not_compared = left_out(&diagnostics);
+    not_compared.append(&mut comparison.not_compared);
+    not_compared.sort_by_key(|one| (one.span.source, one.span.start));
     let (mut breaches, mut additions) = comparison.into_found();
     diag::sort(&mut breaches);
     // That a value has no arm is a breach where it is new, and else not what was asked.
     diagnostics.retain(|found| found.code != "X214");
     additions.sort_by_key(|addition| (addition.span.source, addition.span.start));
-    Compat { diagnostics, breaches, additions }
+    Compat { diagnostics, breaches, additions, not_compared }
 }
 
 /// The breaches in those types of a base that stand in documents before `before`. Documents of one run use one
@@ -172,6 +228,12 @@ fn messages(comparison: &mut Comparison<'_>) {
             Some((other, with)) => comparison.types(id, *other, At::types(ty, with)),
             None if is_enum(ty) => {}
             None if is_called_otherwise(comparison, id, &others) => {}
+            // That it was left out is said where it stands.
+            None if comparison.unread.names.contains(&ty.name) => {}
+            None if !comparison.unread.names.is_empty() => {
+                let why = "nothing that could be read in the new protocol has its name or its layout";
+                comparison.cannot(&ty.name, why, ty.docs.span);
+            }
             None => {
                 let error = Diagnostic::error("X500", ty.docs.span, format!("`{}` is gone", ty.name));
                 let error =
@@ -279,6 +341,10 @@ fn add(comparison: &mut Comparison<'_>, kind: Kind, name: &str, text: String, sp
 
 /// What has a number, and nothing in the new protocol has that.
 fn gone(comparison: &mut Comparison<'_>, what: &str, name: &str, base: Span, new: Option<Span>) {
+    if comparison.unread.programs {
+        let why = format!("no {what} that could be read in the new protocol has its number");
+        return comparison.cannot(name, &why, base);
+    }
     let message = format!("the {what} `{name}` is gone: its number is nowhere");
     comparison.found.push(match new {
         Some(new) => Diagnostic::error("X513", new, message)

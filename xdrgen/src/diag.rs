@@ -43,6 +43,15 @@ pub struct Label {
     pub text: String,
 }
 
+/// What is not compiled for what a finding says: the run goes on without it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The definition's name; empty where it cannot be told.
+    pub name: String,
+    /// Whether it may be a program, or a procedure of the program of that name.
+    pub is_program: bool,
+}
+
 /// One finding. Each has one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -59,6 +68,8 @@ pub struct Diagnostic {
     pub related: Vec<Label>,
     /// What to do.
     pub help: Option<String>,
+    /// What is left out for it, where that is a definition or a part of a program.
+    pub left_out: Option<LeftOut>,
 }
 
 impl Diagnostic {
@@ -76,7 +87,7 @@ impl Diagnostic {
 
     fn new(code: &'static str, severity: Severity, span: Span, message: String) -> Self {
         let primary = Label { span, text: String::new() };
-        Diagnostic { code, severity, message, primary, related: Vec::new(), help: None }
+        Diagnostic { code, severity, message, primary, related: Vec::new(), help: None, left_out: None }
     }
 
     /// Says at the place itself what is there.
@@ -97,6 +108,13 @@ impl Diagnostic {
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Says what is left out for it.
+    #[must_use]
+    pub fn with_left_out(mut self, name: impl Into<String>, is_program: bool) -> Self {
+        self.left_out = Some(LeftOut { name: name.into(), is_program });
         self
     }
 

@@ -9,6 +9,7 @@ mod programs;
 use std::collections::{HashMap, HashSet};
 
 use crate::compat::layouts::Layouts;
+use crate::compat::{NotCompared, left_out};
 use crate::diag::{self, Diagnostic};
 use crate::generate::{self, Options};
 use crate::ir::{Body, Docs, Module, TypeDef, TypeId};
@@ -59,6 +60,8 @@ pub struct Diff {
     pub diagnostics: Vec<Diagnostic>,
     /// What changed: definitions of the first version in its order, then those that the second added.
     pub changes: Vec<Change>,
+    /// What was left out of one of the versions, and so is in none of the changes.
+    pub not_compared: Vec<NotCompared>,
 }
 
 /// Compares two versions of a protocol, each of one or more documents that are compiled together.
@@ -69,7 +72,7 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     diagnostics.extend(more);
     diagnostics.retain(|found| found.code != "X214");
     if diag::has_errors(&diagnostics) {
-        return Diff { diagnostics, changes: Vec::new() };
+        return Diff { diagnostics, ..Diff::default() };
     }
     let mut differ =
         Differ { layouts: Layouts::new(&base, &with), old: &base, new: &with, changes: Vec::new() };
@@ -82,7 +85,14 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
         (change.old.is_none(), of.map(|side| (side.span.source, side.span.start)))
     };
     changes.sort_by_key(place);
-    Diff { diagnostics, changes }
+    let not_compared = left_out(&diagnostics);
+    // It may have what it had: nobody can tell.
+    fn owner(change: &Change) -> &str {
+        change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
+    }
+    let unknown: HashSet<&str> = not_compared.iter().map(|one| one.name.as_str()).collect();
+    changes.retain(|change| change.sign == Sign::Changed || !unknown.contains(owner(change)));
+    Diff { diagnostics, changes, not_compared }
 }
 
 /// A comparison under way.

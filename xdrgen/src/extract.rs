@@ -142,7 +142,8 @@ fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> V
         found.push(
             Diagnostic::warning("X003", span, format!("`{name}` is defined without a mark, and left out"))
                 .with_label("prose, as other lines have `///`")
-                .with_help("set `///` before each line of it, if it belongs to the protocol"),
+                .with_help("set `///` before each line of it, if it belongs to the protocol")
+                .with_left_out(name, text.trim_start().starts_with("program")),
         );
     }
     found

@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::ast::Specification;
-use crate::diag::{self, Diagnostic, Severity};
+use crate::diag::{self, Diagnostic, LeftOut, Severity};
 use crate::extract::{Extract, Form, extract};
 use crate::source::{SourceId, Sources, Span};
 
@@ -93,7 +93,8 @@ pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Ve
         let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
         let found = Diagnostic::warning("X001", start, "no definition was found in this document");
         let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
-        diagnostics.push(found.with_label("not from here to the end").with_help(help));
+        let found = found.with_label("not from here to the end").with_help(help);
+        diagnostics.push(found.with_left_out("", true));
     }
     diag::sort(&mut diagnostics);
     (specification, diagnostics)
@@ -118,8 +119,11 @@ fn weakened(found: Diagnostic) -> Diagnostic {
     let help = found.help.as_ref().map_or(String::new(), |help| format!("{help}; "));
     let help = format!("{help}what cannot be read in a published document is left out");
     // Where a `,` is missing between members, they are read as if it were there.
-    let help = if found.is_error() && found.code != "X119" { Some(help) } else { found.help };
-    Diagnostic { severity: Severity::Warning, help, ..found }
+    let lost = found.is_error() && found.code != "X119";
+    let help = if lost { Some(help) } else { found.help };
+    let left_out =
+        found.left_out.or_else(|| lost.then(|| LeftOut { is_program: true, ..LeftOut::default() }));
+    Diagnostic { severity: Severity::Warning, help, left_out, ..found }
 }
 
 fn parse_text(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {

@@ -43,6 +43,62 @@ fn compat_tells_an_extension_from_a_breach_and_both_from_trouble() {
     }
 }
 
+/// A published document whose `m` cannot be read: nobody knows what it is.
+const UNREAD: &str = "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n";
+
+#[test]
+fn nothing_is_said_of_what_was_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("unread.txt", UNREAD);
+    write("read.x", "struct m { double a[7]; };\nstruct k { int b; };\n");
+    let said = "not compared: m (a declaration declares one name, unread.txt:3)\n\
+                no verdict: all else is compatible, but not all could be compared\n";
+    for [base, new] in [["unread.txt", "read.x"], ["read.x", "unread.txt"]] {
+        let output = xdrgen(folder.path(), &["compat", base, new]);
+        assert_eq!((text(&output.stdout), output.status.code()), (said, Some(2)), "{base} {new}");
+        assert!(text(&output.stderr).contains("warning[X125]"), "{}", text(&output.stderr));
+    }
+    // What is gone may be in what was left out, under another name.
+    write("more.x", "struct m { double a[7]; };\nstruct k { int b; };\nstruct l { hyper c; };\n");
+    let output = xdrgen(folder.path(), &["compat", "more.x", "unread.txt"]);
+    let gone = "not compared: l (nothing that could be read in the new protocol has its name or its layout, more.x:3)";
+    assert!(text(&output.stdout).contains(gone), "{}", text(&output.stdout));
+    assert_eq!(output.status.code(), Some(2));
+    // A breach in what was read is one whatever the rest is.
+    write("breach.x", "struct m { int a; };\nstruct k { hyper b; };\n");
+    let output = xdrgen(folder.path(), &["compat", "unread.txt", "breach.x"]);
+    assert!(text(&output.stderr).contains("error[X502]"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), said.lines().take(1).collect::<Vec<_>>());
+    // A document without definitions is compatible with nothing.
+    write("empty.x", "/* nothing */\n");
+    for [base, new] in [["empty.x", "read.x"], ["read.x", "empty.x"]] {
+        assert_eq!(xdrgen(folder.path(), &["compat", base, new]).status.code(), Some(2), "{base} {new}");
+    }
+}
+
+#[test]
+fn a_procedure_that_was_left_out_is_not_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let program = "program P { version V { void A(void) = 1; broken B(int) = 2; } = 1; } = 300;\n";
+    write("base.x", &format!("struct broken {{ int a; }};\n{program}"));
+    // What a published document leaves undefined by a definition that cannot be read.
+    write(
+        "new.txt",
+        &format!("Request for Comments: 1\n\n/// struct broken {{ int a, b; }};\n/// {program}"),
+    );
+    let output = xdrgen(folder.path(), &["compat", "base.x", "new.txt"]);
+    assert!(!text(&output.stderr).contains("X513"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("not compared: B (no procedure that could be read"),
+        "{}",
+        text(&output.stdout)
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
+
 #[test]
 fn compat_takes_a_document_of_additions_with_its_base() {
     let folder = tempfile::tempdir().unwrap();

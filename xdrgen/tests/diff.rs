@@ -150,6 +150,32 @@ fn the_status_says_whether_something_changed() {
 }
 
 #[test]
+fn what_was_left_out_is_no_change_and_not_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("unread.txt", "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n");
+    write("read.x", "struct m { double a[7]; };\nstruct k { int b; };\n");
+    let said = "not compared: m (a declaration declares one name, unread.txt:3)\n";
+    for [old, new] in [["unread.txt", "read.x"], ["read.x", "unread.txt"]] {
+        let output = xdrgen(folder.path(), &["diff", old, new]);
+        assert_eq!((text(&output.stdout), output.status.code()), (said, Some(2)), "{old} {new}");
+    }
+    write("other.x", "struct m { double a[7]; };\nstruct k { hyper b; };\n");
+    let output = xdrgen(folder.path(), &["diff", "unread.txt", "other.x"]);
+    let changed = "~ field k.b: int b -> hyper b  [unread.txt:4, other.x:2]\n1 change, 1 of them sent\n";
+    assert_eq!((text(&output.stdout), output.status.code()), (&*format!("{said}{changed}"), Some(1)));
+    let output = xdrgen(folder.path(), &["diff", "unread.txt", "read.x", "--message-format", "json"]);
+    let lines: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let unread = serde_json::json!({
+        "kind": "not_compared", "name": "m", "why": "a declaration declares one name",
+        "file": "unread.txt", "line": 3, "column": 21,
+    });
+    let summary = serde_json::json!({"kind": "summary", "changes": 0, "wire": 0, "not_compared": 1});
+    assert_eq!(lines, [unread, summary]);
+}
+
+#[test]
 fn changes_are_objects_if_json_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "enum e { A = 1 };\n").unwrap();
@@ -161,7 +187,7 @@ fn changes_are_objects_if_json_is_asked_for() {
     let change = serde_json::json!({
         "kind": "change", "sign": "added", "what": "member", "name": "e.B", "wire": true, "old": null, "new": place,
     });
-    let summary = serde_json::json!({"kind": "summary", "changes": 1, "wire": 1});
+    let summary = serde_json::json!({"kind": "summary", "changes": 1, "wire": 1, "not_compared": 0});
     assert_eq!(lines, [change, summary]);
 }
 

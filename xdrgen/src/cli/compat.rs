@@ -5,9 +5,9 @@ use clap::Args;
 use super::report::Reporting;
 use super::versions::Versions;
 use super::{Failure, print};
-use crate::compat::{self, Addition, Compat, Kind};
+use crate::compat::{self, Addition, Compat, Kind, NotCompared, Verdict};
 use crate::diag;
-use crate::source::Sources;
+use crate::source::{Sources, Span};
 
 /// Two versions of a protocol, and how the second is meant.
 #[derive(Args, Debug)]
@@ -16,7 +16,8 @@ An extension keeps every message of the base as it is and adds message types: va
 choose in unions without a default, flag bits, and for programs versions and procedures (draft-ietf-nfsv4-rfc5666bis-04,
 section 9.1). Names, typedefs and comments may change: they are not sent.
 
-Exit status: 0 if NEW extends BASE, 1 if it breaks it, 2 if the documents have errors or cannot be read.")]
+Exit status: 0 if NEW extends BASE, 1 if it breaks it, 2 if that cannot be said: the documents have errors or cannot be
+read, or a definition of a published document is wrong and had to be left out.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     versions: Versions,
@@ -30,19 +31,29 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     if arguments.extends {
         new.splice(0..0, base.iter().copied());
     }
-    let Compat { mut diagnostics, breaches, additions } =
-        compat::compat(&sources, &base, &new, &arguments.versions.options());
+    let compared = compat::compat(&sources, &base, &new, &arguments.versions.options());
+    let verdict = compared.verdict();
+    let Compat { mut diagnostics, breaches, additions, not_compared } = compared;
     if diag::has_errors(&diagnostics) {
         return reporting.report(&sources, &diagnostics).map_err(|_| Failure::Trouble);
     }
     diagnostics.extend(breaches);
-    reporting.report(&sources, &diagnostics)?;
+    let reported = reporting.report(&sources, &diagnostics);
+    let mut text: String = not_compared.iter().map(|one| unknown(&sources, one)).collect();
+    match verdict {
+        Verdict::Breach => return print(&text).and(reported),
+        Verdict::Unknown => {
+            text.push_str("no verdict: all else is compatible, but not all could be compared\n");
+            return print(&text).and(Err(Failure::Trouble));
+        }
+        Verdict::Extension => reported?,
+    }
     if additions.is_empty() {
         return print("compatible; nothing is added\n");
     }
     let mut text = "compatible; this is added:\n".to_owned();
     for addition in &additions {
-        text.push_str(&format!("  {}  ({})\n", line(addition), place(&sources, addition)));
+        text.push_str(&format!("  {}  ({})\n", line(addition), place(&sources, addition.span)));
     }
     print(&text)
 }
@@ -61,8 +72,14 @@ fn line(addition: &Addition) -> String {
     }
 }
 
+/// What was not compared: its name, why not, and where.
+pub(super) fn unknown(sources: &Sources, one: &NotCompared) -> String {
+    let name = if one.name.is_empty() { "a definition" } else { &one.name };
+    format!("not compared: {name} ({}, {})\n", one.why, place(sources, one.span))
+}
+
 /// The file and the line.
-fn place(sources: &Sources, addition: &Addition) -> String {
-    let Some(source) = sources.get(addition.span.source) else { return String::new() };
-    format!("{}:{}", source.name().display(), source.line_column(addition.span.start).line)
+pub(super) fn place(sources: &Sources, span: Span) -> String {
+    let Some(source) = sources.get(span.source) else { return String::new() };
+    format!("{}:{}", source.name().display(), source.line_column(span.start).line)
 }

@@ -3,12 +3,14 @@
 use clap::Args;
 use serde::Serialize;
 
+use super::compat::{place, unknown};
 use super::report::Reporting;
 use super::versions::Versions;
 use super::{Failure, print};
+use crate::compat::NotCompared;
 use crate::diag;
-use crate::diff::{self, Change, Diff, Side, Sign};
-use crate::source::Sources;
+use crate::diff::{self, Change, Diff, Sign};
+use crate::source::{Sources, Span};
 
 /// Two versions of a protocol.
 #[derive(Args, Debug)]
@@ -18,10 +20,12 @@ no message changes by, a name or a typedef, is marked `(not sent)`. A change of 
 
 With --message-format json each change is an object on a line of standard output: `kind` is `change`, `sign` is `added`,
 `removed` or `changed`, then `what`, `name`, `wire` (whether messages change), `old` and `new`. These two have `text`, `file`,
-`line` and `column`, and are null where there is none. The last line has the `kind` `summary`, and the numbers `changes` and
-`wire`.
+`line` and `column`, and are null where there is none. What was left out of a version is an object of the `kind`
+`not_compared` with `name`, `why`, `file`, `line` and `column`. The last line has the `kind` `summary`, and the numbers
+`changes`, `wire` and `not_compared`.
 
-Exit status: 0 if nothing changed, 1 if something did, 2 if the documents have errors or cannot be read.")]
+Exit status: 0 if nothing changed, 1 if something did, 2 if the documents have errors or cannot be read, or if what could be
+read did not change and some of a published document could not be read.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     versions: Versions,
@@ -29,18 +33,28 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Failure> {
     let (sources, old, new) = arguments.versions.read()?;
-    let Diff { diagnostics, changes } = diff::diff(&sources, &old, &new, &arguments.versions.options());
+    let Diff { diagnostics, changes, not_compared } =
+        diff::diff(&sources, &old, &new, &arguments.versions.options());
     reporting.report(&sources, &diagnostics).map_err(|_| Failure::Trouble)?;
     if diag::has_errors(&diagnostics) {
         return Err(Failure::Trouble);
     }
-    let text = if reporting.is_json() { json(&sources, &changes) } else { human(&sources, &changes) };
+    let text = if reporting.is_json() {
+        json(&sources, &changes, &not_compared)
+    } else {
+        human(&sources, &changes, &not_compared)
+    };
     print(&text)?;
-    if changes.is_empty() { Ok(()) } else { Err(Failure::Findings) }
+    match (changes.is_empty(), not_compared.is_empty()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Failure::Trouble),
+        (false, _) => Err(Failure::Findings),
+    }
 }
 
-fn human(sources: &Sources, changes: &[Change]) -> String {
-    let mut text: String = changes.iter().map(|change| line(sources, change)).collect();
+fn human(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) -> String {
+    let mut text: String = not_compared.iter().map(|one| unknown(sources, one)).collect();
+    text.extend(changes.iter().map(|change| line(sources, change)));
     if !changes.is_empty() {
         let wire = changes.iter().filter(|change| change.wire).count();
         let plural = if changes.len() == 1 { "" } else { "s" };
@@ -58,18 +72,13 @@ fn line(sources: &Sources, change: &Change) -> String {
     };
     let sides = || [old, new].into_iter().flatten();
     let texts: Vec<&str> = sides().map(|side| side.text.as_str()).collect();
-    let places: Vec<String> = sides().map(|side| place(sources, side)).collect();
+    let places: Vec<String> = sides().map(|side| place(sources, side.span)).collect();
     let sent = if *wire { "" } else { " (not sent)" };
     let texts = texts.join(" -> ");
     // A whole definition says itself what it is and how it is called.
     let head =
         if texts.starts_with(&format!("{what} ")) { String::new() } else { format!("{what} {name}: ") };
     format!("{sign} {head}{texts}{sent}  [{}]\n", places.join(", "))
-}
-
-fn place(sources: &Sources, side: &Side) -> String {
-    let Some(source) = sources.get(side.span.source) else { return String::new() };
-    format!("{}:{}", source.name().display(), source.line_column(side.span.start).line)
 }
 
 /// One line. Fields are added as time goes by, never taken away.
@@ -84,9 +93,18 @@ enum Line<'a> {
         old: Option<Place<'a>>,
         new: Option<Place<'a>>,
     },
+    #[serde(rename = "not_compared")]
+    NotCompared {
+        name: &'a str,
+        why: &'a str,
+        file: String,
+        line: u32,
+        column: u32,
+    },
     Summary {
         changes: usize,
         wire: usize,
+        not_compared: usize,
     },
 }
 
@@ -98,23 +116,27 @@ struct Place<'a> {
     column: u32,
 }
 
-fn json(sources: &Sources, changes: &[Change]) -> String {
-    let place = |side: &'_ Side| -> Option<(String, u32, u32)> {
-        let source = sources.get(side.span.source)?;
-        let at = source.line_column(side.span.start);
+fn json(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) -> String {
+    let full = |span: Span| -> Option<(String, u32, u32)> {
+        let source = sources.get(span.source)?;
+        let at = source.line_column(span.start);
         Some((source.name().to_string_lossy().into_owned(), at.line, at.column))
     };
-    let full = |side: &'_ Option<Side>| side.as_ref().and_then(place);
     let mut text = String::new();
     let mut add = |line: &Line<'_>| {
         // Only maps with keys that are no text cannot be written, and there is none.
         text.push_str(&serde_json::to_string(line).unwrap_or_default());
         text.push('\n');
     };
+    for NotCompared { name, why, span } in not_compared {
+        let (file, line, column) = full(*span).unwrap_or_default();
+        add(&Line::NotCompared { name, why, file, line, column });
+    }
     for change in changes {
         let sides = [&change.old, &change.new].map(|side| {
-            let (file, line, column) = full(side)?;
-            Some(Place { text: &side.as_ref()?.text, file, line, column })
+            let side = side.as_ref()?;
+            let (file, line, column) = full(side.span)?;
+            Some(Place { text: &side.text, file, line, column })
         });
         let [old, new] = sides;
         let sign = match change.sign {
@@ -125,6 +147,6 @@ fn json(sources: &Sources, changes: &[Change]) -> String {
         add(&Line::Change { sign, what: change.what, name: &change.name, wire: change.wire, old, new });
     }
     let wire = changes.iter().filter(|change| change.wire).count();
-    add(&Line::Summary { changes: changes.len(), wire });
+    add(&Line::Summary { changes: changes.len(), wire, not_compared: not_compared.len() });
     text
 }

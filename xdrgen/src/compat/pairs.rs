@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::view::{Use, View, label_value, values};
-use super::{Addition, Kind};
+use super::{Addition, Kind, NotCompared};
 use crate::diag::Diagnostic;
 use crate::ir::{Arm, Body, Docs, Field, Member, Module, TypeDef, TypeId, Union};
 use crate::source::Span;
@@ -43,12 +43,33 @@ impl<'m> At<'m> {
     }
 }
 
+/// What was left out of the new protocol: it may have what seems to be gone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unread {
+    /// The names of what was; one may be empty.
+    pub(super) names: HashSet<String>,
+    /// Whether there may be programs, or parts of one, among it.
+    pub(super) programs: bool,
+}
+
+impl Unread {
+    pub(super) fn of(found: &[Diagnostic]) -> Self {
+        let left_out = || found.iter().filter_map(|found| found.left_out.as_ref());
+        Unread {
+            names: left_out().map(|one| one.name.clone()).collect(),
+            programs: left_out().any(|one| one.is_program),
+        }
+    }
+}
+
 /// A comparison of two protocols under way.
 pub(super) struct Comparison<'m> {
     pub(super) base: &'m Module,
     pub(super) new: &'m Module,
     pub(super) found: Vec<Diagnostic>,
     pub(super) additions: Vec<Addition>,
+    pub(super) not_compared: Vec<NotCompared>,
+    pub(super) unread: Unread,
     pending: Vec<(Use<'m>, Use<'m>, At<'m>)>,
     uses: HashSet<(usize, usize)>,
     /// Types that were compared.
@@ -92,6 +113,8 @@ impl<'m> Comparison<'m> {
             new,
             found: Vec::new(),
             additions: Vec::new(),
+            not_compared: Vec::new(),
+            unread: Unread::default(),
             pending: Vec::new(),
             uses: HashSet::new(),
             bodies: HashSet::new(),
@@ -100,6 +123,11 @@ impl<'m> Comparison<'m> {
             left,
             stop,
         }
+    }
+
+    /// Nothing can be said of a definition of the base.
+    pub(super) fn cannot(&mut self, name: &str, why: &str, span: Span) {
+        self.not_compared.push(NotCompared { name: name.to_owned(), why: why.to_owned(), span });
     }
 
     fn may_stop(&self) -> bool {

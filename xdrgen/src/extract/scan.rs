@@ -169,6 +169,12 @@ impl<'a> Scan<'a> {
                     } else {
                         "where `///` marks the lines of XDR, all others are prose"
                     };
+                    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+                    let mut words = words.by_ref().filter(|word| !word.is_empty());
+                    let (keyword, name) = (words.next(), words.next().unwrap_or(""));
+                    // The name of a typedef stands at its end.
+                    let name = if keyword == Some("typedef") { "" } else { name };
+                    let found = found.with_left_out(name, keyword == Some("program"));
                     self.diagnostics.push(found.with_help(format!("{help}{more}")));
                 }
                 None

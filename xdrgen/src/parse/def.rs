@@ -50,12 +50,18 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 // What is odd about a definition does not matter when it is wrong.
                 context.found.borrow_mut().truncate(said);
                 let found = recover::diagnostic(context, input.at, syntax);
+                let resume = recover::resume(context, input.at, syntax).at.max(input.at + 1);
+                let names = recover::names(context, input.at, resume);
+                let name = names.first().map_or("", String::as_str);
+                // What begins as no definition may have been any.
+                let is_program =
+                    matches!(input.word(0), "program") || !BEGIN_DEFINITION.contains(&input.word(0));
+                let found = found.with_left_out(name, is_program);
                 let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
                 if !(again && lost) {
                     context.report(found);
                 }
-                let resume = recover::resume(context, input.at, syntax).at.max(input.at + 1);
-                left_out.extend(recover::names(context, input.at, resume));
+                left_out.extend(names);
                 input = input.from(resume);
                 broken = true;
             }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::prelude;
-use super::scope::{Document, Trust};
+use super::scope::{Document, Trust, defined_name};
 use super::supply::Known;
 use super::uses::{Defined, Uses};
 use crate::ast::{Definition, DefinitionKind, Identifier};
@@ -124,7 +124,8 @@ impl<'a> Forgiven<'a> {
         } else {
             Severity::Error
         };
-        self.said.push(Diagnostic { severity, help, ..error });
+        let name = defined_name(definition).map_or("", |name| name.name.as_str());
+        self.said.push(Diagnostic { severity, help, ..error }.with_left_out(name, is_program));
         if !is_program && self.left_out.insert(definition.span) {
             queue.extend(users.without(definition));
         }
