@@ -84,6 +84,11 @@ impl Writer {
         Writer(Vec::with_capacity(capacity))
     }
 
+    /// Forgets what was written and keeps the memory for what comes.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// What was written.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {

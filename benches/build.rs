@@ -1,0 +1,30 @@
+//! Compiles the messages with our compiler, to types that borrow, and with the peers' compilers.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-changed=build.rs");
+    #[cfg(feature = "peers")]
+    peers::generate()?;
+    Ok(())
+}
+
+#[cfg(feature = "peers")]
+mod peers {
+    use std::error::Error;
+    use std::fs::{self, File};
+    use std::path::PathBuf;
+
+    const MESSAGES: &str = "codec/messages.x";
+
+    pub(crate) fn generate() -> Result<(), Box<dyn Error>> {
+        println!("cargo::rerun-if-changed={MESSAGES}");
+        println!("cargo::rerun-if-changed=../specs/nfs3.txt");
+        let out = PathBuf::from(std::env::var("OUT_DIR")?);
+        xdrgen::Build::new().document("../specs/nfs3.txt").name("borrowed").borrowed().compile()?;
+        jsgf::generate(MESSAGES, File::open(MESSAGES)?, File::create(out.join("jsgf.rs"))?)
+            .map_err(|error| error.to_string())?;
+        let text = fs::read_to_string(MESSAGES)?;
+        let code = fastxdr::Generator::default().generate(&text).map_err(|error| error.to_string())?;
+        fs::write(out.join("fastxdr.rs"), code)?;
+        Ok(())
+    }
+}

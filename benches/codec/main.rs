@@ -1,0 +1,135 @@
+//! The codec beside others: the same messages, in one process, and the ratios of the medians.
+//!
+//! `cargo bench -p rpcrdma-benches --features peers`
+
+mod messages;
+mod peers;
+mod ratios;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Duration;
+
+use criterion::Criterion;
+use rpcrdma_runtime::xdr::{self, Bytes, Encode, ListRef, Writer};
+
+use peers::{borrowed, decode_fastxdr, decode_jsgf, decode_nfs3, encode_jsgf, encode_nfs3, fastxdr, jsgf};
+
+/// Where the estimates of this run are.
+const ESTIMATES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/codec");
+
+fn main() {
+    // What an earlier run left would be read as a figure of this one. There may be nothing.
+    drop(std::fs::remove_dir_all(ESTIMATES));
+    let mut criterion = Criterion::default()
+        .without_plots()
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(900))
+        .sample_size(50)
+        .output_directory(Path::new(ESTIMATES))
+        .configure_from_args();
+    getattr(&mut criterion);
+    lookup(&mut criterion);
+    read(&mut criterion, "READ 64 KiB", 64 << 10);
+    read(&mut criterion, "READ 1 MiB", 1 << 20);
+    write(&mut criterion, "WRITE 64 KiB", 64 << 10);
+    write(&mut criterion, "WRITE 1 MiB", 1 << 20);
+    readdirplus(&mut criterion);
+    criterion.final_summary();
+    ratios::print(Path::new(ESTIMATES));
+}
+
+/// One message read by everybody. What is decoded is dropped within the time.
+macro_rules! decode {
+    ($criterion:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $fastxdr:ty) => {
+        let mut group = $criterion.benchmark_group(format!("{} decode", $name));
+        let shared = bytes::Bytes::copy_from_slice(&$bytes);
+        group.bench_function("bytes", |b| {
+            b.iter(|| xdr::from_bytes::<rpcrdma_nfs3::$type>(black_box(&$bytes)).unwrap());
+        });
+        group.bench_function("borrowed", |b| {
+            b.iter(|| xdr::from_slice::<borrowed::$type>(black_box(&$bytes)).unwrap());
+        });
+        group.bench_function("nfs3_types", |b| {
+            b.iter(|| decode_nfs3::<nfs3_types::nfs3::$name3>(black_box(&$bytes)));
+        });
+        group.bench_function("xdr-codec", |b| b.iter(|| decode_jsgf::<jsgf::$name3>(black_box(&$bytes))));
+        group.bench_function("fastxdr", |b| b.iter(|| decode_fastxdr::<$fastxdr>(black_box(&shared))));
+        group.finish();
+    };
+}
+
+/// One message written by everybody, into memory that is there already.
+macro_rules! encode {
+    ($criterion:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $borrowed:expr) => {
+        let mut group = $criterion.benchmark_group(format!("{} encode", $name));
+        let mut writer = Writer::with_capacity($bytes.len());
+        let ours: rpcrdma_nfs3::$type = xdr::from_bytes(&$bytes).unwrap();
+        group.bench_function("bytes", |b| b.iter(|| write_again(&mut writer, black_box(&ours))));
+        assert_eq!(writer.as_slice(), $bytes);
+        let borrowed = $borrowed;
+        group.bench_function("borrowed", |b| b.iter(|| write_again(&mut writer, black_box(&borrowed))));
+        assert_eq!(writer.as_slice(), $bytes);
+        let mut out = Vec::with_capacity($bytes.len());
+        let nfs3 = decode_nfs3::<nfs3_types::nfs3::$name3>(&$bytes);
+        group.bench_function("nfs3_types", |b| b.iter(|| encode_nfs3(&mut out, black_box(&nfs3))));
+        assert_eq!(out, $bytes);
+        let theirs = decode_jsgf::<jsgf::$name3>(&$bytes);
+        group.bench_function("xdr-codec", |b| b.iter(|| encode_jsgf(&mut out, black_box(&theirs))));
+        assert_eq!(out, $bytes);
+        group.finish();
+    };
+}
+
+fn write_again<T: Encode>(writer: &mut Writer, value: &T) {
+    writer.clear();
+    value.encode(writer).unwrap();
+    black_box(writer);
+}
+
+fn getattr(criterion: &mut Criterion) {
+    let bytes = messages::getattr();
+    decode!(criterion, "GETATTR", bytes, Getattr3Res, GETATTR3res, fastxdr::GETATTR3res);
+    encode!(criterion, "GETATTR", bytes, Getattr3Res, GETATTR3res, {
+        xdr::from_slice::<borrowed::Getattr3Res>(&bytes).unwrap()
+    });
+}
+
+fn lookup(criterion: &mut Criterion) {
+    let bytes = messages::lookup();
+    decode!(criterion, "LOOKUP", bytes, Lookup3Res, LOOKUP3res, fastxdr::LOOKUP3res<_>);
+    encode!(criterion, "LOOKUP", bytes, Lookup3Res, LOOKUP3res, {
+        xdr::from_slice::<borrowed::Lookup3Res>(&bytes).unwrap()
+    });
+}
+
+fn read(criterion: &mut Criterion, name: &str, len: u32) {
+    let bytes = messages::read(len);
+    decode!(criterion, name, bytes, Read3Res, READ3res, fastxdr::READ3res<_>);
+}
+
+fn write(criterion: &mut Criterion, name: &str, len: u32) {
+    let bytes = messages::write(len);
+    decode!(criterion, name, bytes, Write3Args, WRITE3args, fastxdr::WRITE3args<_>);
+}
+
+fn readdirplus(criterion: &mut Criterion) {
+    let bytes: Bytes = messages::readdirplus(100);
+    decode!(
+        criterion,
+        "READDIRPLUS of 100",
+        bytes,
+        Readdirplus3Res,
+        READDIRPLUS3res,
+        fastxdr::READDIRPLUS3res<_>
+    );
+    let borrowed::Readdirplus3Res::Nfs3Ok(mut reply) = xdr::from_slice(&bytes).unwrap() else {
+        unreachable!("the message is one of success")
+    };
+    // Entries as a server has them. Written as they came they would be copied in one piece.
+    let entries = reply.reply.entries.to_vec();
+    reply.reply.entries = ListRef::new(&entries);
+    encode!(criterion, "READDIRPLUS of 100", bytes, Readdirplus3Res, READDIRPLUS3res, {
+        borrowed::Readdirplus3Res::Nfs3Ok(reply)
+    });
+}

@@ -1,0 +1,57 @@
+//! The medians of a run, and how many times as long as ours the best of the others took.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+const OURS: [&str; 2] = ["bytes", "borrowed"];
+const PEERS: [&str; 3] = ["nfs3_types", "xdr-codec", "fastxdr"];
+
+/// What is measured, and the ratio that is wanted where one is.
+const WANTED: [(&str, Option<f64>); 10] = [
+    ("GETATTR decode", Some(3.0)),
+    ("GETATTR encode", Some(2.0)),
+    ("LOOKUP decode", None),
+    ("LOOKUP encode", None),
+    ("READ 64 KiB decode", None),
+    ("READ 1 MiB decode", None),
+    ("WRITE 64 KiB decode", Some(3.0)),
+    ("WRITE 1 MiB decode", Some(3.0)),
+    ("READDIRPLUS of 100 decode", Some(3.0)),
+    ("READDIRPLUS of 100 encode", Some(2.0)),
+];
+
+/// Prints what was measured in this run.
+#[expect(clippy::print_stdout, reason = "a benchmark says what it found")]
+pub(crate) fn print(estimates: &Path) {
+    println!("\nMedians in nanoseconds; `x` is the best of the others over ours");
+    println!(
+        "{:<26}{:>10}{:>12}{:>12}{:>12}{:>10}{:>11}{:>12}{:>8}",
+        "", "bytes", "borrowed", "nfs3_types", "xdr-codec", "fastxdr", "x bytes", "x borrowed", "wanted"
+    );
+    for (name, wanted) in WANTED {
+        let medians = |who: &[&str]| who.iter().map(|who| median(estimates, name, who)).collect::<Vec<_>>();
+        let (ours, peers) = (medians(&OURS), medians(&PEERS));
+        if ours.iter().all(Option::is_none) {
+            continue;
+        }
+        let best = peers.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        let figure = |value: &Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+        print!("{name:<26}");
+        for (column, width) in ours.iter().chain(&peers).zip([10, 12, 12, 12, 10]) {
+            print!("{:>width$}", figure(column));
+        }
+        for (ours, width) in ours.iter().zip([11, 12]) {
+            print!("{:>width$}", figure(&ours.map(|ours| best / ours)));
+        }
+        println!("{:>8}", figure(&wanted));
+    }
+}
+
+/// What criterion found, if it measured this.
+fn median(estimates: &Path, group: &str, who: &str) -> Option<f64> {
+    let path = estimates.join(group).join(who).join("new/estimates.json");
+    let text = fs::read_to_string(path).ok()?;
+    serde_json::from_str::<Value>(&text).ok()?.pointer("/median/point_estimate")?.as_f64()
+}
