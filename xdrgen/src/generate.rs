@@ -455,6 +455,7 @@ fn emitted(
         features,
         sizes: sizes.as_ref(),
         documents,
+        also_types: emit::also_types(module),
     };
     let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     match &options.output {

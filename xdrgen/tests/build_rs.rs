@@ -83,6 +83,7 @@ default: struct { int y; list l<2>; } deep;
 };
 union Xdr switch (int args) { case 0: void; case -1: Box u<v>; };
 union flag switch (bool b) { case TRUE: String *s; case FALSE: int x; };
+const Q = 4; typedef int q; struct quoted { string a<Q>; opaque b<Q>; q c<Q>; q d[Q]; };
 struct Default { Xdr fn<2>; flag match[40]; option async[33]; };
 program proc {
    version program {

@@ -1,7 +1,7 @@
 //! What is emitted for each construct of the language.
 
 use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, Output, diag};
+use xdrgen::{Names, Options, Output, diag};
 
 fn emit_files(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
     let mut sources = Sources::default();
@@ -65,6 +65,21 @@ fn typedefs_are_aliases_where_an_alias_can_say_it() {
             "pub type Maybe = Option<i32>;",
         ],
     );
+}
+
+#[test]
+fn a_bound_that_is_called_like_a_type_is_a_value() {
+    emits(
+        "const N = 2;\ntypedef int n;\nstruct s { string a<N>; opaque b[N]; };\n",
+        &["pub a: XdrString<{ N }>,", "pub b: [u8; N as usize],"],
+    );
+    // A published document has what nobody can mend; in C the two would be one name.
+    let text = "Request for Comments: 1\n\n   /// const M = 5000;\n   /// struct M { opaque x<M>; };\n";
+    let verbatim = Options { names: Names::Verbatim, ..Options::module("a") };
+    let files = emit_files(&[("a.txt", text)], &verbatim);
+    for part in ["pub const M: u32 = 5000;", "pub struct M {", "pub x: Opaque<{ M }>,"] {
+        assert!(files[0].1.contains(part), "no `{part}` in\n{}", files[0].1);
+    }
 }
 
 #[test]

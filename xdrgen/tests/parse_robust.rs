@@ -280,7 +280,7 @@ fn long_chains_of_definitions() {
     let around = format!("typedef t0 t{LINKS};\n");
     assert_eq!(codes(&format!("{}{around}", repeat(too_deep[0]))), ["X222"]);
     assert_eq!(codes(&format!("{}{around}", repeat(too_deep[1]))), ["X222"]);
-    assert_eq!(codes(&repeat(&|link, next| format!("const A{link} = A{next};\n"))), ["X203", "X202"]);
+    assert_eq!(codes(&repeat(&|link, next| format!("const A{link} = A{next};\n"))), ["X202"]);
     assert_eq!(codes(&repeat(&|link, _| format!("struct t{link} {{ missing_{link} a; }};\n"))), ["X200"]);
 }
 

@@ -75,10 +75,45 @@ fn the_usual_typedefs_are_known_unless_defined() {
 }
 
 #[test]
-fn a_repetition_is_no_error_and_a_difference_is() {
-    finds("struct a { int x; };\nstruct a {\n  int x; /* same */\n};\n", &[], &[]);
+fn a_repetition_is_a_warning_and_a_difference_is_an_error() {
+    let repeated = "struct a { int x; };\nstruct a {\n  int x; /* same */\n};\n";
+    finds(repeated, &["X218 2:8"], &["warning[X218]", "first defined here"]);
+    finds("const A = 1;\nconst A = 0x1;\n", &["X218 2:7"], &[]);
+    // C has these twice without harm, and what two documents need may stand in both.
+    finds("#define A 1\n#define A 1\n", &[], &[]);
+    finds("struct a { int x; };\ntypedef struct a a;\ntypedef struct a a;\n", &[], &[]);
+    found_in(&[("a.x", "struct a { int x; };\n"), ("b.x", "struct a { int x; };\n")], &[], &[]);
+    // Nobody can mend what is published.
+    let published =
+        format!("Request for Comments: 1\n\n   /// {}", repeated.trim_end().replace('\n', "\n   /// "));
+    found_in(&[("a.txt", &published)], &[], &[]);
     finds("struct a { int x; };\nstruct a { int y; };\n", &["X201 2:8"], &["1 |", "first defined here"]);
-    finds("const A = 1;\nconst A = 0x1;\nconst A = 2;\n", &["X201 3:7"], &[]);
+    finds("const A = 1;\nconst A = 2;\n", &["X201 2:7"], &[]);
+}
+
+#[test]
+fn types_and_constants_share_one_name_space() {
+    finds(
+        "const N = 2;\ntypedef int N;\nstruct s { string a<N>; };\n",
+        &["X201 2:13"],
+        &["a constant and a type"],
+    );
+    finds("struct M { opaque x<M>; };\nconst M = 5000;\n", &["X201 2:7"], &["1 |", "first defined here"]);
+    finds("#define N 2\nenum N { A = 1 };\n", &["X201 2:6"], &[]);
+    found_in(&[("a.x", "const N = 2;\n"), ("b.x", "struct N { int a; };\n")], &["X201 1:8"], &["a.x:1:7"]);
+    finds("enum e { N = 1 };\nstruct N { int a; };\n", &["X208 2:8"], &["a member of an enum and a type"]);
+    finds("struct N { int a; };\nenum e { N = 1 };\n", &["X208 2:10"], &[]);
+    // Programs are in nobody's way.
+    finds(
+        "struct P { int a; };\nprogram P { version V { void V(void) = 0; P P(P) = 1; } = 1; } = 7;\n",
+        &[],
+        &[],
+    );
+    finds(
+        "program P { version V { int N(void) = 1; } = 1; } = 7;\nstruct N { int a; };\nconst P = 7;\n",
+        &[],
+        &[],
+    );
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(crate) const SHAPES: &[Shape] = &[
     Shape { name: "slips in names in an RFC", file: "a.txt", text: slips, sound: true },
     Shape { name: "broken definitions", file: "a.x", text: broken, sound: false },
     Shape { name: "repeated definitions", file: "a.x", text: repeated, sound: false },
+    Shape { name: "a long definition that is repeated shortly", file: "a.x", text: shortened, sound: false },
     Shape { name: "repeated labels", file: "a.x", text: labels, sound: false },
 ];
 
@@ -221,6 +222,19 @@ fn repeated(n: usize) -> String {
     let mut text = String::new();
     for at in 0..n {
         line!(text, "struct twice {{ int a_{at}; int b; int b; }};\nconst TWICE = {at};");
+    }
+    text
+}
+
+/// Each short definition is compared with the long one.
+fn shortened(n: usize) -> String {
+    let mut text = "struct large {\n".to_owned();
+    for at in 0..n {
+        line!(text, "    unsigned int field_{at};");
+    }
+    text.push_str("};\n");
+    for at in 0..n {
+        line!(text, "struct large {{ int again_{at}; }};");
     }
     text
 }

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 
 use super::program::{method_docs, reply_bounds};
 use super::types::alias;
-use super::{Emitter, Place, ident, number, word_bound};
+use super::{Emitter, Place, ident, number};
 use crate::ir::{Bound, Data, Field, Procedure, Type, TypeDef, Version};
 
 impl Emitter<'_> {
@@ -46,7 +46,7 @@ impl Emitter<'_> {
         let (runtime, ident, lifetime) = (&self.runtime, format_ident!("{name}"), from.lifetime());
         let name = if from == Place::Types { quote!(#ident) } else { quote!(#runtime::xdr::#ident) };
         let of = of.map(|of| self.ty(of, from));
-        let parts = of.into_iter().chain(max.map(word_bound));
+        let parts = of.into_iter().chain(max.map(|max| self.argument_bound(max)));
         quote!(#name<#lifetime #(, #parts)*>)
     }
 }

@@ -4,7 +4,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Emitter, number, parse, word_bound};
+use super::{Emitter, number, parse};
 use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Type, Union};
 use crate::sema::MAX_DEPTH;
 
@@ -91,7 +91,7 @@ impl Emitter<'_> {
             Some(self.hint(Known::Serde, &quote!(serde(with = #with))))
         });
         let arbitrary = self.knows(Known::Arbitrary).and_then(|()| {
-            let max = word_bound(field.max.as_ref()?);
+            let max = self.argument_bound(field.max.as_ref()?);
             let with = quote!(#runtime::xdr::arbitrary_with::array::<_, #max>);
             Some(self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with))))
         });
@@ -167,7 +167,7 @@ impl Emitter<'_> {
             Type::Array(of) => match max {
                 None => wrapped(of, quote!(Many)),
                 Some(max) => {
-                    let (of, max) = (inner(of), word_bound(max));
+                    let (of, max) = (inner(of), self.argument_bound(max));
                     Some(quote!(#shapes::Bounded<#of, #max>))
                 }
             },

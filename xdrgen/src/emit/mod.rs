@@ -11,6 +11,8 @@ mod print;
 mod program;
 mod types;
 
+use std::collections::HashSet;
+
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 
@@ -44,6 +46,8 @@ pub(crate) struct Emitter<'m> {
     pub(crate) sizes: Option<&'m Layouts>,
     /// The documents that have a module each; none if all items stand in one.
     pub(crate) documents: Vec<Document>,
+    /// The constants that are called like a type.
+    pub(crate) also_types: HashSet<&'m str>,
 }
 
 /// From where a type is named.
@@ -57,11 +61,18 @@ enum Place {
     Procedures,
 }
 
+/// The constants in Rust that are called like a type. In Rust that is no harm but among a type's arguments.
+pub(crate) fn also_types(module: &Module) -> HashSet<&str> {
+    let constants: HashSet<&str> = module.consts.iter().map(|one| one.ident.as_str()).collect();
+    module.types.iter().map(|ty| ty.ident.as_str()).filter(|ident| constants.contains(ident)).collect()
+}
+
 impl<'m> Emitter<'m> {
     /// Makes one like this in another thread, since tokens do not move between threads.
     fn elsewhere(&self) -> impl FnOnce() -> Emitter<'m> + Send + use<'m> {
         let Emitter { module, std, names, derives, features, sizes, .. } = *self;
         let (runtime_path, documents) = (self.runtime_path.clone(), self.documents.clone());
+        let also_types = self.also_types.clone();
         move || Emitter {
             module,
             runtime: syn::parse_str(&runtime_path).unwrap_or_else(|_| syn::Path::from(ident("crate"))),
@@ -73,6 +84,7 @@ impl<'m> Emitter<'m> {
             features,
             sizes,
             documents,
+            also_types,
         }
     }
 }
@@ -101,6 +113,24 @@ impl Emitter<'_> {
     /// The crate that has `Box` and `Vec`.
     fn heap(&self) -> TokenStream {
         if self.std { quote!(::std) } else { quote!(::alloc) }
+    }
+
+    fn bounded(&self, name: &TokenStream, max: Option<&Bound>) -> TokenStream {
+        match max {
+            None => name.clone(),
+            Some(max) => {
+                let max = self.argument_bound(max);
+                quote!(#name<#max>)
+            }
+        }
+    }
+
+    /// A bound as a `u32` among a type's arguments. There the name of a constant that a type has too means the type.
+    fn argument_bound(&self, bound: &Bound) -> TokenStream {
+        let max = word_bound(bound);
+        let is_type =
+            bound.constant.as_ref().is_some_and(|constant| self.also_types.contains(constant.as_str()));
+        if is_type { quote!({ #max }) } else { max }
     }
 
     fn named(&self, id: TypeId, from: Place) -> TokenStream {
@@ -136,8 +166,8 @@ impl Emitter<'_> {
             Type::String(max) if self.is_borrowed() => self.borrowed("StringRef", None, max.as_ref(), from),
             Type::Array(of) if self.is_borrowed() => self.borrowed("ArrayRef", Some(of), None, from),
             Type::Boxed(of) if self.is_borrowed() => self.borrowed("BoxRef", Some(of), None, from),
-            Type::Opaque(max) => bounded(&own("Opaque"), max.as_ref()),
-            Type::String(max) => bounded(&own("XdrString"), max.as_ref()),
+            Type::Opaque(max) => self.bounded(&own("Opaque"), max.as_ref()),
+            Type::String(max) => self.bounded(&own("XdrString"), max.as_ref()),
             Type::SmallOpaque(max) => {
                 let (name, max) = (own("SmallOpaque"), size_bound(max));
                 let max = if is_plain(&max) { max } else { quote!({ #max }) };
@@ -178,16 +208,6 @@ fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
         Scalar::Quadruple => Err("Quadruple"),
         Scalar::Char => Err("Char"),
         Scalar::UnsignedChar => Err("UnsignedChar"),
-    }
-}
-
-fn bounded(name: &TokenStream, max: Option<&Bound>) -> TokenStream {
-    match max {
-        None => name.clone(),
-        Some(max) => {
-            let max = word_bound(max);
-            quote!(#name<#max>)
-        }
     }
 }
 

@@ -16,6 +16,7 @@ mod lists;
 mod lower;
 mod prelude;
 mod programs;
+mod repeats;
 mod scope;
 mod suggest;
 mod supply;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::asides::Asides;
+use super::repeats::{Repeats, also_a_type, member_again, no_second_name, repeated, same_value, twice};
 use crate::ast::{
     CaseSpec, ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier,
     ProgramDef, Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
@@ -16,6 +17,8 @@ use crate::source::{SourceId, Span};
 pub(crate) struct Named<'a> {
     pub(crate) span: Span,
     pub(crate) source: ValueSource<'a>,
+    /// Whether it is the number of a program, of a version or of a procedure.
+    pub(crate) of_program: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -43,6 +46,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) asides: Asides<'a>,
     /// What later documents define again, and by which definitions, in their order.
     again: HashMap<&'a str, Vec<&'a Definition>>,
+    /// What is defined more than once, to compare it.
+    repeats: Repeats,
     /// How many names have been looked for by likeness.
     looked: Cell<usize>,
 }
@@ -136,8 +141,8 @@ impl<'a> Scope<'a> {
         if let Some(&first) = table.get(name.name.as_str()) {
             let again = self.again.get(name.name.as_str());
             let last = again.and_then(|again| again.last()).copied().unwrap_or(first);
-            if same(last, definition) || same(first, definition) {
-                return;
+            if self.repeats.same(last, definition) || self.repeats.same(first, definition) {
+                return self.say_repeated(name, first, definition, found);
             }
             if may_extend(last, definition) && again.map_or(0, Vec::len) < EXTENSIONS {
                 self.again.entry(&name.name).or_default().push(definition);
@@ -152,6 +157,7 @@ impl<'a> Scope<'a> {
         }
         table.insert(&name.name, definition);
         self.definitions.push(definition);
+        self.say_value(name, definition, found);
         if let DefinitionKind::Program(program) = &definition.kind {
             self.define_numbers(program);
         }
@@ -220,21 +226,65 @@ impl<'a> Scope<'a> {
     ) {
         let DefinitionKind::Const(ConstDef { value, .. }) = &definition.kind else { return };
         match self.values.get(name.name.as_str()) {
-            Some(Named { source: ValueSource::Const(first), .. }) if same_value(first, value) => {}
+            Some(Named { source: ValueSource::Const(first), span, .. }) if same_value(first, value) => {
+                // C takes the same `#define` twice without a word.
+                let is_macro = definition.text.starts_with('#');
+                if !is_macro && span.source == name.span.source && self.is_own(name.span) {
+                    found.push(repeated(name, *span));
+                }
+            }
             Some(first) => found.push(twice(name, first.span)),
             None => {
-                self.values.insert(&name.name, Named { span: name.span, source: ValueSource::Const(value) });
+                if let Some(ty) = self.types.get(name.name.as_str()).filter(|_| self.is_own(name.span)) {
+                    found.push(no_second_name(name, defined_name(ty).map_or(ty.span, |name| name.span)));
+                }
+                let source = ValueSource::Const(value);
+                self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
                 self.definitions.push(definition);
             }
+        }
+    }
+
+    /// Whether a place is in a document that can be mended.
+    fn is_own(&self, place: Span) -> bool {
+        self.trust.get(&place.source) == Some(&Trust::Own)
+    }
+
+    /// A definition that stands twice in a document was copied, and one of the two was to become another.
+    fn say_repeated(
+        &self,
+        name: &Identifier,
+        first: &Definition,
+        again: &Definition,
+        found: &mut Vec<Diagnostic>,
+    ) {
+        let in_one = first.span.source == again.span.source && self.is_own(again.span);
+        if in_one && !is_own_name(again) {
+            found.push(repeated(name, defined_name(first).map_or(first.span, |name| name.span)));
+        }
+    }
+
+    /// A type cannot be called like a constant or a member of an enum. Programs can, since in C nothing of them is in
+    /// the way.
+    fn say_value(&self, name: &Identifier, definition: &Definition, found: &mut Vec<Diagnostic>) {
+        let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
+        match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {
+            Some(Named { source: ValueSource::Const(_), span, .. }) => {
+                found.push(no_second_name(name, *span))
+            }
+            Some(Named { source: ValueSource::Member(..), span, .. }) => found.push(also_a_type(name, *span)),
+            None => {}
         }
     }
 
     /// The names of programs, versions and procedures are constants too (RFC 5531 section 12.3).
     fn define_numbers(&mut self, program: &'a ProgramDef) {
         let mut define = |name: &'a Identifier, number: &'a Value| {
-            self.values
-                .entry(&name.name)
-                .or_insert(Named { span: name.span, source: ValueSource::Const(number) });
+            self.values.entry(&name.name).or_insert(Named {
+                span: name.span,
+                source: ValueSource::Const(number),
+                of_program: true,
+            });
         };
         define(&program.name, &program.number);
         for version in &program.versions {
@@ -249,17 +299,13 @@ impl<'a> Scope<'a> {
             match self.values.get(name.name.as_str()) {
                 // Within one enum the checks of enums say so.
                 Some(Named { source: ValueSource::Member(first, _), .. }) if std::ptr::eq(*first, body) => {}
-                Some(first) => found.push(
-                    Diagnostic::warning("X208", name.span, format!("`{}` is defined twice", name.name))
-                        .with_label("defined again; as a constant it means the first")
-                        .with_related(first.span, "first defined here")
-                        .with_help(
-                            "members of all enums and constants share one name space (RFC 4506 section 6.4)",
-                        ),
-                ),
+                Some(first) => found.push(member_again(name, first.span)),
                 None => {
+                    if let Some(ty) = self.types.get(name.name.as_str()).filter(|_| self.is_own(name.span)) {
+                        found.push(also_a_type(name, defined_name(ty).map_or(ty.span, |name| name.span)));
+                    }
                     let source = ValueSource::Member(body, index);
-                    self.values.insert(&name.name, Named { span: name.span, source });
+                    self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
                 }
             }
         }
@@ -301,13 +347,6 @@ impl<'a> Scope<'a> {
     }
 }
 
-fn twice(name: &Identifier, first: Span) -> Diagnostic {
-    Diagnostic::error("X201", name.span, format!("`{}` is defined twice, and differently", name.name))
-        .with_label("defined again")
-        .with_related(first, "first defined here")
-        .with_help("remove one of them or give it another name; a repetition that is the same is no error")
-}
-
 /// The name that a definition defines.
 pub(crate) fn defined_name(definition: &Definition) -> Option<&Identifier> {
     match &definition.kind {
@@ -335,7 +374,7 @@ pub(crate) fn declared_name(declaration: &Declaration) -> Option<&Identifier> {
     }
 }
 
-fn is_own_name(definition: &Definition) -> bool {
+pub(super) fn is_own_name(definition: &Definition) -> bool {
     let DefinitionKind::Typedef(Declaration { kind: DeclarationKind::Plain(of, name), .. }) =
         &definition.kind
     else {
@@ -344,46 +383,11 @@ fn is_own_name(definition: &Definition) -> bool {
     matches!(&of.kind, TypeSpecifierKind::Named(named) if named.name == name.name)
 }
 
-/// Whether two definitions of one name are the same but for comments and layout.
-fn same(first: &Definition, second: &Definition) -> bool {
-    is_own_name(first) || is_own_name(second) || bare(&first.text) == bare(&second.text)
-}
-
 /// Whether a definition could extend one of an earlier document. Whether it does is checked once all names are known.
 fn may_extend(first: &Definition, second: &Definition) -> bool {
     use DefinitionKind::{Enum, Union};
     let both = (&first.kind, &second.kind);
     matches!(both, (Enum(..), Enum(..)) | (Union(..), Union(..))) && first.span.source < second.span.source
-}
-
-fn same_value(first: &Value, second: &Value) -> bool {
-    match (first, second) {
-        (Value::Literal { value: first, .. }, Value::Literal { value: second, .. }) => first == second,
-        (Value::Name(first), Value::Name(second)) => first.name == second.name,
-        _ => false,
-    }
-}
-
-/// A definition's text without comments and blanks. Blanks between words stay, as one.
-fn bare(text: &str) -> String {
-    let mut rest = text;
-    let mut kept = String::new();
-    while let Some(start) = rest.find("/*") {
-        kept.push_str(rest.get(..start).unwrap_or(""));
-        kept.push(' ');
-        let comment = rest.get(start..).unwrap_or("");
-        rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
-    }
-    kept.push_str(rest);
-    let mut bare = String::new();
-    for word in kept.lines().flat_map(|line| line.split("//").next()).flat_map(str::split_whitespace) {
-        let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        if part(bare.chars().last()) && part(word.chars().next()) {
-            bare.push(' ');
-        }
-        bare.push_str(word);
-    }
-    bare
 }
 
 fn enums_of_definition<'a>(definition: &'a Definition, bodies: &mut Vec<&'a EnumBody>) {
@@ -475,13 +479,6 @@ const LONGEST_COMPARED: usize = 63;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_repetition_may_differ_in_layout_and_comments() {
-        assert_eq!(bare("struct a {\n  int b; /* x */\n};"), bare("struct a { int  b ; };"));
-        assert_ne!(bare("struct a { int b; };"), bare("struct a { int c; };"));
-        assert_ne!(bare("typedef unsigned hyper a;"), bare("typedef unsignedhyper a;"));
-    }
 
     #[test]
     fn the_nearest_name_is_near() {
