@@ -393,10 +393,12 @@ fn members(comparison: &mut Comparison<'_>, base: TypeId, new: TypeId) {
 /// bit of its word. Members of an enum `owner` are flags together; a constant is one that says so in its name.
 fn names(comparison: &mut Comparison<'_>, base: &[Name<'_>], new: &[Name<'_>], owner: &str) {
     let old: HashMap<&str, &Name<'_>> = base.iter().map(|one| (one.name, one)).collect();
-    let is_bit = |value: i128| u64::try_from(value).is_ok_and(u64::is_power_of_two);
-    let bits = base.iter().filter(|one| is_bit(one.value));
-    let taken: HashMap<(&str, i128), &Name<'_>> =
-        bits.filter_map(|one| Some(((flag_word(one.name, owner)?, one.value), one))).collect();
+    let mut taken: HashMap<(&str, u64), &Name<'_>> = HashMap::new();
+    for (first, bit) in base.iter().filter_map(|one| Some((one, u64::try_from(one.value).ok()?))) {
+        if let Some(word) = flag_word(first.name, owner).filter(|_| bit.is_power_of_two()) {
+            taken.entry((word, bit)).or_insert(first);
+        }
+    }
     for one in new {
         match old.get(one.name) {
             Some(first) if first.value == one.value => {}
@@ -406,19 +408,32 @@ fn names(comparison: &mut Comparison<'_>, base: &[Name<'_>], new: &[Name<'_>], o
                 comparison.found.push(error.with_related(first.span, "in the base"));
             }
             None => {
-                let word = flag_word(one.name, owner).filter(|_| is_bit(one.value));
-                if let Some(first) = word.and_then(|word| taken.get(&(word, one.value))) {
+                let word = flag_word(one.name, owner);
+                let own = flag_bits(one, owner);
+                let first = own.iter().find_map(|bit| taken.get(&(word?, *bit)));
+                if let Some(first) = first {
                     let message = format!("the flag `{}` has the bit of `{}`", one.name, first.name);
                     let error = Diagnostic::error("X512", one.span, message).with_label("the same bit");
                     comparison.found.push(error.with_related(first.span, "taken in the base"));
                     continue;
                 }
-                let kind = if word.is_some() { Kind::Flag } else { Kind::Constant };
+                let kind = if word.is_some() && !own.is_empty() { Kind::Flag } else { Kind::Constant };
                 let text = format!("{} = {}", one.name, one.value);
                 add(comparison, kind, owner, text, one.span);
             }
         }
     }
+}
+
+/// The bits that a new name for a number takes, as a flag. A number of several bits is a flag only if its name says so:
+/// an enum that no message has may count as well.
+fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
+    let value = u64::try_from(one.value).unwrap_or(0);
+    let says_so = flag_word(one.name, "").is_some();
+    if !says_so && (owner.is_empty() || !value.is_power_of_two()) {
+        return Vec::new();
+    }
+    (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
 }
 
 /// The word that a flag is a bit of: the enum, or what a constant's name says up to `FLAG`.

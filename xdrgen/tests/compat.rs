@@ -81,6 +81,22 @@ fn new_flag_bits_are_an_extension_and_taken_ones_are_not() {
     assert_eq!(additions(base, &fine), [(Kind::Flag, String::new())]);
     let taken = format!("{base}const HELLO_FLAG_SAFE = 1;\n");
     assert_eq!(breaches(base, &taken), ["X512 new.x:3:7 base.x:1:7"]);
+    // A flag of several bits takes each of them.
+    let both = "const MASK_FLAG_A = 1;\nconst MASK_FLAG_B = 2;\n";
+    for (value, breach) in [(3, "1:7"), (6, "2:7"), (0xffff_ffff_u32, "1:7")] {
+        let taken = format!("{both}const MASK_FLAG_C = {value};\n");
+        assert_eq!(breaches(both, &taken), [format!("X512 new.x:3:7 base.x:{breach}")]);
+    }
+    let free = format!("{both}const MASK_FLAG_C = 12;\nconst MASK_FLAG_NONE = 0;\nconst MASK = 3;\n");
+    let none = String::new;
+    let expected = [(Kind::Flag, none()), (Kind::Constant, none()), (Kind::Constant, none())];
+    assert_eq!(additions(both, &free), expected);
+    // What merely counts has no bits.
+    let counted = "enum sorts { ONE = 1, TWO = 2 };\n";
+    let more = "enum sorts { ONE = 1, TWO = 2, THREE = 3 };\n";
+    assert_eq!(additions(counted, more), [(Kind::Constant, "sorts".to_owned())]);
+    let named = "enum sorts { ONE = 1, TWO = 2, ALL_FLAGS = 3 };\n";
+    assert_eq!(breaches(counted, named), ["X512 new.x:1:32 base.x:1:14"]);
     let words = "enum bits { FAST = 1 };\n";
     assert_eq!(additions(words, "enum bits { FAST = 1, SAFE = 2 };\n"), [(Kind::Flag, "bits".to_owned())]);
 }
