@@ -192,10 +192,7 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
         return generated;
     }
     let documents = documents(sources, &module, &mut generated.diagnostics);
-    match emitted(&module, documents, sources, options) {
-        Ok(files) => generated.files = files,
-        Err(error) => generated.diagnostics.push(Diagnostic::error("X410", Span::NOWHERE, error)),
-    }
+    generated.files = emitted(&module, documents, sources, options);
     generated
 }
 
@@ -436,8 +433,9 @@ fn emitted(
     documents: Vec<emit::Document>,
     sources: &Sources,
     options: &Options,
-) -> Result<Vec<(PathBuf, String)>, String> {
-    let runtime: syn::Path = syn::parse_str(&options.runtime).map_err(|error| error.to_string())?;
+) -> Vec<(PathBuf, String)> {
+    // What is no path was found already.
+    let Ok(runtime) = syn::parse_str::<syn::Path>(&options.runtime) else { return Vec::new() };
     let std = matches!(options.output, Output::Module { std: true, .. } | Output::Directory { std: true });
     let features = matches!(options.output, Output::Crate(_));
     let (names, derives) = (options.names, options.derives.as_slice());
@@ -459,13 +457,13 @@ fn emitted(
     };
     let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     match &options.output {
-        Output::Module { name, .. } => Ok(vec![(PathBuf::from(format!("{name}.rs")), files.module()?)]),
+        Output::Module { name, .. } => vec![(PathBuf::from(format!("{name}.rs")), files.module())],
         Output::Directory { .. }
             if sources.iter().filter(|(_, source)| source.kind() == Kind::Document).count() < 2 =>
         {
             let name =
                 sources.iter().next().map_or_else(String::new, |(_, source)| names::module(source.name()));
-            Ok(vec![(PathBuf::from(format!("{name}.rs")), files.module()?)])
+            vec![(PathBuf::from(format!("{name}.rs")), files.module())]
         }
         Output::Directory { .. } => files.directory(),
         Output::Crate(package) => files.package(package),

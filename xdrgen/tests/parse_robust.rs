@@ -27,18 +27,20 @@ fn survives(name: &str, text: &str) {
     generated(&sources, length);
 }
 
-/// Compiles a document to its end. What is found has a place in it, and files come out unless something is wrong; they
-/// are Rust, or emission would have failed with a finding.
+/// Compiles a document to its end. What is found has a place in it, and files come out unless something is wrong; those of
+/// short documents are seen to be Rust.
 fn generated(sources: &Sources, length: u32) -> Generated {
     let generated = xdrgen::generate(sources, &Options::module("out"));
     for found in &generated.diagnostics {
         let span = found.primary.span;
         assert!(span.start <= span.end && span.end <= length + 1, "{found:?}");
-        assert_ne!(found.code, "X410", "{found:?}");
     }
     let few: Vec<_> = generated.diagnostics.iter().take(20).cloned().collect();
     assert_eq!(render(&few, sources, false).is_empty(), few.is_empty());
     assert_eq!(generated.files.is_empty(), generated.has_errors());
+    for (_, code) in generated.files.iter().filter(|(_, code)| code.len() < 100_000) {
+        assert!(syn::parse_file(code).is_ok(), "{code}");
+    }
     generated
 }
 

@@ -52,6 +52,11 @@ struct ManifestFile<'a> {
 /// No line of a head or of a `use` is longer, if its words allow it.
 const WIDTH: usize = 100;
 
+/// A template's text. They put strings together, and memory takes these: nothing can fail.
+fn rendered(template: &impl Template) -> String {
+    template.render().unwrap_or_default()
+}
+
 /// The files of a run, and what stands at their heads.
 pub(crate) struct Files<'e> {
     pub(crate) emitter: &'e Emitter<'e>,
@@ -60,7 +65,7 @@ pub(crate) struct Files<'e> {
 
 impl Files<'_> {
     /// One file of items, to be included or to be a module. Documents are modules in it.
-    pub(crate) fn module(&self) -> Result<String, String> {
+    pub(crate) fn module(&self) -> String {
         if self.emitter.documents.is_empty() {
             return self.file(
                 &self.head.documents,
@@ -80,31 +85,31 @@ impl Files<'_> {
     }
 
     /// A file for each document that has a module, and the text that declares the modules.
-    pub(crate) fn modules(&self) -> Result<(String, Vec<(PathBuf, String)>), String> {
+    pub(crate) fn modules(&self) -> (String, Vec<(PathBuf, String)>) {
         let (mut declared, mut files) = (Vec::new(), Vec::new());
         for part in self.emitter.parts() {
             let (imports, body) = self.part(&part);
             let Document { ident, name, .. } = part.document;
             declared.push(format!("/// From `{name}`.\n#[rustfmt::skip]\npub mod {ident};\n"));
-            let text = self.file(&format!("`{name}`"), &imports, &body)?;
+            let text = self.file(&format!("`{name}`"), &imports, &body);
             files.push((PathBuf::from(format!("{ident}.rs")), text));
         }
-        Ok((declared.join("\n"), files))
+        (declared.join("\n"), files)
     }
 
     /// `mod.rs` and a file for each document.
-    pub(crate) fn directory(&self) -> Result<Vec<(PathBuf, String)>, String> {
-        let (declared, mut files) = self.modules()?;
-        files.insert(0, (PathBuf::from("mod.rs"), self.file(&self.head.documents, &[], &declared)?));
-        Ok(files)
+    pub(crate) fn directory(&self) -> Vec<(PathBuf, String)> {
+        let (declared, mut files) = self.modules();
+        files.insert(0, (PathBuf::from("mod.rs"), self.file(&self.head.documents, &[], &declared)));
+        files
     }
 
     /// The manifest and the source files of a crate.
-    pub(crate) fn package(&self, package: &Package) -> Result<Vec<(PathBuf, String)>, String> {
+    pub(crate) fn package(&self, package: &Package) -> Vec<(PathBuf, String)> {
         let (imports, body, files) = if self.emitter.documents.is_empty() {
             (imports(self.emitter, &self.emitter.module.order), self.body(), Vec::new())
         } else {
-            let (declared, files) = self.modules()?;
+            let (declared, files) = self.modules();
             (Vec::new(), declared, files)
         };
         let head = self.lines("# ", &self.head.documents);
@@ -116,18 +121,17 @@ impl Files<'_> {
         let std_features: Vec<&str> =
             features.iter().map(|(name, _)| *name).filter(|name| needs_std(name)).collect();
         let lib = LibFile { docs: &docs, std_features: &std_features, imports: &imports, body: &body };
-        let text = |rendered: Result<String, askama::Error>| rendered.map_err(|error| error.to_string());
         let mut all = vec![
-            (PathBuf::from("Cargo.toml"), text(manifest.render())?),
-            (PathBuf::from("src/lib.rs"), text(lib.render())?),
+            (PathBuf::from("Cargo.toml"), rendered(&manifest)),
+            (PathBuf::from("src/lib.rs"), rendered(&lib)),
         ];
         all.extend(files.into_iter().map(|(path, text)| (Path::new("src").join(path), text)));
-        Ok(all)
+        all
     }
 
-    fn file(&self, documents: &str, imports: &[String], body: &str) -> Result<String, String> {
+    fn file(&self, documents: &str, imports: &[String], body: &str) -> String {
         let head = self.lines("// ", documents);
-        ModuleFile { head: &head, imports, body }.render().map_err(|error| error.to_string())
+        rendered(&ModuleFile { head: &head, imports, body })
     }
 
     /// What a file was made of, and how it is made again.
