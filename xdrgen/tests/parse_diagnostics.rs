@@ -52,6 +52,23 @@ fn expected_something_else() {
 }
 
 #[test]
+fn what_was_found_is_shown_as_it_stands() {
+    let found = one("struct a {\n  int \"\";\n};", "X100", 2, 7);
+    assert_eq!(found.message, "expected a name, found `\"\"`");
+}
+
+#[test]
+fn the_ends_of_lines_are_not_shown() {
+    let text = "struct a {\n  int b\n  int c;\n};\nstruct b {\n  int ?;\n};\n";
+    let shown = |text: &str| {
+        let (sources, found, _) = found("test.x", text);
+        render(&found, &sources, false)
+    };
+    assert_eq!(shown(&text.replace('\n', "\r\n")), shown(text));
+    assert!(shown(text).contains("expected `;` here"), "{}", shown(text));
+}
+
+#[test]
 fn a_comment_without_an_end() {
     let found = one("const A = 1;\n  /* open\nstruct b { int c; };", "X101", 2, 3);
     assert_eq!(found.message, "a comment is never closed");

@@ -93,7 +93,16 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
     let to = text.get(last..side).and_then(|rest| rest.find('\n')).map_or(side, |end| last + end);
     let name = source.name().to_string_lossy();
     let line = source.line_column(narrow(from)).line as usize;
-    let mut snippet = Snippet::source(text.get(from..to).unwrap_or("")).line_start(line);
+    let lines = text.get(from..to).unwrap_or("");
+    // A line's end may be CR and LF: the CR is not part of the line.
+    let shown = lines.strip_suffix('\r').unwrap_or(lines).replace("\r\n", "\n");
+    let within = |offset: usize| {
+        let before = lines.get(..offset.saturating_sub(from)).unwrap_or(lines);
+        (before.len() - before.matches("\r\n").count()).min(shown.len())
+    };
+    let ranges: Vec<_> =
+        group.iter().map(|place| within(place.range.start)..within(place.range.end)).collect();
+    let mut snippet = Snippet::source(shown).line_start(line);
     if begin.is_none() && from > 0 {
         // What is shown does not begin where its line does, so the column is said beside it.
         let shown = group.iter().find(|place| place.kind == AnnotationKind::Primary).or(group.first());
@@ -103,8 +112,8 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
     } else {
         snippet = snippet.path(name);
     }
-    let annotations = group.into_iter().map(|place| {
-        let annotation = place.kind.span(place.range.start - from..place.range.end - from);
+    let annotations = group.into_iter().zip(ranges).map(|(place, range)| {
+        let annotation = place.kind.span(range);
         if place.text.is_empty() { annotation } else { annotation.label(place.text) }
     });
     elements.push(snippet.annotations(annotations).into());

@@ -265,7 +265,11 @@ fn found(context: &Context<'_>, at: usize) -> String {
     context.token(at).map_or_else(
         || "the end of the text".to_owned(),
         |token| {
-            let short: String = token.text.chars().take(40).flat_map(char::escape_debug).collect();
+            let mut short = String::new();
+            for c in token.text.chars().take(40) {
+                // What can be read is shown as it stands.
+                if matches!(c, '"' | '\'' | '\\') { short.push(c) } else { short.extend(c.escape_debug()) }
+            }
             format!("`{short}`")
         },
     )
