@@ -134,6 +134,7 @@ fn parse_text(extract: &Extract, options: &Options) -> (Specification, Vec<Diagn
         map: &extract.map,
         lexed: &lexed,
         prose: false,
+        published: extract.published,
         found: RefCell::new(Vec::new()),
     };
     let specification = def::specification(&context, extract);

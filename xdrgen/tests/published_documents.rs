@@ -57,6 +57,33 @@ fn what_does_not_parse_is_left_out_with_what_needs_it() {
 }
 
 #[test]
+fn several_declarations_of_an_arm_are_a_struct() {
+    let text = "enum e { A, B };\nunion u switch (e n) {\ncase A:\n   int x; /* one */\n   opaque y[2];\n   \
+                u *z;\ncase B: void;\ndefault: int w;\n};\n";
+    leaves(text, &["X116 7:11"], &["e", "u", "u.a"]);
+    let sources = sources(&[published(text)]);
+    let (module, _) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let body = &module.types[2].body;
+    let ir::Body::Struct(fields) = body else { panic!("{body:?}") };
+    let fields: Vec<_> =
+        fields.iter().map(|field| (field.name.as_str(), field.docs.comments.len())).collect();
+    assert_eq!(fields, [("x", 1), ("y", 0), ("z", 0)]);
+    // Without marks as well.
+    let indented: String = text.lines().map(|line| format!("   {line}\n")).collect();
+    let mut sources = Sources::default();
+    sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));
+    let (other, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    assert_eq!((types(&other), found.len()), (vec!["e", "u", "u.a"], 1), "{found:?}");
+    // What is no declaration stays an error of the arm.
+    leaves("union u switch (int n) { case 1: int x; int; };\nstruct a { int b; };\n", &["X100 3:48"], &["a"]);
+    leaves(
+        "union u switch (int n) { case 1: void; int x; };\nstruct a { int b; };\n",
+        &["X116 3:45"],
+        &["a"],
+    );
+}
+
+#[test]
 fn the_members_of_an_enum_go_with_it() {
     let text = "enum e { A = 1, B == 2 };\nunion u switch (int d) { case A: int x; default: void; };\nstruct s { int y; };\n";
     leaves(text, &["X100 3:27", "X202 4:38"], &["s"]);

@@ -145,7 +145,7 @@ impl<'a> Scan<'a> {
         let limit = self.limit(line);
         let mut builder = Builder::new(self.id, self.document);
         copy(&mut builder, self.lines, &Found { first: line, last: limit, end: usize::MAX, indent });
-        match region(&builder.text, &builder.map) {
+        match region(&builder.text, &builder.map, self.published) {
             Region::Definition { end, key, sizes, constants, found } => {
                 let document_end = builder.map.document(u32::try_from(end).ok()?) as usize;
                 let last = self.lines.partition_point(|line| line.range.start < document_end);

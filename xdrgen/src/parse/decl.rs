@@ -352,8 +352,16 @@ fn default_arm(input: Tokens<'_>) -> Parse<'_, Declaration> {
 /// An arm's declaration; its comments are those from its first label on.
 fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = cut(declaration).parse(input)?;
-    let (rest, last) = end_of_declaration(rest)?;
+    let (mut rest, mut last) = end_of_declaration(rest)?;
     let context = input.context;
+    let mut more = Vec::new();
+    while let Some((next, field)) = another(rest).filter(|_| declaration.kind != DeclarationKind::Void) {
+        more.push((rest.at, field));
+        (rest, last) = (next, next.at.saturating_sub(1));
+    }
+    if !more.is_empty() {
+        return Ok((rest, several(first, input, last, declaration, more)));
+    }
     declaration.docs = context.docs(first, last);
     if (input.at..last).any(|at| context.token(at).is_some_and(|token| token.text == "{")) {
         // With a body of its own, the arm's comments are those before the body.
@@ -364,4 +372,42 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
         declaration.docs.splice(place..place, labels);
     }
     Ok((rest, declaration))
+}
+
+/// One more declaration where the next label must stand, in a document that nobody can mend. (RFC 1094 and RFC 5666 have
+/// such arms.)
+fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
+    if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {
+        return None;
+    }
+    let said = input.context.found.borrow().len();
+    let read = field(input).ok();
+    if read.is_none() {
+        input.context.found.borrow_mut().truncate(said);
+    }
+    read
+}
+
+/// Several declarations of an arm are sent one behind the other, as a struct's are: so they are read as one.
+fn several(
+    first: usize,
+    input: Tokens<'_>,
+    last: usize,
+    mut declaration: Declaration,
+    more: Vec<(usize, Declaration)>,
+) -> Declaration {
+    let context = input.context;
+    let second = more.first().map_or(last, |(at, _)| *at);
+    let found = Diagnostic::warning("X116", context.span(second, second), "an arm holds one declaration");
+    let help = "nobody can mend a published document: what stands here is read as a struct of all of them";
+    context.report(found.with_label("this is another").with_help(help));
+    let span = context.span(input.at, last);
+    declaration.docs = context.docs(input.at, second.saturating_sub(1));
+    let fields = std::iter::once(declaration).chain(more.into_iter().map(|(_, field)| field)).collect();
+    // Nothing gives it a name but what chooses it.
+    let label = context.token(first + 1).filter(|token| token.kind == Kind::Word);
+    let name = label.map_or_else(|| "fields".to_owned(), |label| label.text.to_ascii_lowercase());
+    let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(StructBody { fields }), span };
+    let kind = DeclarationKind::Plain(specifier, Identifier { name, span: context.span(first, first) });
+    Declaration { kind, span, docs: context.docs(first, input.at.saturating_sub(1)) }
 }

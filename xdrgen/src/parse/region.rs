@@ -30,9 +30,9 @@ pub(crate) enum Region {
 }
 
 /// Parses the definition at the start of a text; what follows it does not matter.
-pub(crate) fn region(text: &str, map: &Map) -> Region {
+pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
     let lexed = lex(text, map, Conditions::default());
-    let context = Context { text, map, lexed: &lexed, prose: true, found: RefCell::default() };
+    let context = Context { text, map, lexed: &lexed, prose: true, published, found: RefCell::default() };
     let input = Tokens::new(&context);
     let last = match def::definition(input) {
         Ok((_, (_, last))) => last,

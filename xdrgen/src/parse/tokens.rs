@@ -53,6 +53,8 @@ pub(crate) struct Context<'a> {
     pub(crate) lexed: &'a Lexed<'a>,
     /// Whether prose may follow a definition: then a missing last `;` does not break it.
     pub(crate) prose: bool,
+    /// Whether nobody can mend the document: what is plainly meant is read so.
+    pub(crate) published: bool,
     /// What was found beside an error that ends a definition.
     pub(crate) found: RefCell<Vec<Diagnostic>>,
 }
