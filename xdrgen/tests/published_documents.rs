@@ -78,7 +78,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     leaves("union u switch (int n) { case 1: int x; int; };\nstruct a { int b; };\n", &["X100 3:48"], &["a"]);
     leaves(
         "union u switch (int n) { case 1: void; int x; };\nstruct a { int b; };\n",
-        &["X116 3:45"],
+        &["X116 3:47"],
         &["a"],
     );
 }
