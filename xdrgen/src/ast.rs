@@ -17,6 +17,8 @@ pub struct Specification {
     pub additions: Vec<Definition>,
     /// The names of what could not be read, as far as they can be told. What uses them lacks nothing else.
     pub left_out: Vec<String>,
+    /// Where text stands that could not be read: whatever it names may be defined there.
+    pub unread: Vec<Span>,
 }
 
 /// One definition with what the document says around it.

@@ -14,6 +14,7 @@ use crate::parse::parse_extract;
 use crate::sema::{self, Document, Trust};
 use crate::sizes::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span};
+use crate::unread::Unread;
 
 /// What is emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,9 +227,10 @@ pub(crate) fn resolved(
         .map(|(id, source)| read(id, source, options, &mut found))
         .collect();
     let known = known(&mut documents, sources, options, &mut found);
-    let broken = diag::has_errors(&found);
-    let (module, diagnostics) = sema::definitions(&views(&documents), &known, all);
-    found.extend(diagnostics.into_iter().filter(|found| !broken || !is_of_missing(found)));
+    let documents = views(&documents);
+    let unread = Unread::of(&documents, sources, &found);
+    let (module, diagnostics) = sema::definitions(&documents, &known, all);
+    found.extend(diagnostics.into_iter().filter(|found| !unread.may_have(found)));
     diag::sort(&mut found);
     (module, found)
 }
@@ -305,23 +307,16 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
         .count();
     let known = known(&mut documents, sources, options, &mut found);
     let documents = views(&documents);
-    let broken = diag::has_errors(&found);
+    let unread = Unread::of(&documents, sources, &found);
     let (module, diagnostics, whole) = sema::analyze(&documents, &bindings, &known, options.names);
-    // After a syntax error names are missing that the document has: nothing is said of those.
-    found.extend(
-        diagnostics.into_iter().filter(|found| !broken || options.keep_going || !is_of_missing(found)),
-    );
+    // What goes on is without what needs those names, and says why.
+    found.extend(diagnostics.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     diag::sort(&mut found);
     let mut summary = summary(&module);
     summary.documents = documents.len();
     summary.definitions = definitions;
     let whole = if options.keep_going { whole && !has_bad_settings } else { !diag::has_errors(&found) };
     (module, Generated { files: Vec::new(), summary, diagnostics: found, whole })
-}
-
-/// Whether a finding says that a name is not there.
-fn is_of_missing(found: &Diagnostic) -> bool {
-    found.code == "X200" || found.code == "X202" || found.code.starts_with("X3") && found.code != "X300"
 }
 
 /// Paths that the user gave go into code: they must be paths.

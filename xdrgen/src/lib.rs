@@ -25,6 +25,7 @@ pub mod parse;
 mod sema;
 pub mod sizes;
 pub mod source;
+mod unread;
 
 pub use build_script::{Build, BuildError};
 pub use compat::{Compat, compat};

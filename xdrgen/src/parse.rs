@@ -87,7 +87,9 @@ pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Ve
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
     if nothing && is_lenient(extract) && !diagnostics.is_empty() {
-        return (specification, vec![no_xdr(extract, &diagnostics)]);
+        let found = no_xdr(extract, &diagnostics);
+        specification.unread.push(Span { start: 0, end: u32::MAX, ..found.primary.span });
+        return (specification, vec![found]);
     }
     if nothing && diagnostics.is_empty() {
         let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };

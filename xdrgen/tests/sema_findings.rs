@@ -51,6 +51,31 @@ fn all_mistakes_are_found_in_one_run() {
     );
 }
 
+#[test]
+fn a_syntax_error_hides_only_what_it_may_have_defined() {
+    finds(
+        "struct a { nope1 x; };\nconst b = 1\nstruct c { nope2 y; int z[NOPE]; };\n",
+        &["X200 1:12", "X111 2:12", "X200 3:12", "X202 3:27"],
+        &[],
+    );
+    // `gone` may be a type of the broken definition, and `left` of what is left of it; nobody writes `nope`.
+    let broken = "struct gone { int x y; } left;\nstruct a { gone x; left y; nope z; };\n";
+    finds(broken, &["X100 1:21", "X200 2:28"], &[]);
+    finds("/* open\nconst N = 1;\nstruct a { int x[N]; int y[O]; };\n", &["X101 1:1", "X202 3:28"], &[]);
+    let open = "struct a { part x; nope y; };\n#ifdef A\nstruct part { int x; };\n";
+    finds(open, &["X200 1:20", "X106 2:1"], &[]);
+    let binding = "[[binding]]\nprogram = \"PROG\"\nversion = \"VERS\"\neligible = []\n";
+    let program = |number| {
+        format!("const A = 1\nprogram PROG {{ version VERS {{ void P(void) = 0; }} = 1; }} = {number};\n")
+    };
+    found_in(&[("a.x", &program("*")), ("a.ddp.toml", binding)], &["X111 1:12", "X100 2:60"], &[]);
+    found_in(
+        &[("a.x", &program("7")), ("a.ddp.toml", &binding.replace("VERS", "VER"))],
+        &["X111 1:12", "X302 3:11"],
+        &[],
+    );
+}
+
 // ---- names
 
 #[test]
@@ -352,7 +377,7 @@ fn nothing_is_guessed_in_a_document_of_ones_own() {
 
 const XDR: &str = "\
 typedef opaque data<>;
-struct args { unsigned int count; hyper big; opaque blob<>; int n; opaque key<16>; };
+struct args { unsigned int count; hyper big; opaque blob<>; int n; opaque key<1600>; };
 union res switch (int status) { case 0: data bytes; default: void; };
 struct unused { opaque x<>; };
 program P { version V { res P_GET(args) = 1; args P_PUT(res) = 2; } = 1; } = 7;

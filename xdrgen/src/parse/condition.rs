@@ -128,6 +128,11 @@ impl Conditions {
         expression::evaluate(text, &Lenient(self)).map(|value| value != 0)
     }
 
+    /// Where the first condition begins that is open still.
+    pub(crate) fn first_open(&self) -> Option<u32> {
+        self.open.first().map(|open| open.place.start)
+    }
+
     /// What was wrong with the conditions of a whole text.
     pub(crate) fn finish(self, map: &Map) -> Vec<Diagnostic> {
         let warning = |place: Range<u32>, message, help| {

@@ -1,5 +1,7 @@
 //! Definitions (RFC 4506 section 6.3), and the text that is made of them.
 
+use std::ops::Range;
+
 use nom::combinator::{cut, map};
 use nom::{Input, Parser};
 
@@ -17,6 +19,7 @@ use crate::ast::{
 };
 use crate::diag::Diagnostic;
 use crate::extract::Extract;
+use crate::source::Span;
 
 /// The words that begin a definition.
 pub(crate) const BEGIN_DEFINITION: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
@@ -31,11 +34,13 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     // Nor are lines that are no definitions, behind the first of them.
     let mut lost = false;
     let mut left_out = Vec::new();
+    let mut unread = Unread::default();
     while input.input_len() > 0 {
         while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
             definitions.push(aside(context, extract, placed));
         }
         if input.word(0) == ";" || broken && recover::is_left_over(context, input.at) {
+            unread.add(input.at, input.at + 1);
             input = input.take_from(1);
             continue;
         }
@@ -62,13 +67,35 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                     context.report(found);
                 }
                 left_out.extend(names);
+                unread.add(input.at, resume);
                 input = input.from(resume);
                 broken = true;
             }
         }
     }
     definitions.extend(asides.map(|placed| aside(context, extract, placed)));
-    Specification { definitions, additions: Vec::new(), left_out }
+    let unread = unread.spans(context);
+    Specification { definitions, additions: Vec::new(), left_out, unread }
+}
+
+/// The tokens that are part of nothing, by their numbers.
+#[derive(Default)]
+struct Unread(Vec<Range<usize>>);
+
+impl Unread {
+    fn add(&mut self, start: usize, end: usize) {
+        match self.0.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => self.0.push(start..end),
+        }
+    }
+
+    /// Where they stand, and where the lexer left something out.
+    fn spans(self, context: &Context<'_>) -> Vec<Span> {
+        let tokens = self.0.into_iter().map(|run| context.span(run.start, run.end.saturating_sub(1)));
+        let bytes = context.lexed.unread.iter().map(|bytes| context.map.span(bytes.clone()));
+        tokens.chain(bytes).collect()
+    }
 }
 
 pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {

@@ -3,6 +3,8 @@
 //! The lexer is total: a byte that begins nothing becomes a token of its own, and the parser says so when it
 //! trips over it. Comments, `%` lines and the C preprocessor's lines are no tokens; they are kept beside.
 
+use std::ops::Range;
+
 use nom::branch::alt;
 use nom::bytes::complete::{tag, take_until, take_while, take_while1};
 use nom::character::complete::{char, satisfy};
@@ -88,6 +90,8 @@ pub(crate) struct Lexed<'a> {
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// What was passed over for an error: its bytes in the extracted text.
+    pub(crate) unread: Vec<Range<u32>>,
 }
 
 /// Cuts an extracted text into tokens. `conditions` answers `#ifdef`.
@@ -112,6 +116,7 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed
     }
     let Lexer { conditions, undone, mut out, .. } = lexer;
     undone.replace(&mut out);
+    out.unread.extend(conditions.first_open().map(|start| start..narrow(text.len())));
     out.diagnostics.extend(conditions.finish(map));
     out
 }
@@ -251,7 +256,7 @@ impl<'a> Lexer<'a, '_> {
     }
 
     /// `#define`: of a number or a name it is a constant, of anything else a line for C.
-    fn define(&mut self, argument: &'a str, offset: usize, place: std::ops::Range<u32>, line: &'a str) {
+    fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Ok((after, name)) = word(name) else { return };
         let value = after.split("/*").next().unwrap_or("").trim();
@@ -277,7 +282,7 @@ impl<'a> Lexer<'a, '_> {
     }
 
     /// Keeps a preprocessor's line that is nothing to XDR, for whoever misses what it defines.
-    fn remember(&mut self, line: &'a str, place: std::ops::Range<u32>) {
+    fn remember(&mut self, line: &'a str, place: Range<u32>) {
         let (aside, before) = (Aside::PassThrough(line.trim_end()), self.out.tokens.len());
         self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
     }
@@ -336,6 +341,7 @@ impl<'a> Lexer<'a, '_> {
                 self.unterminated();
             }
             let length = next_definition(rest);
+            self.out.unread.push(narrow(self.at)..narrow(self.at + length));
             return self.push_comment(length);
         };
         if let Some(inner) = text.get(2..).and_then(|text| text.find("\n/*").or_else(|| text.find(" /*"))) {

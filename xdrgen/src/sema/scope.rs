@@ -226,10 +226,12 @@ impl<'a> Scope<'a> {
     ) {
         let DefinitionKind::Const(ConstDef { value, .. }) = &definition.kind else { return };
         match self.values.get(name.name.as_str()) {
-            Some(Named { source: ValueSource::Const(first), span, .. }) if same_value(first, value) => {
+            Some(Named { source: ValueSource::Const(first), span, of_program })
+                if same_value(first, value) =>
+            {
                 // C takes the same `#define` twice without a word.
                 let is_macro = definition.text.starts_with('#');
-                if !is_macro && span.source == name.span.source && self.is_own(name.span) {
+                if !is_macro && !of_program && span.source == name.span.source && self.is_own(name.span) {
                     found.push(repeated(name, *span));
                 }
             }

@@ -1,0 +1,49 @@
+//! Names that may be defined in what could not be read: after an error of syntax nothing is said of their absence.
+
+use crate::diag::{self, Diagnostic};
+use crate::sema::Document;
+use crate::source::{Sources, Span};
+
+/// All words of what could not be read, in the alphabet's order.
+pub(crate) struct Unread<'s> {
+    words: Vec<&'s str>,
+    sources: &'s Sources,
+}
+
+impl<'s> Unread<'s> {
+    /// Of documents in which this was found. What is left out without an error is none: it has its own findings.
+    pub(crate) fn of(documents: &[Document<'_>], sources: &'s Sources, found: &[Diagnostic]) -> Self {
+        let spans = documents.iter().flat_map(|document| &document.specification.unread);
+        let spans = spans.filter(|_| diag::has_errors(found));
+        let mut words: Vec<&str> = spans.flat_map(|span| words(text(sources, *span))).collect();
+        words.sort_unstable();
+        words.dedup();
+        Unread { words, sources }
+    }
+
+    /// Whether a finding says that something is not there which may have been in that.
+    pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
+        let of_missing =
+            matches!(found.code, "X200" | "X202") || found.code.starts_with("X3") && found.code != "X300";
+        // What a binding misses is called in the message; at its place stands a path.
+        let named = found.message.split('`').skip(1).step_by(2).flat_map(words);
+        let mut named = words(text(self.sources, found.primary.span)).chain(named);
+        of_missing && !self.words.is_empty() && named.any(|name| self.has(name))
+    }
+
+    /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what follows.
+    fn has(&self, name: &str) -> bool {
+        let at = self.words.partition_point(|word| *word < name);
+        self.words.get(at).is_some_and(|word| word.starts_with(name))
+    }
+}
+
+fn text(sources: &Sources, span: Span) -> &str {
+    let text = sources.get(span.source).map_or("", |source| source.text());
+    let end = (span.end as usize).min(text.len());
+    text.get(span.start as usize..end).unwrap_or("")
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
