@@ -1,0 +1,23 @@
+//! What `fuzz/` does with any document, done with those that it begins from. So its targets stay in step with the compiler
+//! where nobody has a fuzzer.
+
+use std::path::Path;
+
+#[path = "../../fuzz/bodies.rs"]
+mod bodies;
+
+#[test]
+fn the_seeds_of_the_fuzzer_hold() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds");
+    let mut seeds = 0;
+    for entry in std::fs::read_dir(&folder).expect("the seeds are there") {
+        let seed = std::fs::read(entry.expect("an entry").path()).expect("a readable seed");
+        // As they stand, and cut off anywhere, as a fuzzer would.
+        for end in (0..seed.len()).step_by(97).chain([seed.len()]) {
+            bodies::check(&seed[..end]);
+            bodies::generate(&seed[..end]);
+        }
+        seeds += 1;
+    }
+    assert!(seeds >= 4, "{seeds} seeds");
+}
