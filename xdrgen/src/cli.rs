@@ -1,5 +1,6 @@
 //! The command line: one of the two places that read and write files.
 
+mod again;
 mod compat;
 mod diff;
 mod report;
@@ -309,6 +310,7 @@ impl Generation {
             names: self.names,
             data: self.data,
             keep_going: self.keep_going,
+            command: again::command(self),
             ..Options::module("")
         })
     }

@@ -281,3 +281,27 @@ fn colours_are_for_terminals_unless_asked_for() {
     assert!(coloured(&["--color", "always"]));
     assert!(!coloured(&["--color", "never"]) && !coloured(&[]));
 }
+
+#[test]
+fn heads_have_the_command_that_makes_the_file_again() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a b.x"), "struct a { int b; };\n").unwrap();
+    std::fs::write(folder.path().join("c.x"), "struct c { a d; };\n").unwrap();
+    let absolute = folder.path().join("c.x");
+    let absolute = absolute.to_str().expect("a path of text");
+    let head = |arguments: &[&str], file: &str| {
+        let output = xdrgen(folder.path(), arguments);
+        assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)), "{arguments:?}");
+        let made = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        let head: Vec<&str> =
+            made.lines().map_while(|line| line.strip_prefix("// ").or(line.strip_prefix("# "))).collect();
+        head.join(" ").split_once("Regenerate with ").expect("the command").1.to_owned()
+    };
+    let given = ["generate", "-o", "out.rs", "--data=borrowed", "a b.x", absolute, "-DN=3", "--no-prelude"];
+    let expected = "`xdrgen generate 'a b.x' c.x -D N=3 --output out.rs --data borrowed --no-prelude`.";
+    assert_eq!(head(&given, "out.rs"), expected);
+    let given =
+        ["generate", "a b.x", "--crate", "a", "-o", "out", "--title", "One & two", "--names", "verbatim"];
+    let expected = "`xdrgen generate 'a b.x' --output out --names verbatim --crate a --title 'One & two'`.";
+    assert_eq!(head(&given, "out/Cargo.toml"), expected);
+}

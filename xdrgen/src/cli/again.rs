@@ -1,0 +1,59 @@
+//! How a run is repeated: the command that the heads of files and manifests show.
+
+use std::path::Path;
+
+use super::Generation;
+use crate::generate::Options;
+use crate::ir::Data;
+use crate::names::Names;
+
+/// The command, with what was asked for. Paths are as they were given; of one that holds on this machine only, the last
+/// part stands there, so that the same documents give the same bytes elsewhere.
+pub(super) fn command(generation: &Generation) -> String {
+    let Generation { inputs, output, .. } = generation;
+    let mut words = vec!["xdrgen".to_owned(), "generate".to_owned()];
+    words.extend(inputs.documents.files.iter().map(|file| path(file)));
+    let mut set = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    inputs.binding.iter().for_each(|file| set("--binding", path(file)));
+    inputs.documents.define.iter().for_each(|name| set("-D", quoted(name)));
+    inputs.externs.iter().for_each(|(name, rust)| set("--extern", quoted(&format!("{name}={rust}"))));
+    output.iter().for_each(|file| set("--output", path(file)));
+    if generation.runtime != Options::module("").runtime {
+        set("--runtime", quoted(&generation.runtime));
+    }
+    if generation.names == Names::Verbatim {
+        set("--names", "verbatim".to_owned());
+    }
+    if generation.data == Data::Borrowed {
+        set("--data", "borrowed".to_owned());
+    }
+    generation.derive.iter().for_each(|derive| set("--derive", quoted(derive)));
+    if let Some(package) = &generation.package {
+        set("--crate", quoted(package));
+        set("--title", quoted(&generation.title));
+    }
+    generation.runtime_path.iter().for_each(|directory| set("--runtime-path", path(Path::new(directory))));
+    let flags = [
+        ("--no-prelude", inputs.no_prelude),
+        ("--no-std", generation.no_std),
+        ("--keep-going", generation.keep_going),
+        ("--workspace-crate", generation.workspace_crate),
+    ];
+    words.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned()));
+    words.join(" ")
+}
+
+fn path(path: &Path) -> String {
+    let shown = if path.is_absolute() { path.file_name().map(Path::new).unwrap_or(path) } else { path };
+    quoted(&shown.to_string_lossy().replace('\\', "/"))
+}
+
+/// A word as a shell takes it, on one line.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    let line: String = word.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    format!("'{}'", line.replace('\'', "'\\''"))
+}
