@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::diag;
 use crate::extract::extract;
-use crate::generate::{Manifest, Options, Output, Package, check, generate};
+use crate::generate::{Manifest, Options, Output, Package, check_and_keep, generate_and_keep};
 use crate::ir::Data;
 use crate::names::Names;
 use crate::source::{Source, Sources};
@@ -240,12 +240,15 @@ fn run_extract(documents: &Documents, reporting: &Reporting) -> Result<(), Failu
 fn run_check(inputs: &Inputs, reporting: &Reporting) -> Result<(), Failure> {
     let sources = inputs.read()?;
     let options = inputs.options(Options::module("checked"));
-    reporting.report(&sources, &check(&sources, &options).diagnostics)
+    let (checked, kept) = check_and_keep(&sources, &options);
+    let reported = reporting.report(&sources, &checked.diagnostics);
+    leave((sources, checked, kept));
+    reported
 }
 
 fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Failure> {
     let sources = generation.inputs.read()?;
-    let generated = generate(&sources, &generation.options());
+    let (generated, kept) = generate_and_keep(&sources, &generation.options());
     let reported = reporting.report(&sources, &generated.diagnostics);
     if reported.is_err() && !generation.keep_going {
         return reported;
@@ -257,7 +260,13 @@ fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Fa
             Some(directory) => write(&directory.join(path), text)?,
         }
     }
+    leave((sources, generated, kept));
     reported
+}
+
+/// Leaves to the end of the process what is large and of many pieces, as the process is about to end.
+fn leave<T>(large: T) {
+    std::mem::forget(large);
 }
 
 fn run_explain(code: &str) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ use crate::source::{Source, SourceId, Span};
 
 pub use lines::Section;
 pub use map::Map;
+pub(crate) use map::Places;
 
 /// How a document carries its XDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -188,25 +188,39 @@ impl Generated {
 /// whether it is a document or a binding file. All that is wrong is found in one run.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
-    let (module, mut generated) = analyzed(sources, options);
-    if !generated.whole {
-        return generated;
+    generate_and_keep(sources, options).0
+}
+
+/// What a run was worked out from. A process that is about to end need not take it apart, piece by piece.
+#[expect(dead_code, reason = "held, and never looked at")]
+pub(crate) struct Kept(Module, Vec<(SourceId, Specification, Trust)>);
+
+/// Does what [`generate`] does, and hands on what is not needed any more.
+pub(crate) fn generate_and_keep(sources: &Sources, options: &Options) -> (Generated, Kept) {
+    let (module, mut generated, documents) = analyzed(sources, options);
+    if generated.whole {
+        let modules = modules(sources, &module, &mut generated.diagnostics);
+        generated.files = emitted(&module, modules, sources, options);
     }
-    let documents = documents(sources, &module, &mut generated.diagnostics);
-    generated.files = emitted(&module, documents, sources, options);
-    generated
+    (generated, Kept(module, documents))
 }
 
 /// Compiles documents and emits nothing: what is wrong with them, and what is in them.
 #[must_use]
 pub fn check(sources: &Sources, options: &Options) -> Generated {
-    analyzed(sources, options).1
+    check_and_keep(sources, options).0
+}
+
+/// Does what [`check`] does, and hands on what is not needed any more.
+pub(crate) fn check_and_keep(sources: &Sources, options: &Options) -> (Generated, Kept) {
+    let (module, generated, documents) = analyzed(sources, options);
+    (generated, Kept(module, documents))
 }
 
 /// Compiles documents to the intermediate form. It is whole if no diagnostic is an error.
 #[must_use]
 pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) {
-    let (module, generated) = analyzed(sources, options);
+    let (module, generated, _) = analyzed(sources, options);
     (module, generated.diagnostics)
 }
 
@@ -283,7 +297,11 @@ fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
         .collect()
 }
 
-fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
+/// The module, what is to be said of it, and the documents that it was made of.
+fn analyzed(
+    sources: &Sources,
+    options: &Options,
+) -> (Module, Generated, Vec<(SourceId, Specification, Trust)>) {
     let mut documents: Vec<(SourceId, Specification, Trust)> = Vec::new();
     let mut bindings = Vec::new();
     let mut found = Vec::new();
@@ -306,9 +324,9 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
         .filter(|definition| !matches!(definition.kind, crate::ast::DefinitionKind::PassThrough(_)))
         .count();
     let known = known(&mut documents, sources, options, &mut found);
-    let documents = views(&documents);
-    let unread = Unread::of(&documents, sources, &found);
-    let (module, diagnostics, whole) = sema::analyze(&documents, &bindings, &known, options.names);
+    let views = views(&documents);
+    let unread = Unread::of(&views, sources, &found);
+    let (module, diagnostics, whole) = sema::analyze(&views, &bindings, &known, options.names);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     diag::sort(&mut found);
@@ -316,7 +334,7 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     summary.documents = documents.len();
     summary.definitions = definitions;
     let whole = if options.keep_going { whole && !has_bad_settings } else { !diag::has_errors(&found) };
-    (module, Generated { files: Vec::new(), summary, diagnostics: found, whole })
+    (module, Generated { files: Vec::new(), summary, diagnostics: found, whole }, documents)
 }
 
 /// Paths that the user gave go into code: they must be paths.
@@ -397,7 +415,7 @@ fn shown(path: &Path) -> String {
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
 /// The modules of a run of several documents; a document that gives nothing has none. Of one document there are none.
-fn documents(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> Vec<emit::Document> {
+fn modules(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> Vec<emit::Document> {
     let all: Vec<_> = sources.iter().filter(|(_, source)| source.kind() == Kind::Document).collect();
     if all.len() < 2 {
         return Vec::new();

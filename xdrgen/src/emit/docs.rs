@@ -104,7 +104,7 @@ pub(super) fn paragraphs(comments: &[String], lines: &mut Lines) {
 /// Text as it is: in a block of its own.
 fn fenced(text: &str, lines: &mut Lines) {
     let mut fence = "```".to_owned();
-    while text.contains(&fence) {
+    while text.as_bytes().contains(&b'`') && text.contains(&fence) {
         fence.push('`');
     }
     lines.push(&format!("{fence}text"));

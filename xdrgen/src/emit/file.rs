@@ -21,10 +21,9 @@ pub(crate) struct Head {
 
 #[derive(Template)]
 #[template(path = "module.rs.txt", escape = "none")]
-struct ModuleFile<'a> {
+struct ModuleHead<'a> {
     head: &'a [String],
     imports: &'a [String],
-    body: &'a str,
 }
 
 #[derive(Template)]
@@ -70,7 +69,7 @@ impl Files<'_> {
             return self.file(
                 &self.head.documents,
                 &imports(self.emitter, &self.emitter.module.order),
-                &self.body(),
+                self.body(),
             );
         }
         let mut modules = Vec::new();
@@ -81,7 +80,7 @@ impl Files<'_> {
             modules
                 .push(format!("/// From `{name}`.\npub mod {ident} {{\n{}}}\n", indented(&(head + &body))));
         }
-        self.file(&self.head.documents, &[], &modules.join("\n"))
+        self.file(&self.head.documents, &[], modules.join("\n"))
     }
 
     /// A file for each document that has a module, and the text that declares the modules.
@@ -91,7 +90,7 @@ impl Files<'_> {
             let (imports, body) = self.part(&part);
             let Document { ident, name, .. } = part.document;
             declared.push(format!("/// From `{name}`.\n#[rustfmt::skip]\npub mod {ident};\n"));
-            let text = self.file(&format!("`{name}`"), &imports, &body);
+            let text = self.file(&format!("`{name}`"), &imports, body);
             files.push((PathBuf::from(format!("{ident}.rs")), text));
         }
         (declared.join("\n"), files)
@@ -100,7 +99,7 @@ impl Files<'_> {
     /// `mod.rs` and a file for each document.
     pub(crate) fn directory(&self) -> Vec<(PathBuf, String)> {
         let (declared, mut files) = self.modules();
-        files.insert(0, (PathBuf::from("mod.rs"), self.file(&self.head.documents, &[], &declared)));
+        files.insert(0, (PathBuf::from("mod.rs"), self.file(&self.head.documents, &[], declared)));
         files
     }
 
@@ -129,9 +128,13 @@ impl Files<'_> {
         all
     }
 
-    fn file(&self, documents: &str, imports: &[String], body: &str) -> String {
+    /// The head goes before the text that there is: most of a file is never copied.
+    fn file(&self, documents: &str, imports: &[String], body: String) -> String {
         let head = self.lines("// ", documents);
-        rendered(&ModuleFile { head: &head, imports, body })
+        let head = rendered(&ModuleHead { head: &head, imports });
+        let mut file = body;
+        file.insert_str(0, &head);
+        file
     }
 
     /// What a file was made of, and how it is made again.
@@ -302,6 +305,9 @@ fn collect_element(ty: &Type, borrowed: bool, names: &mut BTreeSet<&'static str>
 /// Items that have fewer lines are not worth a thread.
 const WORTH_A_THREAD: usize = 1000;
 
+/// What a file's head takes, but for long lists of documents or imports.
+const ROOM_FOR_HEAD: usize = 1024;
+
 /// The items as text, an empty line between any two. Of many, two threads emit one part each: it is the same text.
 fn body(emitter: &Emitter<'_>, items: &[Item]) -> String {
     let lines: Vec<usize> = items.iter().map(|item| lines_of(emitter, *item)).collect();
@@ -323,6 +329,7 @@ fn body(emitter: &Emitter<'_>, items: &[Item]) -> String {
         if !body.is_empty() && !rest.is_empty() {
             body.push('\n');
         }
+        body.reserve_exact(rest.len() + ROOM_FOR_HEAD);
         body + &rest
     })
 }

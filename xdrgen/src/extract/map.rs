@@ -52,6 +52,16 @@ impl Map {
         Span { source: self.source, start, end: end.max(start) }
     }
 
+    /// The document into which this leads.
+    pub(crate) fn source(&self) -> SourceId {
+        self.source
+    }
+
+    /// For whoever asks for one place behind the other.
+    pub(crate) fn places(&self) -> Places<'_> {
+        Places { map: self, next: 0 }
+    }
+
     /// The run with a byte, or the last before it.
     fn run(&self, offset: u32) -> Option<&Run> {
         let index = self.runs.partition_point(|run| run.text <= offset);
@@ -70,5 +80,36 @@ impl Map {
             }
             _ => self.runs.push(run),
         }
+    }
+}
+
+/// Finds places in the document in the order of the text, without a search for each.
+pub(crate) struct Places<'m> {
+    map: &'m Map,
+    /// The first run that begins behind the last byte asked for.
+    next: usize,
+}
+
+impl Places<'_> {
+    /// Where the first byte of a run that is not empty stands, and where the place behind its last does, as
+    /// [`Map::span`] says it. None may begin before an earlier one.
+    pub(crate) fn of(&mut self, text: Range<u32>) -> (u32, u32) {
+        let run = self.advance(text.start);
+        let whole = run.filter(|run| text.end <= run.text + run.length);
+        match whole {
+            Some(run) => (run.document + (text.start - run.text), run.document + (text.end - run.text)),
+            None => {
+                let span = self.map.span(text);
+                (span.start, span.end)
+            }
+        }
+    }
+
+    /// The run with a byte, or the last before it.
+    fn advance(&mut self, offset: u32) -> Option<&Run> {
+        while self.map.runs.get(self.next).is_some_and(|run| run.text <= offset) {
+            self.next += 1;
+        }
+        self.map.runs.get(self.next.checked_sub(1)?)
     }
 }

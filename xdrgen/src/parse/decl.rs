@@ -153,7 +153,8 @@ fn is_operator(input: Tokens<'_>) -> bool {
 /// constant
 pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
     match input.peek(0).map(|found| found.kind) {
-        Some(Kind::Number(value)) => {
+        Some(kind @ Kind::Number(_)) => {
+            let value = input.context.lexed.number(kind).unwrap_or(i128::MAX);
             if value < i128::from(i64::MIN) || value > i128::from(u64::MAX) {
                 return Err(fail(input, Reason::TooWide));
             }

@@ -7,7 +7,7 @@ use nom::{Input, Parser};
 
 use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
-use super::lex::{Aside, Comment, Kind, Placed};
+use super::lex::{Aside, Comment, Kind, Piece, Placed, narrow};
 use super::program::program_def;
 use super::recover;
 use super::tokens::{
@@ -241,17 +241,15 @@ fn aside(context: &Context<'_>, extract: &Extract, placed: &Placed<'_>) -> Defin
     let span = context.map.span(placed.start..placed.end);
     let kind = match placed.aside {
         Aside::PassThrough(text) => DefinitionKind::PassThrough(text.to_owned()),
-        Aside::Define(name, at, value) => {
-            let identifier = |text: &str, at: u32, end: u32| Identifier {
-                name: text.to_owned(),
-                span: context.map.span(at..end),
+        Aside::Define(name, value, number) => {
+            let identifier = |piece: Piece<'_>| {
+                let span = context.map.span(piece.start..piece.start + narrow(piece.text.len()));
+                Identifier { name: piece.text.to_owned(), span }
             };
-            let name = identifier(name, at.start, at.end());
-            let value = match value.kind {
-                Kind::Number(number) => {
-                    Value::Literal { value: number, span: context.map.span(value.start..value.end()) }
-                }
-                _ => Value::Name(identifier(value.text, value.start, value.end())),
+            let (name, value) = (identifier(name), identifier(value));
+            let value = match number {
+                Some(number) => Value::Literal { value: number, span: value.span },
+                None => Value::Name(value),
             };
             DefinitionKind::Const(ConstDef { name, value })
         }

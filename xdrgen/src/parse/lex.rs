@@ -16,15 +16,15 @@ use super::condition::{Conditions, undefined};
 use super::expression;
 use super::undone::Undone;
 use crate::diag::Diagnostic;
-use crate::extract::Map;
+use crate::extract::{Map, Places};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name or a keyword.
     Word,
-    /// A number that is one.
-    Number(i128),
+    /// A number that is one: its index among [`Lexed::numbers`]. It would take half of a token's room.
+    Number(u32),
     /// Something that begins as a number does.
     Malformed,
     /// A text between quotation marks, which only rpcgen knows.
@@ -41,12 +41,14 @@ pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) text: &'a str,
     pub(crate) start: u32,
+    /// Where its first byte stands in the document, and where the place behind its last does.
+    pub(crate) place: (u32, u32),
     /// Whether only blanks and comments stand before it on its line.
     pub(crate) first: bool,
     /// How many bytes stand before it on its line.
     pub(crate) column: u32,
     /// How many comments stand before it in the text.
-    pub(crate) comments: usize,
+    pub(crate) comments: u32,
 }
 
 impl Token<'_> {
@@ -70,8 +72,15 @@ pub(crate) struct Comment<'a> {
 pub(crate) enum Aside<'a> {
     /// `%text`
     PassThrough(&'a str),
-    /// `#define NAME value`: the name, the value, and the value's offset.
-    Define(&'a str, Token<'a>, Token<'a>),
+    /// `#define NAME value`: the name, what stands as its value, and the number that this is, if it is one.
+    Define(Piece<'a>, Piece<'a>, Option<i128>),
+}
+
+/// A part of such a line, and where it begins in the extracted text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) start: u32,
 }
 
 /// An aside, which token it stands before, and its bytes in the extracted text.
@@ -87,12 +96,30 @@ pub(crate) struct Placed<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
+    numbers: Vec<i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// What was passed over for an error: its bytes in the extracted text.
     pub(crate) unread: Vec<Range<u32>>,
 }
+
+impl Lexed<'_> {
+    /// What a number is.
+    pub(crate) fn number(&self, kind: Kind) -> Option<i128> {
+        let Kind::Number(index) = kind else { return None };
+        self.numbers.get(index as usize).copied()
+    }
+
+    /// The kind of a token that is a number.
+    pub(super) fn kind_of(&mut self, number: i128) -> Kind {
+        self.numbers.push(number);
+        Kind::Number(narrow(self.numbers.len() - 1))
+    }
+}
+
+/// Few texts have more tokens than their length in bytes divided by this.
+const BYTES_OF_A_TOKEN: usize = 8;
 
 /// Cuts an extracted text into tokens. `conditions` answers `#ifdef`.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed<'a> {
@@ -101,6 +128,7 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed
     let mut lexer = Lexer {
         text,
         map,
+        places: map.places(),
         conditions,
         header,
         at: 0,
@@ -109,7 +137,7 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed
         open: false,
         unclosed: false,
         undone: Undone::default(),
-        out: Lexed::default(),
+        out: Lexed { tokens: Vec::with_capacity(text.len() / BYTES_OF_A_TOKEN), ..Lexed::default() },
     };
     while lexer.at < text.len() {
         lexer.step();
@@ -124,6 +152,8 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed
 struct Lexer<'a, 'm> {
     text: &'a str,
     map: &'m Map,
+    /// The same, asked in the order of the text.
+    places: Places<'m>,
     conditions: Conditions,
     /// What would hold where rpcgen makes a header: the macros of that are seen by all that includes it.
     header: Conditions,
@@ -261,22 +291,21 @@ impl<'a> Lexer<'a, '_> {
         let Ok((after, name)) = word(name) else { return };
         let value = after.split("/*").next().unwrap_or("").trim();
         let gap = after.len() - after.trim_start().len();
-        let computed = || expression::evaluate(value, &self.conditions).map(Kind::Number);
+        let computed = || expression::evaluate(value, &self.conditions);
+        let written = whole_number(value);
+        let is_name = written.is_none() && is_word(value);
         // `F(a) x` is a macro with an argument where no blank parts the name from `(`.
-        let kind = value_of(value).or_else(|| if gap == 0 { None } else { computed() });
-        let number = match kind {
-            Some(Kind::Number(number)) => Some(number),
-            Some(Kind::Word) => expression::evaluate(value, &self.conditions),
-            _ => None,
-        };
+        let number = written.or_else(|| if gap == 0 && !is_name { None } else { computed() });
         self.conditions.define(name, number);
         self.header.define(name, number);
-        let Some(kind) = kind.filter(|_| name != value) else { return self.remember(line, place) };
+        if name == value || number.is_none() && !is_name {
+            return self.remember(line, place);
+        }
         let at = offset + name.len() + gap;
         self.undone.begin(name, number, &self.out);
-        let name = Token { start: narrow(offset), ..blank(Kind::Word, name) };
-        let value = Token { start: narrow(at), ..blank(kind, value) };
-        let aside = Aside::Define(name.text, name, value);
+        let name = Piece { text: name, start: narrow(offset) };
+        let value = Piece { text: value, start: narrow(at) };
+        let aside = Aside::Define(name, value, number.filter(|_| !is_name));
         let before = self.out.tokens.len();
         self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
     }
@@ -390,36 +419,36 @@ impl<'a> Lexer<'a, '_> {
     }
 
     fn token(&mut self, rest: &'a str) {
-        let (kind, text) = one_token(rest);
+        let (kind, text, number) = one_token(rest);
+        let kind = number.map_or(kind, |number| self.out.kind_of(number));
+        let start = narrow(self.at);
         self.out.tokens.push(Token {
+            kind,
+            text,
+            start,
+            place: self.places.of(start..narrow(self.at + text.len())),
             first: self.fresh,
             column: narrow(self.at - self.line),
-            comments: self.out.comments.len(),
-            start: narrow(self.at),
-            ..blank(kind, text)
+            comments: narrow(self.out.comments.len()),
         });
         self.fresh = false;
         self.at += text.len();
     }
 }
 
-/// A token without a place.
-fn blank(kind: Kind, text: &str) -> Token<'_> {
-    Token { kind, text, start: 0, first: false, column: 0, comments: 0 }
-}
-
-fn one_token(rest: &str) -> (Kind, &str) {
+/// The token at the start of a text, and the number that it is.
+fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
     if let Ok((_, text)) = word(rest) {
-        (Kind::Word, text)
+        (Kind::Word, text, None)
     } else if let Ok((_, text)) = constant(rest) {
-        (number(text).map_or(Kind::Malformed, Kind::Number), text)
+        (Kind::Malformed, text, number(text))
     } else {
         let length = rest.chars().next().map_or(1, char::len_utf8);
         let text = rest.get(..length).unwrap_or(rest);
         if let Ok((_, text)) = quoted(rest) {
-            return (Kind::Text, text);
+            return (Kind::Text, text, None);
         }
-        (if "{}()[]<>;:,=*".contains(text) { Kind::Mark } else { Kind::Unknown }, text)
+        (if "{}()[]<>;:,=*".contains(text) { Kind::Mark } else { Kind::Unknown }, text, None)
     }
 }
 
@@ -466,14 +495,14 @@ fn radix(digits: &str, base: u32) -> Option<i128> {
     Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
 }
 
-/// What a `#define` may give a name that XDR can use: a number, or a name.
-fn value_of(value: &str) -> Option<Kind> {
-    let whole = |text: &str| text.len() == value.len();
-    match (word(value), constant(value)) {
-        (Ok((_, text)), _) if whole(text) => Some(Kind::Word),
-        (_, Ok((_, text))) if whole(text) => number(text).map(Kind::Number),
-        _ => None,
-    }
+/// Whether a text is a name and nothing else.
+fn is_word(text: &str) -> bool {
+    word(text).is_ok_and(|(rest, _)| rest.is_empty())
+}
+
+/// The number that a text is, if it is one and nothing else.
+fn whole_number(text: &str) -> Option<i128> {
+    constant(text).ok().filter(|(rest, _)| rest.is_empty()).and_then(|(_, text)| number(text))
 }
 
 /// What may follow `pragma`: what C is made of a type, and where it goes.

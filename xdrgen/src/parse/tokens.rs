@@ -66,16 +66,20 @@ impl<'a> Context<'a> {
 
     /// From the first byte of one token to the last of another.
     pub(crate) fn span(&self, first: usize, last: usize) -> Span {
-        let start = self.token(first).map_or_else(|| self.text_end(), |token| token.start);
-        let end = self.token(last).map_or(start, Token::end);
-        self.map.span(start..end.max(start))
+        let (Some(from), Some(to)) = (self.token(first), self.token(last)) else {
+            let start = self.token(first).map_or_else(|| self.text_end(), |token| token.start);
+            let end = self.token(last).map_or(start, Token::end);
+            return self.map.span(start..end.max(start));
+        };
+        let (start, end) = (from.place.0, if first > last { from.place.0 } else { to.place.1 });
+        Span { source: self.map.source(), start, end: end.max(start) }
     }
 
     /// The one character behind a token, where something is missing. Before the first token: its place.
     pub(crate) fn behind(&self, at: usize) -> Span {
         let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
-        let last = self.map.span(token.start..token.end());
-        Span { start: last.end, end: last.end + 1, ..last }
+        let end = token.place.1;
+        Span { source: self.map.source(), start: end, end: end + 1 }
     }
 
     fn text_end(&self) -> u32 {
@@ -84,8 +88,9 @@ impl<'a> Context<'a> {
 
     /// The comments before a token.
     fn comments(&self, at: usize) -> &'a [Comment<'a>] {
-        let from = at.checked_sub(1).and_then(|before| self.token(before)).map_or(0, |token| token.comments);
-        let to = self.token(at).map_or(self.lexed.comments.len(), |token| token.comments);
+        let before = at.checked_sub(1).and_then(|before| self.token(before));
+        let from = before.map_or(0, |token| token.comments as usize);
+        let to = self.token(at).map_or(self.lexed.comments.len(), |token| token.comments as usize);
         self.lexed.comments.get(from..to).unwrap_or_default()
     }
 

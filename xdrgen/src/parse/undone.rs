@@ -43,24 +43,28 @@ impl<'a> Undone<'a> {
             return;
         }
         let mut before = "";
-        for (at, token) in lexed.tokens.iter_mut().enumerate() {
+        for at in 0..lexed.tokens.len() {
+            let Some(token) = lexed.tokens.get(at) else { break };
             // Nowhere else is a number meant.
             let is_value = token.kind == Kind::Word && matches!(before, "[" | "<" | "=" | "case");
             before = token.text;
             let ended = if is_value { self.ended(token.text, at, |ended| &ended.tokens) } else { None };
             if let Some(ended) = ended {
-                token.kind = Kind::Number(ended.number);
+                let kind = lexed.kind_of(ended.number);
+                if let Some(token) = lexed.tokens.get_mut(at) {
+                    token.kind = kind;
+                }
             }
         }
         let mut gone = HashSet::new();
         for (at, placed) in lexed.asides.iter_mut().enumerate() {
-            let Aside::Define(name, _, value) = &mut placed.aside else { continue };
-            if self.ended(name, at, |ended| &ended.asides).is_some() {
+            let Aside::Define(name, value, number) = &mut placed.aside else { continue };
+            if self.ended(name.text, at, |ended| &ended.asides).is_some() {
                 gone.insert(at);
             }
-            let of = Some(value.text).filter(|_| value.kind == Kind::Word);
+            let of = Some(value.text).filter(|_| number.is_none());
             if let Some(ended) = of.and_then(|of| self.ended(of, at, |ended| &ended.asides)) {
-                value.kind = Kind::Number(ended.number);
+                *number = Some(ended.number);
             }
         }
         let mut at = 0..;
