@@ -4,7 +4,6 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::program::{method_docs, reply_bounds};
-use super::types::alias;
 use super::{Emitter, Place, ident, number};
 use crate::ir::{Bound, Data, Field, Procedure, Type, TypeDef, Version};
 
@@ -68,7 +67,7 @@ impl Emitter<'_> {
         let procedures = version.procedures.iter().map(|procedure| {
             let (docs, alias) = (
                 self.texts.attribute(self.procedure_docs(procedure)),
-                alias(&procedure.name, &procedure.ident),
+                self.alias(&procedure.name, &procedure.ident),
             );
             let (name, xdr_name, number) =
                 (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));

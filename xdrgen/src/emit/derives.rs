@@ -2,7 +2,7 @@
 //! bounds hold.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{ToTokens, quote};
 
 use super::{Emitter, number, parse};
 use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Type, Union};
@@ -62,9 +62,28 @@ impl Known {
     }
 }
 
+/// The derives where none were asked for besides, as an attribute.
+fn usual(derives: Derives, default: bool) -> &'static str {
+    match (derives.copy, derives.default && default, derives.eq) {
+        (false, false, false) => "#[derive(Clone, Debug, PartialEq, Xdr)]",
+        (false, false, true) => "#[derive(Clone, Debug, PartialEq, Eq, Hash, Xdr)]",
+        (false, true, false) => "#[derive(Clone, Debug, Default, PartialEq, Xdr)]",
+        (false, true, true) => "#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]",
+        (true, false, false) => "#[derive(Clone, Copy, Debug, PartialEq, Xdr)]",
+        (true, false, true) => "#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Xdr)]",
+        (true, true, false) => "#[derive(Clone, Copy, Debug, Default, PartialEq, Xdr)]",
+        (true, true, true) => "#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)]",
+    }
+}
+
 impl Emitter<'_> {
     /// `#[derive(...)]`. In a crate serde's and arbitrary's hang on features.
     pub(super) fn derive_attributes(&self, derives: Derives, default: bool) -> TokenStream {
+        if self.derives.is_empty()
+            && let Some(whole) = self.texts.whole(usual(derives, default))
+        {
+            return whole.into_token_stream();
+        }
         let copy = derives.copy.then(|| quote!(Copy,));
         let default = (derives.default && default).then(|| quote!(Default,));
         let eq = derives.eq.then(|| quote!(Eq, Hash,));

@@ -1,9 +1,11 @@
 //! Documentation: a document's comments as Markdown that says what they said.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use proc_macro2::Literal;
 
+use super::print::{INDENT, WIDTH};
 use crate::ir::Docs;
 
 /// What stands around a part, about.
@@ -39,22 +41,46 @@ impl Lines {
     }
 }
 
-/// The documentation of items, which stands beside their tokens: the number `3u128` where an attribute may stand is that
-/// with the number 3. As tokens it would be quoted line by line, only to be unquoted again.
+/// What stands before an item and has lines of its own.
+#[derive(Debug)]
+pub(super) enum Text {
+    /// Lines of documentation, without their marks.
+    Docs(String),
+    /// One attribute, whole.
+    Attribute(Cow<'static, str>),
+}
+
+/// No attribute that is longer is a text: it would fit its line wherever it stands, with room for four indents.
+const LONGEST_ATTRIBUTE: usize = WIDTH - 4 * INDENT;
+
+/// The documentation of items and most of their attributes, which stand beside their tokens: the number `3u128` where an
+/// attribute may stand is the text with the number 3. As tokens documentation would be quoted line by line, only to be
+/// unquoted again, and attributes would be most of the tokens that there are.
 #[derive(Debug, Default)]
-pub(crate) struct Texts(RefCell<Vec<String>>);
+pub(crate) struct Texts(RefCell<Vec<Text>>);
 
 impl Texts {
     /// The token that stands for some lines.
     pub(super) fn attribute(&self, lines: Lines) -> Literal {
+        self.add(Text::Docs(lines.0))
+    }
+
+    /// The token that stands for an attribute before an item, a field in braces or a variant; none for an attribute that
+    /// may have to be broken.
+    pub(super) fn whole(&self, attribute: impl Into<Cow<'static, str>>) -> Option<Literal> {
+        let attribute = attribute.into();
+        (attribute.len() <= LONGEST_ATTRIBUTE).then(|| self.add(Text::Attribute(attribute)))
+    }
+
+    fn add(&self, text: Text) -> Literal {
         let mut texts = self.0.borrow_mut();
-        texts.push(lines.0);
+        texts.push(text);
         // Nothing else that is emitted has a suffix.
         Literal::u128_suffixed((texts.len() - 1) as u128)
     }
 
     /// What was said since it was taken last.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> Vec<Text> {
         self.0.take()
     }
 }

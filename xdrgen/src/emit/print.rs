@@ -8,18 +8,19 @@ mod tape;
 
 use proc_macro2::TokenStream;
 
+use super::docs::Text;
 use tape::{Kind, Role, Tape};
 
 /// How long a line may be.
-const WIDTH: usize = 89;
+pub(super) const WIDTH: usize = 89;
 /// By how much the insides of brackets are moved to the right.
-const INDENT: usize = 4;
+pub(super) const INDENT: usize = 4;
 
 /// The text of items, one behind the other with an empty line between any two.
 #[derive(Debug, Default)]
 pub(super) struct Printer {
     tape: Tape,
-    texts: Vec<String>,
+    texts: Vec<Text>,
     out: String,
     indent: usize,
     /// Where the line begins in `out`.
@@ -31,8 +32,8 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    /// Takes documentation: `3u128` in the items that are added next is the text with that index.
-    pub(super) fn take(&mut self, texts: Vec<String>) {
+    /// Takes documentation and attributes: `3u128` in the items that are added next is the text with that index.
+    pub(super) fn take(&mut self, texts: Vec<Text>) {
         self.texts = texts;
     }
 
@@ -57,7 +58,14 @@ impl Printer {
 
     fn begin_line(&mut self) {
         if self.out.len() == self.line {
-            self.out.extend(std::iter::repeat_n(' ', self.indent));
+            self.blanks();
+        }
+    }
+
+    /// The indentation, which is a number of whole indents.
+    fn blanks(&mut self) {
+        for _ in 0..self.indent / INDENT {
+            self.out.push_str("    ");
         }
     }
 
@@ -157,19 +165,30 @@ impl Printer {
         end
     }
 
-    /// A text of documentation.
+    /// A text of documentation, or an attribute.
     fn text(&mut self, index: usize) {
-        let text = self.tape.get(index).and_then(|piece| self.texts.get(piece.mate));
-        for line in text.map_or("", |text| text).lines() {
-            self.out.extend(std::iter::repeat_n(' ', self.indent));
-            self.out.push_str("///");
-            let line = line.trim_end_matches(' ');
-            if !line.is_empty() {
-                self.out.push(' ');
-                self.out.push_str(line);
+        let texts = std::mem::take(&mut self.texts);
+        match self.tape.get(index).and_then(|piece| texts.get(piece.mate)) {
+            Some(Text::Docs(text)) => {
+                for line in text.lines() {
+                    self.blanks();
+                    self.out.push_str("///");
+                    let line = line.trim_end_matches(' ');
+                    if !line.is_empty() {
+                        self.out.push(' ');
+                        self.out.push_str(line);
+                    }
+                    self.out.push('\n');
+                }
             }
-            self.out.push('\n');
+            Some(Text::Attribute(text)) => {
+                self.blanks();
+                self.out.push_str(text);
+                self.out.push('\n');
+            }
+            None => {}
         }
+        self.texts = texts;
         (self.line, self.fresh) = (self.out.len(), true);
     }
 

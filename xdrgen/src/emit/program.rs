@@ -3,7 +3,6 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::types::alias;
 use super::{Emitter, Place, docs, ident, number, parse};
 use crate::ir::{Procedure, Program, ReplyBounds, Sum, Type, Version};
 use crate::sizes;
@@ -69,7 +68,7 @@ impl Emitter<'_> {
         let mut title = docs::Lines::default();
         title.push(&format!("The version itself: what a client and a server of `{}` name.", version.name));
         let title = self.texts.attribute(title);
-        let (xdr_name, alias) = (&version.name, alias(&version.name, &version.ident));
+        let (xdr_name, alias) = (&version.name, self.alias(&version.name, &version.ident));
         let procedures = version.procedures.iter().map(|procedure| {
             let (number, name) = (self::number(i128::from(procedure.number)), &procedure.name);
             quote!((#number, #name))
@@ -121,7 +120,7 @@ impl Emitter<'_> {
         let procedures = version.procedures.iter().map(|procedure| {
             let (docs, alias) = (
                 self.texts.attribute(self.procedure_docs(procedure)),
-                alias(&procedure.name, &procedure.ident),
+                self.alias(&procedure.name, &procedure.ident),
             );
             let (name, xdr_name, number) =
                 (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));

@@ -1,10 +1,13 @@
 //! Types and constants.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Literal, TokenStream};
+use quote::{ToTokens, quote};
 
 use super::{Emitter, Place, docs, ident, number, word_bound};
 use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
+
+/// The path of the runtime that derives take for granted.
+const OWN_PATH: &str = "::rpcrdma_runtime";
 
 impl Emitter<'_> {
     pub(super) fn constant(&self, constant: &Const) -> TokenStream {
@@ -48,7 +51,7 @@ impl Emitter<'_> {
                 let fields = fields.iter().map(|field| {
                     let (docs, attributes) =
                         (self.texts.attribute(docs::part(&field.docs)), self.field_attributes(field));
-                    let (name, alias) = (ident(&field.ident), alias(&field.name, &field.ident));
+                    let (name, alias) = (ident(&field.ident), self.alias(&field.name, &field.ident));
                     let ty = self.field_type(field, Place::Types);
                     quote!(#docs #alias #attributes pub #name: #ty)
                 });
@@ -70,7 +73,12 @@ impl Emitter<'_> {
     /// `#[xdr(...)]` on a type, if it says anything.
     fn container_attribute(&self, union: Option<&str>) -> Option<TokenStream> {
         let path = &self.runtime_path;
-        let krate = (path != "::rpcrdma_runtime").then(|| quote!(crate = #path));
+        if let Some(union) = union.filter(|union| is_plain(union) && path == OWN_PATH)
+            && let Some(whole) = self.texts.whole(format!("#[xdr(union = \"{union}\")]"))
+        {
+            return Some(whole.into_token_stream());
+        }
+        let krate = (path != OWN_PATH).then(|| quote!(crate = #path));
         let union = union.map(|union| quote!(union = #union));
         let parts: Vec<TokenStream> = union.into_iter().chain(krate).collect();
         (!parts.is_empty()).then(|| quote!(#[xdr(#(#parts),*)]))
@@ -95,8 +103,11 @@ impl Emitter<'_> {
         let (derives, container) = (self.derive_attributes(ty.derives, true), self.container_attribute(None));
         let variants = members.iter().filter(|member| member.same_as.is_none()).map(|member| {
             let docs = self.texts.attribute(docs::part(&member.docs));
-            let (variant, alias, value) =
-                (ident(&member.ident), alias(&member.name, &member.ident), number(i128::from(member.value)));
+            let (variant, alias, value) = (
+                ident(&member.ident),
+                self.alias(&member.name, &member.ident),
+                number(i128::from(member.value)),
+            );
             let default = (member.value == 0).then(|| quote!(#[default]));
             quote!(#docs #alias #default #variant = #value)
         });
@@ -107,7 +118,7 @@ impl Emitter<'_> {
             .filter_map(|member| {
                 let same = ident(&members.get(member.same_as?)?.ident);
                 let docs = self.texts.attribute(docs::part(&member.docs));
-                let (constant, alias) = (ident(&member.ident), alias(&member.name, &member.ident));
+                let (constant, alias) = (ident(&member.ident), self.alias(&member.name, &member.ident));
                 let allow = self.allow_const(&member.ident);
                 Some(quote!(#docs #alias #allow pub const #constant: #name = #name::#same;))
             })
@@ -158,19 +169,7 @@ impl Emitter<'_> {
     ) -> TokenStream {
         let docs = self.texts.attribute(docs::part(&arm.docs));
         let name = ident(&arm.ident);
-        let cases = arm.labels.iter().map(|label| match label {
-            Label::Member { .. } => {
-                let path = self.member_path(label);
-                quote!(case = #path)
-            }
-            Label::Number(value) => {
-                let value = number(*value);
-                quote!(case = #value)
-            }
-            Label::Bool(value) => quote!(case = #value),
-        });
-        let chosen =
-            if arm.labels.is_empty() { quote!(#[xdr(default)]) } else { quote!(#[xdr(#(#cases),*)]) };
+        let chosen = self.chosen(arm);
         let (hint, kept_hint) = self.arm_hints(union, arm);
         let kept = arm.keeps_discriminant().then(|| quote!(#kept_hint #discriminant));
         let payload = arm.payload.as_ref().map(|field| {
@@ -182,9 +181,46 @@ impl Emitter<'_> {
         quote!(#docs #default #chosen #hint #name #parts)
     }
 
+    /// The attribute that says which discriminants choose an arm.
+    fn chosen(&self, arm: &Arm) -> TokenStream {
+        let whole = match arm.labels.as_slice() {
+            [] => self.texts.whole("#[xdr(default)]"),
+            [label] => self
+                .member_path(label)
+                .filter(|path| is_plain(path))
+                .and_then(|path| self.texts.whole(format!("#[xdr(case = \"{path}\")]"))),
+            _ => None,
+        };
+        if let Some(whole) = whole {
+            return whole.into_token_stream();
+        }
+        let cases = arm.labels.iter().map(|label| match label {
+            Label::Member { .. } => {
+                let path = self.member_path(label);
+                quote!(case = #path)
+            }
+            Label::Number(value) => {
+                let value = number(*value);
+                quote!(case = #value)
+            }
+            Label::Bool(value) => quote!(case = #value),
+        });
+        quote!(#[xdr(#(#cases),*)])
+    }
+
     fn definition_docs(&self, name: &str, ident: &str, text: &Docs) -> TokenStream {
-        let (docs, alias) = (self.texts.attribute(docs::definition(name, text)), alias(name, ident));
+        let (docs, alias) = (self.texts.attribute(docs::definition(name, text)), self.alias(name, ident));
         quote!(#docs #alias)
+    }
+
+    /// The document's name for a search in the documentation, where Rust's differs.
+    pub(super) fn alias(&self, name: &str, ident: &str) -> Option<TokenStream> {
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !is_name || ident.trim_start_matches("r#") == name {
+            return None;
+        }
+        let whole = is_plain(name).then(|| self.texts.whole(format!("#[doc(alias = \"{name}\")]"))).flatten();
+        Some(whole.map_or_else(|| quote!(#[doc(alias = #name)]), Literal::into_token_stream))
     }
 
     /// `Enum::Member`
@@ -198,8 +234,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The document's name for a search in the documentation, where Rust's differs.
-pub(super) fn alias(name: &str, ident: &str) -> Option<TokenStream> {
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
-    (is_name && ident.trim_start_matches("r#") != name).then(|| quote!(#[doc(alias = #name)]))
+/// Whether a text is the same between quotation marks.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'#'))
 }
