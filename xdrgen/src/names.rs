@@ -310,6 +310,12 @@ impl Taken {
         Taken::default().and(reserved)
     }
 
+    /// With room for so many names.
+    #[must_use]
+    pub(crate) fn with_room(names: usize) -> Self {
+        Taken { names: HashMap::with_capacity(names), again: HashMap::new() }
+    }
+
     /// With more of such names.
     #[must_use]
     pub fn and(mut self, reserved: &[&str]) -> Self {

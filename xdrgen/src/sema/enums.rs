@@ -15,10 +15,11 @@ impl Lower<'_> {
         let values = self.consts.members(body, &self.scope, &mut self.found);
         let all: Vec<&str> = body.members.iter().map(|member| member.name.name.as_str()).collect();
         let prefix = self.names.prefix(&all);
-        let mut idents = Taken::default();
-        let mut seen: HashMap<&str, Span> = HashMap::new();
-        let mut members: Vec<Member> = Vec::new();
-        let mut first_of: HashMap<i32, usize> = HashMap::new();
+        let count = body.members.len();
+        let mut idents = Taken::with_room(count);
+        let mut seen: HashMap<&str, Span> = HashMap::with_capacity(count);
+        let mut members: Vec<Member> = Vec::with_capacity(count);
+        let mut first_of: HashMap<i32, usize> = HashMap::with_capacity(count);
         // Values that follow from one that was reported are not reported again.
         let mut odd = None;
         for (member, value) in body.members.iter().zip(values) {

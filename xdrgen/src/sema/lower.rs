@@ -268,9 +268,10 @@ impl<'a> Lower<'a> {
     }
 
     fn structure(&mut self, body: &'a StructBody, path: &str) -> Option<Body> {
-        let mut idents = Taken::default();
-        let mut seen: HashMap<&str, Span> = HashMap::new();
-        let mut fields = Vec::new();
+        let count = body.fields.len();
+        let mut idents = Taken::with_room(count);
+        let mut seen: HashMap<&str, Span> = HashMap::with_capacity(count);
+        let mut fields = Vec::with_capacity(count);
         for declaration in &body.fields {
             let Some(name) = declared_name(declaration) else {
                 let error = Diagnostic::error("X224", declaration.span, "a struct's field cannot be `void`");

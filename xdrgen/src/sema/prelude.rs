@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use super::scope::defined_name;
 use crate::ast::Definition;
 use crate::extract::{Extract, Form, Map};
 use crate::ir::Scalar;
@@ -106,24 +105,26 @@ pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     })
 }
 
-/// The prelude's definitions by their names.
+/// The prelude's definitions by their names, as text with the comment before it. A run parses those that it uses.
 #[derive(Default)]
-pub(crate) struct Prelude(HashMap<String, Definition>);
+pub(crate) struct Prelude(HashMap<&'static str, String>);
 
 impl Prelude {
     pub(crate) fn new() -> Self {
-        let definitions = parsed(TEXT, Span::default()).into_iter();
-        let named =
-            definitions.filter_map(|definition| Some((defined_name(&definition)?.name.clone(), definition)));
+        let entries = TEXT.split("\n/*").filter_map(|entry| Some((entry, entry.split_once("*/\n")?.1)));
+        let named = entries.filter_map(|(entry, text)| Some((name_of(text)?, format!("/*{entry}"))));
         Prelude(named.collect())
     }
 
     /// What a name is defined as, as if it stood at a place.
     pub(crate) fn definition(&self, name: &str, place: Span) -> Option<Definition> {
-        let known = self.0.get(name)?;
-        let definition = parsed(&known.text, place).pop()?;
-        Some(Definition { docs: known.docs.clone(), ..definition })
+        parsed(self.0.get(name)?, place).pop()
     }
+}
+
+/// The name that one of the definitions above defines: the last word before what it is.
+fn name_of(definition: &'static str) -> Option<&'static str> {
+    definition.split(['{', '=', ';', '<', '[']).next()?.split_ascii_whitespace().next_back()
 }
 
 /// The definitions of a text that no document has, as if all of it stood at a place; none if it is wrong.
@@ -144,15 +145,17 @@ pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scope::defined_name;
     use super::*;
 
     #[test]
     fn the_prelude_is_whole() {
         let prelude = Prelude::new();
         assert_eq!(prelude.0.len(), TEXT.matches("\n/*").count());
-        for (name, known) in &prelude.0 {
+        for name in prelude.0.keys() {
+            let known = prelude.definition(name, Span::default()).expect("a definition");
+            assert_eq!(defined_name(&known).map(|known| known.name.as_str()), Some(*name));
             assert_eq!(known.docs.len(), 1, "{name}");
-            assert!(prelude.definition(name, Span::default()).is_some(), "{name}");
         }
     }
 }

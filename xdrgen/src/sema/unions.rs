@@ -43,9 +43,10 @@ impl<'a> Lower<'a> {
                     .with_help("a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)"),
             );
         }
-        let mut idents = Taken::default();
-        let mut seen = HashMap::new();
-        let mut arms = Vec::new();
+        let count = body.arms.len() + usize::from(body.default.is_some());
+        let mut idents = Taken::with_room(count);
+        let mut seen = HashMap::with_capacity(count);
+        let mut arms = Vec::with_capacity(count);
         // A label that is wrong may have been meant for a value that has none.
         let mut sound = true;
         for case in &body.arms {
@@ -110,7 +111,7 @@ impl<'a> Lower<'a> {
         kind: Option<Kind>,
         seen: &mut HashMap<i128, (Span, String)>,
     ) -> Vec<(Label, i128)> {
-        let mut labels = Vec::new();
+        let mut labels = Vec::with_capacity(case.labels.len());
         for value in &case.labels {
             let Some(kind) = kind else {
                 continue;
