@@ -102,6 +102,30 @@ fn new_flag_bits_are_an_extension_and_taken_ones_are_not() {
 }
 
 #[test]
+fn an_array_of_fixed_length_is_what_its_elements_are() {
+    let base = "struct a { hyper c; int e[2]; int f; };\n";
+    for same in ["int e1; int e2; int f;", "int e1; int f[2];", "int e[3];", "int e1; int e2[1]; int f;"] {
+        let new = format!("struct a {{ hyper c; {same} }};\n");
+        assert_eq!(breaches(base, &new), [] as [&str; 0], "{same}");
+        assert_eq!(breaches(&new, base), [] as [&str; 0], "{same}");
+    }
+    assert_eq!(
+        breaches(base, "struct a { hyper c; int e1; hyper e2; int f; };\n"),
+        ["X502 new.x:1:29 base.x:1:21"]
+    );
+    assert_eq!(breaches(base, "struct a { hyper c; int e; int f; };\n"), ["X502 new.x:1:21 base.x:1:21"]);
+}
+
+#[test]
+fn behind_a_breach_the_fields_that_both_have_are_compared() {
+    let base = "struct a { int b; int c; opaque d<8>; };\n";
+    let new = "struct a { int b; int more; hyper c; opaque d<9>; };\n";
+    let expected =
+        ["X501 new.x:1:19 base.x:1:8", "X502 new.x:1:29 base.x:1:19", "X503 new.x:1:38 base.x:1:26"];
+    assert_eq!(breaches(base, new), expected);
+}
+
+#[test]
 fn names_and_typedefs_and_the_grouping_of_fields_are_not_sent() {
     let new = "\
 typedef unsigned int number;

@@ -242,7 +242,7 @@ impl<'m> Comparison<'m> {
 
     /// Compares what is sent one behind the other. That one struct stands in another is not seen on the wire.
     fn streams(&mut self, base: Use<'m>, new: Use<'m>, at: At<'m>) {
-        let (mut one, mut other) = (items(self.base, base, 1), items(self.new, new, 1));
+        let (mut one, mut other) = (items(self.base, base, 1, false), items(self.new, new, 1, false));
         let is_struct = |module: &'m Module, of: Use<'m>| matches!(View::of(module, of), View::Struct(..));
         let uneven = one.len() != other.len()
             || one
@@ -250,7 +250,22 @@ impl<'m> Comparison<'m> {
                 .zip(&other)
                 .any(|(one, other)| is_struct(self.base, one.of) != is_struct(self.new, other.of));
         if uneven {
-            (one, other) = (items(self.base, base, MOST_FIELDS), items(self.new, new, MOST_FIELDS));
+            one = items(self.base, base, MOST_FIELDS, false);
+            other = items(self.new, new, MOST_FIELDS, false);
+        }
+        let is_array = |module: &'m Module, of: Use<'m>| matches!(View::of(module, of), View::FixedArray(..));
+        let uneven = one.len() != other.len()
+            || one
+                .iter()
+                .zip(&other)
+                .any(|(one, other)| is_array(self.base, one.of) != is_array(self.new, other.of));
+        if uneven {
+            // Nor is it seen that several of one type were written as an array.
+            let all = items(self.base, base, MOST_FIELDS, true);
+            let others = items(self.new, new, MOST_FIELDS, true);
+            if all.len() == others.len() {
+                (one, other) = (all, others);
+            }
         }
         if one.len() == other.len() {
             for (one, other) in one.iter().zip(&other) {
@@ -293,6 +308,15 @@ impl<'m> Comparison<'m> {
         if added.is_empty() && gone.is_empty() {
             let message = format!("{} had {} parts and has {}", at.words(), one.len(), other.len());
             self.breach("X501", at, message);
+        }
+        // What both have is compared all the same.
+        let known: HashMap<&str, &Sent<'m>> =
+            other.iter().filter_map(|item| Some((name(item)?, item))).collect();
+        for item in one {
+            let Some(with) = name(item).and_then(|name| known.get(name)) else { continue };
+            if let (Some((owner, field)), Some((_, other))) = (item.field, with.field) {
+                self.pending.push((item.of, with.of, At::fields(owner, field, other)));
+            }
         }
     }
 
@@ -541,8 +565,8 @@ struct Sent<'m> {
 }
 
 /// What a use sends one behind the other, structs within structs opened while fewer than `most` are there. The first
-/// one is opened always.
-fn items<'m>(module: &'m Module, of: Use<'m>, most: usize) -> Vec<Sent<'m>> {
+/// one is opened always. With `arrays` those of fixed length are opened, too, while their elements are few.
+fn items<'m>(module: &'m Module, of: Use<'m>, most: usize, arrays: bool) -> Vec<Sent<'m>> {
     let mut sent = Vec::new();
     let mut opened = 0;
     let mut pending = vec![Sent { of, field: None }];
@@ -554,6 +578,10 @@ fn items<'m>(module: &'m Module, of: Use<'m>, most: usize) -> Vec<Sent<'m>> {
                 let inner =
                     fields.iter().map(|field| Sent { of: Use::field(field), field: Some((owner, field)) });
                 pending.extend(inner.rev());
+            }
+            View::FixedArray(of, len) if arrays && opened.saturating_add(len as usize) < most => {
+                opened += len as usize;
+                pending.extend((0..len).map(|_| Sent { of, field: item.field }));
             }
             _ => sent.push(item),
         }
