@@ -3,8 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::program::{method_docs, reply_bounds};
-use super::{Emitter, Place, ident, number};
+use super::program::method_docs;
+use super::{Emitter, Place, ident};
 use crate::ir::{Bound, Data, Field, Procedure, Type, TypeDef, Version};
 
 impl Emitter<'_> {
@@ -62,45 +62,6 @@ impl Place {
 
 /// Programs: the same parts as in owned output, by way of `program::borrowed` of the runtime.
 impl Emitter<'_> {
-    pub(super) fn lent_procedures(&self, version: &Version) -> TokenStream {
-        let (runtime, program) = (&self.runtime, ident(&version.ident));
-        let procedures = version.procedures.iter().map(|procedure| {
-            let (docs, alias) = (
-                self.texts.attribute(self.procedure_docs(procedure)),
-                self.alias(&procedure.name, &procedure.ident),
-            );
-            let (name, xdr_name, number) =
-                (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
-            let args = self.ty(&procedure.arguments, Place::Procedures);
-            let res = self.ty(&procedure.result, Place::Procedures);
-            let bounds = reply_bounds(&procedure.reply, [Some(quote!(<'_>)), Some(quote!(<'static>))]);
-            quote! {
-                #docs
-                #alias
-                #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-                pub struct #name;
-
-                impl program::borrowed::Procedure for #name {
-                    type Program = super::#program;
-                    type Args<'a> = #args;
-                    type Res<'a> = #res;
-                    const NUMBER: u32 = #number;
-                    const NAME: &'static str = #xdr_name;
-                    #bounds
-                }
-            }
-        });
-        let import = (!version.procedures.is_empty()).then(|| quote!(use #runtime::proto::program;));
-        quote! {
-            /// The procedures, one type each.
-            pub mod proc {
-                #import
-
-                #(#procedures)*
-            }
-        }
-    }
-
     pub(super) fn lent_client(&self, version: &Version) -> TokenStream {
         let program = ident(&version.ident);
         let methods = version.procedures.iter().map(|procedure| {

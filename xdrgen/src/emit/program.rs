@@ -41,9 +41,9 @@ impl Emitter<'_> {
         let allow = self.allow_version();
         let (marker, server) = (self.marker(program, version), self.server(version));
         let (procedures, client, handler) = if self.is_borrowed() {
-            (self.lent_procedures(version), self.lent_client(version), self.lent_handler(version))
+            (self.procedures(version, true), self.lent_client(version), self.lent_handler(version))
         } else {
-            (self.procedures(version), self.client(version), self.handler(version))
+            (self.procedures(version, false), self.client(version), self.handler(version))
         };
         quote! {
             #docs
@@ -114,7 +114,8 @@ impl Emitter<'_> {
         }
     }
 
-    fn procedures(&self, version: &Version) -> TokenStream {
+    /// A type for each procedure; `lent` where arguments and results borrow their message.
+    fn procedures(&self, version: &Version, lent: bool) -> TokenStream {
         let runtime = &self.runtime;
         let program = ident(&version.ident);
         let procedures = version.procedures.iter().map(|procedure| {
@@ -126,17 +127,20 @@ impl Emitter<'_> {
                 (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
             let args = self.ty(&procedure.arguments, Place::Procedures);
             let res = self.ty(&procedure.result, Place::Procedures);
-            let bounds = reply_bounds(&procedure.reply, [None, None]);
+            let lifetimes = if lent { [Some(quote!(<'_>)), Some(quote!(<'static>))] } else { [None, None] };
+            let bounds = reply_bounds(&procedure.reply, lifetimes);
+            let (path, lifetime) =
+                if lent { (quote!(program::borrowed), quote!(<'a>)) } else { (quote!(program), quote!()) };
             quote! {
                 #docs
                 #alias
                 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
                 pub struct #name;
 
-                impl program::Procedure for #name {
+                impl #path::Procedure for #name {
                     type Program = super::#program;
-                    type Args = #args;
-                    type Res = #res;
+                    type Args #lifetime = #args;
+                    type Res #lifetime = #res;
                     const NUMBER: u32 = #number;
                     const NAME: &'static str = #xdr_name;
                     #bounds
@@ -294,7 +298,7 @@ pub(super) fn method_docs(procedure: &Procedure, errors: &str) -> docs::Lines {
 }
 
 /// The function that overrides what the result's type allows, if the binding has more to say.
-pub(super) fn reply_bounds(reply: &ReplyBounds, lifetimes: [Option<TokenStream>; 2]) -> Option<TokenStream> {
+fn reply_bounds(reply: &ReplyBounds, lifetimes: [Option<TokenStream>; 2]) -> Option<TokenStream> {
     let with = |name: &str, sum: &Option<Sum>| {
         sum.as_ref().map(|sum| {
             let (name, value) = (ident(name), sum_tokens(sum));
