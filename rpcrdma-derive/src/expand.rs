@@ -26,6 +26,8 @@ pub(crate) fn expand(container: &Container<'_>) -> TokenStream {
 struct Parts {
     sizes: Sizes,
     encode: TokenStream,
+    /// How a struct is written field by field.
+    fields: Option<TokenStream>,
     decode: TokenStream,
 }
 
@@ -47,12 +49,29 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
     let (layout_impl, _, layout_where) = layout.split_for_impl();
     let (encode_impl, _, encode_where) = encode.split_for_impl();
     let (decode_impl, _, decode_where) = decode.split_for_impl();
-    let Parts { sizes: Sizes { min, max, max_reduced, item, mut items }, encode, decode } = parts;
+    let Parts { sizes: Sizes { min, max, max_reduced, item, mut items }, encode, fields, decode } = parts;
     if is_recursive(container) {
         // A value that holds values of its own type holds any number of what one of them holds.
         items = quote!(#items.repeated(__xdr::Size::Unbounded));
     }
     let unlisted = unlisted(container);
+    // A value that comes back through memory is copied on from there, and the processor waits for the bytes to arrive:
+    // that took most of the time of a small message. Unions have an arm's code for each of their callers.
+    let inline = match container.body {
+        Body::Struct { .. } | Body::Enum { .. } => quote!(#[inline(always)]),
+        Body::Union { .. } => quote!(#[inline]),
+    };
+    let fields = fields.map(|fields| {
+        quote! {
+            #inline
+            fn encode_fields<__S: __xdr::Sink + ?::core::marker::Sized>(
+                &self,
+                __sink: &mut __S,
+            ) -> ::core::result::Result<(), __xdr::Error> {
+                #fields
+            }
+        }
+    });
     quote! {
         #[automatically_derived]
         #unlisted
@@ -67,19 +86,21 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
         #[automatically_derived]
         #unlisted
         impl #encode_impl __xdr::Encode for #ident #type_generics #encode_where {
-            #[inline]
+            #inline
             fn encode<__S: __xdr::Sink + ?::core::marker::Sized>(
                 &self,
                 __sink: &mut __S,
             ) -> ::core::result::Result<(), __xdr::Error> {
                 #encode
             }
+
+            #fields
         }
 
         #[automatically_derived]
         #unlisted
         impl #decode_impl __xdr::Decode<'__de> for #ident #type_generics #decode_where {
-            #[inline]
+            #inline
             fn decode(__reader: &mut __xdr::Reader<'__de>) -> ::core::result::Result<Self, __xdr::Error> {
                 #decode
             }
@@ -279,7 +300,8 @@ fn expand_struct(container: &Container<'_>, style: Style, fields: &[Field<'_>]) 
         container,
         Parts {
             sizes: sum(&sizes),
-            encode: quote!(#(#encode)* ::core::result::Result::Ok(())),
+            encode: quote!(__xdr::derive_support::encode_struct(self, __sink)),
+            fields: Some(quote!(#(#encode)* ::core::result::Result::Ok(()))),
             decode: quote! {
                 __xdr::derive_support::require_fixed::<Self>(__reader)?;
                 #(#decode)*
@@ -306,6 +328,7 @@ fn expand_enum(container: &Container<'_>, variants: &[&Ident]) -> TokenStream {
                 item: quote!(__xdr::Size::ZERO),
                 items: quote!(__xdr::Size::ZERO),
             },
+            fields: None,
             encode: quote!(<i32 as __xdr::Encode>::encode(&__number(self), __sink)),
             decode: quote! {
                 let __at = __reader.position();
@@ -374,6 +397,7 @@ fn expand_union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]
         container,
         Parts {
             sizes: union_sizes(discriminant, arms),
+            fields: None,
             encode: quote!(match self { #(#encode)* }),
             decode: quote! {
                 let __at = __reader.position();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use rpcrdma_runtime::xdr::{
     Decode, Encode, Error, ErrorKind, Item, Layout, Message, Opaque, Placed, PlacedItem, Reader, Received,
-    Reducer, Sink, Size, SmallOpaque, Xdr, XdrString, encoded_len, from_bytes, from_slice, to_bytes,
+    Reducer, Sink, Size, SmallOpaque, Writer, Xdr, XdrString, encoded_len, from_bytes, from_slice, to_bytes,
 };
 
 /// The example of RFC 4506 section 7: a file with its name, kind, owner and contents.
@@ -568,4 +568,61 @@ proptest! {
         reader.finish().unwrap();
         prop_assert_eq!(decoded, value);
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Xdr)]
+struct Nothing {}
+
+#[derive(Clone, Debug, PartialEq, Eq, Xdr)]
+struct Nothings {
+    of_them: Vec<Nothing>,
+}
+
+/// Words as they stand on the wire.
+fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    words.into_iter().flat_map(u32::to_be_bytes).collect()
+}
+
+#[test]
+fn elements_of_no_bytes_are_counted_over_the_whole_message() {
+    // 404 bytes. Each array alone claims no more than there are bytes left.
+    let claims = |each: u32, how_many: u32| {
+        words([100].into_iter().chain((0..100).map(|index| if index < how_many { each } else { 0 })))
+    };
+    let fits = from_slice::<Vec<Nothings>>(&claims(101, 4)).unwrap();
+    assert_eq!(fits.iter().map(|nothings| nothings.of_them.len()).sum::<usize>(), 404);
+    assert_eq!(&to_bytes(&fits).unwrap()[..], claims(101, 4));
+    let error = from_slice::<Vec<Nothings>>(&claims(101, 5)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLong { len: 101, max: 0 });
+    assert_eq!(error.to_string(), "at [4].of_them, byte 24: a length of 101 exceeds the bound of 0");
+}
+
+#[test]
+fn a_writer_is_used_again() {
+    let mut writer = Writer::with_capacity(4);
+    for len in [1usize, 700, 3, 0] {
+        writer.clear();
+        let value = Opaque::<{ u32::MAX }>::from(vec![0xff; len]);
+        value.encode(&mut writer).unwrap();
+        SmallOpaque::<8>::new(&[1, 2, 3]).unwrap().encode(&mut writer).unwrap();
+        let mut expected = words([u32::try_from(len).unwrap()]);
+        expected.resize(4 + len, 0xff);
+        expected.resize(4 + len.next_multiple_of(4), 0);
+        expected.extend([0, 0, 0, 3, 1, 2, 3, 0]);
+        assert_eq!(writer.as_slice(), expected);
+    }
+}
+
+#[test]
+fn what_follows_small_opaque_data_is_no_part_of_it() {
+    let read = |behind: u8| {
+        let wire = [vec![0, 0, 0, 3, 1, 2, 3, 0], vec![behind; 8]].concat();
+        let mut reader = Reader::from_slice(&wire);
+        let value = SmallOpaque::<8>::decode(&mut reader).unwrap();
+        assert_eq!(reader.remaining(), 8);
+        value
+    };
+    assert_eq!(read(0xaa), read(0xbb));
+    assert_eq!(format!("{:?}", read(0xaa)), "0x010203");
+    assert_eq!(&to_bytes(&(read(0xaa))).unwrap()[..], [0, 0, 0, 3, 1, 2, 3, 0]);
 }

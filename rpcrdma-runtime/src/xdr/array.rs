@@ -37,22 +37,15 @@ pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> 
 ///
 /// # Errors
 /// [`super::ErrorKind::Truncated`], or [`super::ErrorKind::TooLong`] if elements take no bytes.
-pub(super) fn require_elements<T: Layout>(reader: &Reader<'_>, count: u32) -> Result<(), Error> {
-    let count = count as usize;
-    // Elements of no bytes at all cost nothing to claim: there may be as many as there are bytes left.
-    let room = reader.remaining().checked_div(usize::try_from(T::MIN).unwrap_or(usize::MAX));
-    if let Some(room) = room
-        && count > room
-    {
+pub(super) fn require_elements<T: Layout>(reader: &mut Reader<'_>, count: u32) -> Result<(), Error> {
+    let Some(room) = reader.remaining().checked_div(usize::try_from(T::MIN).unwrap_or(usize::MAX)) else {
+        return reader.claim_empty(count);
+    };
+    if count as usize > room {
         return Err(reader.error(super::ErrorKind::Truncated {
-            needed: (count as u64).saturating_mul(T::MIN),
+            needed: u64::from(count).saturating_mul(T::MIN),
             left: reader.remaining() as u64,
         }));
-    }
-    if room.is_none() && count > reader.remaining() {
-        return Err(
-            reader.error(super::ErrorKind::TooLong { len: count as u64, max: reader.remaining() as u64 })
-        );
     }
     Ok(())
 }
@@ -70,6 +63,9 @@ pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> R
     sink.put_u32(0)
 }
 
+/// How many bytes of memory the elements of a chain get at first.
+const FIRST_ELEMENTS: usize = 8192;
+
 /// Reads a chain of optional data in a loop: its length costs no stack.
 ///
 /// # Errors
@@ -77,8 +73,13 @@ pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> R
 pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<T>, Error> {
     reader.enter()?;
     let mut values = Vec::new();
+    // To begin with as many as the stream may have, and no more than a few kilobytes.
+    let first = reader.remaining().min(FIRST_ELEMENTS).div_euclid(size_of::<T>().max(1));
     while reader.bool()? {
         let index = values.len();
+        if index == 0 {
+            values.reserve(first);
+        }
         values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
     }
     reader.leave();

@@ -42,7 +42,7 @@ impl<'a> Encoded<'a> {
     }
 
     fn reader(&self) -> Reader<'a> {
-        Reader::from_slice(self.bytes).with_limits(Limits { depth: self.depth })
+        Reader::from_slice(self.bytes).with_limits(Limits { depth: self.depth }).read_before()
     }
 }
 

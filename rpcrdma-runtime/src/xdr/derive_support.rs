@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
+use super::sink::Room;
 pub use super::slice::{Slice, decode_slice, encode_slice, slice_size};
-use super::{Error, Layout, Reader, Size};
+use super::{Encode, Error, Layout, Reader, Sink, Size};
 
 /// The element type of an array's container.
 pub trait Elements {
@@ -40,4 +41,22 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
         Size::Bounded(max) if max == T::MIN => reader.require(max),
         _ => Ok(()),
     }
+}
+
+/// Writes a struct field by field: into room that is made once, if its encodings have one length.
+///
+/// # Errors
+/// What a field refuses.
+#[inline(always)]
+pub fn encode_struct<T: Encode, S: Sink + ?Sized>(value: &T, sink: &mut S) -> Result<(), Error> {
+    let position = sink.position();
+    if let (Size::Bounded(max), Ok(len)) = (T::MAX, usize::try_from(T::MIN))
+        && max == T::MIN
+        && let Some(room) = sink.room(len)
+    {
+        let mut room = Room::new(room, position);
+        value.encode_fields(&mut room)?;
+        return room.finish();
+    }
+    value.encode_fields(sink)
 }

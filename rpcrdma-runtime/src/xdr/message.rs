@@ -2,6 +2,8 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
+use super::buffer::Buffer;
+use super::sink::put_into;
 use super::{Error, ErrorKind, Sink, pad_len};
 
 /// A DDP-eligible item and where it stood.
@@ -141,7 +143,7 @@ pub struct PlacedItem {
 /// reducer must see the message from its first byte, the RPC header included.
 #[derive(Clone, Debug, Default)]
 pub struct Reducer {
-    stream: Vec<u8>,
+    stream: Buffer,
     items: Vec<Item>,
     /// Bytes that were taken out, padding included.
     taken: u64,
@@ -172,16 +174,12 @@ impl Reducer {
     /// The message.
     #[must_use]
     pub fn into_message(self) -> Message {
-        Message { stream: self.stream.into(), items: self.items }
+        Message { stream: self.stream.into_vec().into(), items: self.items }
     }
 }
 
 impl Sink for Reducer {
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.stream.extend_from_slice(bytes);
-        Ok(())
-    }
+    put_into!(self => self.stream);
 
     #[inline]
     fn position(&self) -> u64 {

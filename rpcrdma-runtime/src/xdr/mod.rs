@@ -16,6 +16,7 @@
 pub mod arbitrary_with;
 mod array;
 mod array_ref;
+mod buffer;
 #[doc(hidden)]
 pub mod derive_support;
 mod error;
@@ -89,6 +90,13 @@ pub trait Encode: Layout {
     /// # Errors
     /// [`ErrorKind::TooLong`] if the value breaks a bound of its type. Nothing is cut to fit.
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
+
+    /// The same, a field at a time: what derived code for a struct has to say.
+    #[doc(hidden)]
+    #[inline]
+    fn encode_fields<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        self.encode(sink)
+    }
 }
 
 /// A type that can be read from XDR. Values may borrow from what is read.
@@ -114,6 +122,7 @@ impl<T: Encode + for<'de> Decode<'de>> Xdr for T {}
 ///
 /// # Errors
 /// What [`Decode::decode`] refuses, and [`ErrorKind::Trailing`] if bytes are left over.
+#[inline]
 pub fn from_bytes<T: Xdr>(bytes: &Bytes) -> Result<T, Error> {
     let mut reader = Reader::from_bytes(bytes);
     let value = T::decode(&mut reader)?;
@@ -125,6 +134,7 @@ pub fn from_bytes<T: Xdr>(bytes: &Bytes) -> Result<T, Error> {
 ///
 /// # Errors
 /// What [`Decode::decode`] refuses, and [`ErrorKind::Trailing`] if bytes are left over.
+#[inline]
 pub fn from_slice<'de, T: Decode<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
     let mut reader = Reader::from_slice(bytes);
     let value = T::decode(&mut reader)?;

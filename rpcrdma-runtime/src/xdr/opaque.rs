@@ -82,11 +82,13 @@ impl<'de, const MAX: u32> Decode<'de> for Opaque<MAX> {
 impl<const MAX: u32> DdpItem for Opaque<MAX> {
     const LARGEST: Size = Size::of_opaque(MAX);
 
+    #[inline]
     fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         sink.put_count(self.0.len(), MAX)?;
         sink.put_item(&self.0)
     }
 
+    #[inline]
     fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(Opaque(reader.item(MAX)?))
     }
@@ -148,6 +150,7 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy)]
 pub struct SmallOpaque<const MAX: usize> {
     len: u8,
+    /// What stands behind `len` bytes is nobody's: only [`SmallOpaque::as_slice`] looks.
     data: [u8; MAX],
 }
 
@@ -187,7 +190,7 @@ impl<const MAX: usize> Encode for SmallOpaque<MAX> {
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         sink.put_u32(u32::from(self.len))?;
-        sink.put_padded(self.as_slice())
+        sink.put_first(&self.data, usize::from(self.len))
     }
 }
 
@@ -196,6 +199,11 @@ impl<'de, const MAX: usize> Decode<'de> for SmallOpaque<MAX> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         const { Self::FITS };
         let count = reader.count(u32::try_from(MAX).unwrap_or(u32::MAX))?;
+        // Where the stream goes on for as long, all the room is filled in moves of a fixed length.
+        if let (Some(data), Ok(len)) = (reader.peek::<MAX>(), u8::try_from(count)) {
+            reader.opaque(count as usize)?;
+            return Ok(SmallOpaque { len, data: *data });
+        }
         let bytes = reader.opaque(count as usize)?;
         SmallOpaque::new(bytes).map_err(|error| reader.error(error.kind()))
     }

@@ -28,11 +28,13 @@ pub struct Reader<'de> {
     rest: &'de [u8],
     /// What `rest` is the end of, when its memory can be shared.
     owner: Option<&'de Bytes>,
-    /// Offset of `rest` in the unreduced stream.
-    offset: u64,
+    /// Offset of the end of `rest` in the unreduced stream: reading moves only one end of `rest`, and never this.
+    end: u64,
     items: Items<'de>,
     depth: u32,
     limits: Limits,
+    /// How many more elements of no bytes there may be. They cost nothing to claim, array by array.
+    empty: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -69,10 +71,11 @@ impl<'de> Reader<'de> {
         Reader {
             rest: bytes,
             owner: None,
-            offset: 0,
+            end: bytes.len() as u64,
             items: Items::None,
             depth: 0,
             limits: Limits::default(),
+            empty: bytes.len(),
         }
     }
 
@@ -80,6 +83,12 @@ impl<'de> Reader<'de> {
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// The same for bytes that were read before: their elements of no bytes have been counted.
+    pub(super) fn read_before(mut self) -> Self {
+        self.empty = usize::MAX;
         self
     }
 
@@ -93,7 +102,7 @@ impl<'de> Reader<'de> {
     #[inline]
     #[must_use]
     pub fn position(&self) -> u64 {
-        self.offset
+        self.end.wrapping_sub(self.rest.len() as u64)
     }
 
     /// How many bytes of the stream are left.
@@ -107,7 +116,7 @@ impl<'de> Reader<'de> {
     #[cold]
     #[must_use]
     pub fn error(&self, kind: ErrorKind) -> Error {
-        Error::new(kind, self.offset)
+        Error::new(kind, self.position())
     }
 
     #[cold]
@@ -127,6 +136,28 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
+    /// The next `N` bytes without reading them, if there are so many.
+    #[inline]
+    pub(super) fn peek<const N: usize>(&self) -> Option<&'de [u8; N]> {
+        self.rest.first_chunk()
+    }
+
+    /// Counts elements that may take no bytes. There are as many in a message as it has bytes, in all of its arrays
+    /// together, or going through them would take more than the message's length says.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLong`].
+    pub(super) fn claim_empty(&mut self, count: u32) -> Result<(), Error> {
+        let room = self.empty.min(self.rest.len());
+        match self.empty.checked_sub(count as usize) {
+            Some(left) if count as usize <= room => {
+                self.empty = left;
+                Ok(())
+            }
+            _ => Err(self.error(ErrorKind::TooLong { len: u64::from(count), max: room as u64 })),
+        }
+    }
+
     /// The next `N` bytes.
     ///
     /// # Errors
@@ -136,7 +167,6 @@ impl<'de> Reader<'de> {
         match self.rest.split_first_chunk::<N>() {
             Some((head, rest)) => {
                 self.rest = rest;
-                self.offset = self.offset.wrapping_add(N as u64);
                 Ok(head)
             }
             None => Err(self.truncated(N)),
@@ -152,7 +182,6 @@ impl<'de> Reader<'de> {
         match self.rest.split_at_checked(len) {
             Some((head, rest)) => {
                 self.rest = rest;
-                self.offset = self.offset.wrapping_add(len as u64);
                 Ok(head)
             }
             None => Err(self.truncated(len)),
@@ -183,7 +212,7 @@ impl<'de> Reader<'de> {
     /// [`ErrorKind::BadBool`] unless it is 0 or 1.
     #[inline]
     pub fn bool(&mut self) -> Result<bool, Error> {
-        let at = self.offset;
+        let at = self.position();
         match self.u32()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -197,7 +226,7 @@ impl<'de> Reader<'de> {
     /// [`ErrorKind::TooLong`].
     #[inline]
     pub fn count(&mut self, max: u32) -> Result<u32, Error> {
-        let at = self.offset;
+        let at = self.position();
         let len = self.u32()?;
         if len > max {
             return Err(Error::new(ErrorKind::TooLong { len: u64::from(len), max: u64::from(max) }, at));
@@ -211,8 +240,22 @@ impl<'de> Reader<'de> {
     /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
     #[inline]
     pub fn opaque(&mut self, len: usize) -> Result<&'de [u8], Error> {
+        let padding = pad_len(len);
+        if let Some((padded, rest)) = len.checked_add(padding).and_then(|all| self.rest.split_at_checked(all))
+            && let Some((data, _)) = padded.split_at_checked(len)
+            && has_zeros_behind(padded, padding)
+        {
+            self.rest = rest;
+            return Ok(data);
+        }
+        self.refused_opaque(len)
+    }
+
+    /// What is wrong with opaque data. Were nothing wrong, it would be read.
+    #[cold]
+    fn refused_opaque(&mut self, len: usize) -> Result<&'de [u8], Error> {
         let data = self.take(len)?;
-        let at = self.offset;
+        let at = self.position();
         if self.take(pad_len(len))?.iter().any(|byte| *byte != 0) {
             return Err(Error::new(ErrorKind::Padding, at));
         }
@@ -238,8 +281,12 @@ impl<'de> Reader<'de> {
     /// # Errors
     /// [`ErrorKind::TooLong`]; [`ErrorKind::ItemLength`] if the chunk and the count disagree;
     /// [`ErrorKind::ItemUnused`] if a chunk's position was passed.
+    #[inline]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
         let count = self.count(max)?;
+        if matches!(self.items, Items::None) {
+            return self.opaque_bytes(count as usize);
+        }
         match self.take_item(count)? {
             Some(data) => Ok(data),
             None => self.opaque_bytes(count as usize),
@@ -248,15 +295,16 @@ impl<'de> Reader<'de> {
 
     fn take_item(&mut self, count: u32) -> Result<Option<Bytes>, Error> {
         let len = count as usize;
+        let offset = self.position();
         match &mut self.items {
             Items::None => Ok(None),
             Items::Positioned(items) => {
                 let Some((first, rest)) = items.split_first() else { return Ok(None) };
                 let position = u64::from(first.position);
-                if position > self.offset {
+                if position > offset {
                     return Ok(None);
                 }
-                if position < self.offset {
+                if position < offset {
                     return Err(self.error(ErrorKind::ItemUnused { position }));
                 }
                 let chunk = first.data.len();
@@ -309,7 +357,7 @@ impl<'de> Reader<'de> {
             return Ok(Cow::Borrowed(self.rest));
         }
         let mut whole = Vec::with_capacity(self.rest.len());
-        let (mut rest, mut offset) = (self.rest, self.offset);
+        let (mut rest, mut offset) = (self.rest, self.position());
         for item in items {
             let position = u64::from(item.position);
             let before = position.checked_sub(offset).and_then(|len| usize::try_from(len).ok());
@@ -328,7 +376,7 @@ impl<'de> Reader<'de> {
     }
 
     fn advance_over_item(&mut self, len: usize) {
-        self.offset = self.offset.wrapping_add(len as u64).wrapping_add(pad_len(len) as u64);
+        self.end = self.end.wrapping_add(len as u64).wrapping_add(pad_len(len) as u64);
     }
 
     /// Enters a nested value; [`Reader::leave`] it afterwards.
@@ -355,7 +403,16 @@ impl<'de> Reader<'de> {
     /// # Errors
     /// [`ErrorKind::Trailing`] if bytes are left; [`ErrorKind::ItemUnused`] if a chunk with data was not
     /// where an eligible item begins.
+    #[inline]
     pub fn finish(&self) -> Result<(), Error> {
+        if self.rest.is_empty() && matches!(self.items, Items::None) {
+            return Ok(());
+        }
+        self.finish_with_items()
+    }
+
+    #[cold]
+    fn finish_with_items(&self) -> Result<(), Error> {
         if !self.rest.is_empty() {
             return Err(self.error(ErrorKind::Trailing(self.rest.len() as u64)));
         }
@@ -369,4 +426,16 @@ impl<'de> Reader<'de> {
             None => Ok(()),
         }
     }
+}
+
+/// Whether the last `padding` bytes, three at most, are zero: they are in the last word, which is compared at once.
+#[inline]
+fn has_zeros_behind(padded: &[u8], padding: usize) -> bool {
+    let mask = match padding {
+        0 => return true,
+        1 => 0x0000_00ff,
+        2 => 0x0000_ffff,
+        _ => 0x00ff_ffff,
+    };
+    padded.last_chunk::<4>().is_some_and(|word| u32::from_be_bytes(*word) & mask == 0)
 }

@@ -2,6 +2,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
+use super::buffer::Buffer;
 use super::{Encode, Error, ErrorKind, pad_len};
 
 /// Where encodings go. `put` takes bytes as they are; padding is the caller's.
@@ -11,6 +12,13 @@ pub trait Sink {
     /// # Errors
     /// What the sink refuses. Those of this module refuse nothing.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Appends `len` bytes that are written afterwards, all of them, through what is returned: so the room for many
+    /// values is made once. A sink that has no such room to give returns none, and gets the values one by one.
+    #[inline]
+    fn room(&mut self, _len: usize) -> Option<&mut [u8]> {
+        None
+    }
 
     /// Offset of the next byte in the unreduced stream.
     fn position(&self) -> u64;
@@ -52,6 +60,15 @@ pub trait Sink {
         self.put([0u8; 3].split_at(pad_len(data.len())).0)
     }
 
+    /// Opaque data that is the first `len` bytes of `room`, and its padding. A sink may move all of `room` at once.
+    ///
+    /// # Errors
+    /// As [`Sink::put`].
+    #[inline]
+    fn put_first(&mut self, room: &[u8], len: usize) -> Result<(), Error> {
+        self.put_padded(room.get(..len).unwrap_or(room))
+    }
+
     /// A length that must not exceed `max`.
     ///
     /// # Errors
@@ -69,7 +86,7 @@ pub trait Sink {
 
 /// Writes into memory of its own.
 #[derive(Clone, Debug, Default)]
-pub struct Writer(Vec<u8>);
+pub struct Writer(Buffer);
 
 impl Writer {
     /// An empty one.
@@ -81,43 +98,125 @@ impl Writer {
     /// An empty one with room for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Writer(Vec::with_capacity(capacity))
+        Writer(Buffer::with_capacity(capacity))
     }
 
     /// Forgets what was written and keeps the memory for what comes.
+    #[inline]
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.0.truncate(0);
     }
 
     /// What was written.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        &self.0
+        self.0.as_slice()
     }
 
     /// What was written, by value.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
-        self.0
+        self.0.into_vec()
     }
 
     /// What was written, by value, to be shared.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
-        self.0.into()
+        self.into_vec().into()
     }
 }
 
+/// The methods of a sink that writes into a [`Buffer`].
+macro_rules! put_into {
+    ($self:ident => $buffer:expr) => {
+        #[inline]
+        fn put(&mut $self, bytes: &[u8]) -> Result<(), Error> {
+            $buffer.put(bytes);
+            Ok(())
+        }
+
+        #[inline]
+        fn room(&mut $self, len: usize) -> Option<&mut [u8]> {
+            $buffer.room(len)
+        }
+
+        #[inline]
+        fn put_padded(&mut $self, data: &[u8]) -> Result<(), Error> {
+            $buffer.put_padded(data);
+            Ok(())
+        }
+
+        #[inline]
+        fn put_first(&mut $self, data: &[u8], len: usize) -> Result<(), Error> {
+            $buffer.put_first(data, len);
+            Ok(())
+        }
+    };
+}
+
+pub(super) use put_into;
+
 impl Sink for Writer {
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
+    put_into!(self => self.0);
 
     #[inline]
     fn position(&self) -> u64 {
         self.0.len() as u64
+    }
+}
+
+/// Room that another sink gave for a value whose length is known.
+pub(super) struct Room<'a> {
+    rest: &'a mut [u8],
+    /// Offset of the end of `rest` in the unreduced stream.
+    end: u64,
+}
+
+impl<'a> Room<'a> {
+    #[inline]
+    pub(super) fn new(rest: &'a mut [u8], position: u64) -> Self {
+        let end = position.saturating_add(rest.len() as u64);
+        Room { rest, end }
+    }
+
+    /// Ends writing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`] if a value wrote less than the sizes of its type say.
+    #[inline]
+    pub(super) fn finish(self) -> Result<(), Error> {
+        if self.rest.is_empty() { Ok(()) } else { Err(unfit(0, self.rest.len(), self.end)) }
+    }
+}
+
+/// Takes values: were it to refer to the room, this would have to be in memory while it is written to.
+#[cold]
+fn unfit(needed: usize, left: usize, end: u64) -> Error {
+    let kind = ErrorKind::Truncated { needed: needed as u64, left: left as u64 };
+    Error::new(kind, end.saturating_sub(left as u64))
+}
+
+impl Sink for Room<'_> {
+    #[inline(always)]
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match self.room(bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                Ok(())
+            }
+            // A type that says that it is shorter than it is.
+            None => Err(unfit(bytes.len(), self.rest.len(), self.end)),
+        }
+    }
+
+    #[inline(always)]
+    fn room(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.rest.split_off_mut(..len)
+    }
+
+    #[inline]
+    fn position(&self) -> u64 {
+        self.end.saturating_sub(self.rest.len() as u64)
     }
 }
 
