@@ -11,6 +11,8 @@ pub(crate) struct Container<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) generics: &'a Generics,
     pub(crate) krate: Path,
+    /// Its messages are those of a program that is called in the backward direction only.
+    pub(crate) backward: bool,
     pub(crate) body: Body<'a>,
 }
 
@@ -82,7 +84,17 @@ impl<'a> Container<'a> {
         errors.finish()?;
         let body = body.ok_or_else(|| Error::new(Span::call_site(), "not a struct or an enum"))?;
         let krate = attrs.krate.unwrap_or_else(|| parse_quote!(::rpcrdma_runtime));
-        Ok(Container { ident: &input.ident, generics: &input.generics, krate, body })
+        let backward = attrs.backward.is_some();
+        Ok(Container { ident: &input.ident, generics: &input.generics, krate, backward, body })
+    }
+
+    /// The fields of a struct, or the payloads of a union's arms.
+    pub(crate) fn fields(&self) -> Vec<&Field<'a>> {
+        match &self.body {
+            Body::Struct { fields, .. } => fields.iter().collect(),
+            Body::Union { arms, .. } => arms.iter().filter_map(|arm| arm.payload.as_ref()).collect(),
+            Body::Enum { .. } => Vec::new(),
+        }
     }
 }
 

@@ -44,6 +44,7 @@ impl ToTokens for Tokens<'_> {
 pub(crate) struct ContainerAttrs {
     pub(crate) krate: Option<Path>,
     pub(crate) union: Option<Type>,
+    pub(crate) backward: Option<Span>,
 }
 
 /// On a union's arm.
@@ -114,9 +115,12 @@ impl ContainerAttrs {
                 } else if meta.path.is_ident("union") {
                     let ty = string_value(&meta)?;
                     set(&mut found.union, ty, &meta)
+                } else if meta.path.is_ident("backward") {
+                    set(&mut found.backward, meta.path.span(), &meta)
                 } else {
-                    Err(meta
-                        .error("unknown attribute; a type takes `union = \"Type\"` and `crate = \"path\"`"))
+                    Err(meta.error(
+                        "unknown attribute; a type takes `union = \"Type\"`, `backward` and `crate = \"path\"`",
+                    ))
                 }
             });
             errors.keep(parsed);

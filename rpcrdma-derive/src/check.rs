@@ -14,7 +14,7 @@ use crate::attr::Errors;
 const SCALARS: [&str; 9] = ["bool", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
 
 /// Types of Rust that have no encoding, and what to write.
-const STRANGERS: [(&str, &str); 9] = [
+const STRANGERS: [(&str, &str); 11] = [
     (
         "u8",
         "opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`; rpcgen's `unsigned char` is `UnsignedChar`",
@@ -27,7 +27,12 @@ const STRANGERS: [(&str, &str); 9] = [
     ("char", "rpcgen's `char` is `Char`; text is `XdrString<N>`"),
     ("str", "text is `XdrString<N>`"),
     ("Vec<u8>", "opaque data is `Opaque<N>`"),
+    ("Vec<()>", "an array has elements of some size, and `void` has none; a number of them is a `u32`"),
+    ("Option<()>", "optional data is data, and `void` is none; whether it is there is a `bool`"),
 ];
+
+/// Why nothing of a program of the backward direction is eligible.
+pub(crate) const BACKWARD: &str = "a program that is called in the backward direction only has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); take `#[ddp_eligible]` away";
 
 pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     let mut errors = Errors::default();
@@ -41,6 +46,10 @@ pub(crate) fn check(container: &Container<'_>) -> Result<()> {
             check_arms(container, arms, &mut errors);
             check_labels(discriminant, arms, &mut errors);
         }
+    }
+    if container.backward {
+        let marks = container.fields().into_iter().filter_map(|field| field.attrs.eligible);
+        marks.for_each(|span| errors.push(Error::new(span, BACKWARD)));
     }
     errors.finish()
 }

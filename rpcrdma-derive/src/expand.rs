@@ -5,6 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::{GenericParam, Generics, Ident, Lifetime, LifetimeParam, Type, parse_quote};
 
 use crate::ast::{Arm, Body, Borrow, Container, Field, Style, borrow, type_name, type_span};
+use crate::check::BACKWARD;
 
 pub(crate) fn expand(container: &Container<'_>) -> TokenStream {
     let krate = &container.krate;
@@ -13,13 +14,32 @@ pub(crate) fn expand(container: &Container<'_>) -> TokenStream {
         Body::Enum { variants } => expand_enum(container, variants),
         Body::Union { discriminant, arms } => expand_union(container, discriminant, arms),
     };
+    let without_items = without_items(container);
     // A scope of its own: nothing that is named in here can meet a name of the user's.
     quote! {
         const _: () = {
             use #krate::xdr as __xdr;
             #impls
+            #without_items
         };
     }
+}
+
+/// Whether a field's type holds an item only the compiler knows. Of a type with parameters it does not know either.
+fn without_items(container: &Container<'_>) -> Option<TokenStream> {
+    if !container.backward || !container.generics.params.is_empty() {
+        return None;
+    }
+    let checks = container.fields().into_iter().filter(|field| !field.recursive).map(|field| {
+        let ty = field.ty;
+        quote_spanned! {type_span(ty)=>
+            const _: () = ::core::assert!(
+                ::core::matches!(<#ty as __xdr::Layout>::ITEMS, __xdr::Size::Bounded(0)),
+                #BACKWARD
+            );
+        }
+    });
+    Some(quote!(#(#checks)*))
 }
 
 /// The three impls, from the bodies of their functions and the values of their constants.
@@ -115,13 +135,7 @@ fn unlisted(container: &Container<'_>) -> Option<TokenStream> {
 }
 
 fn is_recursive(container: &Container<'_>) -> bool {
-    match &container.body {
-        Body::Struct { fields, .. } => fields.iter().any(|field| field.recursive),
-        Body::Union { arms, .. } => {
-            arms.iter().filter_map(|arm| arm.payload.as_ref()).any(|field| field.recursive)
-        }
-        Body::Enum { .. } => false,
-    }
+    container.fields().iter().any(|field| field.recursive)
 }
 
 fn bounded(generics: &Generics, bound: &syn::TypeParamBound) -> Generics {
@@ -134,11 +148,12 @@ fn bounded(generics: &Generics, bound: &syn::TypeParamBound) -> Generics {
 
 /// A parameter that is itself a DDP-eligible field must be something that can be one.
 fn eligible_bounds(container: &Container<'_>) -> Generics {
-    let eligible: Vec<&Type> = match &container.body {
-        Body::Struct { fields, .. } => eligible_types(fields.iter()),
-        Body::Union { arms, .. } => eligible_types(arms.iter().filter_map(|arm| arm.payload.as_ref())),
-        Body::Enum { .. } => Vec::new(),
-    };
+    let eligible: Vec<&Type> = container
+        .fields()
+        .into_iter()
+        .filter(|field| field.attrs.eligible.is_some())
+        .map(|field| field.ty)
+        .collect();
     let mut generics = container.generics.clone();
     for parameter in generics.type_params_mut() {
         if eligible.iter().any(|ty| matches!(ty, Type::Path(path) if path.path.is_ident(&parameter.ident))) {
@@ -146,10 +161,6 @@ fn eligible_bounds(container: &Container<'_>) -> Generics {
         }
     }
     generics
-}
-
-fn eligible_types<'a>(fields: impl Iterator<Item = &'a Field<'a>>) -> Vec<&'a Type> {
-    fields.filter(|field| field.attrs.eligible.is_some()).map(|field| field.ty).collect()
 }
 
 fn decoding(generics: &Generics) -> Generics {

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | type | `#[xdr(crate = "path")]` | where `rpcrdma_runtime` is, if not there |
 //! | enum | `#[xdr(union = "Type")]` | a discriminated union; without it the enum is an XDR enum |
+//! | type | `#[xdr(backward)]` | of a program that is called in the backward direction only (RFC 8167): nothing in it is eligible |
 //! | variant | `#[xdr(case = "Path")]`, `case = 3`, `case = true` | a label of the arm; several are allowed |
 //! | variant | `#[xdr(default)]` | the default arm |
 //! | field | `#[xdr(max = N)]` | the bound of a counted array (`Vec`), of `&[u8]` or of `&str` |

@@ -31,7 +31,7 @@ pub trait Program: 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no Upper-Layer Binding, so it cannot be called over RPC-over-RDMA",
     label = "no binding",
-    note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and give it to xdrgen with the document (RFC 8166 section 6)"
+    note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and give it to xdrgen with the document (RFC 8166 section 6); a program that is `BackwardOnly` is called by the end that was connected to"
 )]
 pub trait Binding: Program {
     /// The port of its RPC-over-RDMA service, if one is assigned.
@@ -45,7 +45,7 @@ pub trait Binding: Program {
 
 /// A program version that is called in the backward direction only, by the end that was connected to (RFC 8167). Its
 /// messages have no chunks, so nothing of them is eligible, and it is no [`Binding`]: the end that connects has no client
-/// of it.
+/// of it. `#[xdr(backward)]` on a type of its messages holds it to that.
 pub trait BackwardOnly: Program {}
 
 /// One procedure of a program version.
