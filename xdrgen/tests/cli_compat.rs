@@ -1,20 +1,8 @@
 //! `xdrgen compat` as a program: what goes to which stream, and the exit status.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod program;
 
-fn xdrgen(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .expect("the program runs")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("text")
-}
-
+use program::{text, xdrgen};
 #[test]
 fn compat_tells_an_extension_from_a_breach_and_both_from_trouble() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,9 +2,11 @@
 //!
 //! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts under `rfc/`.
 
+mod program;
+
+use program::{text, xdrgen};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use xdrgen::Options;
 use xdrgen::diff::{Change, Sign, diff};
@@ -116,18 +118,6 @@ fn what_comes_and_goes_is_listed_with_its_place() {
 }
 
 // ---- the program
-
-fn xdrgen(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .expect("the program runs")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("text")
-}
 
 #[test]
 fn the_status_says_whether_something_changed() {

@@ -1,11 +1,10 @@
 //! `xdrgen sizes`: what the compiler says of every type of the language is what the derive computes for the emitted
 //! type, and what a procedure needs at a threshold.
 
+mod program;
 mod scratch;
 
-use std::path::Path;
-use std::process::{Command, Output};
-
+use program::{text, xdrgen};
 use scratch::{Scratch, workspace};
 use xdrgen::sizes::{Assumed, sizes};
 use xdrgen::source::{Source, Sources};
@@ -91,18 +90,6 @@ fn every_type_of_the_language_has_the_sizes_that_the_compiler_says() {
     let (passed, output) = scratch.cargo(&["test", "--quiet", "--lib"]);
     assert!(passed, "{output}");
     assert!(output.contains("2 passed"), "{output}");
-}
-
-fn xdrgen(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .expect("the program runs")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("text")
 }
 
 #[test]

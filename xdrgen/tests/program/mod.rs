@@ -1,0 +1,16 @@
+//! The program `xdrgen`, run in a folder.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+pub(crate) fn xdrgen(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the program runs")
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
