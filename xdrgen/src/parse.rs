@@ -27,6 +27,7 @@ use crate::extract::{Extract, Form, extract};
 use crate::source::{SourceId, Sources, Span};
 
 pub(crate) use lex::{begins_definition, begun_definition};
+pub(crate) use recover::meant_keyword;
 pub(crate) use region::{Region, region};
 
 /// What may be set for a run.

@@ -241,6 +241,15 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
             }
             "," => rest = next.take_from(1),
             "}" => return Ok((next.take_from(1).level(input), EnumBody { members })),
+            // The members have values, and this is one word: it got there by a slip.
+            _ if next.word(1) == "}"
+                && next.peek(1).is_some_and(|brace| !brace.first)
+                && members.iter().all(|member| member.value.is_some())
+                && identifier(next).is_ok() =>
+            {
+                next.context.report(super::recover::stray_word(next.context, next.at));
+                return Ok((next.take_from(2).level(input), EnumBody { members }));
+            }
             // What is meant is plain: the enum has this member, too.
             _ if matches!(next.word(1), "=" | "," | "}") && identifier(next).is_ok() => {
                 next.context.report(super::recover::missing_comma(next.context, next.at));

@@ -63,7 +63,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                     matches!(input.word(0), "program") || !BEGIN_DEFINITION.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
                 let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
-                if !(again && lost) {
+                if !(again && lost) && !is_commented_out(context, input.at, syntax.at) {
                     context.report(found);
                 }
                 left_out.extend(names);
@@ -96,6 +96,16 @@ impl Unread {
         let bytes = context.lexed.unread.iter().map(|bytes| context.map.span(bytes.clone()));
         tokens.chain(bytes).collect()
     }
+}
+
+/// Whether a definition breaks off since a comment in it is never closed. That is told already.
+fn is_commented_out(context: &Context<'_>, start: usize, failed: usize) -> bool {
+    let begins = |at: usize| context.span(at, at).start;
+    let mut open = context.lexed.diagnostics.iter().filter(|found| found.code == "X101");
+    open.any(|open| {
+        let comment = open.primary.span.start;
+        begins(start) < comment && (context.token(failed).is_none() || comment < begins(failed))
+    })
 }
 
 pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {

@@ -361,6 +361,14 @@ pub(crate) fn missing_comma(context: &Context<'_>, at: usize) -> Diagnostic {
         .with_help("a `,` parts the members of an enum")
 }
 
+/// A word without a value behind the last member of an enum whose members have values.
+pub(crate) fn stray_word(context: &Context<'_>, at: usize) -> Diagnostic {
+    let message = format!("{} stands behind the last member of an enum", found(context, at));
+    Diagnostic::error("X119", context.span(at, at), message)
+        .with_label("the members before it have values")
+        .with_help("remove it; if it is a member, write a `,` before it")
+}
+
 /// The body that is open before `next` is never closed.
 fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic {
     let mut open = Vec::new();
@@ -404,6 +412,12 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<Diagno
             return None;
         }
         let all: Vec<&str> = BEGIN_TYPE.iter().chain(BEGIN_DEFINITION).copied().collect();
+        // The type of a typedef stands behind its keyword.
+        let first =
+            if context.token(first).is_some_and(|token| token.text == "typedef") { first + 1 } else { first };
+        if first >= error.at {
+            return None;
+        }
         nearest(context, first, &all).map(|keyword| (first, keyword))
     };
     let (at, keyword) = here.or_else(|| if error.reason == Reason::Semicolon { None } else { first() })?;
@@ -426,12 +440,21 @@ fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Optio
     keywords.iter().copied().find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
 }
 
+/// The keyword of a definition that a word is a slip of.
+pub(crate) fn meant_keyword(word: &str) -> Option<&'static str> {
+    let mut keywords = BEGIN_DEFINITION.iter().copied();
+    if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
+        return None;
+    }
+    keywords.find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
+}
+
 fn one_slip(word: &[u8], keyword: &[u8]) -> bool {
     let same = word.iter().zip(keyword).take_while(|(a, b)| a == b).count();
     let (word, keyword) = (word.get(same..).unwrap_or_default(), keyword.get(same..).unwrap_or_default());
     match (word, keyword) {
         ([], []) => true,
-        ([a, b, word @ ..], [c, d, keyword @ ..]) if a == d && b == c => word == keyword,
+        ([a, b, word @ ..], [c, d, keyword @ ..]) if a == d && b == c && word == keyword => true,
         _ => {
             let skip = |bytes: &'_ [u8]| bytes.get(1..).unwrap_or_default().to_vec();
             skip(word) == skip(keyword) || skip(word) == keyword || word == skip(keyword)
@@ -451,6 +474,8 @@ mod tests {
         assert!(slip("structt", "struct"));
         assert!(slip("strict", "struct"));
         assert!(slip("struct", "struct"));
+        assert!(slip("typdef", "typedef"));
+        assert!(slip("tyepdef", "typedef"));
         assert!(!slip("string", "struct"));
         assert!(!slip("st", "struct"));
     }

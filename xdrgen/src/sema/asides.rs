@@ -39,6 +39,11 @@ impl<'a> Asides<'a> {
         }
     }
 
+    /// Whether a document includes others.
+    pub(crate) fn includes_files(&self, document: SourceId) -> bool {
+        self.includes.contains_key(&document)
+    }
+
     /// Says of a name that nothing defines where it may have been meant to come from.
     pub(crate) fn explain(&self, name: &Identifier, found: Diagnostic) -> Diagnostic {
         if let Some(place) = self.macros.get(name.name.as_str()) {
@@ -51,8 +56,14 @@ impl<'a> Asides<'a> {
         if files.is_empty() {
             return found;
         }
-        let before = found.help.as_ref().map_or(String::new(), |help| format!("{help}; "));
-        let help = format!("{before}this document includes {}, which may define it", files.join(", "));
+        let files = files.join(", ");
+        let help = match found.help.as_deref() {
+            None => format!("this document includes {files}, which may define it"),
+            Some(asks) if asks.ends_with('?') => {
+                format!("{asks} or is it defined in {files}, which this document includes?")
+            }
+            Some(help) => format!("{help}; this document includes {files}, which may define it"),
+        };
         found.with_help(help)
     }
 }

@@ -424,7 +424,7 @@ impl<'a> Lower<'a> {
         if self.undefined.insert(name.name.clone()) {
             let error = Diagnostic::error("X200", name.span, format!("no type is called `{}`", name.name))
                 .with_label("not defined in any document of this run");
-            let error = suggest::for_type(&name.name, &self.scope, error);
+            let error = suggest::for_type(name, &self.scope, error);
             self.found.push(self.scope.asides.explain(name, error));
         }
         None

@@ -327,14 +327,27 @@ impl<'a> Scope<'a> {
         self.values.keys().copied()
     }
 
-    /// The type's name that is most like `name`.
-    pub(crate) fn type_like(&self, name: &str) -> Option<&'a str> {
-        self.may_look().then(|| nearest(name, self.types.keys().copied())).flatten()
+    /// The type's name that is most like `name`. Of the definition that `name` stands in only a slip is expected, and
+    /// where another document may define it, only a slip of any.
+    pub(crate) fn type_like(&self, name: &Identifier) -> Option<&'a str> {
+        let length = name.name.len();
+        let is_around = |span: Span| {
+            span.source == name.span.source && span.start <= name.span.start && name.span.end <= span.end
+        };
+        let one_off = |candidate: &str| length > 3 && distance(&name.name, candidate) <= 1;
+        let others = self.trust.len() > 1 || self.asides.includes_files(name.span.source);
+        let near = self.may_look().then(|| {
+            let types = self.types.iter().filter(|(near, ty)| !is_around(ty.span) || one_off(near));
+            nearest(&name.name, types.map(|(near, _)| *near))
+        });
+        near.flatten().filter(|near| !others || distance(&name.name, near) * 5 <= length)
     }
 
     /// The constant's or member's name that is most like `name`.
     pub(crate) fn value_like(&self, name: &str) -> Option<&'a str> {
-        self.may_look().then(|| nearest(name, self.values.keys().copied())).flatten()
+        let constants = ["TRUE", "FALSE"].into_iter().filter(|_| name.len() > 2);
+        let like = || nearest(name, self.values.keys().copied()).or_else(|| near(name, 1, constants));
+        self.may_look().then(like).flatten()
     }
 
     /// The candidate that is most like `name`.
@@ -436,7 +449,13 @@ fn specifier(declaration: &Declaration) -> Option<&TypeSpecifier> {
 
 /// The candidate that differs least from `name`, if it differs little; of several the first in the alphabet.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
-    let most = name.len().div_ceil(3).clamp(1, 3);
+    // A letter more or less makes another word of a short one.
+    let most = if name.len() < 3 { 0 } else { name.len().div_ceil(3).min(3) };
+    near(name, most, candidates)
+}
+
+/// The candidate that differs least from `name`, in `most` letters at most.
+fn near<'c>(name: &str, most: usize, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= most)
         .map(|candidate| (distance(name, candidate), candidate))
@@ -453,8 +472,8 @@ fn is_slip(name: &str, candidate: &str) -> bool {
     short.len() >= 8 && more.is_some_and(|more| more.len() <= short.len())
 }
 
-/// How many letters must be put in, taken out or changed; case counts nothing. Names are compared by the thousand, so
-/// that the row of counts stands on the stack; what does not fit it is like nothing.
+/// How many letters must be put in, taken out, changed or swapped with the next; case counts nothing. Names are compared
+/// by the thousand, so that the rows of counts stand on the stack; what does not fit them is like nothing.
 fn distance(a: &str, b: &str) -> usize {
     let mut row = [0; LONGEST_COMPARED + 1];
     let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };
@@ -462,15 +481,28 @@ fn distance(a: &str, b: &str) -> usize {
         *place = count;
     }
     let Some((before, counts)) = row.split_first_mut() else { return a.len() };
+    // The row above that of `counts`; a swap goes on from there.
+    let mut above_that = [0; LONGEST_COMPARED];
+    let mut last_x = None;
     for x in a.bytes() {
-        // The counts to the left of this one, in the line above and in this line.
+        // The counts to the left of this one, in the line above and in this line; and the two above the first.
         let (mut diagonal, mut last) = (*before, *before + 1);
+        let (mut two_up, mut swapped) = (before.saturating_sub(1), 0);
+        let mut last_y: Option<u8> = None;
         *before = last;
-        for (place, y) in counts.iter_mut().zip(b.bytes()) {
+        for ((place, old), y) in counts.iter_mut().zip(&mut above_that).zip(b.bytes()) {
             let above = *place;
             last = (diagonal + usize::from(!x.eq_ignore_ascii_case(&y))).min(above + 1).min(last + 1);
-            (diagonal, *place) = (above, last);
+            let is_swap = last_x.zip(last_y).is_some_and(|(last_x, last_y): (u8, u8)| {
+                last_x.eq_ignore_ascii_case(&y) && last_y.eq_ignore_ascii_case(&x)
+            });
+            if is_swap {
+                last = last.min(swapped + 1);
+            }
+            (swapped, two_up, *old) = (two_up, *old, above);
+            (diagonal, *place, last_y) = (above, last, Some(y));
         }
+        last_x = Some(x);
     }
     counts.last().copied().unwrap_or(*before)
 }
@@ -491,7 +523,12 @@ mod tests {
             ("abc", "", 3),
             ("abc", "ABC", 0),
             ("kitten", "sitting", 3),
-            ("ab", "ba", 2),
+            ("ab", "ba", 1),
+            ("MXA", "MAX", 1),
+            ("xab", "xba", 1),
+            ("xxab", "yyba", 3),
+            ("unsinged", "unsigned", 1),
+            ("abcd", "badc", 2),
         ] {
             assert_eq!(distance(a, b), letters, "{a} {b}");
         }

@@ -1,6 +1,7 @@
 //! What may have been meant by a type's name that nothing defines.
 
 use super::scope::{Scope, nearest};
+use crate::ast::Identifier;
 use crate::diag::Diagnostic;
 
 /// The types that need no definition.
@@ -42,14 +43,15 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// Says of a type's name that nothing defines what it may be a slip of, and else where its definition can come from.
-pub(crate) fn for_type(name: &str, scope: &Scope<'_>, error: Diagnostic) -> Diagnostic {
+pub(crate) fn for_type(missing: &Identifier, scope: &Scope<'_>, error: Diagnostic) -> Diagnostic {
+    let name = missing.name.as_str();
     if let Some(value) = scope.value_named(name) {
         return error.with_related(value.span, "this is a value, not a type");
     }
     if let Some((_, xdr)) = ELSEWHERE.iter().find(|(other, _)| name.eq_ignore_ascii_case(other)) {
         return error.with_help(format!("XDR writes it `{xdr}`"));
     }
-    if let Some(near) = scope.type_like(name) {
+    if let Some(near) = scope.type_like(missing) {
         return error.with_help(format!("`{near}` is defined; is that what is meant?"));
     }
     if let Some(near) = nearest(name, BUILT_IN.iter().copied()).filter(|_| name.len() > 2) {
