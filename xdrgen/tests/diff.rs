@@ -51,6 +51,18 @@ fn nothing_is_said_of_what_is_the_same() {
 }
 
 #[test]
+fn a_bound_in_the_same_words_shows_its_value() {
+    let mut sources = Sources::default();
+    let new = OLD.replace("LIMIT = 64", "LIMIT = 65");
+    let (old, new) = (sources.add(Source::new("old.x", OLD)), sources.add(Source::new("new.x", new)));
+    let found = diff(&sources, &[old], &[new], &Options::module("compared"));
+    let change = found.changes.iter().find(|change| change.name == "ask.words").expect("the bound changed");
+    let texts = [&change.old, &change.new].map(|side| side.as_ref().map_or("", |side| side.text.as_str()));
+    let [was, is] = ["64", "65"].map(|most| format!("string words<LIMIT> (a string of at most {most})"));
+    assert_eq!(texts, [was.as_str(), is.as_str()]);
+}
+
+#[test]
 fn each_change_is_one_line_with_what_it_is() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("LIMIT = 64", "LIMIT = 65", &["~! constant LIMIT", "~! field ask.words"]),

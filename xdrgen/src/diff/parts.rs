@@ -32,7 +32,14 @@ impl<'m> Differ<'m> {
     /// Something of a type in each version: listed if what it is written as differs.
     fn uses(&mut self, what: &'static str, name: String, old: (Use<'m>, &Docs), new: (Use<'m>, &Docs)) {
         let wire = !self.layouts.same(old.0, new.0);
-        let (one, other) = (line(old.1), line(new.1));
+        let (mut one, mut other) = (line(old.1), line(new.1));
+        if wire && one == other {
+            // Both are written in the same words, whose meaning changed: a constant's value.
+            let (was, is) = (old.0.words(self.old), new.0.words(self.new));
+            if was != is {
+                (one, other) = (format!("{one} ({was})"), format!("{other} ({is})"));
+            }
+        }
         if wire || one != other {
             self.changed(what, name, [side(one, old.1), side(other, new.1)], wire);
         }
