@@ -4,6 +4,7 @@
 //! older RFCs are, has its definitions between paragraphs of prose, and a scanner keeps what parses as a
 //! definition. A *plain* one is XDR throughout, as `.x` files are.
 
+mod gaps;
 mod lines;
 mod map;
 mod scan;
@@ -108,9 +109,13 @@ fn marked(
 ) -> Extract {
     let mut builder = Builder::new(id, document);
     let mut prose = false;
-    for line in lines.iter().filter(|line| !line.furniture) {
+    let gaps = gaps::gaps(id, document, lines, published);
+    let mut lost = gaps.lines.iter().peekable();
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
         let text = line.text(document);
-        let Some(skip) = mark(text) else {
+        // What lost its mark is told; it is read all the same, for what follows from it would be told as well.
+        let unmarked = lost.next_if(|lost| **lost == index).map(|_| 0);
+        let Some(skip) = mark(text).or(unmarked) else {
             prose |= !text.trim().is_empty();
             continue;
         };
@@ -125,7 +130,8 @@ fn marked(
     }
     // Published documents quote the definitions of others.
     let unmarked = if published { Vec::new() } else { unmarked(id, document, lines, &builder.text) };
-    builder.finish(Form::Marked, sections, unmarked)
+    let found = gaps.found.into_iter().chain(unmarked).collect();
+    builder.finish(Form::Marked, sections, found)
 }
 
 /// Definitions without marks in a document that has marks. They are prose there, and often repeat what is marked; one

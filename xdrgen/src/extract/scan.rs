@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use super::lines::{Line, Section, heading};
 use super::{Builder, Extract, Form};
 use crate::diag::{Diagnostic, Severity};
-use crate::parse::{Region, begins_definition, region};
-use crate::source::SourceId;
+use crate::parse::{Region, begins_definition, meant_keyword, region};
+use crate::source::{SourceId, Span};
 
 /// A definition that was found: its lines, comments before it included, and what to call it.
 struct Found {
@@ -133,6 +133,9 @@ impl<'a> Scan<'a> {
                 line = last.max(line + 1);
                 free = line;
                 continue;
+            } else if let Some(last) = self.misspelt(line) {
+                line = last.max(line + 1);
+                continue;
             }
             line += 1;
         }
@@ -182,6 +185,30 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// A definition but for its first word, which is a slip of a keyword. Gives the line behind it, if there is one. In a
+    /// published document it is prose.
+    fn misspelt(&mut self, line: usize) -> Option<usize> {
+        let text = self.text(line);
+        let (word, keyword) = slip(text).filter(|_| !self.published)?;
+        let mut builder = Builder::new(self.id, self.document);
+        let start = self.lines.get(line)?.range.start + text.len() - text.trim_start().len();
+        builder.insert(keyword, start);
+        builder.copy(start + word.len(), self.lines.get(line)?.range.end);
+        builder.line_end();
+        let last = self.limit(line);
+        copy(&mut builder, self.lines, &Found { first: line + 1, last, end: usize::MAX, indent: 0 });
+        let Region::Definition { end, .. } = region(&builder.text, &builder.map, false) else { return None };
+        let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+        let span = Span { source: self.id, start: narrow(start), end: narrow(start + word.len()) };
+        let name = text.trim_start().get(word.len()..).unwrap_or("").trim_start();
+        let name = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");
+        let found = Diagnostic::error("X113", span, format!("`{word}` is no keyword"));
+        let found = found.with_label("misspelt?").with_help(format!("perhaps `{keyword}` is meant"));
+        self.diagnostics.push(found.with_left_out(name, keyword == "program"));
+        let end = builder.map.document(u32::try_from(end).ok()?) as usize;
+        Some(self.lines.partition_point(|line| line.range.start < end))
+    }
+
     /// In the prose of a published document nothing is an error: it may not have been meant, and cannot be mended.
     fn weakened(&self, found: Diagnostic) -> Diagnostic {
         if self.published { Diagnostic { severity: Severity::Warning, ..found } } else { found }
@@ -192,7 +219,7 @@ impl<'a> Scan<'a> {
     fn limit(&self, line: usize) -> usize {
         let ends = |next: &usize| {
             let text = self.text(*next);
-            heading(text).is_some() || begins_definition(text)
+            heading(text).is_some() || begins_definition(text) || !self.published && slip(text).is_some()
         };
         (line + 1..self.lines.len()).find(ends).unwrap_or(self.lines.len())
     }
@@ -241,6 +268,14 @@ impl<'a> Scan<'a> {
         }
         sizes
     }
+}
+
+/// A line's first word and the keyword that it is a slip of, where a body begins in that line.
+fn slip(line: &str) -> Option<(&str, &'static str)> {
+    let line = line.trim_start();
+    let word = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
+    let keyword = line.contains('{').then(|| meant_keyword(word)).flatten()?;
+    Some((word, keyword))
 }
 
 /// `#define NAME number`

@@ -1,0 +1,113 @@
+//! Lines that lost their mark: between two marked lines of one body, and XDR themselves.
+
+use super::lines::Line;
+use super::map::Map;
+use super::mark;
+use crate::diag::{Diagnostic, Severity};
+use crate::parse::{Region, begun_definition, region};
+use crate::source::{SourceId, Span};
+
+/// Which lines without a mark are read as if they had one, and what is said of them.
+#[derive(Default)]
+pub(super) struct Gaps {
+    /// Their numbers, in order.
+    pub(super) lines: Vec<usize>,
+    pub(super) found: Vec<Diagnostic>,
+}
+
+/// Looks at the lines without a mark that stand inside a body. In a published document they stay prose.
+pub(super) fn gaps(id: SourceId, document: &str, lines: &[Line], published: bool) -> Gaps {
+    let mut gaps = Gaps::default();
+    let mut body = Body::default();
+    // Lines that may have lost their marks, if a marked one of the same body follows.
+    let mut waiting: Vec<usize> = Vec::new();
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
+        let text = line.text(document);
+        if let Some(skip) = mark(text) {
+            let xdr = text.get(skip..).unwrap_or("");
+            if begun_definition(xdr).is_some() {
+                waiting.clear();
+                body = Body { of_enum: xdr.trim_start().starts_with("enum"), ..Body::default() };
+            }
+            if let Some(&first) = waiting.first() {
+                gaps.found.push(lost(id, document, lines, first, published));
+                if !published {
+                    gaps.lines.append(&mut waiting);
+                }
+                waiting.clear();
+            }
+            body.read(xdr);
+        } else if body.is_open() && reads_as_part(text.trim(), body.of_enum) {
+            waiting.push(index);
+        }
+    }
+    gaps
+}
+
+fn lost(id: SourceId, document: &str, lines: &[Line], at: usize, published: bool) -> Diagnostic {
+    let (start, text) = lines.get(at).map_or((0, ""), |line| (line.range.start, line.text(document)));
+    let start = start + text.len() - text.trim_start().len();
+    let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+    let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
+    let found = Diagnostic::error("X003", span, "a line inside a body has no mark")
+        .with_label("prose, as the lines around it have `///`")
+        .with_help("set `///` before it, or move it out of the body");
+    if published { Diagnostic { severity: Severity::Warning, ..found } } else { found }
+}
+
+/// How deep in bodies the marked lines are.
+#[derive(Default)]
+struct Body {
+    open: usize,
+    /// Whether a comment goes on in the next line.
+    comment: bool,
+    of_enum: bool,
+}
+
+impl Body {
+    fn is_open(&self) -> bool {
+        self.open > 0 && !self.comment
+    }
+
+    fn read(&mut self, line: &str) {
+        let mut rest = line;
+        loop {
+            if self.comment {
+                let Some((_, behind)) = rest.split_once("*/") else { return };
+                (rest, self.comment) = (behind, false);
+            }
+            let (code, behind) =
+                rest.split_once("/*").map_or((rest, None), |(code, rest)| (code, Some(rest)));
+            for byte in code.bytes() {
+                match byte {
+                    b'{' => self.open += 1,
+                    b'}' => self.open = self.open.saturating_sub(1),
+                    _ => {}
+                }
+            }
+            let Some(behind) = behind else { return };
+            (rest, self.comment) = (behind, true);
+        }
+    }
+}
+
+/// Whether a line is a part of a body: a declaration, a member of an enum, an arm or its label, a procedure.
+fn reads_as_part(line: &str, of_enum: bool) -> bool {
+    let code = line.split("/*").next().unwrap_or("").trim_end();
+    let one = |text: String| {
+        matches!(region(&text, &Map::default(), false), Region::Definition { found, end, .. }
+            if found.is_empty() && end == text.len())
+    };
+    if of_enum {
+        let member = code.strip_suffix(',').unwrap_or(code);
+        return (member.len() < code.len() || code.contains('=')) && one(format!("enum x {{ {member} }};"));
+    }
+    if code.ends_with(':') {
+        let is_label = code.starts_with("case") || code.starts_with("default");
+        return is_label && one(format!("union x switch (int y) {{ {code} void; }};"));
+    }
+    code.ends_with(';')
+        && (one(format!("struct x {{ {code} }};"))
+            || one(format!("union x switch (int y) {{ {code} }};"))
+            || code.contains('=') && one(format!("program x {{ version y {{ {code} }} = 1; }} = 1;")))
+}
