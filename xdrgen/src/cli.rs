@@ -241,7 +241,7 @@ fn run_check(inputs: &Inputs, reporting: &Reporting) -> Result<(), Failure> {
     let sources = inputs.read()?;
     let options = inputs.options(Options::module("checked"));
     let (checked, kept) = check_and_keep(&sources, &options);
-    let reported = reporting.report(&sources, &checked.diagnostics);
+    let reported = reporting.report_with(&sources, &checked.diagnostics, checked.more);
     leave((sources, checked, kept));
     reported
 }
@@ -249,7 +249,7 @@ fn run_check(inputs: &Inputs, reporting: &Reporting) -> Result<(), Failure> {
 fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Failure> {
     let sources = generation.inputs.read()?;
     let (generated, kept) = generate_and_keep(&sources, &generation.options());
-    let reported = reporting.report(&sources, &generated.diagnostics);
+    let reported = reporting.report_with(&sources, &generated.diagnostics, generated.more);
     if reported.is_err() && !generation.keep_going {
         return reported;
     }

@@ -139,6 +139,32 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
 }
 
+/// How many findings of a run's meaning are kept. Whoever has more has one mistake many times.
+const KEPT: usize = 4096;
+
+/// Findings, of which no more are kept than memory bears; the rest is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) kept: Vec<Diagnostic>,
+    pub(crate) more: Count,
+}
+
+impl Found {
+    pub(crate) fn push(&mut self, found: Diagnostic) {
+        if self.kept.len() < KEPT {
+            self.kept.push(found);
+        } else if found.is_error() {
+            self.more.errors += 1;
+        } else {
+            self.more.warnings += 1;
+        }
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.more.errors > 0 || has_errors(&self.kept)
+    }
+}
+
 /// How many errors and warnings there are. Its text is `2 errors, 1 warning`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ast::Specification;
 use crate::binding;
-use crate::diag::{self, Diagnostic};
+use crate::diag::{self, Count, Diagnostic};
 use crate::emit::{self, Emitter, Head, Known};
 use crate::extract::{Form, extract};
 use crate::ir::{Data, Module};
@@ -172,6 +172,8 @@ pub struct Generated {
     pub summary: Summary,
     /// What is wrong, in the order of the places.
     pub diagnostics: Vec<Diagnostic>,
+    /// How many more there are than anybody could read, which are not kept.
+    pub more: Count,
     /// Whether there is something to emit.
     whole: bool,
 }
@@ -180,7 +182,7 @@ impl Generated {
     /// Whether something is wrong, so that nothing was emitted.
     #[must_use]
     pub fn has_errors(&self) -> bool {
-        diag::has_errors(&self.diagnostics)
+        self.more.errors > 0 || diag::has_errors(&self.diagnostics)
     }
 }
 
@@ -244,7 +246,7 @@ pub(crate) fn resolved(
     let documents = views(&documents);
     let unread = Unread::of(&documents, sources, &found);
     let (module, diagnostics) = sema::definitions(&documents, &known, all);
-    found.extend(diagnostics.into_iter().filter(|found| !unread.may_have(found)));
+    found.extend(diagnostics.kept.into_iter().filter(|found| !unread.may_have(found)));
     diag::sort(&mut found);
     (module, found)
 }
@@ -327,14 +329,19 @@ fn analyzed(
     let views = views(&documents);
     let unread = Unread::of(&views, sources, &found);
     let (module, diagnostics, whole) = sema::analyze(&views, &bindings, &known, options.names);
+    let more = diagnostics.more;
     // What goes on is without what needs those names, and says why.
-    found.extend(diagnostics.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
+    found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     diag::sort(&mut found);
     let mut summary = summary(&module);
     summary.documents = documents.len();
     summary.definitions = definitions;
-    let whole = if options.keep_going { whole && !has_bad_settings } else { !diag::has_errors(&found) };
-    (module, Generated { files: Vec::new(), summary, diagnostics: found, whole }, documents)
+    let whole = if options.keep_going {
+        whole && !has_bad_settings
+    } else {
+        more.errors == 0 && !diag::has_errors(&found)
+    };
+    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, whole }, documents)
 }
 
 /// Paths that the user gave go into code: they must be paths.

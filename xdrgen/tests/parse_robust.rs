@@ -318,8 +318,11 @@ fn many_names_in_one_place() {
     assert!(compiled(&text).diagnostics.is_empty());
     let found = compiled(&text.replace("switch (e x)", "switch (int x)")).diagnostics;
     assert!(found.is_empty(), "{:?}", found.first());
-    let found = compiled(&text.replace("case A", "case B")).diagnostics;
-    assert_eq!(found.iter().filter(|found| found.code == "X213").count(), MANY);
+    // Nobody reads all of them: some are kept, and the rest is counted.
+    let generated = compiled(&text.replace("case A", "case B"));
+    let kept = generated.diagnostics.iter().filter(|found| found.code == "X213").count();
+    assert_eq!(kept + generated.more.errors, MANY);
+    assert!((1000..MANY).contains(&kept), "{kept}");
 }
 
 /// Published documents in which much is wrong, and what is to be left out with it.

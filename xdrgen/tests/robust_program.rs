@@ -84,6 +84,30 @@ fn one_line(_: &mut Numbers) -> Vec<u8> {
     (text + "};").into_bytes()
 }
 
+/// A member's name, again and again.
+fn one_member(_: &mut Numbers) -> Vec<u8> {
+    format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
+}
+
+/// A field's name, again and again.
+fn one_field(_: &mut Numbers) -> Vec<u8> {
+    format!("struct a{{{}}};", "int a;".repeat(SIZE / 6)).into_bytes()
+}
+
+#[test]
+fn findings_that_nobody_reads_are_counted() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    for (make, errors) in [(one_member as Make, SIZE / 4 - 1), (one_field, SIZE / 6 - 1)] {
+        std::fs::write(folder.path().join("a.x"), make(&mut Numbers(1))).expect("a scratch file");
+        let output = run(folder.path(), &["check", "--message-format", "short"], "a.x");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let last = said.lines().last().unwrap_or("");
+        assert!(last.starts_with(&format!("xdrgen: {errors} error")), "{last}");
+        assert!(last.contains(&format!("; {} more are not shown", errors - 200)), "{last}");
+    }
+}
+
 /// What makes a megabyte.
 type Make = fn(&mut Numbers) -> Vec<u8>;
 
@@ -104,8 +128,14 @@ fn run(folder: &Path, task: &[&str], file: &str) -> Output {
 #[test]
 fn a_megabyte_of_anything_costs_little_memory_and_comes_to_an_end() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    let kinds: [(&str, Make); 4] =
-        [("random", random), ("cut", cut_up), ("mutated", mutated), ("line", one_line)];
+    let kinds: [(&str, Make); 6] = [
+        ("random", random),
+        ("cut", cut_up),
+        ("mutated", mutated),
+        ("line", one_line),
+        ("member", one_member),
+        ("field", one_field),
+    ];
     for (name, make) in kinds {
         let bytes = make(&mut Numbers(0x5eed));
         for extension in ["x", "txt", "md"] {

@@ -48,13 +48,29 @@ enum Deny {
 impl Reporting {
     /// Shows findings and counts them. Fails if one is an error.
     pub(super) fn report(&self, sources: &Sources, found: &[Diagnostic]) -> Result<(), Failure> {
+        self.report_with(sources, found, Count::default())
+    }
+
+    /// The same where there are more that were not kept.
+    pub(super) fn report_with(
+        &self,
+        sources: &Sources,
+        found: &[Diagnostic],
+        more: Count,
+    ) -> Result<(), Failure> {
         if found.is_empty() {
             return Ok(());
         }
-        let found: Vec<Diagnostic> = found.iter().cloned().map(|found| self.weighed(found)).collect();
-        let shown = found.get(..SHOWN).unwrap_or(&found);
-        let hidden = found.len() - shown.len();
-        let count = Count::of(&found);
+        let shown = found.iter().take(SHOWN).cloned().map(|found| self.weighed(found));
+        let shown = shown.collect::<Vec<_>>();
+        let hidden = found.len() - shown.len() + more.errors + more.warnings;
+        let count = Count::of(found);
+        let (errors, warnings) = (count.errors + more.errors, count.warnings + more.warnings);
+        let count = match self.deny {
+            Some(Deny::Warnings) => Count { errors: errors + warnings, warnings: 0 },
+            None => Count { errors, warnings },
+        };
+        let shown = shown.as_slice();
         complain(&match self.message_format {
             Form::Human => {
                 let text = diag::render(shown, sources, self.has_colour());

@@ -3,12 +3,12 @@
 use super::graph::Graph;
 use super::lists::{fields_mut, fields_of};
 use crate::binding::Binding;
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Found};
 use crate::ir::{Body, Module, ReplyBounds, Type};
 
 /// Takes out of the module what bindings make eligible, and says so: a borrowed buffer cannot be handed over. A binding
 /// that makes nothing eligible stays, with its bounds of replies.
-pub(crate) fn leave_out_eligible(module: &mut Module, bindings: &[Binding], found: &mut Vec<Diagnostic>) {
+pub(crate) fn leave_out_eligible(module: &mut Module, bindings: &[Binding], found: &mut Found) {
     for ty in &mut module.types {
         fields_mut(&mut ty.body).for_each(|field| field.eligible = false);
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::scope::{Named, Scope, ValueSource};
 use crate::ast::{EnumBody, Identifier, Value};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Found};
 use crate::source::Span;
 
 /// Evaluates constants; each thing that is wrong is said once.
@@ -45,12 +45,7 @@ pub(crate) fn span(value: &Value) -> Span {
 
 impl Consts {
     /// A value's number; none if it has none, which is reported.
-    pub(crate) fn eval(
-        &mut self,
-        value: &Value,
-        scope: &Scope<'_>,
-        found: &mut Vec<Diagnostic>,
-    ) -> Option<i128> {
+    pub(crate) fn eval(&mut self, value: &Value, scope: &Scope<'_>, found: &mut Found) -> Option<i128> {
         self.follow(value, scope, found)
     }
 
@@ -59,10 +54,10 @@ impl Consts {
         &mut self,
         body: &EnumBody,
         scope: &Scope<'_>,
-        found: &mut Vec<Diagnostic>,
+        found: &mut Found,
     ) -> Vec<Option<i128>> {
         let mut next = Some(0);
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(body.members.len());
         for member in &body.members {
             let value = match &member.value {
                 Some(value) => self.eval(value, scope, found),
@@ -75,7 +70,7 @@ impl Consts {
     }
 
     /// Goes from name to name to a number, and back: each name on the way has it plus its own steps.
-    fn follow(&mut self, value: &Value, scope: &Scope<'_>, found: &mut Vec<Diagnostic>) -> Option<i128> {
+    fn follow(&mut self, value: &Value, scope: &Scope<'_>, found: &mut Found) -> Option<i128> {
         let mut way: Vec<(&str, usize)> = Vec::new();
         let mut on_way: HashSet<&str> = HashSet::new();
         let mut next = Ok(value);
@@ -127,7 +122,7 @@ impl Consts {
         name: &str,
         span: Span,
         scope: &Scope<'v>,
-        found: &mut Vec<Diagnostic>,
+        found: &mut Found,
     ) -> Undefined<'v> {
         if let "TRUE" | "FALSE" = name {
             return Undefined::Number(Some(i128::from(name == "TRUE")));
@@ -169,7 +164,7 @@ impl Consts {
         name: &str,
         span: Span,
         named: Named<'_>,
-        found: &mut Vec<Diagnostic>,
+        found: &mut Found,
         way: &[(&str, usize)],
     ) -> Option<i128> {
         let new = !self.said.contains(name);

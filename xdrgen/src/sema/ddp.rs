@@ -7,7 +7,7 @@ use super::lists::fields_mut;
 use super::lists::fields_of;
 use super::scope::nearest;
 use crate::binding::{Binding, Direction, Placed, Term};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Found};
 use crate::ir::{
     self, Body, Docs, FieldPath, Module, Procedure, ReplyBounds, Scalar, Sum, Type, TypeDef, TypeId, Version,
 };
@@ -26,7 +26,7 @@ pub(crate) fn apply(
     module: &mut Module,
     spans: &[Span],
     bindings: &[Binding],
-    found: &mut Vec<Diagnostic>,
+    found: &mut Found,
 ) -> HashSet<TypeId> {
     let graph = Graph::of_all_uses(module);
     let mut shared = HashSet::new();
@@ -72,7 +72,7 @@ pub(crate) fn apply(
 }
 
 /// Whether the version's messages may have eligible items: those of a backward-only program may not.
-fn may_place(binding: &Binding, found: &mut Vec<Diagnostic>) -> bool {
+fn may_place(binding: &Binding, found: &mut Found) -> bool {
     if binding.direction == Direction::Forward {
         return true;
     }
@@ -89,7 +89,7 @@ fn may_place(binding: &Binding, found: &mut Vec<Diagnostic>) -> bool {
     false
 }
 
-fn inline_threshold(binding: &Binding, found: &mut Vec<Diagnostic>) -> Option<u32> {
+fn inline_threshold(binding: &Binding, found: &mut Found) -> Option<u32> {
     let threshold = binding.inline_threshold.as_ref()?;
     let bytes = threshold.value;
     if THRESHOLDS.contains(&bytes) && bytes.is_multiple_of(KIB) {
@@ -122,7 +122,7 @@ fn unknown<'c>(
     }
 }
 
-fn find_version(module: &Module, binding: &Binding, found: &mut Vec<Diagnostic>) -> Option<(usize, usize)> {
+fn find_version(module: &Module, binding: &Binding, found: &mut Found) -> Option<(usize, usize)> {
     let programs = module.programs.iter();
     let Some(index) = programs.clone().position(|program| program.name == binding.program.value) else {
         let names = programs.map(|program| program.name.as_str());
@@ -172,7 +172,7 @@ fn mark(
     reached: &HashSet<TypeId>,
     shared: &mut HashSet<TypeId>,
     marked: &mut HashMap<String, Span>,
-    found: &mut Vec<Diagnostic>,
+    found: &mut Found,
 ) {
     let Some((id, field)) = find_item(module, spans, item, found) else { return };
     if let Some(first) = marked.insert(item.value.clone(), item.span) {
@@ -211,7 +211,7 @@ fn find_item(
     module: &Module,
     spans: &[Span],
     item: &Placed<String>,
-    found: &mut Vec<Diagnostic>,
+    found: &mut Found,
 ) -> Option<(TypeId, usize)> {
     let Some((of, name)) = item.value.rsplit_once('.') else {
         let error = Diagnostic::error("X304", item.span, format!("`{}` names no field", item.value));
@@ -246,12 +246,7 @@ fn find_item(
 }
 
 /// Whether RDMA may place a field, and it is not fixed and small. Says so if that is not so, or if it is always small.
-fn is_worth_it(
-    module: &Module,
-    item: &Placed<String>,
-    field: &ir::Field,
-    found: &mut Vec<Diagnostic>,
-) -> bool {
+fn is_worth_it(module: &Module, item: &Placed<String>, field: &ir::Field, found: &mut Found) -> bool {
     let small = |length: String, what: &str| {
         Diagnostic::warning(
             "X315",
@@ -331,7 +326,7 @@ fn replies(
     program: usize,
     version: usize,
     binding: &Binding,
-    found: &mut Vec<Diagnostic>,
+    found: &mut Found,
 ) -> Vec<(usize, ReplyBounds)> {
     let Some(version) = version_at(module, program, version) else { return Vec::new() };
     let mut replies = Vec::new();
@@ -354,13 +349,7 @@ fn replies(
 }
 
 /// A bound on items needs an item in the result.
-fn check_item(
-    module: &Module,
-    graph: &Graph,
-    procedure: &Procedure,
-    span: Span,
-    found: &mut Vec<Diagnostic>,
-) {
+fn check_item(module: &Module, graph: &Graph, procedure: &Procedure, span: Span, found: &mut Found) {
     let mut types: Vec<TypeId> = Vec::new();
     if let Type::Named(id) = &procedure.result {
         types.push(*id);
@@ -380,12 +369,7 @@ fn check_item(
     }
 }
 
-fn sum(
-    module: &Module,
-    procedure: &Procedure,
-    terms: &Placed<Vec<Term>>,
-    found: &mut Vec<Diagnostic>,
-) -> Option<Sum> {
+fn sum(module: &Module, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut Found) -> Option<Sum> {
     let mut sum = Sum::default();
     for term in &terms.value {
         match term {
@@ -402,7 +386,7 @@ fn field_path(
     procedure: &Procedure,
     path: &[String],
     span: Span,
-    found: &mut Vec<Diagnostic>,
+    found: &mut Found,
 ) -> Option<FieldPath> {
     let mut ty = resolve(module, &procedure.arguments);
     let mut idents = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::graph::{Graph, named_in};
 use super::lists::fields_of;
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Found};
 use crate::ir::{Body, Module, Type, TypeId, Union};
 use crate::source::Span;
 
@@ -16,7 +16,7 @@ pub(crate) const MAX_DEPTH: usize = 100;
 const NAMED: usize = 8;
 
 /// Reports types whose every value would be infinite, typedefs that go in a circle, and what nests too deep.
-pub(crate) fn check(module: &Module, spans: &[Span], found: &mut Vec<Diagnostic>) {
+pub(crate) fn check(module: &Module, spans: &[Span], found: &mut Found) {
     let all = Graph::of_all_uses(module);
     let finite = all.settle(false, |id, finite| module.get(id).is_none_or(|ty| ends(&ty.body, finite)));
     let is_endless = |id: TypeId| finite.get(id.0) == Some(&false);
@@ -46,7 +46,7 @@ fn report(
     module: &Module,
     spans: &[Span],
     graph: &Graph,
-    found: &mut Vec<Diagnostic>,
+    found: &mut Found,
     say: impl Fn(&str, Span) -> Diagnostic,
 ) {
     let mut said = HashSet::new();
@@ -66,7 +66,7 @@ fn report(
 }
 
 /// Reports the first definition that nests deeper than rustc would follow.
-fn check_depth(module: &Module, spans: &[Span], graph: &Graph, found: &mut Vec<Diagnostic>) {
+fn check_depth(module: &Module, spans: &[Span], graph: &Graph, found: &mut Found) {
     let depths = graph.depths();
     let Some(index) = depths.iter().position(|depth| *depth == MAX_DEPTH + 1) else { return };
     let (Some(ty), Some(span)) = (module.types.get(index), spans.get(index)) else { return };

@@ -28,7 +28,7 @@ pub(super) fn settle(
         if !breaches.is_empty() {
             let mut first = if stage == 1 { base } else { resolve(documents, known, names, 0) };
             first.whole = false;
-            first.found.extend(breaches.into_iter().map(as_no_extension));
+            first.found.kept.extend(breaches.into_iter().map(as_no_extension));
             return first;
         }
         before = next;

@@ -13,7 +13,7 @@ use crate::ast::{
     Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, StructBody, TypeSpecifier,
     TypeSpecifierKind, Value,
 };
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Found};
 use crate::ir::{
     Body, Bound, Const, ConstType, Data, Derives, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId,
 };
@@ -59,7 +59,7 @@ pub(crate) struct Lower<'a> {
     pub(crate) names: Names,
     /// Whether the usual names of integers are known.
     prelude: bool,
-    pub(crate) found: Vec<Diagnostic>,
+    pub(crate) found: Found,
     pub(crate) module: Module,
     /// Where each type of the module stands.
     pub(crate) spans: Vec<Span>,
@@ -81,7 +81,7 @@ pub(crate) struct Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    pub(crate) fn new(scope: Scope<'a>, known: &Known<'a>, names: Names, found: Vec<Diagnostic>) -> Self {
+    pub(crate) fn new(scope: Scope<'a>, known: &Known<'a>, names: Names, found: Found) -> Self {
         let mut scope = scope;
         let (externs, prelude) = (known.externs, known.prelude);
         scope.externs = Some(externs);

@@ -31,7 +31,7 @@ pub(crate) use lists::fields_of;
 use std::collections::HashMap;
 
 use crate::binding::Binding;
-use crate::diag::{Diagnostic, Severity, has_errors};
+use crate::diag::{Found, Severity, has_errors};
 use crate::ir::{Data, Module};
 use crate::names::{Names, Taken};
 use crate::source::Span;
@@ -54,7 +54,7 @@ struct Resolved {
     /// out with what needs them.
     whole: bool,
     /// What is wrong.
-    found: Vec<Diagnostic>,
+    found: Found,
     /// Where each type stands.
     spans: Vec<Span>,
     /// The names that types have in Rust.
@@ -69,13 +69,14 @@ fn resolve(documents: &[Document<'_>], known: &Known<'_>, names: Names, stage: u
     let mut forgiven = Forgiven::new(documents, known);
     let mut rounds = 0;
     let mut resolved = loop {
-        let mut found = Vec::new();
+        let mut found = Found::default();
         let scope = Scope::new(documents, &forgiven.left_out, stage, &mut found);
         let mut lower = Lower::new(scope, known, names, found);
         lower.run();
         let Lower { scope, module, spans, mut found, type_idents, .. } = lower;
         ends::check(&module, &spans, &mut found);
-        let (found, more) = forgiven.forgive(found);
+        let (kept, more) = forgiven.forgive(found.kept);
+        let found = Found { kept, ..found };
         rounds += 1;
         let unfinished = more && rounds == MAX_ROUNDS;
         if unfinished {
@@ -83,22 +84,18 @@ fn resolve(documents: &[Document<'_>], known: &Known<'_>, names: Names, stage: u
             forgiven.said.iter_mut().for_each(|said| said.severity = Severity::Error);
         }
         if unfinished || !more {
-            let whole = !unfinished && !has_errors(&found);
+            let whole = !unfinished && !found.has_errors();
             break Resolved { module, whole, found, spans, idents: type_idents, extended: scope.extended() };
         }
     };
     resolved.whole &= known.keep_going || !has_errors(&forgiven.said);
-    resolved.found.append(&mut forgiven.said);
+    resolved.found.kept.append(&mut forgiven.said);
     resolved
 }
 
 /// What documents define, as they define it. With `all` the last of several definitions of a name stands, else they
 /// must extend one another.
-pub(crate) fn definitions(
-    documents: &[Document<'_>],
-    known: &Known<'_>,
-    all: bool,
-) -> (Module, Vec<Diagnostic>) {
+pub(crate) fn definitions(documents: &[Document<'_>], known: &Known<'_>, all: bool) -> (Module, Found) {
     let names = Names::default();
     let resolved = resolve(documents, known, names, usize::MAX);
     let resolved = if all { resolved } else { extend::settle(documents, known, names, resolved) };
@@ -112,7 +109,7 @@ pub(crate) fn analyze(
     bindings: &[Binding],
     known: &Known<'_>,
     names: Names,
-) -> (Module, Vec<Diagnostic>, bool) {
+) -> (Module, Found, bool) {
     let resolved = resolve(documents, known, names, usize::MAX);
     let Resolved { mut module, whole, mut found, spans, mut idents, .. } =
         extend::settle(documents, known, names, resolved);
@@ -122,7 +119,7 @@ pub(crate) fn analyze(
     }
     let data = known.data;
     let shared = ddp::apply(&mut module, &spans, bindings, &mut found);
-    if data == Data::Borrowed && !has_errors(&found) {
+    if data == Data::Borrowed && !found.has_errors() {
         borrowed::leave_out_eligible(&mut module, bindings, &mut found);
     }
     lists::collapse_options(&mut module);
@@ -140,6 +137,6 @@ pub(crate) fn analyze(
         let fields = lists::fields_mut(&mut ty.body);
         fields.filter(|field| field.eligible).for_each(|field| ddp::note(&mut field.docs));
     }
-    let whole = known.keep_going || !has_errors(&found);
+    let whole = known.keep_going || !found.has_errors();
     (module, found, whole)
 }

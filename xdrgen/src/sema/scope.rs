@@ -9,7 +9,7 @@ use crate::ast::{
     CaseSpec, ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier,
     ProgramDef, Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
 };
-use crate::diag::Diagnostic;
+use crate::diag::Found;
 use crate::source::{SourceId, Span};
 
 /// A named value: a constant, or a member of an enum.
@@ -85,7 +85,7 @@ impl<'a> Scope<'a> {
         documents: &[Document<'a>],
         left_out: &HashSet<Span>,
         stage: usize,
-        found: &mut Vec<Diagnostic>,
+        found: &mut Found,
     ) -> Self {
         let trust = documents.iter().map(|document| (document.id, document.trust));
         let mut scope = Scope { trust: trust.collect(), ..Scope::default() };
@@ -129,7 +129,7 @@ impl<'a> Scope<'a> {
         ty == Some(document) || self.values.get(name).is_some_and(|value| value.span.source == document)
     }
 
-    fn define(&mut self, definition: &'a Definition, found: &mut Vec<Diagnostic>) {
+    fn define(&mut self, definition: &'a Definition, found: &mut Found) {
         let Some(name) = defined_name(definition) else { return self.asides.add(definition) };
         let table = match definition.kind {
             DefinitionKind::Const(_) => {
@@ -164,14 +164,14 @@ impl<'a> Scope<'a> {
         self.define_all_members(definition, found);
     }
 
-    fn define_all_members(&mut self, definition: &'a Definition, found: &mut Vec<Diagnostic>) {
+    fn define_all_members(&mut self, definition: &'a Definition, found: &mut Found) {
         let mut bodies = Vec::new();
         enums_of_definition(definition, &mut bodies);
         bodies.into_iter().for_each(|body| self.define_members(body, found));
     }
 
     /// Lets what later documents define again stand for what they extend, each after at most `stage` extensions.
-    fn extend(&mut self, stage: usize, found: &mut Vec<Diagnostic>) {
+    fn extend(&mut self, stage: usize, found: &mut Found) {
         if stage == 0 || self.again.is_empty() {
             return;
         }
@@ -218,12 +218,7 @@ impl<'a> Scope<'a> {
             .is_some_and(|again| again.iter().any(|by| defined_name(by) == Some(name)))
     }
 
-    fn define_const(
-        &mut self,
-        name: &'a Identifier,
-        definition: &'a Definition,
-        found: &mut Vec<Diagnostic>,
-    ) {
+    fn define_const(&mut self, name: &'a Identifier, definition: &'a Definition, found: &mut Found) {
         let DefinitionKind::Const(ConstDef { value, .. }) = &definition.kind else { return };
         match self.values.get(name.name.as_str()) {
             Some(Named { source: ValueSource::Const(first), span, of_program })
@@ -253,13 +248,7 @@ impl<'a> Scope<'a> {
     }
 
     /// A definition that stands twice in a document was copied, and one of the two was to become another.
-    fn say_repeated(
-        &self,
-        name: &Identifier,
-        first: &Definition,
-        again: &Definition,
-        found: &mut Vec<Diagnostic>,
-    ) {
+    fn say_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
         let in_one = first.span.source == again.span.source && self.is_own(again.span);
         if in_one && !is_own_name(again) {
             found.push(repeated(name, defined_name(first).map_or(first.span, |name| name.span)));
@@ -268,7 +257,7 @@ impl<'a> Scope<'a> {
 
     /// A type cannot be called like a constant or a member of an enum. Programs can, since in C nothing of them is in
     /// the way.
-    fn say_value(&self, name: &Identifier, definition: &Definition, found: &mut Vec<Diagnostic>) {
+    fn say_value(&self, name: &Identifier, definition: &Definition, found: &mut Found) {
         let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
         match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {
             Some(Named { source: ValueSource::Const(_), span, .. }) => {
@@ -295,7 +284,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn define_members(&mut self, body: &'a EnumBody, found: &mut Vec<Diagnostic>) {
+    fn define_members(&mut self, body: &'a EnumBody, found: &mut Found) {
         for (index, member) in body.members.iter().enumerate() {
             let name = &member.name;
             match self.values.get(name.name.as_str()) {
