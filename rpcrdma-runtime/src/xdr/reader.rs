@@ -9,7 +9,8 @@ use super::{Error, ErrorKind, pad_len};
 /// Bounds that hold for a whole message, whatever its types allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How deep values may nest through `Box` and `Vec` (default 64).
+    /// How deep values may nest through `Box` and `Vec` (default 64). A chain whose link is its last field is a list and
+    /// nests nothing; where another field stands behind the link, each element is one deeper than the one before it.
     pub depth: u32,
 }
 
