@@ -63,7 +63,8 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                     matches!(input.word(0), "program") || !BEGIN_DEFINITION.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
                 let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
-                if !(again && lost) && !is_commented_out(context, input.at, syntax.at) {
+                let is_told = again && lost || is_commented_out(context, input.at, syntax.at);
+                if !is_told {
                     context.report(found);
                 }
                 left_out.extend(names);

@@ -373,13 +373,16 @@ impl<'a> Lexer<'a, '_> {
             self.out.unread.push(narrow(self.at)..narrow(self.at + length));
             return self.push_comment(length);
         };
-        if let Some(inner) = text.get(2..).and_then(|text| text.find("\n/*").or_else(|| text.find(" /*"))) {
-            let start = narrow(self.at + 2 + inner + 1);
-            let before = text.get(..inner + 2).unwrap_or("");
-            let help = if before.lines().skip(1).any(begins_definition) {
-                "is the `*/` of the first comment missing? it ends here only, and a definition stands in it"
-            } else {
-                "a comment ends at the first `*/`, however many `/*` it holds"
+        if let Some(inner) = begins_inside(text) {
+            let start = narrow(self.at + inner);
+            let before = text.get(..inner).unwrap_or("");
+            let missing = "is the `*/` of the first comment missing? it ends here only, and";
+            let help = match before.lines().skip(1).find(|line| begins_definition(line)) {
+                Some(line) => match begun_definition(line) {
+                    Some(name) => format!("{missing} what would define `{name}` stands in it"),
+                    None => format!("{missing} a definition stands in it"),
+                },
+                None => "a comment ends at the first `*/`, however many `/*` it holds".to_owned(),
             };
             let span = self.map.span(start..start + 2);
             let found = Diagnostic::warning("X104", span, "a comment begins inside a comment")
@@ -550,6 +553,14 @@ fn next_definition(rest: &str) -> usize {
         length += line.len();
     }
     rest.len()
+}
+
+/// Where another comment begins inside one, behind a blank or at the start of a line.
+fn begins_inside(comment: &str) -> Option<usize> {
+    let is_parted = |at: &usize| {
+        comment.get(..*at).is_some_and(|before| before.len() > 2 && before.ends_with(char::is_whitespace))
+    };
+    comment.match_indices("/*").map(|(at, _)| at).find(is_parted)
 }
 
 /// The name of the definition that a line without doubt begins: with its `{`, `switch` or `=`.
