@@ -1,6 +1,6 @@
 //! The input as the derive sees it.
 
-use proc_macro2::{Span, TokenTree};
+use proc_macro2::{Delimiter, Span, TokenTree};
 use quote::{ToTokens, format_ident};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Expr, Fields, Generics, Ident, Path, Result, Type, parse_quote};
@@ -128,11 +128,16 @@ fn one_field<'a>(container: &Ident, index: usize, field: &'a syn::Field, errors:
 }
 
 /// Whether a type is written with this name in it: such a field makes the type recursive. What is hidden
-/// behind an alias or another type is marked `#[xdr(recursive)]`.
+/// behind an alias or another type is marked `#[xdr(recursive)]`. A constant of the same name, in braces or as the
+/// length of an array, is no part of it.
 fn names(tokens: proc_macro2::TokenStream, wanted: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *wanted || ident == "Self",
-        TokenTree::Group(group) => names(group.stream(), wanted),
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => false,
+        TokenTree::Group(group) => {
+            let is_end = |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ';');
+            names(group.stream().into_iter().take_while(|token| !is_end(token)).collect(), wanted)
+        }
         _ => false,
     })
 }
