@@ -173,7 +173,7 @@ fn derives_are_told_of_bounds() {
     let text = "const N = 40;\nenum e { A = 0, B = 1, C = 2 };\ntypedef opaque seal[64];\n\
                 struct s { seal one; seal *maybe; int few<N>; seal many<4>; int free<>; opaque key[8]; };\n\
                 union u switch (e x) { case A: case B: int i; default: void; };\n\
-                union n switch (int x) { case 3: int i; default: void; };\n\
+                union other switch (int x) { case 3: int i; default: void; };\n\
                 union full switch (e x) { case A: case B: case C: int i; default: void; };\n";
     let files = emit(&[("a.x", text)], &options);
     let serde = |shape: &str| {
