@@ -34,6 +34,9 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     // Nor are lines that are no definitions, behind the first of them.
     let mut lost = false;
     let mut left_out = Vec::new();
+    // Where a comment begins that has no end: there is one at most.
+    let open = context.lexed.diagnostics.iter().find(|found| found.code == "X101");
+    let open = open.map(|open| open.primary.span.start);
     let mut unread = Unread::default();
     while input.input_len() > 0 {
         while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
@@ -63,7 +66,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                     matches!(input.word(0), "program") || !BEGIN_DEFINITION.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
                 let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
-                let is_told = again && lost || is_commented_out(context, input.at, syntax.at);
+                let is_told = again && lost || is_commented_out(context, open, input.at, syntax.at);
                 if !is_told {
                     context.report(found);
                 }
@@ -100,11 +103,9 @@ impl Unread {
 }
 
 /// Whether a definition breaks off since a comment in it is never closed. That is told already.
-fn is_commented_out(context: &Context<'_>, start: usize, failed: usize) -> bool {
+fn is_commented_out(context: &Context<'_>, open: Option<u32>, start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
-    let mut open = context.lexed.diagnostics.iter().filter(|found| found.code == "X101");
-    open.any(|open| {
-        let comment = open.primary.span.start;
+    open.is_some_and(|comment| {
         begins(start) < comment && (context.token(failed).is_none() || comment < begins(failed))
     })
 }
