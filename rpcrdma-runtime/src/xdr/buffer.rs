@@ -15,9 +15,13 @@ pub(super) struct Buffer {
 /// How much memory gets values when there is none for a short run of bytes.
 const AHEAD: usize = 512;
 
+/// How many bytes behind the end may be written in passing when little is written.
+const PASSING: usize = 64;
+
 impl Buffer {
+    /// With room for `capacity` bytes and for what is written behind them in passing: padding goes as a whole word.
     pub(super) fn with_capacity(capacity: usize) -> Self {
-        Buffer { bytes: Vec::with_capacity(capacity), len: 0 }
+        Buffer { bytes: Vec::with_capacity(capacity.saturating_add(PASSING)), len: 0 }
     }
 
     #[inline]
