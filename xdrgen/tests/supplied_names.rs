@@ -134,7 +134,7 @@ fn a_macro_may_stand_for_a_type() {
 
 #[test]
 fn what_is_included_is_named_where_something_is_missing() {
-    let text = "#include \"base.x\"\n%#include <rpc/rpc.h>\nstruct s { thing a; int b<LIMIT>; };\n";
+    let text = "#include \"base.x\"\n%#include <rpc/rpc.h>\nstruct s { gadget a; int b<LIMIT>; };\n";
     let (codes, text) = findings(text, &options());
     assert_eq!(codes, ["X200", "X202"]);
     assert_eq!(text.matches("includes `base.x`, `rpc/rpc.h`, which may define it").count(), 2, "{text}");
