@@ -128,7 +128,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use rpcrdma_runtime::proto::program::{
-        Binding, CallContext, Caller, Credential, Procedure, Program, Reject, Service,
+        Binding, CallContext, Caller, Credential, Extensions, Procedure, Program, Reject, Service,
     };
     use rpcrdma_runtime::xdr::{self, Reader, Reducer};
 
@@ -167,6 +167,7 @@ mod tests {
             procedure,
             credential: Credential::None,
             peer: None,
+            extensions: Extensions::default(),
         };
         let mut reply = Reducer::new(1);
         now(server.dispatch(&context, Reader::from_bytes(args), &mut reply))?;

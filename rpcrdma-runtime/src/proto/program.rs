@@ -6,12 +6,14 @@
 //! for borrowed data stands on [`borrowed`].
 
 pub mod borrowed;
+mod origin;
 
 use alloc::boxed::Box;
 use core::future::Future;
 use core::net::SocketAddr;
 use core::pin::Pin;
 
+pub use self::origin::{Extensions, Origin};
 pub use crate::wire::rpc::{AuthStat, AuthSys, Credential, Reject};
 use crate::xdr::{Layout, Reader, Reducer, Size, Xdr};
 
@@ -158,6 +160,8 @@ pub struct CallContext {
     pub credential: Credential,
     /// The caller's address, where the transport has one.
     pub peer: Option<SocketAddr>,
+    /// What the connection that the call came by has to offer besides.
+    pub extensions: Extensions,
 }
 
 /// The server of one program version. xdrgen's `Server<H>` is one for every handler.

@@ -1,9 +1,9 @@
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
 use tokio::task::{self, JoinError, JoinSet};
 use tracing::{Instrument, debug_span, warn};
 
+use crate::proto::program::Origin;
 use crate::proto::rpc::Services;
 use crate::xdr::{Message, Received};
 
@@ -26,10 +26,11 @@ impl<K> Running<K> {
         xid: u32,
         message: Received,
         services: Services,
-        peer: Option<SocketAddr>,
+        origin: impl Into<Origin>,
     ) {
+        let origin = origin.into();
         let span = debug_span!("call", xid);
-        let answer = async move { services.answer(&message, peer).await };
+        let answer = async move { services.answer(&message, origin).await };
         let task = self.tasks.spawn(answer.instrument(span));
         self.calls.insert(task.id(), (key, xid));
     }

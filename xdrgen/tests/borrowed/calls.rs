@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use rpcrdma_runtime::proto::program::borrowed::{Answer, Answered};
-use rpcrdma_runtime::proto::program::{CallContext, Caller, Credential, Procedure, Reject, Service};
+use rpcrdma_runtime::proto::program::{CallContext, Caller, Credential, Extensions, Procedure, Reject, Service};
 use rpcrdma_runtime::xdr::{self, ArrayRef, Item, ListRef, Placed, Reader, Received, Reducer};
 
 use borrowed::mount3_ref::mount_v3::{Client, Handler, MountV3, Server, proc};
@@ -70,8 +70,15 @@ impl Handler for Mounts {
 }
 
 fn dispatch(procedure: u32, args: Reader<'_>) -> Result<Received, Reject> {
-    let context =
-        CallContext { xid: 1, program: 100_005, version: 3, procedure, credential: Credential::None, peer: None };
+    let context = CallContext {
+        xid: 1,
+        program: 100_005,
+        version: 3,
+        procedure,
+        credential: Credential::None,
+        peer: None,
+        extensions: Extensions::default(),
+    };
     let mut reply = Reducer::disabled();
     run(Server(Mounts).dispatch(&context, args, &mut reply))?;
     Ok(Received::whole(reply.into_message().stream))

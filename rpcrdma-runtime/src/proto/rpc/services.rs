@@ -1,9 +1,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::SocketAddr;
 
-use crate::proto::program::{AuthStat, CallContext, Credential, Reject, Service};
+use crate::proto::program::{AuthStat, CallContext, Credential, Origin, Reject, Service};
 use crate::wire::rpc::{CallHeader, CallRefusal, ReplyHeader};
 use crate::xdr::{Message, Reader, Received, Reducer};
 
@@ -30,7 +29,8 @@ impl Services {
 
     /// Runs a call and gives its reply, every item of it out of the stream, unless the call's credential says that it
     /// must stay whole; or nothing, if the message is no call.
-    pub async fn answer(&self, message: &Received, peer: Option<SocketAddr>) -> Option<Message> {
+    pub async fn answer(&self, message: &Received, origin: impl Into<Origin>) -> Option<Message> {
+        let Origin { peer, extensions } = origin.into();
         let mut args = Reader::new(message);
         let header = match CallHeader::decode(&mut args) {
             Ok(header) => header,
@@ -63,6 +63,7 @@ impl Services {
             procedure: header.procedure,
             credential: header.credential,
             peer,
+            extensions,
         };
         ReplyHeader::Success.encode(xid, &mut reply).ok()?;
         match service.dispatch(&context, args, &mut reply).await {
