@@ -25,6 +25,19 @@ pub struct Negotiated {
     pub remote_invalidation: bool,
 }
 
+impl Negotiated {
+    /// What holds in the backward direction on the same connection: calls go where replies went (RFC 8167 section 4.2),
+    /// and nothing is invalidated, for there are no chunks.
+    #[must_use]
+    pub fn reversed(self) -> Negotiated {
+        Negotiated {
+            call_threshold: self.reply_threshold,
+            reply_threshold: self.call_threshold,
+            remote_invalidation: false,
+        }
+    }
+}
+
 /// Its length in octets.
 pub const LEN: usize = 8;
 /// The least inline threshold, which holds when nothing was exchanged (RFC 8166 section 3.3.3).

@@ -19,6 +19,9 @@ pub enum LongCall {
 pub struct Config {
     /// Credits to ask for (requester), or to grant (responder); at least 1 (default 64).
     pub credits: u32,
+    /// Credits of the backward direction (RFC 8167): to grant where it is served (client), to ask for where it calls
+    /// (server); at least 1 (default 16).
+    pub backward_credits: u32,
     /// What to say of this end when connecting. Its sizes are those of this end's Sends and Receives.
     pub private_data: PrivateData,
     /// The largest segment of a chunk, in bytes; a longer chunk gets several (default: as large as a provider takes).
@@ -45,6 +48,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             credits: 64,
+            backward_credits: 16,
             private_data: PrivateData::new(true, Config::INLINE, Config::INLINE),
             max_segment: u32::MAX,
             long_call: LongCall::default(),

@@ -1,5 +1,6 @@
 //! RPC-over-RDMA version 1 (RFC 8166): the requester's and the responder's side of one connection.
 
+mod backward;
 mod call;
 mod config;
 mod credits;
@@ -13,6 +14,7 @@ mod returned;
 mod traffic;
 
 pub use crate::wire::rdma::Limits;
+pub use backward::{BackwardRequester, BackwardResponder};
 pub use config::{Config, LongCall};
 pub use credits::Credits;
 pub use requester::{Call, CallId, Event, FailReason, Reply, Requester};

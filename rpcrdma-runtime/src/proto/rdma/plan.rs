@@ -31,6 +31,13 @@ pub(super) struct Plan {
     pub(super) write_chunks: usize,
 }
 
+impl Plan {
+    /// Whether nothing travels in chunks.
+    pub(super) fn is_inline(&self) -> bool {
+        self.inline.is_some() && self.regions.is_empty() && self.write_chunks == 0
+    }
+}
+
 /// The call cannot be sent: its header alone, or a chunk, is too large.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLarge;

@@ -76,10 +76,17 @@ pub enum FailReason {
     /// The reply breaks the protocol.
     #[error("the reply breaks the protocol: {0}")]
     BadReply(String),
+    /// The other end has not said that it takes calls in the backward direction (RFC 8167 section 6).
+    #[error("the client has not said that it takes calls in the backward direction")]
+    NotReady,
     /// The connection ended before the reply.
     #[error("the connection ended: {0}")]
     Closed(CloseReason),
 }
+
+/// Where the numbers of engines of the backward direction begin: those of the usual direction never come so far, so it
+/// is seen from a token whose it is.
+pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
 
 /// The requester's side of one connection.
 #[derive(Debug)]
@@ -100,6 +107,8 @@ pub struct Requester {
     discarded: u64,
     /// An error that was sent in answer to a backward call and has not left.
     backward_error: Option<Token>,
+    /// Calls have no chunks: those of the backward direction.
+    inline_only: bool,
 }
 
 impl Requester {
@@ -124,7 +133,17 @@ impl Requester {
             closed: None,
             discarded: 0,
             backward_error: None,
+            inline_only: false,
         }
+    }
+
+    /// The requester of the backward direction, at the end that was connected to.
+    pub(super) fn backward(config: Config, negotiated: Negotiated) -> Self {
+        let config = Config { credits: config.backward_credits, ..config };
+        let mut requester = Requester::new(config, negotiated.reversed(), u32::MAX);
+        requester.next = FIRST_BACKWARD;
+        requester.inline_only = true;
+        requester
     }
 
     /// What was agreed on when the connection was made.
@@ -181,6 +200,13 @@ impl Requester {
         id
     }
 
+    /// A call that is not made.
+    pub(super) fn refuse(&mut self, why: FailReason) -> CallId {
+        let id = CallId(self.next_number());
+        self.events.push_back(Event::Done { call: id, outcome: Err(why) });
+        id
+    }
+
     /// Nobody waits for the call any more. There will be no event for it; its memory stays with the provider
     /// until it is fenced, and its credit until it has ended (RFC 8166 section 4.4.1).
     pub fn cancel(&mut self, call: CallId) {
@@ -212,6 +238,10 @@ impl Requester {
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.actions.is_empty() || !self.events.is_empty()
+    }
+
+    pub(super) fn has_event(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// Takes a completion of the provider.
@@ -267,7 +297,11 @@ impl Requester {
             Some(xid) if !self.by_xid.contains_key(&xid) => policy
                 .plan(call)
                 .map(|plan| (xid, plan))
-                .map_err(|_| "its chunk lists exceed the inline threshold"),
+                .map_err(|_| "its chunk lists exceed the inline threshold")
+                .and_then(|(xid, plan)| {
+                    let sendable = !self.inline_only || plan.is_inline();
+                    if sendable { Ok((xid, plan)) } else { Err("it does not fit inline") }
+                }),
             Some(_) => Err("another call has its XID"),
             None => Err("it has no XID"),
         };

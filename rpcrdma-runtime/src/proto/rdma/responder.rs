@@ -10,6 +10,7 @@ use tracing::debug;
 use super::Config;
 use super::reads::Fetch;
 use super::reply;
+use super::requester::FIRST_BACKWARD;
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, Refusal, decode_call, encode_version_error};
@@ -63,6 +64,8 @@ pub struct Responder {
     events: VecDeque<ResponderEvent>,
     closed: bool,
     refused: u64,
+    /// Calls with chunks are refused: those of the backward direction.
+    inline_only: bool,
 }
 
 #[derive(Debug)]
@@ -100,7 +103,17 @@ impl Responder {
             events: VecDeque::new(),
             closed: false,
             refused: 0,
+            inline_only: false,
         }
+    }
+
+    /// The responder of the backward direction, at the end that connected.
+    pub(super) fn backward(config: Config, negotiated: Negotiated) -> Self {
+        let config = Config { credits: config.backward_credits, ..config };
+        let mut responder = Responder::new(config, negotiated.reversed(), 0);
+        responder.next = FIRST_BACKWARD;
+        responder.inline_only = true;
+        responder
     }
 
     /// Calls that are here and not answered, and answers that have not been handed to the provider.
@@ -246,6 +259,9 @@ impl Responder {
             Body::NoMsg(lists) => (lists, None),
             Body::Error(_) => return self.refuse(None),
         };
+        if self.inline_only && !lists.is_empty() {
+            return self.refuse_chunks(xid, "chunks in the backward direction (RFC 8167 section 5.3)");
+        }
         // A reply in the backward direction answers nothing of ours (RFC 8167 section 5).
         if payload.as_deref().is_some_and(is_rpc_reply) && lists.is_empty() {
             return self.refuse(None);

@@ -3,11 +3,13 @@
 //! The layouts are xdrgen's ([`crate::wire::generated::rpcrdma1`]); a [`Header`] is one that has been checked.
 
 mod chunk;
+mod direction;
 mod header;
 mod limits;
 mod segment;
 
 pub use chunk::{ChunkLists, ReadSegment, WriteChunk};
+pub use direction::{Direction, direction};
 pub use header::{
     Body, ErrorBody, Header, Refusal, ReplyRefusal, VERSION, decode_call, decode_reply, encode_version_error,
 };
