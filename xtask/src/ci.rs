@@ -180,6 +180,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-rpcbind", &["rpcrdma-runtime", "rpcrdma-derive"]),
     ("rpcrdma-conf", &["rpcrdma-runtime", "rpcrdma-derive"]),
     ("rpcrdma-keepalive", &["rpcrdma-runtime", "rpcrdma-derive"]),
+    ("rpcrdma-services", &["rpcrdma-rpcbind", "rpcrdma-conf", "rpcrdma-runtime", "rpcrdma-derive"]),
 ];
 
 /// A compiler needs none of our other crates, generated crates need only the runtime, and there is one syn.

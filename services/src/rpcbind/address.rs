@@ -1,0 +1,96 @@
+//! Universal addresses: how rpcbind writes an address and a port (RFC 5665 section 5.2.3).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The longest text of an address and a port: eight groups of an IPv6 address, or its last two as IPv4, and
+/// both numbers of the port.
+const LONGEST: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len() + ".255.255".len();
+
+/// The universal address of an IP address and a port: `192.0.2.1.78.81` is port 20049 of 192.0.2.1. The zone of an
+/// IPv6 address means nothing to another machine and is left out.
+#[must_use]
+pub fn to_universal(address: &SocketAddr) -> String {
+    let [high, low] = address.port().to_be_bytes();
+    format!("{}.{high}.{low}", address.ip())
+}
+
+/// Reads a universal address. Only what [`to_universal`] could have written is taken, and IPv6 in other spellings: no
+/// sign, no blank, no zone, no name, no number with a leading zero.
+#[must_use]
+pub fn from_universal(text: &str) -> Option<SocketAddr> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    let (rest, low) = text.rsplit_once('.')?;
+    let (ip, high) = rest.rsplit_once('.')?;
+    let port = u16::from_be_bytes([octet(high)?, octet(low)?]);
+    let v4 = || ip.parse::<Ipv4Addr>().ok().map(IpAddr::from);
+    let v6 = || ip.parse::<Ipv6Addr>().ok().map(IpAddr::from);
+    let ip = v4().or_else(v6)?;
+    Some(SocketAddr::new(ip, port))
+}
+
+/// A number from 0 to 255 as it is usually written.
+fn octet(text: &str) -> Option<u8> {
+    let usual = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if usual { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_families_there_and_back() {
+        for (address, universal) in [
+            ("192.0.2.1:20049", "192.0.2.1.78.81"),
+            ("0.0.0.0:111", "0.0.0.0.0.111"),
+            ("255.255.255.255:65535", "255.255.255.255.255.255"),
+            ("[::]:20049", "::.78.81"),
+            ("[2001:db8::7]:2049", "2001:db8::7.8.1"),
+            ("[::ffff:192.0.2.1]:1", "::ffff:192.0.2.1.0.1"),
+        ] {
+            let address: SocketAddr = address.parse().expect("an address");
+            assert_eq!(to_universal(&address), universal);
+            assert_eq!(from_universal(universal), Some(address), "{universal}");
+        }
+    }
+
+    #[test]
+    fn a_zone_stays_at_home() {
+        let address: SocketAddr = "[fe80::1%3]:80".parse().expect("an address");
+        assert_eq!(to_universal(&address), "fe80::1.0.80");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        let long = "0".repeat(1 << 20);
+        for text in [
+            "",
+            ".",
+            "..",
+            "78.81",
+            "1.2.3.4",
+            "1.2.3.4.78",
+            "1.2.3.4.78.81.0",
+            "1.2.3.4.256.1",
+            "1.2.3.4.+1.1",
+            "1.2.3.4.-1.1",
+            "1.2.3.4. 1.1",
+            "1.2.3.4.01.1",
+            "01.2.3.4.1.1",
+            "1.2.3.256.1.1",
+            "1.2.3.4.1.",
+            "1.2.3.4..1",
+            "localhost.1.1",
+            "fe80::1%eth0.0.80",
+            "[::1].0.80",
+            "::1::2.0.80",
+            "::12345.0.80",
+            "1.2.3.4.\u{661}.1",
+            long.as_str(),
+        ] {
+            assert_eq!(from_universal(text), None, "{text:.40}");
+        }
+    }
+}

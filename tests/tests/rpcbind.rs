@@ -1,0 +1,267 @@
+//! Registration with an rpcbind, and what clients find by it: over TCP, with an rpcbind of the test's own.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
+use rpcrdma_nfs3::nfs_v3;
+use rpcrdma_rpcbind::{RpList, Rpcb, RpcblistPtr};
+use rpcrdma_runtime::proto::program::{Binding, CallContext, Program, Reject, Service, answer};
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::xdr::{Reader, Reducer, XdrString};
+use rpcrdma_runtime::{Client, Server};
+use rpcrdma_services::rpcbind::{self, Error, Netid, Rpcbind};
+
+/// What is registered.
+type Table = Arc<Mutex<Vec<Rpcb>>>;
+
+/// One version of a small rpcbind: SET, UNSET, GETADDR, DUMP and GETVERSADDR, as RFC 1833 says.
+struct Small {
+    version: u32,
+    table: Table,
+}
+
+fn same(one: &Rpcb, other: &Rpcb) -> bool {
+    let name = |entry: &Rpcb| (entry.r_prog, entry.r_vers, entry.r_netid.clone());
+    name(one) == name(other)
+}
+
+impl Small {
+    fn set(&self, entry: Rpcb) -> bool {
+        let mut table = self.table.lock().unwrap();
+        let free = !table.iter().any(|there| same(there, &entry));
+        if free {
+            table.push(entry);
+        }
+        free
+    }
+
+    fn unset(&self, entry: &Rpcb) -> bool {
+        let mut table = self.table.lock().unwrap();
+        let before = table.len();
+        table.retain(|there| !same(there, entry));
+        table.len() < before
+    }
+
+    /// By the transport that the question came over, whatever netid is in it.
+    fn address(&self, mut entry: Rpcb) -> XdrString {
+        entry.r_netid = XdrString::from("tcp");
+        let table = self.table.lock().unwrap();
+        table.iter().find(|there| same(there, &entry)).map(|there| there.r_addr.clone()).unwrap_or_default()
+    }
+
+    fn list(&self) -> RpcblistPtr {
+        let table = self.table.lock().unwrap();
+        RpcblistPtr(table.iter().map(|entry| RpList { rpcb_map: entry.clone() }).collect())
+    }
+}
+
+impl Service for Small {
+    fn program(&self) -> u32 {
+        100_000
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            match (context.procedure, self.version) {
+                (1, _) => answer(args, reply, async |entry| Ok(self.set(entry))).await,
+                (2, _) => answer(args, reply, async |entry| Ok(self.unset(&entry))).await,
+                (3, _) | (9, 4) => answer(args, reply, async |entry| Ok(self.address(entry))).await,
+                (4, _) => answer(args, reply, async |()| Ok(self.list())).await,
+                _ => Err(Reject::ProcedureUnavailable),
+            }
+        })
+    }
+}
+
+/// Runs one with these versions.
+async fn run(versions: &[u32]) -> (Table, Rpcbind) {
+    let table = Table::default();
+    let mut services = Services::new();
+    for version in versions {
+        services.add(Small { version: *version, table: table.clone() });
+    }
+    let server = Server::bind_tcp("127.0.0.1:0").await.unwrap().services(services);
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    (table, Rpcbind::connect(address).await.unwrap())
+}
+
+struct Conf;
+
+impl vers1::Handler for Conf {
+    async fn conf_rdma(&self, _: &CallContext, asked: ConfigRdmaReq) -> Result<ConfigRdmaReply, Reject> {
+        Ok(ConfigRdmaReply { maxcall_sendsize: asked.maxcall_sendsize, align: 0, maxrdmaread: 7 })
+    }
+}
+
+const PROGRAM: u32 = vers1::Vers1::NUMBER;
+
+fn conf() -> Services {
+    let mut services = Services::new();
+    services.add(vers1::Server(Conf));
+    services
+}
+
+fn v4(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+#[tokio::test]
+async fn r250_a_server_over_rdma_is_registered_and_found_under_its_netid() {
+    for versions in [&[3, 4][..], &[3]] {
+        let (table, rpcbind) = run(versions).await;
+        let server = Server::bind("127.0.0.1:0").await.unwrap().services(conf());
+        let address = server.local_addr().unwrap();
+        let registered = rpcbind.register(&conf(), Netid::rdma(address.ip()), address).await.unwrap();
+        let [entry] = &table.lock().unwrap()[..] else { panic!("one registration") };
+        let netids = vers1::Vers1::NETIDS;
+        assert!(netids.contains(&entry.r_netid.to_str().unwrap()), "what the binding says: {netids:?}");
+        assert_eq!((entry.r_prog, entry.r_vers), (100_417, 1));
+        tokio::spawn(server.run(std::future::pending()));
+
+        let found = rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap();
+        assert_eq!(found, Some(address));
+        let client = vers1::Client(Client::connect(found.unwrap()).await.unwrap());
+        assert_eq!(client.conf_rdma(&ConfigRdmaReq::default()).await.unwrap().maxrdmaread, 7);
+        for (program, version, netid) in
+            [(PROGRAM, 2, Netid::Rdma), (PROGRAM + 1, 1, Netid::Rdma), (PROGRAM, 1, Netid::Rdma6)]
+        {
+            assert_eq!(rpcbind.lookup(program, version, netid).await.unwrap(), None);
+        }
+        assert_eq!(registered.programs(), [(PROGRAM, 1)]);
+        drop(client);
+    }
+}
+
+/// Requirement: R250
+#[tokio::test]
+async fn ipv6_has_a_netid_of_its_own() {
+    let (table, rpcbind) = run(&[3, 4]).await;
+    let address: SocketAddr = "[2001:db8::1]:20049".parse().unwrap();
+    let _registered = rpcbind.register(&conf(), Netid::rdma(address.ip()), address).await.unwrap();
+    assert_eq!(table.lock().unwrap()[0].r_netid.to_str(), Ok("rdma6"));
+    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma6).await.unwrap(), Some(address));
+    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), None);
+}
+
+/// An rpcbind answers GETADDR for the transport that it was asked over: this is not to be taken for RDMA's.
+#[tokio::test]
+async fn tcp_and_rdma_are_told_apart() {
+    for versions in [&[3, 4][..], &[3]] {
+        let (_, rpcbind) = run(versions).await;
+        let (rdma, tcp) = (v4("192.0.2.1:20049"), v4("192.0.2.1:2049"));
+        let _over_tcp = rpcbind.register(&conf(), Netid::Tcp, tcp).await.unwrap();
+        assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), None);
+        let _over_rdma = rpcbind.register(&conf(), Netid::Rdma, rdma).await.unwrap();
+        assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(rdma));
+        assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Tcp).await.unwrap(), Some(tcp));
+    }
+}
+
+#[tokio::test]
+async fn an_address_for_every_interface_is_the_hosts() {
+    let (_, rpcbind) = run(&[3, 4]).await;
+    for netid in [Netid::Rdma, Netid::Tcp] {
+        let _registered = rpcbind.register(&conf(), netid, v4("0.0.0.0:20049")).await.unwrap();
+        let found = rpcbind.lookup(PROGRAM, 1, netid).await.unwrap();
+        assert_eq!(found, Some(v4("127.0.0.1:20049")), "{netid}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_registered_is_removed_at_the_end_and_when_it_is_dropped() {
+    let (table, rpcbind) = run(&[3, 4]).await;
+    let mut services = conf();
+    services.add(Small { version: 4, table: Table::default() });
+    let address = v4("127.0.0.1:1");
+    let registered = rpcbind.register(&services, Netid::Rdma, address).await.unwrap();
+    assert_eq!(table.lock().unwrap().len(), 2);
+    registered.remove().await.unwrap();
+    assert_eq!(table.lock().unwrap().len(), 0);
+
+    drop(rpcbind.register(&services, Netid::Rdma, address).await.unwrap());
+    let empty = async {
+        while !table.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), empty).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_servers_registration_stays_unless_it_is_replaced() {
+    let (table, rpcbind) = run(&[3, 4]).await;
+    let (first, second) = (v4("127.0.0.1:1"), v4("127.0.0.1:2"));
+    let held = rpcbind.register(&conf(), Netid::Rdma, first).await.unwrap();
+    let mut two = Services::new();
+    two.add(Small { version: 4, table: Table::default() });
+    two.add(vers1::Server(Conf));
+    let refused = rpcbind.register(&two, Netid::Rdma, second).await;
+    assert!(
+        matches!(refused, Err(Error::Refused { program: PROGRAM, version: 1, netid: Netid::Rdma })),
+        "{refused:?}"
+    );
+    assert_eq!(table.lock().unwrap().len(), 1, "nothing of a registration that failed is left");
+    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(first));
+    let replaced = rpcbind.replace(&two, Netid::Rdma, second).await.unwrap();
+    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
+    replaced.remove().await.unwrap();
+    let kept = held.remove().await;
+    assert!(matches!(kept, Err(Error::Kept { program: PROGRAM, .. })), "{kept:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_address_is_an_error() {
+    let (table, rpcbind) = run(&[3, 4]).await;
+    let long = "9".repeat(100_000);
+    for (netid, address) in [
+        ("rdma", "nonsense"),
+        ("rdma", ""),
+        ("rdma", "192.0.2.1.0.0"),
+        ("rdma", "192.0.2.1.256.0"),
+        ("rdma", "::1.78.81"),
+        ("rdma", "224.0.0.1.78.81"),
+        ("rdma", "255.255.255.255.78.81"),
+        ("rdma6", "::.78.81"),
+        ("rdma6", "ff02::1.78.81"),
+        ("rdma6", "127.0.0.1.78.81"),
+        ("rdma", &long),
+    ] {
+        *table.lock().unwrap() = vec![Rpcb {
+            r_prog: PROGRAM,
+            r_vers: 1,
+            r_netid: XdrString::from(netid),
+            r_addr: XdrString::from(address),
+            r_owner: XdrString::from("somebody"),
+        }];
+        let netid = if netid == "rdma" { Netid::Rdma } else { Netid::Rdma6 };
+        let found = rpcbind.lookup(PROGRAM, 1, netid).await;
+        let Err(Error::BadAddress { address: said, .. }) = found else { panic!("{address:.40}: {found:?}") };
+        assert!(said.len() <= 80);
+    }
+}
+
+#[tokio::test]
+async fn no_rpcbind_is_an_error_and_nfs_needs_none() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert!(matches!(Rpcbind::connect(free).await, Err(Error::Connect(_))));
+    // Its port is assigned; nobody is asked.
+    let found = rpcbind::find::<nfs_v3::NfsV3>("127.0.0.1").await.unwrap();
+    assert_eq!(found, Some(v4("127.0.0.1:20049")));
+    let found = rpcbind::find::<nfs_v3::NfsV3>("::1").await.unwrap();
+    assert_eq!(found, Some("[::1]:20049".parse().unwrap()));
+}
