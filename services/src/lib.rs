@@ -1,3 +1,4 @@
-//! Programs that help other programs: how a server is found.
+//! Programs that help other programs: how a server is found, and what the ends of a connection take.
 
+pub mod conf;
 pub mod rpcbind;

@@ -13,7 +13,7 @@ use super::driver::{Command, Outcome, drive};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, Observer};
 use crate::proto::program::{Binding, Caller, Procedure, Program};
-use crate::proto::rdma::{Call, Reply, ReplyResources, Requester, Traffic};
+use crate::proto::rdma::{Call, Reply, ReplyResources, Requester, Stated, Traffic};
 use crate::provider::{Connection, iwarp};
 use crate::wire::private_data::{Negotiated, PrivateData};
 use crate::wire::rpc::{CallHeader, decode_reply};
@@ -33,6 +33,7 @@ struct Shared {
     next_key: AtomicU64,
     negotiated: Negotiated,
     max_segment: u32,
+    reads_in: u32,
     peer: Option<SocketAddr>,
     options: ClientOptions,
 }
@@ -108,6 +109,7 @@ impl Client {
         let negotiated = PrivateData::negotiate(&options.config.private_data, &server);
         let requester = Requester::new(options.config, negotiated, info.max_region);
         let (peer, max_segment) = (info.peer, options.config.max_segment.min(info.max_region));
+        let reads_in = info.reads_in;
         let (commands, receiver) = mpsc::unbounded_channel();
         tokio::spawn(
             drive(connection, requester, receiver).instrument(debug_span!("connection", peer = ?peer)),
@@ -118,6 +120,7 @@ impl Client {
             next_key: AtomicU64::new(0),
             negotiated,
             max_segment,
+            reads_in,
             peer,
             options,
         }))
@@ -133,6 +136,26 @@ impl Client {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.0.peer
+    }
+
+    /// The longest message that this end sends, in bytes, whatever the server takes.
+    #[must_use]
+    pub fn longest_call(&self) -> u32 {
+        self.0.options.config.private_data.announced().send_size
+    }
+
+    /// What this end takes and does: what [`Client::limit`] is at the server's end.
+    #[must_use]
+    pub fn own_limits(&self) -> Stated {
+        let inline = self.0.options.config.private_data.announced().receive_size;
+        Stated { inline, reads: self.0.reads_in }
+    }
+
+    /// Keeps calls to what the server says of itself, for as long as the connection lasts (RFC 5666 section 6.2): none is
+    /// longer inline than it says, and none has Read chunks if it does no RDMA Reads. A call that cannot be sent so fails.
+    pub fn limit(&self, server: Stated) {
+        // If the task is gone there are no calls.
+        let _ = self.0.commands.send(Command::Limit(server));
     }
 
     /// Closes the connection. Calls that wait fail.

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, trace};
 
-use crate::proto::rdma::{Call, CallId, Event, FailReason, Reply, Requester};
+use crate::proto::rdma::{Call, CallId, Event, FailReason, Reply, Requester, Stated};
 use crate::proto::work::CloseReason;
 use crate::provider::Connection;
 
@@ -19,6 +19,8 @@ pub(super) enum Command {
     Cancel { key: u64 },
     /// This call has taken too long.
     Expire { key: u64 },
+    /// Keep calls to what the server says of itself.
+    Limit(Stated),
     /// Close the connection.
     Close,
 }
@@ -67,6 +69,7 @@ pub(super) async fn drive(
                         requester.expire(call);
                     }
                 }
+                Some(Command::Limit(server)) => requester.limit(server),
                 Some(Command::Close) => requester.close(CloseReason::Local),
                 None => {
                     clients = false;

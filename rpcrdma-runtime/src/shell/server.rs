@@ -11,8 +11,8 @@ use super::accept::{Listening, stopped};
 use super::running::Running;
 use super::tcp::TcpServer;
 use super::{ServeError, ServerOptions};
-use crate::proto::program::Service;
-use crate::proto::rdma::{CallKey, Config, IncomingCall, Responder, ResponderEvent};
+use crate::proto::program::{Extensions, Origin, Service};
+use crate::proto::rdma::{CallKey, Config, IncomingCall, Link, Responder, ResponderEvent, Stated};
 use crate::proto::rpc::Services;
 use crate::proto::work::CloseReason;
 use crate::provider::{Connection, iwarp};
@@ -125,9 +125,11 @@ pub async fn serve_connection(
     mut stopping: watch::Receiver<bool>,
 ) {
     let info = connection.info();
-    let peer = info.peer;
     let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
     let negotiated = PrivateData::negotiate(&client, &config.private_data);
+    let own = Stated { inline: config.private_data.announced().receive_size, reads: info.reads_out };
+    let link = Link::new(own, negotiated);
+    let origin = Origin { peer: info.peer, extensions: Extensions::default().with(link.clone()) };
     let mut responder = Responder::new(config, negotiated, info.reads_out);
     let mut running = Running::<CallKey>::default();
     let mut draining = false;
@@ -142,7 +144,7 @@ pub async fn serve_connection(
                 // A requester whose call is dropped hears that the connection is closed, and may call elsewhere.
                 ResponderEvent::Call(call) if draining => responder.drop_call(call.key),
                 ResponderEvent::Call(IncomingCall { key, xid, message }) => {
-                    running.start(key, xid, message, services.clone(), peer);
+                    running.start(key, xid, message, services.clone(), origin.clone());
                 }
                 ResponderEvent::Closed(reason) => return debug!(%reason, "connection closed"),
             }
@@ -158,9 +160,14 @@ pub async fn serve_connection(
                 trace!(?completion, "hear");
                 responder.handle_completion(completion);
             }
-            Some((key, reply)) = running.next(), if !running.is_empty() => match reply {
-                Some(reply) => responder.reply(key, reply),
-                None => responder.drop_call(key),
+            Some((key, reply)) = running.next(), if !running.is_empty() => {
+                match reply {
+                    Some(reply) => responder.reply(key, reply),
+                    None => responder.drop_call(key),
+                }
+                if let Some(client) = link.stated() {
+                    responder.limit(client);
+                }
             },
             () = stopped(&mut stopping), if !draining => draining = true,
         }

@@ -3,7 +3,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::program::{
-    CallContext, Credential, Procedure, Program, Reject, ReplyBounds, Service,
+    Binding, CallContext, Credential, Procedure, Program, Reject, ReplyBounds, Service,
 };
 use rpcrdma_runtime::wire::rpc::CallHeader;
 use rpcrdma_runtime::xdr::{
@@ -19,6 +19,11 @@ impl Program for Echo {
     const VERSION: u32 = 1;
     const NAME: &'static str = "ECHO_V1";
     const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "ECHO")];
+}
+
+impl Binding for Echo {
+    const PORT: Option<u16> = None;
+    const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
 }
 
 /// How long the parts of the result are to be.

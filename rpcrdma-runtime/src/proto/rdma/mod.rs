@@ -11,6 +11,7 @@ mod requester;
 mod resources;
 mod responder;
 mod returned;
+mod stated;
 mod traffic;
 
 pub use crate::wire::rdma::Limits;
@@ -20,4 +21,5 @@ pub use credits::Credits;
 pub use requester::{Call, CallId, Event, FailReason, Reply, Requester};
 pub use resources::{ReplyResources, Unbounded};
 pub use responder::{CallKey, IncomingCall, Responder, ResponderEvent};
+pub use stated::{Link, Stated};
 pub use traffic::Traffic;

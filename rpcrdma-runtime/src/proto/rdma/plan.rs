@@ -38,13 +38,22 @@ impl Plan {
     }
 }
 
-/// The call cannot be sent: its header alone, or a chunk, is too large.
+/// Why a call cannot be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLarge;
+pub(super) enum Unplanned {
+    /// Its header alone, or a chunk, is too large.
+    TooLarge,
+    /// It does not fit inline, and the responder does no RDMA Reads.
+    NoReads,
+}
 
 pub(super) struct Policy {
     /// The largest Send.
     pub(super) threshold: u32,
+    /// The largest Send with an RPC message in it: less, if the responder said so (RFC 5666 section 6.2).
+    pub(super) inline: u32,
+    /// Whether the responder does RDMA Reads.
+    pub(super) reads: bool,
     /// The largest Send of the responder: the chunks that it fills come back in it.
     pub(super) reply_threshold: u32,
     /// The largest segment.
@@ -54,29 +63,30 @@ pub(super) struct Policy {
 
 impl Policy {
     /// # Errors
-    /// [`TooLarge`] if no form of the call fits.
-    pub(super) fn plan(&self, call: Call) -> Result<Plan, TooLarge> {
+    /// [`Unplanned`] if no form of the call fits.
+    pub(super) fn plan(&self, call: Call) -> Result<Plan, Unplanned> {
         let Call { message, reply } = call;
         let writes: Vec<u64> = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len))).collect();
         let reply_segments = reply.reply_chunk.map(|len| self.segments(u64::from(len)));
-        let fits = |reads: u64, payload: u64| {
-            let header = ChunkLists::header_len_for(reads, &writes, reply_segments);
-            header.saturating_add(payload) <= u64::from(self.threshold)
-        };
+        let header = |reads: u64| ChunkLists::header_len_for(reads, &writes, reply_segments);
+        let fits_inline =
+            |reads: u64, payload: u64| header(reads).saturating_add(payload) <= u64::from(self.inline);
+        let fits_long = |reads: u64| header(reads) <= u64::from(self.threshold);
         if ChunkLists::header_len_for(0, &writes, reply_segments) > u64::from(self.reply_threshold) {
-            return Err(TooLarge);
+            return Err(Unplanned::TooLarge);
         }
         let item_segments = |items: &[crate::xdr::Item]| {
             items.iter().fold(0u64, |sum, item| sum.saturating_add(self.segments(item.data.len() as u64)))
         };
-        let (inline, position_zero, items) = if fits(0, message.unreduced_len()) {
+        let (inline, position_zero, items) = if fits_inline(0, message.unreduced_len()) {
             (Some(message.flatten()), None, Vec::new())
-        } else if fits(item_segments(&message.items), message.stream.len() as u64) {
+        } else if !self.reads {
+            return Err(Unplanned::NoReads);
+        } else if fits_inline(item_segments(&message.items), message.stream.len() as u64) {
             (Some(message.stream), None, message.items)
         } else if self.long_call == LongCall::Reduced
-            && fits(
+            && fits_long(
                 self.segments(message.stream.len() as u64).saturating_add(item_segments(&message.items)),
-                0,
             )
         {
             (None, Some(message.stream), message.items)
@@ -84,8 +94,8 @@ impl Policy {
             (None, Some(message.flatten()), Vec::new())
         };
         let zero_segments = position_zero.as_ref().map_or(0, |stream| self.segments(stream.len() as u64));
-        if inline.is_none() && !fits(zero_segments.saturating_add(item_segments(&items)), 0) {
-            return Err(TooLarge);
+        if inline.is_none() && !fits_long(zero_segments.saturating_add(item_segments(&items))) {
+            return Err(Unplanned::TooLarge);
         }
         let mut regions = Vec::new();
         if let Some(stream) = position_zero {

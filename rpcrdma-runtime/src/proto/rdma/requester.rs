@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tracing::debug;
 
 use super::call::{CallState, Outcome, Phase, Region, RegionState};
-use super::plan::{Plan, Policy};
-use super::{Config, Credits, ReplyResources, Traffic, Unbounded};
+use super::plan::{Plan, Policy, Unplanned};
+use super::{Config, Credits, ReplyResources, Stated, Traffic, Unbounded};
 use crate::proto::program::ReplyBounds;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
@@ -93,6 +93,10 @@ pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
 pub struct Requester {
     config: Config,
     negotiated: Negotiated,
+    /// The longest call that is sent inline.
+    inline: u32,
+    /// Whether the responder does RDMA Reads.
+    reads: bool,
     max_segment: u32,
     credits: Credits,
     next: u64,
@@ -121,6 +125,8 @@ impl Requester {
         Requester {
             config,
             negotiated,
+            inline: negotiated.call_threshold,
+            reads: true,
             max_segment: config.max_segment.min(max_region).max(1),
             credits,
             next: 0,
@@ -158,6 +164,14 @@ impl Requester {
     /// [`Unbounded`] if there is no such size.
     pub fn resources(&self, bounds: &ReplyBounds) -> Result<ReplyResources, Unbounded> {
         ReplyResources::in_segments(bounds, self.negotiated.reply_threshold, self.max_segment)
+    }
+
+    /// Keeps calls that are not sent yet to what the responder says of itself (RFC 5666 section 6.2): none is longer inline
+    /// than it says, and none has Read chunks if it does no RDMA Reads. A call that cannot be sent so fails.
+    pub fn limit(&mut self, responder: Stated) {
+        let own = self.config.private_data.announced().send_size;
+        self.inline = responder.threshold(self.negotiated.call_threshold, own);
+        self.reads = responder.reads > 0;
     }
 
     /// Flow control as it stands.
@@ -288,7 +302,9 @@ impl Requester {
     fn start(&mut self, id: CallId, call: Call) {
         let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
         let policy = Policy {
-            threshold: self.negotiated.call_threshold,
+            threshold: self.negotiated.call_threshold.max(self.inline),
+            inline: self.inline,
+            reads: self.reads,
             reply_threshold: self.negotiated.reply_threshold,
             max_segment: self.max_segment,
             long_call: self.config.long_call,
@@ -297,7 +313,10 @@ impl Requester {
             Some(xid) if !self.by_xid.contains_key(&xid) => policy
                 .plan(call)
                 .map(|plan| (xid, plan))
-                .map_err(|_| "its chunk lists exceed the inline threshold")
+                .map_err(|why| match why {
+                    Unplanned::TooLarge => "its chunk lists exceed the inline threshold",
+                    Unplanned::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
+                })
                 .and_then(|(xid, plan)| {
                     let sendable = !self.inline_only || plan.is_inline();
                     if sendable { Ok((xid, plan)) } else { Err("it does not fit inline") }

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use tracing::debug;
 
-use super::Config;
 use super::reads::Fetch;
 use super::reply;
 use super::requester::FIRST_BACKWARD;
+use super::{Config, Stated};
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, Refusal, decode_call, encode_version_error};
@@ -42,6 +42,7 @@ pub enum ResponderEvent {
 
 /// RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
+const NO_READS: &str = "Read chunks of a peer that takes no RDMA Reads";
 /// Receives beyond the grant: for a message that the requester may send out of turn.
 const SLACK: u32 = 1;
 
@@ -50,7 +51,11 @@ const SLACK: u32 = 1;
 pub struct Responder {
     config: Config,
     negotiated: Negotiated,
+    /// The longest reply that is sent inline.
+    reply_inline: u32,
+    /// RDMA Reads that the provider does at a time, and how many of them the requester takes.
     reads_out: usize,
+    reads_limit: usize,
     next: u64,
     calls: BTreeMap<CallKey, CallState>,
     /// RDMA Reads that wait for their turn (no more are outstanding than the peer's IRD).
@@ -92,7 +97,9 @@ impl Responder {
         Responder {
             config,
             negotiated,
+            reply_inline: negotiated.reply_threshold,
             reads_out: usize::try_from(reads_out).unwrap_or(usize::MAX),
+            reads_limit: usize::try_from(reads_out).unwrap_or(usize::MAX),
             next: 0,
             calls: BTreeMap::new(),
             read_queue: VecDeque::new(),
@@ -114,6 +121,20 @@ impl Responder {
         responder.next = FIRST_BACKWARD;
         responder.inline_only = true;
         responder
+    }
+
+    /// Keeps to what the requester says of itself (RFC 5666 section 6.2): no reply is longer inline than it says, and there
+    /// are no more RDMA Reads at a time. Calls that wait for an RDMA Read get ERR_CHUNK if there are to be none.
+    pub fn limit(&mut self, requester: Stated) {
+        let own = self.config.private_data.announced().send_size;
+        self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
+        self.reads_limit = self.reads_out.min(usize::try_from(requester.reads).unwrap_or(usize::MAX));
+        if self.reads_limit == 0 {
+            for (key, _, _) in core::mem::take(&mut self.read_queue) {
+                self.fail(key, NO_READS);
+            }
+        }
+        self.start_reads();
     }
 
     /// Calls that are here and not answered, and answers that have not been handed to the provider.
@@ -273,8 +294,8 @@ impl Responder {
             Ok(fetch) => fetch,
             Err(why) => return self.refuse_chunks(xid, why),
         };
-        if !fetch.is_complete() && self.reads_out == 0 {
-            return self.refuse_chunks(xid, "Read chunks of a peer that takes no RDMA Reads");
+        if !fetch.is_complete() && self.reads_limit == 0 {
+            return self.refuse_chunks(xid, NO_READS);
         }
         let key = CallKey(self.token().0);
         self.read_queue.extend(fetch.wanted().map(|(part, segment)| (key, part, segment)));
@@ -284,7 +305,7 @@ impl Responder {
     }
 
     fn start_reads(&mut self) {
-        while self.reading.len() < self.reads_out
+        while self.reading.len() < self.reads_limit
             && let Some((key, part, source)) = self.read_queue.pop_front()
         {
             let token = self.token();
@@ -326,7 +347,7 @@ impl Responder {
     pub fn reply(&mut self, key: CallKey, message: Message) {
         let Some(call) = self.calls.get(&key) else { return };
         let (xid, invalidate) = (call.xid, self.invalidates(&call.lists));
-        let Ok(plan) = reply::place(message, &call.lists, self.negotiated.reply_threshold) else {
+        let Ok(plan) = reply::place(message, &call.lists, self.reply_inline) else {
             return self.fail(key, "the reply does not fit into what the call offered for it");
         };
         self.calls.remove(&key);

@@ -1,0 +1,288 @@
+//! What the ends of a connection tell each other by the connection configuration protocol (RFC 5666 section 6), and that
+//! they keep to it.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
+use rpcrdma_runtime::proto::program::{AuthStat, AuthSys, CallContext, Caller, Credential, Reject, Service};
+use rpcrdma_runtime::proto::rdma::{
+    Call, Config, Event, FailReason, ReplyResources, Requester, Responder, ResponderEvent, Stated, Traffic,
+};
+use rpcrdma_runtime::proto::work::{Action, Completion, Segment};
+use rpcrdma_runtime::shell::{CallError, ClientOptions, Observer, ServerOptions};
+use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
+use rpcrdma_runtime::wire::rdma::{
+    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_reply,
+};
+use rpcrdma_runtime::wire::rpc::ReplyError;
+use rpcrdma_runtime::xdr::Message;
+use rpcrdma_runtime::{Client, Server};
+use rpcrdma_services::conf::{self, Flavors};
+use rpcrdma_tests::sim::{Args, Echo, Want};
+
+const XID: u32 = 0x0a0b_0c0d;
+
+fn negotiated(threshold: u32) -> Negotiated {
+    Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false }
+}
+
+/// A requester that was told this, and was given a call of `len` bytes: what it asked for, and what it said.
+fn requester_calls(threshold: u32, server: Stated, len: usize) -> (Vec<Action>, Option<FailReason>) {
+    let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
+    requester.limit(server);
+    let mut stream = vec![0; len];
+    stream[..4].copy_from_slice(&XID.to_be_bytes());
+    requester.submit(Call { message: Message::whole(stream.into()), reply: ReplyResources::default() });
+    let actions = std::iter::from_fn(|| requester.poll_action()).skip(1).collect();
+    let failed = match requester.poll_event() {
+        Some(Event::Done { outcome: Err(why), .. }) => Some(why),
+        _ => None,
+    };
+    (actions, failed)
+}
+
+fn sent_inline(actions: &[Action]) -> Option<usize> {
+    match actions {
+        [Action::Send { message, .. }] => Some(message.iter().map(Bytes::len).sum()),
+        _ => None,
+    }
+}
+
+/// 28 bytes of transport header stand before the call.
+#[test]
+fn r301_no_call_is_longer_inline_than_the_server_said() {
+    for said in [100, 512, 1000, 4096] {
+        let server = Stated { inline: said, reads: 1 };
+        let fits = said as usize - 28;
+        let (actions, _) = requester_calls(4096, server, fits);
+        assert_eq!(sent_inline(&actions), Some(said as usize));
+        let (actions, failed) = requester_calls(4096, server, fits + 4);
+        assert!(matches!(actions[..], [Action::Register { .. }]), "{said}: {actions:?}");
+        assert_eq!(failed, None);
+    }
+}
+
+/// Requirement: R301
+#[test]
+fn more_than_the_least_only_where_nothing_else_was_agreed_on() {
+    let server = Stated { inline: 2048, reads: 1 };
+    let (actions, _) = requester_calls(1024, server, 2048 - 28);
+    assert_eq!(sent_inline(&actions), Some(2048), "nothing but the least was agreed on");
+    let server = Stated { inline: 8192, reads: 1 };
+    let (actions, _) = requester_calls(4096, server, 4096 - 28 + 4);
+    assert_eq!(sent_inline(&actions), None, "4,096 were agreed on");
+}
+
+#[test]
+fn r302_a_server_that_does_no_rdma_reads_gets_no_read_chunks() {
+    let server = Stated { inline: 1024, reads: 0 };
+    let (actions, failed) = requester_calls(1024, server, 1024 - 28);
+    assert_eq!((sent_inline(&actions), failed), (Some(1024), None));
+    let (actions, failed) = requester_calls(1024, server, 1024 - 24);
+    assert!(actions.is_empty(), "{actions:?}");
+    assert!(matches!(failed, Some(FailReason::Unsendable(_))), "{failed:?}");
+}
+
+/// A call with `reads` Read chunks behind a short stream, as it is sent; and a Reply chunk.
+fn call_with(reads: u32) -> Bytes {
+    let segment = |handle| Segment { handle, length: 8, offset: 0 };
+    let lists = ChunkLists {
+        reads: (0..reads).map(|n| ReadSegment { position: 8 + 8 * n, segment: segment(n) }).collect(),
+        reply: Some(WriteChunk(vec![Segment { handle: 99, length: 1000, offset: 0 }])),
+        ..ChunkLists::default()
+    };
+    let header = Header { xid: XID, credits: 1, body: Body::Msg(lists) }.encode();
+    [&header[..], &XID.to_be_bytes(), &[0; 4]].concat().into()
+}
+
+fn responder(client: Option<Stated>) -> Responder {
+    let mut responder = Responder::new(Config::default(), negotiated(1024), 16);
+    if let Some(client) = client {
+        responder.limit(client);
+    }
+    responder
+}
+
+fn reads(responder: &mut Responder) -> usize {
+    std::iter::from_fn(|| responder.poll_action())
+        .filter(|action| matches!(action, Action::Read { .. }))
+        .count()
+}
+
+fn answered_err_chunk(responder: &mut Responder) -> bool {
+    let mut actions = std::iter::from_fn(|| responder.poll_action());
+    actions.any(|action| match action {
+        Action::Send { message, .. } => {
+            let (header, _) = decode_reply(&message.concat().into(), &Limits::default()).unwrap();
+            matches!(header.body, Body::Error(ErrorBody::Chunk))
+        }
+        Action::Read { .. } => panic!("an RDMA Read"),
+        _ => false,
+    })
+}
+
+#[test]
+fn r302_of_a_client_that_serves_no_rdma_reads_nothing_is_read() {
+    let received = |reads| Completion::Received { message: call_with(reads), invalidated: None };
+    for (said, under_way) in [(1, 1), (2, 2), (3, 3), (100, 3)] {
+        let mut limited = responder(Some(Stated { inline: 1024, reads: said }));
+        limited.handle_completion(received(3));
+        assert_eq!(reads(&mut limited), under_way, "{said}");
+    }
+    let mut none = responder(Some(Stated { inline: 1024, reads: 0 }));
+    none.handle_completion(received(3));
+    assert!(answered_err_chunk(&mut none));
+    none.handle_completion(received(0));
+    assert!(matches!(none.poll_event(), Some(ResponderEvent::Call(_))));
+    // It says so while a call waits for its turn to be read.
+    let mut late = responder(Some(Stated { inline: 1024, reads: 1 }));
+    late.handle_completion(received(3));
+    assert_eq!(reads(&mut late), 1);
+    late.limit(Stated { inline: 1024, reads: 0 });
+    assert!(answered_err_chunk(&mut late));
+    assert_eq!(late.in_progress(), 0);
+}
+
+#[test]
+fn no_reply_is_longer_inline_than_the_client_said() {
+    let reply_of = |client: Option<Stated>, len: usize| {
+        let mut responder = responder(client);
+        responder.handle_completion(Completion::Received { message: call_with(0), invalidated: None });
+        let Some(ResponderEvent::Call(call)) = responder.poll_event() else { panic!("a call") };
+        responder
+            .reply(call.key, Message::whole([&XID.to_be_bytes()[..], &vec![0; len - 4]].concat().into()));
+        let actions: Vec<_> = std::iter::from_fn(|| responder.poll_action()).collect();
+        actions.iter().filter(|action| matches!(action, Action::Write { .. })).count()
+    };
+    // The header takes 28 bytes, and 20 more for the Reply chunk that comes back unused.
+    let client = Some(Stated { inline: 300, reads: 1 });
+    assert_eq!((reply_of(client, 252), reply_of(client, 256)), (0, 1));
+    assert_eq!(reply_of(None, 256), 0);
+}
+
+/// A server on the loopback interface with this service and an echo.
+async fn serve(service: impl Service, config: Config) -> SocketAddr {
+    let options = ServerOptions { config, ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(service).service(Echo);
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    address
+}
+
+fn auth_sys() -> Credential {
+    Credential::Sys(AuthSys { machine_name: "here".into(), ..AuthSys::default() })
+}
+
+#[tokio::test]
+async fn r271_who_does_not_say_who_it_is_configures_nothing() {
+    let gss = Credential::Other { flavor: 6, body: Bytes::from_static(&[0; 20]) };
+    for (flavors, taken) in [
+        (Flavors::Any, [true, true]),
+        (Flavors::AuthSys, [false, true]),
+        (Flavors::RpcsecGss, [false, false]),
+    ] {
+        let address = serve(conf::server(flavors), Config::default()).await;
+        for (credential, taken) in [Credential::None, auth_sys()].into_iter().zip(taken) {
+            let options = ClientOptions { credential: credential.clone(), ..ClientOptions::default() };
+            let client = Client::connect_with(address, options).await.unwrap();
+            match conf::configure(&client).await {
+                Ok(_) => assert!(taken, "{flavors:?} {credential:?}"),
+                Err(CallError::Rejected(ReplyError::Auth(AuthStat::TooWeak))) => assert!(!taken),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        // RPCSEC_GSS without a context is refused before it comes to this.
+        let options = ClientOptions { credential: gss.clone(), ..ClientOptions::default() };
+        let client = Client::connect_with(address, options).await.unwrap();
+        assert!(matches!(conf::configure(&client).await, Err(CallError::Rejected(ReplyError::Auth(_)))));
+    }
+}
+
+#[tokio::test]
+async fn the_answer_is_what_the_connection_has() {
+    let config = Config { private_data: PrivateData::new(true, 2048, 8192), ..Config::default() };
+    let address = serve(conf::server(Flavors::Any), config).await;
+    let mut options = ClientOptions::default();
+    options.iwarp.reads_in = 5;
+    let client = Client::connect_with(address, options).await.unwrap();
+    assert_eq!(client.own_limits(), Stated { inline: 4096, reads: 5 });
+    // The server does no more RDMA Reads at a time than this end serves.
+    assert_eq!(conf::configure(&client).await.unwrap(), Stated { inline: 8192, reads: 5 });
+}
+
+#[tokio::test]
+async fn over_tcp_there_is_nothing_to_configure() {
+    let server = Server::bind_tcp("127.0.0.1:0").await.unwrap().service(conf::server(Flavors::Any));
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    let client = vers1::Client(Client::connect_tcp(address).await.unwrap());
+    let answer = client.conf_rdma(&ConfigRdmaReq::default()).await;
+    assert!(matches!(answer, Err(CallError::Rejected(ReplyError::ProcedureUnavailable))), "{answer:?}");
+}
+
+/// A server that says this of itself.
+struct Saying(ConfigRdmaReply);
+
+impl vers1::Handler for Saying {
+    async fn conf_rdma(&self, _: &CallContext, _: ConfigRdmaReq) -> Result<ConfigRdmaReply, Reject> {
+        Ok(self.0)
+    }
+}
+
+/// A client that was told this, and where the traffic of its last call is found.
+async fn told(maxcall_sendsize: u32, maxrdmaread: u32) -> (Client, Arc<Mutex<Traffic>>) {
+    let said = ConfigRdmaReply { maxcall_sendsize, align: 512, maxrdmaread };
+    let address = serve(vers1::Server(Saying(said)), Config::default()).await;
+    let last = Arc::new(Mutex::new(Traffic::default()));
+    let seen = last.clone();
+    let observer = Observer::new(move |report| *seen.lock().unwrap() = report.traffic.unwrap_or_default());
+    let options = ClientOptions { observer: Some(observer), ..ClientOptions::default() };
+    let client = Client::connect_with(address, options).await.unwrap();
+    conf::configure(&client).await.unwrap();
+    (client, last)
+}
+
+async fn echo(client: &Client, note: usize) -> Result<(), CallError> {
+    let args = Args::new(1, [0, note, 0], Want { note: 8, ..Want::default() });
+    let answer = client.call::<Echo>(&args).await?;
+    assert_eq!(answer, args.result());
+    Ok(())
+}
+
+/// Requirement: R301
+#[tokio::test]
+async fn a_client_that_asked_keeps_to_the_answer() {
+    let (client, traffic) = told(512, 16).await;
+    echo(&client, 300).await.unwrap();
+    assert_eq!(traffic.lock().unwrap().position_zero, 0);
+    echo(&client, 600).await.unwrap();
+    let seen = *traffic.lock().unwrap();
+    assert!(seen.position_zero > 600 && seen.call_inline <= 512, "{seen:?}");
+}
+
+/// Requirement: R302
+#[tokio::test]
+async fn a_client_that_heard_of_no_rdma_reads_asks_for_none() {
+    let (client, traffic) = told(4096, 0).await;
+    echo(&client, 3000).await.unwrap();
+    assert_eq!(traffic.lock().unwrap().read_chunks, 0);
+    let refused = echo(&client, 5000).await;
+    assert!(matches!(refused, Err(CallError::Transport(FailReason::Unsendable(_)))), "{refused:?}");
+    echo(&client, 3000).await.unwrap();
+}
+
+/// Requirement: R302
+#[tokio::test]
+async fn a_server_that_heard_of_no_rdma_reads_does_none() {
+    let address = serve(conf::server(Flavors::Any), Config::default()).await;
+    let client = Client::connect(address).await.unwrap();
+    echo(&client, 5000).await.unwrap();
+    let nothing = ConfigRdmaReq { maxcall_sendsize: 4096, maxreply_sendsize: 4096, maxrdmaread: 0 };
+    vers1::Client(client.clone()).conf_rdma(&nothing).await.unwrap();
+    let refused = echo(&client, 5000).await;
+    assert!(matches!(refused, Err(CallError::Transport(FailReason::Chunk))), "{refused:?}");
+    echo(&client, 3000).await.unwrap();
+}
