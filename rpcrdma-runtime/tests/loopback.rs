@@ -166,8 +166,9 @@ async fn a_stopping_server_answers_the_calls_that_run() {
 }
 
 #[tokio::test]
-async fn calls_fail_once_when_the_server_goes_away() {
-    let Fixture { client, server, stop: _stop, .. } = start_with(config(4096)).await;
+async fn calls_fail_once_when_the_server_goes_away_and_nobody_connects_again() {
+    let once = ClientOptions { config: config(4096), reconnect: None, ..ClientOptions::default() };
+    let Fixture { client, server, stop: _stop, .. } = start(ServerOptions::default(), once).await;
     assert_eq!(client.call::<EchoSleep>(&0).await.unwrap(), 0);
     let waiting = tokio::spawn({
         let client = client.clone();
@@ -181,11 +182,32 @@ async fn calls_fail_once_when_the_server_goes_away() {
     assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
 }
 
+/// Requirement: H76
 #[tokio::test]
 async fn a_call_that_is_never_answered_ends_its_connection_and_not_those_behind_it() {
     let config = config(4096);
     let client = ClientOptions { config, timeout: Duration::from_millis(200), ..ClientOptions::default() };
     let fixture = start(ServerOptions { config, ..ServerOptions::default() }, client).await;
+    let patient = fixture.client.with_timeout(Duration::from_secs(20));
+    let never = fixture.client.call::<EchoSleep>(&60_000);
+    // It holds the only credit of a new connection. The call behind it is made on the next one.
+    let (never, next) = tokio::join!(never, patient.call::<EchoSleep>(&7));
+    let error = never.unwrap_err();
+    assert!(matches!(error, CallError::Timeout(_)), "{error}");
+    assert_eq!(next.unwrap(), 7);
+    drop(patient);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn without_reconnection_a_call_that_is_never_answered_is_the_last() {
+    let client = ClientOptions {
+        config: config(4096),
+        timeout: Duration::from_millis(200),
+        reconnect: None,
+        ..ClientOptions::default()
+    };
+    let fixture = start(ServerOptions::default(), client).await;
     let error = fixture.client.call::<EchoSleep>(&60_000).await.unwrap_err();
     assert!(matches!(error, CallError::Timeout(_)), "{error}");
     // The first call held the only credit. What comes behind it is told at once that the connection is gone.

@@ -670,5 +670,5 @@ fn every_call_ends_once_when_the_connection_ends() {
     assert!(matches!(peer.events.pop_front(), Some(Event::Closed(CloseReason::Peer))));
     assert!(peer.events.is_empty());
     peer.call(4, short(4));
-    assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer), "and every later one");
+    assert_eq!(peer.failure(), FailReason::Unsent(CloseReason::Peer), "and every later one");
 }

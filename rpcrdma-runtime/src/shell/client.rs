@@ -9,32 +9,40 @@ use tokio::net::{ToSocketAddrs, lookup_host};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, debug_span};
 
-use super::driver::{Command, Outcome, drive};
+use super::driver::{Command, Connect, Driver, LastPeer, Outcome, Peer};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, Observer};
 use crate::proto::program::{Binding, Caller, Procedure, Program};
-use crate::proto::rdma::{Call, Reply, ReplyResources, Requester, Stated, Traffic};
+use crate::proto::rdma::session::{Call, Policy, Session};
+use crate::proto::rdma::{FailReason, Reply, Stated, Traffic};
 use crate::provider::{Connection, iwarp};
-use crate::wire::private_data::{Negotiated, PrivateData};
+use crate::wire::private_data::Negotiated;
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Reader, Reducer};
 
-/// A connection to a server, for any number of callers: clones share it.
+/// Calls to one server, by any number of callers: clones share the connection.
 ///
 /// It carries calls of every program that has an Upper-Layer Binding. Calls beyond the credits wait; dropping a
 /// call's future abandons the call, and its buffers stay with the connection until the peer cannot reach them.
 /// When the last clone is dropped the connection is closed.
+///
+/// When the connection is lost, or closed because nobody used it or because a call had no reply in time, the next one is
+/// made as soon as there are calls, and those that have no reply are sent on it, with the same XID: such a call may be
+/// executed twice by a server that keeps no duplicate-request cache ([`Client::without_retransmission`]). Each call has a
+/// time by which it ends ([`ClientOptions::timeout`], [`Client::with_timeout`]), and [`ClientOptions::reconnect`] says how
+/// connections are made again.
 #[derive(Clone)]
-pub struct Client(Arc<Shared>);
+pub struct Client {
+    shared: Arc<Shared>,
+    timeout: Option<Duration>,
+    retransmit: Option<bool>,
+}
 
 struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     next_xid: AtomicU32,
     next_key: AtomicU64,
-    negotiated: Negotiated,
-    max_segment: u32,
-    reads_in: u32,
-    peer: Option<SocketAddr>,
+    peer: LastPeer,
     options: ClientOptions,
 }
 
@@ -75,20 +83,13 @@ impl Client {
         options: ClientOptions,
     ) -> Result<Self, ConnectError> {
         let name = address.to_string();
-        let unresolved = |source| ConnectError::Resolve { address: name.clone(), source };
-        let private_data = options.config.private_data.encode();
-        let mut last = None;
-        for candidate in lookup_host(address).await.map_err(unresolved)? {
-            let receive_size = options.config.private_data.announced().receive_size;
-            match iwarp::connect(candidate, &private_data, receive_size, &options.iwarp).await {
-                Ok(connection) => return Ok(Client::over(connection, options)),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(match last {
-            Some(source) => ConnectError::Connect { address: name, source },
-            None => unresolved(std::io::ErrorKind::NotFound.into()),
-        })
+        let setup = options.clone();
+        let connect = move || {
+            let (name, options) = (name.clone(), setup.clone());
+            async move { connect_iwarp(&name, &options).await }
+        };
+        let first = connect().await?;
+        Ok(Client::start(Some(first), Some(Box::new(move || Box::pin(connect()))), options))
     }
 
     /// Connects by RPC over TCP with default options: to servers without RDMA, and for programs without a binding.
@@ -99,76 +100,120 @@ impl Client {
         TcpClient::connect(address).await
     }
 
-    /// Uses a connection of any provider. Its task is spawned on the current runtime.
+    /// Uses a connection of any provider. It cannot be made again: when it ends, all calls fail, and it is not closed for
+    /// want of calls. Its task is spawned on the current runtime.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn over(connection: impl Connection + 'static, options: ClientOptions) -> Self {
-        let info = connection.info();
-        let server = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
-        let negotiated = PrivateData::negotiate(&options.config.private_data, &server);
-        let requester = Requester::new(options.config, negotiated, info.max_region);
-        let (peer, max_segment) = (info.peer, options.config.max_segment.min(info.max_region));
-        let reads_in = info.reads_in;
-        let (commands, receiver) = mpsc::unbounded_channel();
-        tokio::spawn(
-            drive(connection, requester, receiver).instrument(debug_span!("connection", peer = ?peer)),
-        );
-        Client(Arc::new(Shared {
-            commands,
-            next_xid: AtomicU32::new(first_xid()),
-            next_key: AtomicU64::new(0),
-            negotiated,
-            max_segment,
-            reads_in,
-            peer,
-            options,
-        }))
+        Client::start(Some(connection), None, ClientOptions { reconnect: None, idle: None, ..options })
     }
 
-    /// What was agreed on when the connection was made.
+    /// Uses connections that `connect` makes, of any provider: the first one for the first call. The task is spawned on
+    /// the current runtime.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn with_connector<C, Made>(
+        mut connect: impl FnMut() -> Made + Send + 'static,
+        options: ClientOptions,
+    ) -> Self
+    where
+        C: Connection + 'static,
+        Made: Future<Output = Result<C, ConnectError>> + Send + 'static,
+    {
+        Client::start(None, Some(Box::new(move || Box::pin(connect()))), options)
+    }
+
+    fn start<C: Connection + 'static>(
+        first: Option<C>,
+        connect: Option<Connect<C>>,
+        options: ClientOptions,
+    ) -> Self {
+        let ClientOptions { timeout, idle, reconnect, .. } = options;
+        let session = Session::new(Policy { timeout, idle, reconnect }, seed());
+        let peer = LastPeer::new(Peer::new(&options.config, None));
+        let mut driver = Driver::new(session, options.config, connect, peer.clone());
+        if let Some(connection) = first {
+            driver.connected(connection);
+        }
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let span = debug_span!("client", peer = ?peer.get().address);
+        tokio::spawn(driver.run(receiver).instrument(span));
+        let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
+        let shared = Shared { commands, next_xid, next_key, peer, options };
+        Client { shared: Arc::new(shared), timeout: None, retransmit: None }
+    }
+
+    /// The same connection, for calls that may take this long each: from the call to its reply, however many connections
+    /// that takes.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Client { timeout: Some(timeout), ..self.clone() }
+    }
+
+    /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
+    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one.
+    #[must_use]
+    pub fn without_retransmission(&self) -> Self {
+        Client { retransmit: Some(false), ..self.clone() }
+    }
+
+    /// What was agreed on when the connection was made, or the last one if there is none now. Before the first one: what
+    /// is agreed on with a server that says nothing.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
-        self.0.negotiated
+        self.shared.peer.get().negotiated
     }
 
-    /// The server's address.
+    /// The server's address, once there was a connection.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.0.peer
+        self.shared.peer.get().address
     }
 
     /// The longest message that this end sends, in bytes, whatever the server takes.
     #[must_use]
     pub fn longest_call(&self) -> u32 {
-        self.0.options.config.private_data.announced().send_size
+        self.shared.options.config.private_data.announced().send_size
     }
 
-    /// What this end takes and does: what [`Client::limit`] is at the server's end.
+    /// What this end takes and does: what [`Client::limit`] is at the server's end. It does no RDMA Reads before there was a
+    /// connection.
     #[must_use]
     pub fn own_limits(&self) -> Stated {
-        let inline = self.0.options.config.private_data.announced().receive_size;
-        Stated { inline, reads: self.0.reads_in }
+        let inline = self.shared.options.config.private_data.announced().receive_size;
+        Stated { inline, reads: self.shared.peer.get().reads_in }
     }
 
     /// Keeps calls to what the server says of itself, for as long as the connection lasts (RFC 5666 section 6.2): none is
     /// longer inline than it says, and none has Read chunks if it does no RDMA Reads. A call that cannot be sent so fails.
+    /// The next connection begins without such limits: they are to be asked for again.
     pub fn limit(&self, server: Stated) {
         // If the task is gone there are no calls.
-        let _ = self.0.commands.send(Command::Limit(server));
+        let _ = self.shared.commands.send(Command::Limit(server));
     }
 
-    /// Closes the connection. Calls that wait fail.
+    /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
     pub fn close(&self) {
-        let _ = self.0.commands.send(Command::Close);
+        let _ = self.shared.commands.send(Command::Close);
+    }
+
+    /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
+    pub async fn drain(&self) {
+        let _ = self.shared.commands.send(Command::Drain);
+        self.shared.commands.closed().await;
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let call = self.prepare::<Q>(xid, args)?;
-        let timeout = self.0.options.timeout;
-        let waiting = self.transact(call);
-        let reply =
-            tokio::time::timeout(timeout, waiting).await.map_err(|_| CallError::Timeout(timeout))??;
+        let reply = self.transact(call).await.map_err(|error| match error {
+            CallError::Transport(FailReason::UnboundedReply) => {
+                CallError::UnboundedReply { procedure: Q::NAME }
+            }
+            CallError::Transport(FailReason::Timeout(after)) => CallError::Timeout(after),
+            other => other,
+        })?;
         let mut reader = Reader::new(&reply.message);
         decode_reply(&mut reader, xid)?;
         let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
@@ -177,15 +222,13 @@ impl Client {
     }
 
     fn prepare<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<Call, CallError> {
-        let Shared { negotiated, max_segment, options, .. } = &*self.0;
+        let options = &self.shared.options;
         // What the credential protects as a whole stays whole, and so does the reply to it.
         let (bounds, mut message) = if options.credential.allows_reduction() {
             (Q::reply_bounds(args), Reducer::new(options.min_item))
         } else {
             (Q::reply_bounds(args).unreduced(), Reducer::disabled())
         };
-        let reply = ReplyResources::in_segments(&bounds, negotiated.reply_threshold, *max_segment)
-            .map_err(|_| CallError::UnboundedReply { procedure: Q::NAME })?;
         let header = CallHeader {
             xid,
             program: <Q::Program as Program>::NUMBER,
@@ -194,26 +237,40 @@ impl Client {
             credential: options.credential.clone(),
         };
         header.encode(&mut message).and_then(|()| args.encode(&mut message)).map_err(CallError::Encode)?;
-        Ok(Call { message: message.into_message(), reply })
+        let (timeout, retransmit) = (self.timeout, self.retransmit);
+        Ok(Call { message: message.into_message(), bounds, timeout, retransmit })
     }
 
     async fn transact(&self, call: Call) -> Result<Reply, CallError> {
-        let key = self.0.next_key.fetch_add(1, Ordering::Relaxed);
+        let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
         let (done, outcome) = oneshot::channel::<Outcome>();
         let command = Command::Call { key, call, done };
-        self.0.commands.send(command).map_err(|_| CallError::Disconnected)?;
+        self.shared.commands.send(command).map_err(|_| CallError::Disconnected)?;
         let mut guard = Abandon { client: self, key: Some(key) };
-        let limit = self.0.options.timeout;
-        let reply = tokio::time::timeout(limit, outcome).await;
+        let reply = outcome.await;
         guard.key = None;
-        match reply {
-            Ok(reply) => Ok(reply.map_err(|_| CallError::Disconnected)??),
-            Err(_) => {
-                let _ = self.0.commands.send(Command::Expire { key });
-                Err(CallError::Timeout(limit))
-            }
+        Ok(reply.map_err(|_| CallError::Disconnected)??)
+    }
+}
+
+async fn connect_iwarp(
+    address: &str,
+    options: &ClientOptions,
+) -> Result<iwarp::IwarpConnection, ConnectError> {
+    let unresolved = |source| ConnectError::Resolve { address: address.to_owned(), source };
+    let private_data = options.config.private_data.encode();
+    let receive_size = options.config.private_data.announced().receive_size;
+    let mut last = None;
+    for candidate in lookup_host(address).await.map_err(unresolved)? {
+        match iwarp::connect(candidate, &private_data, receive_size, &options.iwarp).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = Some(error),
         }
     }
+    Err(match last {
+        Some(source) => ConnectError::Connect { address: address.to_owned(), source },
+        None => unresolved(std::io::ErrorKind::NotFound.into()),
+    })
 }
 
 /// Tells the connection's task when a caller leaves before its call has ended.
@@ -226,7 +283,7 @@ impl Drop for Abandon<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             // If the task is gone there is nothing to abandon.
-            let _ = self.client.0.commands.send(Command::Cancel { key });
+            let _ = self.client.shared.commands.send(Command::Cancel { key });
         }
     }
 }
@@ -235,8 +292,8 @@ impl<P: Binding> Caller<P> for Client {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let xid = self.0.next_xid.fetch_add(1, Ordering::Relaxed);
-        observed::<P, Q>(self.0.options.observer.as_ref(), xid, self.exchange::<Q>(xid, args)).await
+        let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
+        observed::<P, Q>(self.shared.options.observer.as_ref(), xid, self.exchange::<Q>(xid, args)).await
     }
 }
 
@@ -264,11 +321,16 @@ pub(super) async fn observed<P: Program, Q: Procedure>(
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("peer", &self.0.peer).field("negotiated", &self.0.negotiated).finish()
+        f.debug_struct("Client").field("peer", &self.shared.peer.get()).finish_non_exhaustive()
     }
 }
 
 /// Anything but what the last connection began with.
 pub(super) fn first_xid() -> u32 {
     getrandom::u32().unwrap_or_else(|_| std::process::id())
+}
+
+/// What the waits between attempts to connect are drawn from.
+fn seed() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
 }

@@ -1,14 +1,22 @@
-//! The task that owns a client's connection.
+//! The task that owns a client's calls, and one connection after the other.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
+use std::future::{Future, pending, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, trace};
 
-use crate::proto::rdma::{Call, CallId, Event, FailReason, Reply, Requester, Stated};
-use crate::proto::work::CloseReason;
-use crate::provider::Connection;
+use super::ConnectError;
+use crate::proto::rdma::session::{Call, CallId, Event, Session};
+use crate::proto::rdma::{Config, FailReason, Reply, Requester, Stated};
+use crate::proto::time::Time;
+use crate::proto::work::{CloseReason, Completion};
+use crate::provider::{Connection, ConnectionInfo};
+use crate::wire::private_data::{Negotiated, PrivateData};
 
 /// What callers ask of the task.
 #[derive(Debug)]
@@ -17,66 +25,235 @@ pub(super) enum Command {
     Call { key: u64, call: Call, done: oneshot::Sender<Outcome> },
     /// Nobody waits for this call any more.
     Cancel { key: u64 },
-    /// This call has taken too long.
-    Expire { key: u64 },
     /// Keep calls to what the server says of itself.
     Limit(Stated),
-    /// Close the connection.
+    /// Take no more calls, and close the connection once those that there are have ended.
+    Drain,
+    /// End all calls and close the connection.
     Close,
 }
 
 pub(super) type Outcome = Result<Reply, FailReason>;
 
-/// Runs until the connection is closed; it closes it when every [`super::Client`] of it is gone.
-pub(super) async fn drive(
-    mut connection: impl Connection,
-    mut requester: Requester,
-    mut commands: mpsc::UnboundedReceiver<Command>,
-) {
-    let mut waiting = Waiting::default();
-    let mut clients = true;
-    loop {
-        while let Some(action) = requester.poll_action() {
-            trace!(?action, "ask");
-            connection.submit(action);
+/// A connection that is being made.
+pub(super) type Connecting<C> = Pin<Box<dyn Future<Output = Result<C, ConnectError>> + Send>>;
+
+/// Makes connections.
+pub(super) type Connect<C> = Box<dyn FnMut() -> Connecting<C> + Send>;
+
+/// What callers can see of the connection.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    /// What was agreed on.
+    pub(super) negotiated: Negotiated,
+    /// The server's address.
+    pub(super) address: Option<SocketAddr>,
+    /// RDMA Reads that this end serves at once.
+    pub(super) reads_in: u32,
+}
+
+impl Peer {
+    /// What is agreed on with one who says this of itself.
+    pub(super) fn new(config: &Config, info: Option<&ConnectionInfo>) -> Self {
+        let said = info.and_then(|info| PrivateData::find(&info.private_data));
+        let server = said.unwrap_or(PrivateData::ABSENT);
+        Peer {
+            negotiated: PrivateData::negotiate(&config.private_data, &server),
+            address: info.and_then(|info| info.peer),
+            reads_in: info.map_or(0, |info| info.reads_in),
         }
-        while let Some(event) = requester.poll_event() {
-            match event {
-                Event::Done { call, outcome } => waiting.end(call, outcome),
-                Event::Closed(reason) => {
-                    debug!(%reason, "connection closed");
-                    return;
+    }
+}
+
+/// The last connection's, shared with the callers.
+#[derive(Clone, Debug)]
+pub(super) struct LastPeer(Arc<Mutex<Peer>>);
+
+impl LastPeer {
+    pub(super) fn new(peer: Peer) -> Self {
+        LastPeer(Arc::new(Mutex::new(peer)))
+    }
+
+    pub(super) fn get(&self) -> Peer {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, peer: Peer) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = peer;
+    }
+}
+
+/// Everything that the task owns.
+pub(super) struct Driver<C> {
+    session: Session,
+    config: Config,
+    connect: Option<Connect<C>>,
+    connection: Option<C>,
+    connecting: Option<Connecting<C>>,
+    peer: LastPeer,
+    waiting: Waiting,
+    began: Instant,
+}
+
+impl<C: Connection> Driver<C> {
+    /// A driver without a connection; without a way to make one either, it needs to be given one.
+    pub(super) fn new(session: Session, config: Config, connect: Option<Connect<C>>, peer: LastPeer) -> Self {
+        Driver {
+            session,
+            config,
+            connect,
+            connection: None,
+            connecting: None,
+            peer,
+            waiting: Waiting::default(),
+            began: Instant::now(),
+        }
+    }
+
+    /// Has the calls use this connection.
+    pub(super) fn connected(&mut self, connection: C) {
+        let info = connection.info();
+        let peer = Peer::new(&self.config, Some(info));
+        debug!(peer = ?peer.address, negotiated = ?peer.negotiated, "connected");
+        let requester = Requester::new(self.config, peer.negotiated, info.max_region);
+        self.peer.set(peer);
+        self.connection = Some(connection);
+        let now = self.now();
+        self.session.handle_connected(now, requester);
+    }
+
+    /// Runs until the session is over; it closes it when every [`super::Client`] of it is gone.
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let mut clients = true;
+        let mut alarm = Box::pin(sleep_until(self.began));
+        loop {
+            if self.work() {
+                return;
+            }
+            let alarm = self.set(alarm.as_mut());
+            tokio::select! {
+                completion = hear(self.connection.as_mut()) => {
+                    trace!(?completion, "hear");
+                    let now = self.now();
+                    self.session.handle_completion(now, completion);
+                }
+                made = made(self.connecting.as_mut()) => {
+                    self.connecting = None;
+                    match made {
+                        Ok(connection) => self.connected(connection),
+                        Err(error) => self.connect_failed(&error),
+                    }
+                }
+                command = commands.recv(), if clients => {
+                    clients = command.is_some();
+                    self.obey(command.unwrap_or(Command::Close));
+                }
+                () = ring(alarm) => {
+                    let now = self.now();
+                    self.session.handle_timeout(now);
                 }
             }
         }
-        if requester.has_work() {
-            continue;
-        }
-        tokio::select! {
-            completion = poll_fn(|cx| connection.poll_completion(cx)) => {
-                trace!(?completion, "hear");
-                requester.handle_completion(completion);
+    }
+
+    fn now(&self) -> Time {
+        Time(self.began.elapsed())
+    }
+
+    /// Does what the session asks for. True once it is over.
+    fn work(&mut self) -> bool {
+        while self.session.has_work() {
+            while let Some(action) = self.session.poll_action() {
+                trace!(?action, "ask");
+                if let Some(connection) = &mut self.connection {
+                    connection.submit(action);
+                }
             }
-            command = commands.recv(), if clients => match command {
-                Some(Command::Call { key, call, done }) => waiting.begin(key, requester.submit(call), done),
-                Some(Command::Cancel { key }) => {
-                    if let Some(call) = waiting.forget(key) {
-                        requester.cancel(call);
+            while let Some(event) = self.session.poll_event() {
+                match event {
+                    Event::Done { call, outcome } => self.waiting.end(call, outcome),
+                    Event::Connect => self.connect(),
+                    Event::Disconnected(reason) => {
+                        debug!(%reason, "connection closed");
+                        self.connection = None;
+                    }
+                    Event::Ended(reason) => {
+                        debug!(%reason, "session ended");
+                        return true;
                     }
                 }
-                Some(Command::Expire { key }) => {
-                    if let Some(call) = waiting.forget(key) {
-                        requester.expire(call);
-                    }
-                }
-                Some(Command::Limit(server)) => requester.limit(server),
-                Some(Command::Close) => requester.close(CloseReason::Local),
-                None => {
-                    clients = false;
-                    requester.close(CloseReason::Local);
-                }
-            },
+            }
         }
+        false
+    }
+
+    fn connect(&mut self) {
+        match &mut self.connect {
+            Some(connect) => self.connecting = Some(connect()),
+            None => {
+                let now = self.now();
+                self.session.handle_connect_failed(now, "it was given, and cannot be made again".to_owned());
+            }
+        }
+    }
+
+    fn connect_failed(&mut self, error: &ConnectError) {
+        debug!(%error, "no connection");
+        let now = self.now();
+        self.session.handle_connect_failed(now, error.to_string());
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = self.now();
+        match command {
+            Command::Call { key, call, done } => {
+                let call = self.session.submit(now, call);
+                self.waiting.begin(key, call, done);
+            }
+            Command::Cancel { key } => {
+                if let Some(call) = self.waiting.forget(key) {
+                    self.session.cancel(now, call);
+                }
+            }
+            Command::Limit(server) => {
+                if let Some(requester) = self.session.line_mut() {
+                    requester.limit(server);
+                }
+            }
+            Command::Drain => self.session.close_when_idle(now),
+            Command::Close => self.session.close(now, &CloseReason::Local),
+        }
+    }
+
+    /// Sets the alarm to what the session waits for, if it waits for a time. One that rings too early does no harm and is
+    /// cheaper than one that is always put right.
+    fn set<'a>(&self, mut alarm: Pin<&'a mut Sleep>) -> Option<Pin<&'a mut Sleep>> {
+        let at = self.began.checked_add(self.session.poll_timeout()?.0)?;
+        if at < alarm.deadline() || alarm.is_elapsed() {
+            alarm.as_mut().reset(at);
+        }
+        Some(alarm)
+    }
+}
+
+async fn hear<C: Connection>(connection: Option<&mut C>) -> Completion {
+    match connection {
+        Some(connection) => poll_fn(|cx| connection.poll_completion(cx)).await,
+        None => pending().await,
+    }
+}
+
+async fn made<C>(connecting: Option<&mut Connecting<C>>) -> Result<C, ConnectError> {
+    match connecting {
+        Some(connecting) => connecting.await,
+        None => pending().await,
+    }
+}
+
+async fn ring(alarm: Option<Pin<&mut Sleep>>) {
+    match alarm {
+        Some(alarm) => alarm.await,
+        None => pending().await,
     }
 }
 

@@ -31,10 +31,11 @@ pub enum CallError {
     #[error("the result cannot be decoded: {0}")]
     Decode(#[source] xdr::Error),
     /// No reply came in time. The call may have been executed. If it was sent, the connection is closed: a call is
-    /// never sent again on the connection that carried it, and only so its memory can be fenced.
+    /// never sent again on the connection that carried it, and only so its memory can be fenced. Other calls go on, on the
+    /// next connection.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
-    /// The connection's task is gone.
+    /// The client was closed, or its one connection has ended and cannot be made again.
     #[error("the connection is closed")]
     Disconnected,
 }
@@ -59,6 +60,9 @@ pub enum ConnectError {
         /// Why.
         source: iwarp::ConnectError,
     },
+    /// The caller's own connector failed ([`Client::with_connector`](super::Client::with_connector)).
+    #[error("no connection: {0}")]
+    Connector(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Every address was tried by TCP; this is the last one's answer.
     #[error("no connection by TCP to {address}: {source}")]
     Tcp {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::CallReport;
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
+use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::provider::iwarp;
 
 /// Hears of every call that ended.
@@ -40,8 +41,15 @@ pub struct ClientOptions {
     /// its message, also where the message is then too long to be sent inline; one of any size does where the message
     /// with all of its items fits inline (RFC 8166 section 3.5.1), and under RPCSEC_GSS with integrity or privacy.
     pub min_item: usize,
-    /// How long a call may take, waiting for a credit included (default 60 s).
+    /// How long a call may take, waiting for a connection and for a credit included, and on all connections on which it is
+    /// sent (default 60 s). [`Client::with_timeout`](super::Client::with_timeout) has other calls take longer or less.
     pub timeout: Duration,
+    /// A connection without calls is closed after this time, and made again for the next call (default 5 minutes; `None`
+    /// keeps it).
+    pub idle: Option<Duration>,
+    /// How connections are made again, and which calls are sent again on them. `None`: when the connection ends its calls
+    /// fail, and so do all later ones.
+    pub reconnect: Option<Reconnect>,
     /// iWARP's own.
     pub iwarp: iwarp::Options,
     /// Hears of every call.
@@ -58,11 +66,14 @@ impl ClientOptions {
 
 impl Default for ClientOptions {
     fn default() -> Self {
+        let policy = Policy::default();
         ClientOptions {
             config: Config::default(),
             credential: Credential::None,
             min_item: 1024,
-            timeout: Duration::from_secs(60),
+            timeout: policy.timeout,
+            idle: policy.idle,
+            reconnect: policy.reconnect,
             iwarp: iwarp::Options::default(),
             observer: None,
         }

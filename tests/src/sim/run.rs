@@ -244,7 +244,7 @@ impl Run {
             Err(FailReason::Registration) if self.settings.faults.register > 0 => {
                 return self.outcome.failures += 1;
             }
-            Err(FailReason::Closed(_)) if self.settings.faults.may_close() => {
+            Err(FailReason::Closed(_) | FailReason::Unsent(_)) if self.settings.faults.may_close() => {
                 return self.outcome.failures += 1;
             }
             Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {

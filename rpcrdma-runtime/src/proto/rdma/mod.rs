@@ -12,6 +12,7 @@ mod resources;
 mod responder;
 mod returned;
 mod stated;
+pub mod session;
 mod traffic;
 
 pub use crate::wire::rdma::Limits;

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 use tracing::debug;
@@ -79,9 +80,22 @@ pub enum FailReason {
     /// The other end has not said that it takes calls in the backward direction (RFC 8167 section 6).
     #[error("the client has not said that it takes calls in the backward direction")]
     NotReady,
-    /// The connection ended before the reply.
+    /// The connection ended before the reply. The call may have been executed.
     #[error("the connection ended: {0}")]
     Closed(CloseReason),
+    /// The connection ended before the call was sent. It was not executed.
+    #[error("the connection ended before the call was sent: {0}")]
+    Unsent(CloseReason),
+    /// No reply came in time. The call may have been executed.
+    #[error("no reply within {0:?}")]
+    Timeout(Duration),
+    /// There was no connection in all the time that the call had, or in as many attempts as were to be made. If it was
+    /// sent on an earlier connection it may have been executed.
+    #[error("there is no connection: {0}")]
+    Unreachable(String),
+    /// Nobody knows how large the reply can be, so no memory can be offered for it.
+    #[error("the reply has no bound")]
+    UnboundedReply,
 }
 
 /// Where the numbers of engines of the backward direction begin: those of the usual direction never come so far, so it
@@ -102,7 +116,8 @@ pub struct Requester {
     next: u64,
     calls: BTreeMap<CallId, CallState>,
     by_xid: BTreeMap<u32, CallId>,
-    queue: VecDeque<(CallId, Call)>,
+    /// Calls that wait for a credit, in the order in which they were submitted.
+    queue: BTreeMap<CallId, Call>,
     /// What each piece of work that is under way belongs to: a call and a region of it.
     work: BTreeMap<Token, (CallId, usize)>,
     actions: VecDeque<Action>,
@@ -132,7 +147,7 @@ impl Requester {
             next: 0,
             calls: BTreeMap::new(),
             by_xid: BTreeMap::new(),
-            queue: VecDeque::new(),
+            queue: BTreeMap::new(),
             work: BTreeMap::new(),
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
@@ -206,9 +221,9 @@ impl Requester {
     pub fn submit(&mut self, call: Call) -> CallId {
         let id = CallId(self.next_number());
         if let Some(reason) = &self.closed {
-            self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Closed(reason.clone())) });
+            self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsent(reason.clone())) });
         } else {
-            self.queue.push_back((id, call));
+            self.queue.insert(id, call);
             self.start_queued();
         }
         id
@@ -224,7 +239,7 @@ impl Requester {
     /// Nobody waits for the call any more. There will be no event for it; its memory stays with the provider
     /// until it is fenced, and its credit until it has ended (RFC 8166 section 4.4.1).
     pub fn cancel(&mut self, call: CallId) {
-        self.queue.retain(|(id, _)| *id != call);
+        self.queue.remove(&call);
         self.events.retain(|event| !matches!(event, Event::Done { call: done, .. } if *done == call));
         if let Some(state) = self.calls.get_mut(&call) {
             state.abandoned = true;
@@ -237,6 +252,19 @@ impl Requester {
             self.closed = Some(reason.clone());
             self.actions.push_back(Action::Close { reason });
         }
+    }
+
+    /// Whether a call has a credit, and perhaps memory that the peer can reach: they come back with its end, or with the
+    /// connection's.
+    #[must_use]
+    pub fn holds(&self, call: CallId) -> bool {
+        self.calls.contains_key(&call)
+    }
+
+    /// Whether the connection is closed, or has been asked to be.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closed.is_some()
     }
 
     /// A call has taken too long. Its credit and its memory would come back only with its reply, and a call is
@@ -293,7 +321,7 @@ impl Requester {
 
     fn start_queued(&mut self) {
         while self.closed.is_none() && !self.queue.is_empty() && self.credits.take() {
-            if let Some((id, call)) = self.queue.pop_front() {
+            if let Some((id, call)) = self.queue.pop_first() {
                 self.start(id, call);
             }
         }
@@ -500,10 +528,11 @@ impl Requester {
         self.work.clear();
         self.by_xid.clear();
         let calls = core::mem::take(&mut self.calls).into_iter().filter(|(_, call)| !call.abandoned);
-        let queued = core::mem::take(&mut self.queue).into_iter().map(|(id, _)| id);
-        for call in calls.map(|(id, _)| id).chain(queued) {
-            let outcome = Err(FailReason::Closed(reason.clone()));
-            self.events.push_back(Event::Done { call, outcome });
+        let calls = calls.map(|(id, call)| (id, !matches!(call.phase, Phase::Registering { .. })));
+        let queued = core::mem::take(&mut self.queue).into_iter().map(|(id, _)| (id, false));
+        for (call, sent) in calls.chain(queued) {
+            let why = if sent { FailReason::Closed } else { FailReason::Unsent };
+            self.events.push_back(Event::Done { call, outcome: Err(why(reason.clone())) });
         }
         self.events.push_back(Event::Closed(reason.clone()));
     }

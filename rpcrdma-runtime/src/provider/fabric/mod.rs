@@ -11,7 +11,6 @@
 
 mod net;
 mod regions;
-mod rng;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -19,10 +18,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use rng::Rng;
-
 use self::net::Net;
 use super::{Connection, ConnectionInfo};
+pub use crate::proto::random::Rng;
 use crate::proto::work::{Action, CloseReason, Completion};
 
 /// One of the two ends.

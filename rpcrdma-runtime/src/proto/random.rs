@@ -1,3 +1,5 @@
+//! Chance that can be repeated.
+
 /// A small generator of numbers that depend on nothing but their seed (splitmix64). Not for secrets: it makes
 /// runs of a simulation differ, and repeats them.
 #[derive(Clone, Debug)]

@@ -1,0 +1,60 @@
+//! What a session needs of one connection.
+
+use super::super::{Call, CallId, Event, FailReason, ReplyResources, Requester};
+use crate::proto::program::ReplyBounds;
+use crate::proto::work::CloseReason;
+use crate::xdr::Message;
+
+/// The requester's side of one connection, as a [`Session`](super::Session) sees it. It ends for good: what is to be
+/// sent afterwards is sent on another one.
+pub trait Line {
+    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is cancelled.
+    ///
+    /// # Errors
+    /// Why it can never be made here.
+    fn submit(&mut self, message: Message, bounds: &ReplyBounds) -> Result<CallId, FailReason>;
+
+    /// Nobody waits for the call any more. There will be no event for it.
+    fn cancel(&mut self, call: CallId);
+
+    /// Whether the connection still has something of the call that comes back with its reply, or with the connection's
+    /// end: memory that the peer may reach, or a credit.
+    fn holds(&self, call: CallId) -> bool;
+
+    /// Closes the connection. [`Event::Closed`] follows once nothing of it is left.
+    fn close(&mut self, reason: CloseReason);
+
+    /// Whether it is closed, or about to be: it takes no calls any more.
+    fn is_closing(&self) -> bool;
+
+    /// The next thing to know.
+    fn poll_event(&mut self) -> Option<Event>;
+}
+
+impl Line for Requester {
+    fn submit(&mut self, message: Message, bounds: &ReplyBounds) -> Result<CallId, FailReason> {
+        // By what this connection agreed on: another one's thresholds may be others (RFC 8797 section 4).
+        let reply: ReplyResources = self.resources(bounds).map_err(|_| FailReason::UnboundedReply)?;
+        Ok(Requester::submit(self, Call { message, reply }))
+    }
+
+    fn cancel(&mut self, call: CallId) {
+        Requester::cancel(self, call);
+    }
+
+    fn holds(&self, call: CallId) -> bool {
+        Requester::holds(self, call)
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        Requester::close(self, reason);
+    }
+
+    fn is_closing(&self) -> bool {
+        Requester::is_closing(self)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        Requester::poll_event(self)
+    }
+}

@@ -1,0 +1,545 @@
+//! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 4).
+//!
+//! A [`Requester`] is one connection. A session stands above it and keeps every call until it has ended: it says when a
+//! connection is wanted, gives the new one the calls that have no reply, ends those whose time is up, and closes what
+//! nobody needs. It has no I/O and no clock: its owner makes connections, and tells it the time with everything
+//! that happens and when [`Session::poll_timeout`] has come.
+//!
+//! What is sent again is sent on a new connection, never on the one that has carried it, with the XID and the bytes of
+//! the first time. The new connection begins with one credit and with thresholds of its own, by which each call is planned
+//! anew. It is asked for once the old one is gone with all memory that it had advertised: what a call offers again is
+//! never within reach of two connections.
+
+mod line;
+mod policy;
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+pub use line::Line;
+pub use policy::{Backoff, Policy, Reconnect};
+
+use self::policy::Attempts;
+use super::{CallId as LineCall, Event as LineEvent, FailReason, Reply, Requester};
+use crate::proto::program::ReplyBounds;
+use crate::proto::time::Time;
+use crate::proto::work::{Action, CloseReason, Completion};
+use crate::xdr::Message;
+
+/// Names a call of one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(u64);
+
+/// A call to be made.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The RPC message. Its first word is the XID, which no other unanswered call has.
+    pub message: Message,
+    /// How large the reply can be.
+    pub bounds: ReplyBounds,
+    /// How long it may take, if not as long as the policy says.
+    pub timeout: Option<Duration>,
+    /// Whether it is sent again on a new connection, if not as the policy says. One that is not, and that was sent, ends
+    /// with its connection ([`FailReason::Closed`]).
+    pub retransmit: Option<bool>,
+}
+
+/// What a session says.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection is wanted: [`Session::handle_connected`] or [`Session::handle_connect_failed`] is to follow.
+    Connect,
+    /// A call has ended. If it ended without a reply, memory that it advertised may still be with the connection.
+    Done {
+        /// Which.
+        call: CallId,
+        /// How.
+        outcome: Result<Reply, FailReason>,
+    },
+    /// The connection is gone and has nothing to do any more.
+    Disconnected(CloseReason),
+    /// The session is over, for this reason. Every call has ended before.
+    Ended(CloseReason),
+}
+
+/// What a session has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections that it was given.
+    pub connections: u64,
+    /// Attempts to connect that failed.
+    pub failed_attempts: u64,
+    /// Calls that were given to a connection after another one had sent them.
+    pub retransmissions: u64,
+    /// Calls whose time was up.
+    pub timeouts: u64,
+}
+
+/// A call that has not ended.
+#[derive(Debug)]
+struct Held {
+    call: Call,
+    deadline: Option<Time>,
+    timeout: Duration,
+    /// Its name on the connection that has it.
+    line: Option<LineCall>,
+    /// How many connections have ended that had sent it.
+    sends: u32,
+}
+
+#[derive(Debug)]
+enum State<L> {
+    /// There is no connection, and none is wanted.
+    Idle,
+    /// One is being made.
+    Connecting,
+    /// One is wanted, and not before this moment.
+    Waiting { until: Time },
+    /// There is one; without calls since then, and whether it has answered anything.
+    Up { line: L, idle_since: Option<Time>, answered: bool },
+    /// The session is over.
+    Ended,
+}
+
+/// The calls of one client to one server, over one connection after the other.
+#[derive(Debug)]
+pub struct Session<L = Requester> {
+    policy: Policy,
+    state: State<L>,
+    attempts: Attempts,
+    now: Time,
+    next: u64,
+    calls: BTreeMap<CallId, Held>,
+    /// Calls by the name that the connection has for them.
+    on_line: BTreeMap<LineCall, CallId>,
+    /// When the time of each call is up: of those in `calls` and of those in `abandoned`.
+    deadlines: BTreeSet<(Time, CallId)>,
+    /// Calls that nobody waits for and that the connection has something of.
+    abandoned: BTreeMap<CallId, (LineCall, Option<Time>)>,
+    /// Abandoned calls are looked through when there are so many.
+    sweep_at: usize,
+    /// Why no more calls are taken.
+    closing: Option<CloseReason>,
+    events: VecDeque<Event>,
+    counts: Counts,
+}
+
+/// As many abandoned calls are kept before anybody looks which of them have ended.
+const SWEEP_AT_LEAST: usize = 64;
+
+impl<L: Line> Session<L> {
+    /// A session without a connection: the first call asks for one, or the owner gives it one at once. The seed decides
+    /// what is left to chance in its waits.
+    #[must_use]
+    pub fn new(policy: Policy, seed: u64) -> Self {
+        Session {
+            policy,
+            state: State::Idle,
+            attempts: Attempts::new(seed),
+            now: Time::default(),
+            next: 0,
+            calls: BTreeMap::new(),
+            on_line: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            abandoned: BTreeMap::new(),
+            sweep_at: SWEEP_AT_LEAST,
+            closing: None,
+            events: VecDeque::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Calls that have not ended.
+    #[must_use]
+    pub fn unanswered(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// The connection, if there is one.
+    #[must_use]
+    pub fn line(&self) -> Option<&L> {
+        match &self.state {
+            State::Up { line, .. } => Some(line),
+            _ => None,
+        }
+    }
+
+    /// The same, to give it what its provider says; [`Session::settle`] is to follow.
+    pub fn line_mut(&mut self) -> Option<&mut L> {
+        match &mut self.state {
+            State::Up { line, .. } => Some(line),
+            _ => None,
+        }
+    }
+
+    /// The next thing to know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Session::handle_timeout`] is to be called, if nothing happens before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        let state = match &self.state {
+            State::Waiting { until } => Some(*until),
+            State::Up { line, idle_since: Some(since), .. } if !line.is_closing() => {
+                self.policy.idle.and_then(|idle| since.after(idle))
+            }
+            _ => None,
+        };
+        deadline.into_iter().chain(state).min()
+    }
+
+    /// Makes a call, on this connection or on the next one. Calls start in the order in which they are submitted.
+    pub fn submit(&mut self, now: Time, call: Call) -> CallId {
+        self.pass(now);
+        self.next = self.next.wrapping_add(1);
+        let id = CallId(self.next);
+        if let Some(reason) = &self.closing {
+            self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsent(reason.clone())) });
+            return id;
+        }
+        let timeout = call.timeout.unwrap_or(self.policy.timeout);
+        let deadline = self.now.after(timeout);
+        self.deadlines.extend(deadline.map(|at| (at, id)));
+        self.calls.insert(id, Held { call, deadline, timeout, line: None, sends: 0 });
+        match &mut self.state {
+            State::Up { idle_since, .. } => {
+                *idle_since = None;
+                self.start(id);
+                self.settle(now);
+            }
+            State::Idle => self.want_connection(),
+            State::Connecting | State::Waiting { .. } | State::Ended => {}
+        }
+        id
+    }
+
+    /// Nobody waits for the call any more: there will be no event for it. Its memory stays with the connection until it is
+    /// fenced. If the call was sent and its time is up before its reply is there, the connection is closed.
+    pub fn cancel(&mut self, now: Time, call: CallId) {
+        self.pass(now);
+        let done = |event: &Event| matches!(event, Event::Done { call: done, .. } if *done == call);
+        self.events.retain(|event| !done(event));
+        if let Some(held) = self.forget(call) {
+            self.leave(call, &held);
+            self.rest();
+        }
+    }
+
+    /// Takes no more calls. Those that it has go on, on other connections too if need be; then it closes the connection
+    /// and is over.
+    pub fn close_when_idle(&mut self, now: Time) {
+        self.pass(now);
+        if self.closing.is_none() {
+            self.closing = Some(CloseReason::Local);
+            self.rest();
+        }
+    }
+
+    /// Ends every call ([`FailReason::Closed`], or [`FailReason::Unsent`]), closes the connection, and is over.
+    pub fn close(&mut self, now: Time, reason: &CloseReason) {
+        self.pass(now);
+        self.closing = Some(reason.clone());
+        self.fail_all(reason);
+        self.rest();
+    }
+
+    /// There is a connection. Every call that has no reply is given to it, in the order in which they were submitted.
+    /// Without effect while there is another one, and once the session is over.
+    pub fn handle_connected(&mut self, now: Time, line: L) {
+        self.pass(now);
+        if matches!(self.state, State::Up { .. } | State::Ended) {
+            return;
+        }
+        self.counts.connections = self.counts.connections.saturating_add(1);
+        self.state = State::Up { line, idle_since: None, answered: false };
+        let calls: Vec<CallId> = self.calls.keys().copied().collect();
+        for id in calls {
+            self.start(id);
+        }
+        self.settle(now);
+    }
+
+    /// No connection could be made, for the reason given.
+    pub fn handle_connect_failed(&mut self, now: Time, why: String) {
+        self.pass(now);
+        if !matches!(self.state, State::Connecting) {
+            return;
+        }
+        self.state = State::Idle;
+        self.counts.failed_attempts = self.counts.failed_attempts.saturating_add(1);
+        let most = match self.policy.reconnect {
+            Some(Reconnect { attempts, backoff, .. }) => {
+                self.attempts.failed(self.now, &backoff);
+                attempts
+            }
+            None => {
+                self.closing.get_or_insert(CloseReason::Io(why.clone()));
+                Some(0)
+            }
+        };
+        if most.is_some_and(|most| self.attempts.untold >= most) {
+            self.attempts.untold = 0;
+            for id in self.calls.keys().copied().collect::<Vec<_>>() {
+                self.end(id, Err(FailReason::Unreachable(why.clone())));
+            }
+        }
+        self.attempts.why = Some(why);
+        self.rest();
+    }
+
+    /// The moment of [`Session::poll_timeout`] may have come.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.pass(now);
+        while let Some((at, id)) = self.deadlines.first().copied()
+            && at <= self.now
+        {
+            self.deadlines.pop_first();
+            self.expire(id);
+        }
+        match &mut self.state {
+            State::Waiting { until } if *until <= self.now => self.state = State::Idle,
+            State::Up { line, idle_since: Some(since), .. } => {
+                let idle = self.policy.idle.and_then(|idle| since.after(idle));
+                if idle.is_some_and(|end| end <= self.now) {
+                    line.close(CloseReason::Local);
+                }
+            }
+            _ => {}
+        }
+        self.settle(now);
+    }
+
+    /// Hears what the connection has to say. It is to be called whenever the connection was given something.
+    pub fn settle(&mut self, now: Time) {
+        self.pass(now);
+        while let State::Up { line, answered, .. } = &mut self.state {
+            let Some(event) = line.poll_event() else { break };
+            match event {
+                LineEvent::Done { call, outcome } => {
+                    if is_answer(&outcome) {
+                        *answered = true;
+                        self.attempts.worked();
+                    }
+                    if let Some(id) = self.on_line.remove(&call) {
+                        self.line_done(id, outcome);
+                    }
+                }
+                LineEvent::Closed(reason) => self.line_closed(reason),
+            }
+        }
+        self.rest();
+    }
+
+    /// Time does not go back.
+    fn pass(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    /// Gives a call to the connection.
+    fn start(&mut self, id: CallId) {
+        let State::Up { line, .. } = &mut self.state else { return };
+        let Some(held) = self.calls.get_mut(&id) else { return };
+        if line.is_closing() {
+            return;
+        }
+        match line.submit(held.call.message.clone(), &held.call.bounds) {
+            Ok(call) => {
+                held.line = Some(call);
+                self.on_line.insert(call, id);
+                let again = u64::from(held.sends > 0);
+                self.counts.retransmissions = self.counts.retransmissions.saturating_add(again);
+            }
+            Err(why) => self.end(id, Err(why)),
+        }
+    }
+
+    /// The connection says that a call has ended: with its reply, or because the connection has ended first.
+    fn line_done(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
+        let Some(held) = self.calls.get_mut(&id) else { return };
+        held.line = None;
+        let sent = match &outcome {
+            Err(FailReason::Closed(_)) => true,
+            Err(FailReason::Unsent(_)) => false,
+            _ => return self.end(id, outcome),
+        };
+        let Some(reconnect) = self.policy.reconnect else { return self.end(id, outcome) };
+        held.sends = held.sends.saturating_add(u32::from(sent));
+        let again = held.call.retransmit.unwrap_or(reconnect.retransmit) && held.sends < reconnect.sends;
+        if sent && !again {
+            self.end(id, outcome);
+        }
+    }
+
+    fn line_closed(&mut self, reason: CloseReason) {
+        let state = core::mem::replace(&mut self.state, State::Idle);
+        // Nothing of a call is with the old connection any more.
+        for (id, (_, deadline)) in core::mem::take(&mut self.abandoned) {
+            if let Some(at) = deadline {
+                self.deadlines.remove(&(at, id));
+            }
+        }
+        self.on_line.clear();
+        self.events.push_back(Event::Disconnected(reason.clone()));
+        match self.policy.reconnect {
+            Some(reconnect) => {
+                let unanswered = matches!(state, State::Up { answered: false, .. });
+                if unanswered && !matches!(reason, CloseReason::Local) {
+                    self.attempts.why = Some(reason.to_string());
+                    self.attempts.failed(self.now, &reconnect.backoff);
+                }
+            }
+            None => {
+                self.fail_all(&reason);
+                self.closing.get_or_insert(reason);
+            }
+        }
+    }
+
+    /// The time of a call is up. What it has on the connection comes back with its reply, which is overdue, or with the
+    /// end of the connection; the other calls are sent again on the next one.
+    fn expire(&mut self, id: CallId) {
+        if let Some((call, _)) = self.abandoned.remove(&id) {
+            return self.give_up(call);
+        }
+        let Some(held) = self.forget(id) else { return };
+        self.counts.timeouts = self.counts.timeouts.saturating_add(1);
+        let outcome = Err(match (&self.attempts.why, held.line) {
+            (Some(why), None) => FailReason::Unreachable(why.clone()),
+            _ => FailReason::Timeout(held.timeout),
+        });
+        self.events.push_back(Event::Done { call: id, outcome });
+        if let (Some(call), State::Up { line, .. }) = (held.line, &mut self.state) {
+            line.cancel(call);
+            self.give_up(call);
+        }
+    }
+
+    /// Closes the connection if it still has something of a call that is over.
+    fn give_up(&mut self, call: LineCall) {
+        if let State::Up { line, .. } = &mut self.state
+            && line.holds(call)
+        {
+            line.close(CloseReason::Timeout("a call had no reply".to_string()));
+        }
+    }
+
+    /// Tells the connection that nobody waits for a call.
+    fn leave(&mut self, id: CallId, held: &Held) {
+        let (Some(call), State::Up { line, .. }) = (held.line, &mut self.state) else { return };
+        line.cancel(call);
+        if line.holds(call) {
+            self.deadlines.extend(held.deadline.map(|at| (at, id)));
+            self.abandoned.insert(id, (call, held.deadline));
+        }
+        if self.abandoned.len() >= self.sweep_at {
+            let deadlines = &mut self.deadlines;
+            self.abandoned.retain(|id, (call, deadline)| {
+                let holds = line.holds(*call);
+                if let (false, Some(at)) = (holds, deadline) {
+                    deadlines.remove(&(*at, *id));
+                }
+                holds
+            });
+            self.sweep_at = self.abandoned.len().saturating_mul(2).max(SWEEP_AT_LEAST);
+        }
+    }
+
+    /// Takes a call off every list.
+    fn forget(&mut self, id: CallId) -> Option<Held> {
+        let held = self.calls.remove(&id)?;
+        if let Some(at) = held.deadline {
+            self.deadlines.remove(&(at, id));
+        }
+        if let Some(call) = held.line {
+            self.on_line.remove(&call);
+        }
+        Some(held)
+    }
+
+    fn end(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
+        if self.forget(id).is_some() {
+            self.events.push_back(Event::Done { call: id, outcome });
+        }
+    }
+
+    /// Ends every call without a reply.
+    fn fail_all(&mut self, reason: &CloseReason) {
+        for id in self.calls.keys().copied().collect::<Vec<_>>() {
+            let Some(held) = self.forget(id) else { continue };
+            let sent = held.sends > 0 || held.line.is_some();
+            let why = if sent { FailReason::Closed } else { FailReason::Unsent };
+            self.leave(id, &held);
+            self.events.push_back(Event::Done { call: id, outcome: Err(why(reason.clone())) });
+        }
+    }
+
+    /// Goes over to what the calls that are left, or that there are none, ask for.
+    fn rest(&mut self) {
+        let idle = self.calls.is_empty();
+        match (&mut self.state, &self.closing) {
+            (State::Up { line, .. }, Some(reason)) if idle => line.close(reason.clone()),
+            (State::Up { line, idle_since, .. }, _) if idle && !line.is_closing() => {
+                idle_since.get_or_insert(self.now);
+            }
+            (State::Idle | State::Waiting { .. } | State::Connecting, Some(reason)) if idle => {
+                let reason = reason.clone();
+                self.events.push_back(Event::Ended(reason));
+                self.state = State::Ended;
+            }
+            (State::Waiting { .. }, None) if idle => self.state = State::Idle,
+            (State::Idle, _) if !idle => self.want_connection(),
+            _ => {}
+        }
+    }
+
+    /// Asks for a connection, at once or when the wait after the last attempt is over.
+    fn want_connection(&mut self) {
+        let until = self.attempts.not_before;
+        if until > self.now {
+            self.state = State::Waiting { until };
+        } else {
+            self.state = State::Connecting;
+            self.events.push_back(Event::Connect);
+        }
+    }
+}
+
+/// Whether the server has said something: then the connection works.
+fn is_answer(outcome: &Result<Reply, FailReason>) -> bool {
+    match outcome {
+        Ok(_) | Err(FailReason::Version { .. } | FailReason::Chunk | FailReason::BadReply(_)) => true,
+        Err(_) => false,
+    }
+}
+
+impl Session {
+    /// The next piece of work for the connection's provider.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.line_mut()?.poll_action()
+    }
+
+    /// Takes a completion of the connection's provider.
+    pub fn handle_completion(&mut self, now: Time, completion: Completion) {
+        if let Some(requester) = self.line_mut() {
+            requester.handle_completion(completion);
+        }
+        self.settle(now);
+    }
+
+    /// Whether there is something to poll.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.events.is_empty() || self.line().is_some_and(Requester::has_work)
+    }
+}

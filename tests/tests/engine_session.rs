@@ -1,0 +1,588 @@
+//! A session in virtual time: connections that end, calls that are sent again, and all that has a time.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::program::ReplyBounds;
+use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, CallId, Event, Policy, Reconnect, Session};
+use rpcrdma_runtime::proto::rdma::{Config, FailReason, Reply, Requester};
+use rpcrdma_runtime::proto::time::Time;
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment};
+use rpcrdma_runtime::wire::private_data::Negotiated;
+use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, Limits, decode_call};
+use rpcrdma_runtime::xdr::{Item, Message, Size};
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+/// A session, what it asks for, and what it says. Registration and fencing take no time.
+struct Client {
+    session: Session,
+    now: Time,
+    /// Sends of the connection that there is.
+    sent: Vec<Bytes>,
+    /// Memory that the connection has.
+    exposed: Vec<(u32, Memory)>,
+    next_handle: u32,
+    /// The connection was asked to end, and why.
+    closing: Option<CloseReason>,
+    /// Connections that were asked for and are not there yet.
+    wanted: u32,
+    done: Vec<(CallId, Result<Reply, FailReason>)>,
+    disconnected: u32,
+    ended: Option<CloseReason>,
+}
+
+impl Client {
+    fn new(policy: Policy) -> Self {
+        Client {
+            session: Session::new(policy, 7),
+            now: Time::default(),
+            sent: Vec::new(),
+            exposed: Vec::new(),
+            next_handle: 1000,
+            closing: None,
+            wanted: 0,
+            done: Vec::new(),
+            disconnected: 0,
+            ended: None,
+        }
+    }
+
+    /// One without chance in its waits, and with a connection.
+    fn connected() -> Self {
+        let mut client = Client::new(policy());
+        client.connect(1024);
+        client
+    }
+
+    fn connect(&mut self, threshold: u32) {
+        assert!(self.exposed.is_empty(), "memory of the last connection is still out");
+        let negotiated =
+            Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false };
+        self.wanted = 0;
+        self.closing = None;
+        self.sent.clear();
+        let requester = Requester::new(Config { credits: 8, ..Config::default() }, negotiated, 1 << 20);
+        self.session.handle_connected(self.now, requester);
+        self.collect();
+    }
+
+    fn refuse(&mut self) {
+        assert_eq!(self.wanted, 1);
+        self.wanted = 0;
+        self.session.handle_connect_failed(self.now, "refused".to_owned());
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        while self.session.has_work() {
+            while let Some(action) = self.session.poll_action() {
+                self.act(action);
+            }
+            while let Some(event) = self.session.poll_event() {
+                match event {
+                    Event::Connect => self.wanted += 1,
+                    Event::Done { call, outcome } => self.done.push((call, outcome)),
+                    Event::Disconnected(_) => self.disconnected += 1,
+                    Event::Ended(reason) => self.ended = Some(reason),
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Register { token, memory } => {
+                self.next_handle += 1;
+                let handle = self.next_handle;
+                let length = u32::try_from(memory.len()).expect("small");
+                self.exposed.push((handle, memory));
+                let segment = Segment { handle, length, offset: 0 };
+                self.session.handle_completion(self.now, Completion::Registered { token, segment });
+            }
+            Action::Invalidate { token, handle } => {
+                let at = self.exposed.iter().position(|(exposed, _)| *exposed == handle).expect("advertised");
+                let (_, memory) = self.exposed.remove(at);
+                self.session.handle_completion(self.now, Completion::Invalidated { token, handle, memory });
+            }
+            Action::Send { message, .. } => self.sent.push(message.concat().into()),
+            Action::Close { reason } => self.closing = Some(reason),
+            Action::PostReceives { .. } => {}
+            Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
+        }
+    }
+
+    /// The connection is gone.
+    fn lose(&mut self, reason: CloseReason) {
+        let returned = self.exposed.drain(..).map(|(_, memory)| memory).collect();
+        self.session.handle_completion(self.now, Completion::Closed { reason, returned });
+        self.collect();
+    }
+
+    /// The end that was asked for has come.
+    fn finish_closing(&mut self) {
+        let reason = self.closing.take().expect("it was to be closed");
+        self.lose(reason);
+    }
+
+    fn submit(&mut self, call: Call) -> CallId {
+        let id = self.session.submit(self.now, call);
+        self.collect();
+        id
+    }
+
+    fn cancel(&mut self, call: CallId) {
+        self.session.cancel(self.now, call);
+        self.collect();
+    }
+
+    fn answer(&mut self, xid: u32) {
+        let header = Header { xid, credits: 8, body: Body::Msg(ChunkLists::default()) }.encode();
+        let message = [&header[..], &words(&[xid, 1, 0, 0])[..]].concat().into();
+        self.session.handle_completion(self.now, Completion::Received { message, invalidated: None });
+        self.collect();
+    }
+
+    /// Goes to the next moment that the session waits for, and gives it.
+    fn ring(&mut self) -> Time {
+        let at = self.session.poll_timeout().expect("it waits for something");
+        assert!(at >= self.now, "what is over is waited for");
+        self.now = at;
+        self.session.handle_timeout(at);
+        self.collect();
+        at
+    }
+
+    /// Lets time pass, in which nothing is to happen but what the session waits for.
+    fn pass(&mut self, duration: Duration) {
+        let end = self.now.after(duration).expect("soon");
+        while self.session.poll_timeout().is_some_and(|at| at <= end) {
+            self.ring();
+        }
+        self.now = end;
+        self.session.handle_timeout(end);
+        self.collect();
+    }
+
+    /// The XIDs that were sent on the connection that there is, in order.
+    fn xids(&self) -> Vec<u32> {
+        self.sent.iter().map(|message| header(message).0.xid).collect()
+    }
+
+    fn failure(&mut self, call: CallId) -> FailReason {
+        let at = self.done.iter().position(|(done, _)| *done == call).expect("it has ended");
+        self.done.remove(at).1.expect_err("it fails")
+    }
+
+    fn replies(&mut self) -> Vec<CallId> {
+        self.done.drain(..).map(|(call, outcome)| outcome.map(|_| call).expect("a reply")).collect()
+    }
+}
+
+fn policy() -> Policy {
+    let backoff = Backoff { initial: MS(100), factor: 2, max: MS(1000), jitter: 0 };
+    let reconnect = Some(Reconnect { backoff, ..Reconnect::default() });
+    Policy { timeout: Duration::from_secs(60), idle: Some(Duration::from_secs(300)), reconnect }
+}
+
+fn policy_with(change: impl FnOnce(&mut Reconnect)) -> Policy {
+    let mut reconnect = policy().reconnect.expect("it has one");
+    change(&mut reconnect);
+    Policy { reconnect: Some(reconnect), ..policy() }
+}
+
+fn words(words: &[u32]) -> Bytes {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+fn header(message: &Bytes) -> (Header, Bytes) {
+    decode_call(message, &Limits::default()).expect("a good header")
+}
+
+fn lists(message: &Bytes) -> ChunkLists {
+    match header(message).0.body {
+        Body::Msg(lists) | Body::NoMsg(lists) => lists,
+        Body::Error(_) => panic!("R164: a requester sends no errors"),
+    }
+}
+
+const SMALL: ReplyBounds =
+    ReplyBounds { whole: Size::Bounded(16), reduced: Size::Bounded(16), item: Size::ZERO, items: Size::ZERO };
+
+fn call(xid: u32) -> Call {
+    let stream = [&words(&[xid, 0])[..], &[0x11; 40]].concat();
+    Call { message: Message::whole(stream.into()), bounds: SMALL, timeout: None, retransmit: None }
+}
+
+fn with_item(xid: u32, len: usize) -> Call {
+    let mut call = call(xid);
+    call.message.items.push(Item { position: 48, data: vec![0x33; len].into() });
+    call
+}
+
+/// Requirement: R030, R031, H76
+#[test]
+fn what_has_no_reply_is_sent_again_on_the_next_connection_with_one_credit_and_the_same_bytes() {
+    let mut client = Client::connected();
+    let first = client.submit(call(1));
+    client.answer(1);
+    assert_eq!(client.replies(), [first]);
+    let calls = [2, 3, 4].map(|xid| client.submit(call(xid)));
+    assert_eq!(client.xids(), [1, 2, 3, 4]);
+    let before = client.sent[1..].to_vec();
+    client.answer(3);
+    assert_eq!(client.replies(), [calls[1]]);
+
+    client.lose(CloseReason::Peer);
+    assert!(client.done.is_empty(), "nobody has heard of it");
+    assert_eq!((client.wanted, client.disconnected), (1, 1), "at once: the connection had worked");
+    client.connect(1024);
+    assert_eq!(client.xids(), [2], "one credit until the first reply");
+    client.answer(2);
+    assert_eq!(client.xids(), [2, 4]);
+    assert_eq!(client.sent, [before[0].clone(), before[2].clone()], "the same bytes");
+    client.answer(4);
+    assert_eq!(client.replies(), [calls[0], calls[2]]);
+    assert_eq!(client.session.counts().retransmissions, 2);
+}
+
+#[test]
+fn h76_nothing_is_sent_twice_on_one_connection_however_long_it_takes() {
+    let mut client = Client::connected();
+    client.submit(Call { timeout: Some(Duration::from_secs(86_400)), ..call(1) });
+    client.pass(Duration::from_secs(86_399));
+    assert_eq!(client.xids(), [1]);
+    assert_eq!(client.closing, None);
+}
+
+/// Requirement: R200, R002
+#[test]
+fn r202_the_next_connection_is_asked_for_once_the_memory_of_the_last_one_is_back() {
+    let mut client = Client::connected();
+    client.submit(with_item(1, 5000));
+    client.submit(Call { timeout: Some(MS(500)), ..with_item(2, 5000) });
+    assert_eq!((client.sent.len(), client.exposed.len()), (1, 1));
+    let impatient = client.submit(Call { timeout: Some(MS(400)), ..call(3) });
+    client.pass(MS(400));
+    assert_eq!(client.failure(impatient), FailReason::Timeout(MS(400)));
+    assert_eq!(client.closing, None, "it was never sent and had nothing of the connection's");
+
+    client.answer(1);
+    assert_eq!((client.sent.len(), client.exposed.len()), (2, 1));
+    client.done.clear();
+    let waits = client.submit(with_item(4, 5000));
+    client.pass(MS(100));
+    assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
+    assert_eq!((client.exposed.len(), client.wanted), (2, 0), "its memory is still out");
+    let later = client.submit(call(5));
+    client.pass(Duration::from_secs(3));
+    assert_eq!((client.xids().len(), client.wanted), (3, 0));
+    client.finish_closing();
+    client.connect(1024);
+    client.answer(4);
+    client.answer(5);
+    client.done.retain(|(_, outcome)| outcome.is_ok());
+    assert_eq!(client.replies(), [waits, later]);
+    assert_eq!(client.session.counts().timeouts, 2);
+}
+
+/// Requirement: R040
+#[test]
+fn r293_thresholds_are_those_of_the_new_connection() {
+    let mut client = Client::new(policy());
+    let large = ReplyBounds { whole: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
+    let id = client.submit(Call { bounds: large, ..with_item(9, 2000) });
+    let mut seen = Vec::new();
+    for threshold in [4096, 1024, 4096] {
+        assert_eq!(client.wanted, 1);
+        client.connect(threshold);
+        let lists = lists(&client.sent[0]);
+        seen.push((lists.reads.len(), lists.reply.is_some(), client.sent[0].len() > 2000));
+        assert!(client.sent[0].len() <= threshold as usize, "R045");
+        if seen.len() < 3 {
+            client.lose(CloseReason::Peer);
+            client.pass(MS(400));
+        }
+    }
+    assert_eq!(seen, [(0, false, true), (1, true, false), (0, false, true)]);
+    client.answer(9);
+    assert_eq!(client.replies(), [id]);
+}
+
+#[test]
+fn the_time_of_a_call_is_up_wherever_it_is() {
+    let mut client = Client::new(policy());
+    let timed = |client: &mut Client, xid, ms| client.submit(Call { timeout: Some(MS(ms)), ..call(xid) });
+    let nowhere = timed(&mut client, 1, 50);
+    client.pass(MS(50));
+    assert_eq!(client.failure(nowhere), FailReason::Timeout(MS(50)), "while it is being connected");
+    let refused = timed(&mut client, 2, 120);
+    client.refuse();
+    client.pass(MS(100));
+    client.refuse();
+    client.pass(MS(20));
+    assert_eq!(client.failure(refused), FailReason::Unreachable("refused".to_owned()));
+    let (out, queued) = (timed(&mut client, 3, 1000), timed(&mut client, 4, 900));
+    client.pass(MS(200));
+    client.connect(1024);
+    assert_eq!(client.xids(), [3]);
+    client.pass(MS(700));
+    assert_eq!(client.failure(queued), FailReason::Timeout(MS(900)), "for want of a credit");
+    assert_eq!(client.closing, None);
+    client.pass(MS(100));
+    assert_eq!(client.failure(out), FailReason::Timeout(MS(1000)));
+    assert!(client.closing.is_some(), "its credit comes back in no other way");
+    client.finish_closing();
+    assert_eq!((client.wanted, client.session.poll_timeout()), (0, None), "nobody needs a connection");
+}
+
+#[test]
+fn waits_between_attempts_grow_and_begin_anew_once_something_is_answered() {
+    let mut client = Client::connected();
+    client.submit(call(1));
+    client.lose(CloseReason::Peer);
+    assert_eq!(client.wanted, 0, "nothing was answered: that counts as a failure");
+    let mut moments = Vec::new();
+    for _ in 0..5 {
+        moments.push(client.ring().0);
+        client.refuse();
+    }
+    assert_eq!(moments, [100, 300, 700, 1500, 2500].map(MS));
+    client.ring();
+    client.connect(1024);
+    client.answer(1);
+    client.submit(call(2));
+    client.lose(CloseReason::Peer);
+    assert_eq!(client.wanted, 1, "at once");
+    client.refuse();
+    let before = client.now;
+    assert_eq!(client.ring().since(before), MS(100), "and from the shortest wait on");
+}
+
+#[test]
+fn so_many_attempts_and_no_more() {
+    let mut client = Client::new(policy_with(|reconnect| reconnect.attempts = Some(3)));
+    for round in [1, 2] {
+        let calls = [10 * round, 10 * round + 1].map(|xid| client.submit(call(xid)));
+        for _ in 0..3 {
+            if client.wanted == 0 {
+                client.ring();
+            }
+            assert!(client.done.is_empty());
+            client.refuse();
+        }
+        for id in calls {
+            assert_eq!(client.failure(id), FailReason::Unreachable("refused".to_owned()));
+        }
+        assert_eq!((client.wanted, client.session.poll_timeout()), (0, None), "nobody waits any more");
+    }
+}
+
+#[test]
+fn a_call_that_takes_every_connection_with_it_ends_and_the_others_go_on() {
+    let mut client = Client::new(policy_with(|reconnect| reconnect.sends = 3));
+    let (poison, good) = (client.submit(call(1)), client.submit(call(2)));
+    for _ in 0..3 {
+        client.connect(1024);
+        assert_eq!(client.xids(), [1]);
+        client.lose(CloseReason::Peer);
+        client.pass(MS(500));
+    }
+    assert_eq!(client.failure(poison), FailReason::Closed(CloseReason::Peer));
+    client.connect(1024);
+    client.answer(2);
+    assert_eq!(client.replies(), [good]);
+}
+
+#[test]
+fn what_is_not_to_be_sent_again_ends_with_its_connection_if_it_was_sent() {
+    for by_policy in [true, false] {
+        let policy = if by_policy { policy_with(|reconnect| reconnect.retransmit = false) } else { policy() };
+        let retransmit = (!by_policy).then_some(false);
+        let mut client = Client::new(policy);
+        let (sent, unsent) =
+            (client.submit(Call { retransmit, ..call(1) }), client.submit(Call { retransmit, ..call(2) }));
+        client.connect(1024);
+        let other = client.submit(Call { retransmit: Some(true), ..call(3) });
+        client.answer(1);
+        assert_eq!(client.replies(), [sent]);
+        assert_eq!(client.xids(), [1, 2, 3]);
+        client.lose(CloseReason::Peer);
+        assert_eq!(client.failure(unsent), FailReason::Closed(CloseReason::Peer));
+        let unsent = client.submit(Call { retransmit, ..call(4) });
+        client.connect(1024);
+        assert_eq!(client.xids(), [3]);
+        client.lose(CloseReason::Peer);
+        client.pass(MS(100));
+        client.connect(1024);
+        client.answer(3);
+        client.answer(4);
+        assert_eq!(client.replies(), [other, unsent], "what was not sent waits for the next one");
+    }
+}
+
+#[test]
+fn an_abandoned_call_is_not_sent_again_and_holds_up_nobody() {
+    let mut client = Client::connected();
+    let (sent, kept) = (client.submit(call(1)), client.submit(call(2)));
+    client.cancel(sent);
+    client.lose(CloseReason::Peer);
+    let while_disconnected = client.submit(call(3));
+    client.pass(MS(50));
+    client.cancel(while_disconnected);
+    client.pass(MS(50));
+    client.connect(1024);
+    client.answer(2);
+    assert_eq!((client.xids(), client.replies()), (vec![2], vec![kept]));
+    client.cancel(kept);
+    client.lose(CloseReason::Peer);
+    assert_eq!((client.wanted, client.session.poll_timeout()), (0, None));
+
+    let last = client.submit(call(4));
+    client.refuse();
+    client.cancel(last);
+    client.pass(Duration::from_secs(100));
+    assert_eq!((client.wanted, client.done.len()), (0, 0), "nobody needs a connection");
+}
+
+/// Requirement: R202
+#[test]
+fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_time() {
+    let mut client = Client::connected();
+    let lost = client.submit(Call { timeout: Some(MS(1000)), ..with_item(1, 5000) });
+    let waits = client.submit(call(2));
+    client.cancel(lost);
+    assert_eq!((client.xids(), client.exposed.len()), (vec![1], 1));
+    client.pass(MS(999));
+    assert_eq!(client.closing, None);
+    client.pass(MS(1));
+    assert!(client.closing.is_some());
+    client.finish_closing();
+    client.pass(MS(100));
+    client.connect(1024);
+    client.answer(2);
+    assert_eq!(client.replies(), [waits]);
+
+    // One whose reply came in time does nothing when its time is up, however many there are.
+    for xid in 100..400 {
+        let id = client.submit(Call { timeout: Some(MS(1000)), ..call(xid) });
+        client.cancel(id);
+        client.answer(xid);
+    }
+    client.pass(MS(5000));
+    assert_eq!(client.closing, None);
+}
+
+#[test]
+fn a_connection_that_nobody_uses_is_closed_and_made_again_for_the_next_call() {
+    let mut client = Client::connected();
+    client.pass(Duration::from_secs(200));
+    client.submit(call(1));
+    client.pass(Duration::from_secs(50));
+    client.answer(1);
+    client.pass(Duration::from_secs(299));
+    assert_eq!(client.closing, None, "it counts from the last call's end");
+    client.pass(Duration::from_secs(1));
+    assert_eq!(client.closing, Some(CloseReason::Local));
+    let late = client.submit(call(2));
+    client.done.clear();
+    client.finish_closing();
+    assert_eq!((client.wanted, client.ended.is_some()), (1, false), "at once: it was closed on purpose");
+    client.connect(1024);
+    client.answer(2);
+    assert_eq!(client.replies(), [late]);
+    client.pass(Duration::from_secs(300));
+    client.finish_closing();
+    assert_eq!((client.wanted, client.session.poll_timeout()), (0, None));
+}
+
+#[test]
+fn a_drain_lets_calls_end_on_the_next_connection_too_and_takes_no_more() {
+    let mut client = Client::connected();
+    let running = client.submit(call(1));
+    client.session.close_when_idle(client.now);
+    let refused = client.submit(call(2));
+    assert!(matches!(client.failure(refused), FailReason::Unsent(_)));
+    client.lose(CloseReason::Peer);
+    client.pass(MS(100));
+    client.connect(1024);
+    assert_eq!((client.closing.clone(), client.ended.clone()), (None, None));
+    client.answer(1);
+    assert_eq!(client.replies(), [running]);
+    client.finish_closing();
+    assert_eq!(client.ended, Some(CloseReason::Local));
+
+    for connected in [true, false] {
+        let mut idle = if connected { Client::connected() } else { Client::new(policy()) };
+        idle.session.close_when_idle(idle.now);
+        idle.collect();
+        if connected {
+            idle.finish_closing();
+        }
+        assert_eq!(idle.ended, Some(CloseReason::Local));
+    }
+}
+
+#[test]
+fn closing_ends_every_call_at_once_and_the_session_with_its_connection() {
+    let mut client = Client::connected();
+    let (sent, unsent) = (client.submit(with_item(1, 5000)), client.submit(call(2)));
+    client.session.close(client.now, &CloseReason::Local);
+    client.collect();
+    assert_eq!(client.failure(sent), FailReason::Closed(CloseReason::Local));
+    assert_eq!(client.failure(unsent), FailReason::Closed(CloseReason::Local));
+    assert_eq!((client.ended.clone(), client.exposed.len()), (None, 1));
+    client.finish_closing();
+    assert_eq!((client.ended.clone(), client.wanted), (Some(CloseReason::Local), 0));
+    let after = client.submit(call(3));
+    assert!(matches!(client.failure(after), FailReason::Unsent(_)));
+
+    let mut connecting = Client::new(policy());
+    let waits = connecting.submit(call(1));
+    connecting.session.close(connecting.now, &CloseReason::Local);
+    connecting.collect();
+    assert_eq!(connecting.failure(waits), FailReason::Unsent(CloseReason::Local));
+    assert!(connecting.ended.is_some());
+    connecting.connect(1024);
+    assert!(connecting.sent.is_empty(), "a connection that comes too late is not used");
+}
+
+#[test]
+fn without_reconnection_the_end_of_the_connection_is_the_end() {
+    let mut client = Client::new(Policy { reconnect: None, idle: None, ..policy() });
+    client.connect(1024);
+    let (sent, unsent) = (client.submit(call(1)), client.submit(call(2)));
+    client.lose(CloseReason::Peer);
+    assert_eq!(client.failure(sent), FailReason::Closed(CloseReason::Peer));
+    assert_eq!(client.failure(unsent), FailReason::Unsent(CloseReason::Peer));
+    assert_eq!((client.ended.clone(), client.wanted), (Some(CloseReason::Peer), 0));
+}
+
+/// Requirement: R179
+#[test]
+fn a_call_that_cannot_be_made_fails_at_once_and_alone() {
+    let mut client = Client::connected();
+    let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..SMALL };
+    let bad = client.submit(Call { bounds: unbounded, ..call(1) });
+    let nameless = client.submit(Call { message: Message::whole(Bytes::from_static(b"x")), ..call(2) });
+    let good = client.submit(call(3));
+    assert_eq!(client.failure(bad), FailReason::UnboundedReply);
+    assert!(matches!(client.failure(nameless), FailReason::Unsendable(_)));
+    client.answer(3);
+    assert_eq!(client.replies(), [good]);
+}
+
+#[test]
+fn time_that_goes_back_is_no_time() {
+    let mut client = Client::connected();
+    client.now = Time(Duration::from_secs(100));
+    client.submit(Call { timeout: Some(Duration::from_secs(10)), ..call(1) });
+    client.now = Time(Duration::from_secs(1));
+    let id = client.submit(Call { timeout: Some(Duration::from_secs(10)), ..call(2) });
+    client.session.handle_timeout(Time(Duration::from_secs(109)));
+    client.collect();
+    assert!(client.done.is_empty());
+    client.session.handle_timeout(Time(Duration::from_secs(110)));
+    client.collect();
+    assert_eq!(client.failure(id), FailReason::Timeout(Duration::from_secs(10)));
+}
