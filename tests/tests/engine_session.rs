@@ -286,7 +286,6 @@ fn r202_the_next_connection_is_asked_for_once_the_memory_of_the_last_one_is_back
     assert_eq!(client.session.counts().timeouts, 2);
 }
 
-/// Requirement: R040
 #[test]
 fn r293_thresholds_are_those_of_the_new_connection() {
     let mut client = Client::new(policy());

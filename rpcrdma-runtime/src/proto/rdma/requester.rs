@@ -529,7 +529,7 @@ impl Requester {
         self.by_xid.clear();
         let calls = core::mem::take(&mut self.calls).into_iter().filter(|(_, call)| !call.abandoned);
         let calls = calls.map(|(id, call)| (id, !matches!(call.phase, Phase::Registering { .. })));
-        let queued = core::mem::take(&mut self.queue).into_iter().map(|(id, _)| (id, false));
+        let queued = core::mem::take(&mut self.queue).into_keys().map(|id| (id, false));
         for (call, sent) in calls.chain(queued) {
             let why = if sent { FailReason::Closed } else { FailReason::Unsent };
             self.events.push_back(Event::Done { call, outcome: Err(why(reason.clone())) });
