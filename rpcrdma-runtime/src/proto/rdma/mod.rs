@@ -11,8 +11,8 @@ mod requester;
 mod resources;
 mod responder;
 mod returned;
-mod stated;
 pub mod session;
+mod stated;
 mod traffic;
 
 pub use crate::wire::rdma::Limits;
