@@ -1,9 +1,9 @@
-//! `generate` of `bodies.rs`, led by libFuzzer.
+//! `generate` of `compiler.rs`, led by libFuzzer.
 
 #![no_main]
 
-#[path = "../bodies.rs"]
+#[path = "../compiler.rs"]
 #[expect(dead_code, reason = "the other target has the other half")]
-mod bodies;
+mod compiler;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::generate(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| compiler::generate(data));

@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-#[path = "../../fuzz/bodies.rs"]
-mod bodies;
+#[path = "../../fuzz/compiler.rs"]
+mod compiler;
 
 #[test]
 fn the_seeds_of_the_fuzzer_hold() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/documents");
     let mut seeds = 0;
     for entry in std::fs::read_dir(&folder).expect("the seeds are there") {
         let seed = std::fs::read(entry.expect("an entry").path()).expect("a readable seed");
         // As they stand, and cut off anywhere, as a fuzzer would.
         for end in (0..seed.len()).step_by(97).chain([seed.len()]) {
-            bodies::check(&seed[..end]);
-            bodies::generate(&seed[..end]);
+            compiler::check(&seed[..end]);
+            compiler::generate(&seed[..end]);
         }
         seeds += 1;
     }

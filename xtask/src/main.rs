@@ -1,6 +1,7 @@
 //! The project's own chores: `cargo xtask help`.
 
 mod ci;
+mod fuzz;
 mod vectors;
 
 use std::process::ExitCode;
@@ -24,6 +25,8 @@ enum Task {
     Generate(generate::Arguments),
     /// Make tests/vectors/rpcgen-*.txt again (needs rpcgen, a C compiler, pkg-config and libtirpc)
     Vectors,
+    /// Run the fuzz targets, led by coverage (Linux and macOS)
+    Fuzz(fuzz::Arguments),
     /// Say which rules of the source documents are met, and by which tests
     Trace(trace::Arguments),
 }
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Task::Ci(options) => ci::run(&options),
         Task::Vectors => ci::root().and_then(|root| vectors::run(&root)),
         Task::Generate(arguments) => ci::root().and_then(|root| generate::run(&root, &arguments)),
+        Task::Fuzz(arguments) => ci::root().and_then(|root| fuzz::run(&root, &arguments)),
         Task::Trace(arguments) => ci::root().and_then(|root| trace::run(&root, &arguments)),
     };
     match outcome {

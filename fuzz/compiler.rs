@@ -1,4 +1,4 @@
-//! What the targets do with a document. `xdrgen/tests/fuzz_seeds.rs` does the same with the documents in `seeds/`.
+//! What the targets do with a document. `xdrgen/tests/fuzz_seeds.rs` does the same with the documents in `seeds/documents`.
 
 use xdrgen::diag::render;
 use xdrgen::source::{Source, Sources};

@@ -1,0 +1,9 @@
+//! `records` of `runtime.rs`, led by libFuzzer.
+
+#![no_main]
+
+#[path = "../runtime.rs"]
+#[expect(dead_code, reason = "the other targets have the rest")]
+mod runtime;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| runtime::records(data));
