@@ -1,81 +1,26 @@
 //! A server that is asked to stop: what runs is answered, what is new is not begun, and nobody holds it up.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+mod gate;
+
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{Binding, CallContext, Caller, Procedure, Program, Reject, Service};
+use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::rdma::Config;
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::provider::fabric::{Fabric, FabricConfig};
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{CallError, ClientOptions, ServerOptions, serve_connection};
-use rpcrdma_runtime::xdr::{Encode, Reader, Reducer};
 use rpcrdma_runtime::{Client, Server};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+
+use gate::{GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-struct Gate;
-
-impl Program for Gate {
-    const NUMBER: u32 = 0x2000_0002;
-    const VERSION: u32 = 1;
-    const NAME: &'static str = "GATE";
-    const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "GATE_PASS")];
-}
-
-impl Binding for Gate {
-    const PORT: Option<u16> = None;
-    const NETIDS: &'static [&'static str] = &[];
-}
-
-struct Pass;
-
-impl Procedure for Pass {
-    type Program = Gate;
-    type Args = ();
-    type Res = u32;
-    const NUMBER: u32 = 1;
-    const NAME: &'static str = "GATE_PASS";
-}
-
-/// Answers nobody before the gate opens, and counts who has come to it.
-#[derive(Clone)]
-struct GateServer {
-    open: Arc<Semaphore>,
-    come: Arc<AtomicU32>,
-}
-
-impl Service for GateServer {
-    fn program(&self) -> u32 {
-        Gate::NUMBER
-    }
-
-    fn version(&self) -> u32 {
-        Gate::VERSION
-    }
-
-    fn dispatch<'a>(
-        &'a self,
-        _: &'a CallContext,
-        _: Reader<'a>,
-        reply: &'a mut Reducer,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
-        Box::pin(async move {
-            let number = self.come.fetch_add(1, Ordering::Relaxed);
-            let _passes = self.open.acquire().await;
-            number.encode(reply).map_err(|_| Reject::SystemError)
-        })
-    }
-}
-
 /// A client, and what serves it on a connection in memory.
 fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::JoinHandle<()>) {
-    let gate = GateServer { open: Arc::new(Semaphore::new(0)), come: Arc::default() };
+    let gate = GateServer::new(false);
     let mut services = Services::new();
     services.add(gate.clone());
     let (fabric, near, far) = Fabric::pair(FabricConfig { automatic: true, ..FabricConfig::default() });
@@ -108,7 +53,7 @@ async fn what_runs_is_answered_and_what_is_new_is_not_begun() {
     let (client, gate, server) = serve(stopping);
     let running = call(&client);
     settle().await;
-    assert_eq!(gate.come.load(Ordering::Relaxed), 1);
+    assert_eq!(gate.come(), 1);
     stop.send(true).unwrap();
     settle().await;
     let new = call(&client);
@@ -117,7 +62,7 @@ async fn what_runs_is_answered_and_what_is_new_is_not_begun() {
     assert_eq!(tokio::time::timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
     assert!(tokio::time::timeout(WAIT, new).await.unwrap().unwrap().is_err());
     tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
-    assert_eq!(gate.come.load(Ordering::Relaxed), 1, "a new call was begun");
+    assert_eq!(gate.come(), 1, "a new call was begun");
 }
 
 #[tokio::test]

@@ -1,0 +1,78 @@
+//! A program whose one procedure waits until somebody opens its gate.
+#![allow(dead_code, unreachable_pub)] // each test uses a part
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rpcrdma_runtime::proto::program::{Binding, CallContext, Procedure, Program, Reject, Service};
+use rpcrdma_runtime::xdr::{Encode, Reader, Reducer};
+use tokio::sync::Semaphore;
+
+pub struct Gate;
+
+impl Program for Gate {
+    const NUMBER: u32 = 0x2000_0002;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "GATE";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "GATE_PASS")];
+}
+
+impl Binding for Gate {
+    const PORT: Option<u16> = None;
+    const NETIDS: &'static [&'static str] = &[];
+}
+
+pub struct Pass;
+
+impl Procedure for Pass {
+    type Program = Gate;
+    type Args = ();
+    type Res = u32;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "GATE_PASS";
+}
+
+/// Answers nobody before the gate opens, and counts who has come to it.
+#[derive(Clone)]
+pub struct GateServer {
+    pub open: Arc<Semaphore>,
+    pub come: Arc<AtomicU32>,
+}
+
+impl GateServer {
+    /// One whose gate is closed, or open for good.
+    pub fn new(open: bool) -> Self {
+        let permits = if open { Semaphore::MAX_PERMITS } else { 0 };
+        GateServer { open: Arc::new(Semaphore::new(permits)), come: Arc::default() }
+    }
+
+    /// How many calls have come to it.
+    pub fn come(&self) -> u32 {
+        self.come.load(Ordering::Relaxed)
+    }
+}
+
+impl Service for GateServer {
+    fn program(&self) -> u32 {
+        Gate::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        Gate::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        _: &'a CallContext,
+        _: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            let number = self.come.fetch_add(1, Ordering::Relaxed);
+            let _passes = self.open.acquire().await;
+            number.encode(reply).map_err(|_| Reject::SystemError)
+        })
+    }
+}

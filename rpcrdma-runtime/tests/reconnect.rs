@@ -1,0 +1,234 @@
+//! A client that outlives its connections, over real TCP on the loopback interface.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+mod echo;
+mod gate;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::proto::rdma::FailReason;
+use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
+use rpcrdma_runtime::provider::iwarp;
+use rpcrdma_runtime::shell::{CallError, ClientOptions, ConnectError};
+use rpcrdma_runtime::{Client, Server};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use echo::{EchoBlob, EchoServer, EchoSleep, blob};
+use gate::{GateServer, Pass};
+
+const WAIT: Duration = Duration::from_secs(30);
+
+/// A server with a gate and an echo, which can be killed.
+struct Running {
+    address: SocketAddr,
+    gate: GateServer,
+    task: JoinHandle<()>,
+}
+
+async fn serve(address: impl Into<SocketAddr>, open: bool) -> Running {
+    let address = address.into();
+    let gate = GateServer::new(open);
+    // The address may be taken for a moment by what is left of the server before.
+    let server = loop {
+        match Server::bind(address).await {
+            Ok(server) => break server.service(gate.clone()).service(EchoServer),
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    };
+    let address = server.local_addr().unwrap();
+    let task = tokio::spawn(async move { server.run(std::future::pending()).await.unwrap() });
+    Running { address, gate, task }
+}
+
+async fn first() -> Running {
+    serve(([127, 0, 0, 1], 0), false).await
+}
+
+impl Running {
+    /// Ends all connections at once, as a crash does.
+    async fn kill(self) -> SocketAddr {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+        self.address
+    }
+
+    async fn come(&self, calls: u32) {
+        timeout(WAIT, async {
+            while self.gate.come() < calls {
+                sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .unwrap();
+    }
+}
+
+fn options() -> ClientOptions {
+    let backoff = Backoff { max: Duration::from_millis(500), ..Backoff::default() };
+    let reconnect = Some(Reconnect { backoff, ..Reconnect::default() });
+    ClientOptions { reconnect, timeout: WAIT, ..ClientOptions::default() }
+}
+
+fn pass(client: &Client) -> JoinHandle<Result<u32, CallError>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.call::<Pass>(&()).await })
+}
+
+/// Requirement: H76
+#[tokio::test]
+async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
+    let mut server = first().await;
+    let client = Client::connect_with(server.address, options()).await.unwrap();
+    // So that there is more than one credit.
+    assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1);
+    let mut calls: Vec<_> = (0..20).map(|_| pass(&client)).collect();
+    for round in 0..2 {
+        server.come(if round == 0 { 20 } else { 1 }).await;
+        // These have memory that the server reads and writes.
+        for size in [100, 50_000, 300_000] {
+            let client = client.clone();
+            calls.push(tokio::spawn(async move {
+                let sent = blob(size % 7, size);
+                assert_eq!(client.call::<EchoBlob>(&sent).await?, sent);
+                Ok(0)
+            }));
+        }
+        let address = server.kill().await;
+        assert!(
+            calls.iter().take(20).all(|call| !call.is_finished()),
+            "a call that nobody answered has ended"
+        );
+        server = serve(address, round == 1).await;
+    }
+    for call in calls {
+        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
+    }
+    assert_eq!(server.gate.come(), 20, "each was sent again, and once");
+    assert_eq!(client.call::<EchoSleep>(&2).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_while_there_is_no_connection_is_never_made() {
+    let server = first().await;
+    let client = Client::connect_with(server.address, options()).await.unwrap();
+    let (dropped, kept) = (pass(&client), pass(&client));
+    server.come(1).await;
+    let address = server.kill().await;
+    let late = timeout(Duration::from_millis(50), client.call::<Pass>(&()));
+    assert!(late.await.is_err());
+    dropped.abort();
+    assert!(dropped.await.unwrap_err().is_cancelled());
+    let server = serve(address, true).await;
+    assert_eq!(timeout(WAIT, kept).await.unwrap().unwrap().unwrap(), 0);
+    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "no other has come");
+    drop(server);
+}
+
+#[tokio::test]
+async fn what_is_not_to_be_sent_again_fails_with_its_connection() {
+    let server = first().await;
+    let client = Client::connect_with(server.address, options()).await.unwrap();
+    let once = pass(&client.without_retransmission());
+    server.come(1).await;
+    let again = pass(&client);
+    let address = server.kill().await;
+    let error = timeout(WAIT, once).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
+    let _server = serve(address, true).await;
+    timeout(WAIT, again).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_when_the_time_of_a_call_is_up() {
+    let server = first().await;
+    let client = Client::connect_with(server.address, options()).await.unwrap();
+    server.kill().await;
+    let error = client.with_timeout(Duration::from_millis(300)).call::<Pass>(&()).await.unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Unreachable(_))), "{error}");
+}
+
+/// A client over iWARP, and how many connections it has made.
+fn counted(address: SocketAddr, options: ClientOptions) -> (Client, Arc<AtomicU32>) {
+    let made = Arc::new(AtomicU32::new(0));
+    let (count, config) = (made.clone(), options.config);
+    let connect = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let private_data = config.private_data.encode();
+            let receive_size = config.private_data.announced().receive_size;
+            iwarp::connect(address, &private_data, receive_size, &iwarp::Options::default())
+                .await
+                .map_err(|error| ConnectError::Connector(error.into()))
+        }
+    };
+    (Client::with_connector(connect, options), made)
+}
+
+#[tokio::test]
+async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another() {
+    let server = serve(([127, 0, 0, 1], 0), true).await;
+    let options = ClientOptions { idle: Some(Duration::from_millis(50)), ..options() };
+    let (client, made) = counted(server.address, options);
+    assert_eq!((made.load(Ordering::Relaxed), client.peer()), (0, None), "the first call makes the first");
+    client.call::<Pass>(&()).await.unwrap();
+    assert_eq!((made.load(Ordering::Relaxed), client.peer()), (1, Some(server.address)));
+    timeout(WAIT, async {
+        while made.load(Ordering::Relaxed) < 3 {
+            sleep(Duration::from_millis(200)).await;
+            client.call::<Pass>(&()).await.unwrap();
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_what_runs_and_takes_no_more() {
+    let server = first().await;
+    let (client, _) = counted(server.address, options());
+    let running = pass(&client);
+    server.come(1).await;
+    let draining = tokio::spawn({
+        let client = client.clone();
+        async move { client.drain().await }
+    });
+    // In the order of the commands the drain is first, once its task has run.
+    tokio::task::yield_now().await;
+    let error = client.call::<Pass>(&()).await.unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Unsent(_))), "{error}");
+    assert!(!draining.is_finished() && !running.is_finished());
+    server.gate.open.add_permits(10);
+    assert_eq!(timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
+    timeout(WAIT, draining).await.unwrap().unwrap();
+    let error = client.call::<Pass>(&()).await.unwrap_err();
+    assert!(matches!(error, CallError::Disconnected), "{error}");
+}
+
+#[tokio::test]
+async fn a_connector_that_fails_is_asked_so_often_and_no_more() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    let connect = move || {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        async move {
+            Err::<iwarp::IwarpConnection, _>(ConnectError::Connector(format!("attempt {number}").into()))
+        }
+    };
+    let backoff = Backoff { initial: Duration::from_millis(1), ..Backoff::default() };
+    let reconnect = Some(Reconnect { attempts: Some(3), backoff, ..Reconnect::default() });
+    let client = Client::with_connector(connect, ClientOptions { reconnect, ..options() });
+    for expected in [3, 6] {
+        let error = timeout(WAIT, client.call::<Pass>(&())).await.unwrap().unwrap_err();
+        let last = format!("no connection: attempt {}", expected - 1);
+        assert!(
+            matches!(&error, CallError::Transport(FailReason::Unreachable(why)) if *why == last),
+            "{error}"
+        );
+        assert_eq!(asked.load(Ordering::Relaxed), expected);
+    }
+}
