@@ -1,0 +1,532 @@
+//! Both directions on one connection (RFC 8167): two engines at each end, over the fabric; and a peer that sends the one
+//! end or the other whatever it likes.
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::rdma::{
+    BackwardRequester, BackwardResponder, Call, CallId, Config, Event, FailReason, IncomingCall,
+    ReplyResources, Requester, Responder, ResponderEvent,
+};
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Segment};
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::fabric::{End, Fabric, FabricConfig, Side};
+use rpcrdma_runtime::wire::private_data::Negotiated;
+use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, ErrorBody, Header, ReadSegment, WriteChunk};
+use rpcrdma_runtime::xdr::Message;
+use rpcrdma_tests::captured::ours;
+
+const NEGOTIATED: Negotiated =
+    Negotiated { call_threshold: 1024, reply_threshold: 2048, remote_invalidation: true };
+const HEADER: usize = 28;
+const SEGMENT: Segment = Segment { handle: 1, length: 400, offset: 0 };
+
+fn words(words: &[u32]) -> Bytes {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// An RPC message of `len` bytes: the kind is 0 for a call and 1 for a reply.
+fn rpc(xid: u32, kind: u32, len: usize) -> Bytes {
+    let head = words(&[xid, kind]);
+    head.iter().copied().chain(std::iter::repeat(7)).take(len).collect()
+}
+
+fn message(stream: impl Into<Bytes>) -> Message {
+    Message { stream: stream.into(), items: Vec::new() }
+}
+
+fn call(xid: u32) -> Message {
+    message(rpc(xid, 0, 40))
+}
+
+/// An RDMA_MSG message.
+fn msg(xid: u32, credits: u32, lists: ChunkLists, stream: &[u8]) -> Bytes {
+    [&Header { xid, credits, body: Body::Msg(lists) }.encode()[..], stream].concat().into()
+}
+
+fn plain(xid: u32, credits: u32, kind: u32) -> Bytes {
+    msg(xid, credits, ChunkLists::default(), &rpc(xid, kind, 40))
+}
+
+fn received(message: Bytes) -> Completion {
+    Completion::Received { message, invalidated: None }
+}
+
+/// What is in chunks, in every way in which something can be.
+fn with_chunks(xid: u32) -> Vec<Bytes> {
+    let read = |position| vec![ReadSegment { position, segment: SEGMENT }];
+    let chunk = || WriteChunk(vec![SEGMENT]);
+    let stream = rpc(xid, 0, 40);
+    let long = ChunkLists { reads: read(0), ..ChunkLists::default() };
+    vec![
+        msg(xid, 9, ChunkLists { reads: read(40), ..ChunkLists::default() }, &stream),
+        msg(xid, 9, ChunkLists { writes: vec![chunk()], ..ChunkLists::default() }, &stream),
+        msg(xid, 9, ChunkLists { reply: Some(chunk()), ..ChunkLists::default() }, &stream),
+        Header { xid, credits: 9, body: Body::NoMsg(long) }.encode(),
+    ]
+}
+
+/// A client on the left, a server on the right, and both engines of each.
+struct Ends {
+    fabric: Fabric,
+    left: End,
+    right: End,
+    requester: Requester,
+    callee: BackwardResponder,
+    responder: Responder,
+    caller: BackwardRequester,
+    /// Every Send of each side.
+    sent: [Vec<Bytes>; 2],
+    /// What the client's requester and the server's backward one said.
+    done: [Vec<(CallId, Result<Bytes, FailReason>)>; 2],
+    /// Calls that wait for an answer, at the server and at the client.
+    calls: [Vec<IncomingCall>; 2],
+    closed: usize,
+}
+
+impl Ends {
+    fn new(config: Config) -> Self {
+        let (fabric, left, right) = Fabric::pair(FabricConfig { seed: 8, ..FabricConfig::default() });
+        let mut ends = Ends {
+            requester: Requester::new(config, NEGOTIATED, left.info().max_region),
+            callee: BackwardResponder::new(config, NEGOTIATED),
+            responder: Responder::new(config, NEGOTIATED, right.info().reads_out),
+            caller: BackwardRequester::new(config, NEGOTIATED),
+            fabric,
+            left,
+            right,
+            sent: Default::default(),
+            done: Default::default(),
+            calls: Default::default(),
+            closed: 0,
+        };
+        ends.settle();
+        ends
+    }
+
+    fn ready(config: Config) -> Self {
+        let mut ends = Ends::new(config);
+        ends.caller.ready();
+        ends.settle();
+        ends
+    }
+
+    /// Goes on until nothing is under way.
+    fn settle(&mut self) {
+        loop {
+            while let Some(action) = self.requester.poll_action().or_else(|| self.callee.poll_action()) {
+                note(&mut self.sent[0], &action);
+                self.left.submit(action);
+            }
+            while let Some(action) = self.responder.poll_action().or_else(|| self.caller.poll_action()) {
+                note(&mut self.sent[1], &action);
+                self.right.submit(action);
+            }
+            let moved = self.fabric.advance();
+            while let Some(completion) = self.left.try_completion() {
+                if let Some(completion) = self.callee.take(completion) {
+                    self.requester.handle_completion(completion);
+                }
+            }
+            while let Some(completion) = self.right.try_completion() {
+                if let Some(completion) = self.caller.take(completion) {
+                    self.responder.handle_completion(completion);
+                }
+            }
+            if !moved {
+                return self.hear();
+            }
+        }
+    }
+
+    fn hear(&mut self) {
+        for (done, event) in std::iter::from_fn(|| self.requester.poll_event().map(|event| (0, event)))
+            .chain(std::iter::from_fn(|| self.caller.poll_event().map(|event| (1, event))))
+        {
+            match event {
+                Event::Done { call, outcome } => {
+                    self.done[done].push((call, outcome.map(|reply| reply.message.stream)));
+                }
+                Event::Closed(_) => self.closed += 1,
+            }
+        }
+        for (calls, event) in std::iter::from_fn(|| self.responder.poll_event().map(|event| (0, event)))
+            .chain(std::iter::from_fn(|| self.callee.poll_event().map(|event| (1, event))))
+        {
+            match event {
+                ResponderEvent::Call(call) => self.calls[calls].push(call),
+                ResponderEvent::Closed(_) => self.closed += 1,
+            }
+        }
+    }
+
+    fn forward(&mut self, xid: u32) -> CallId {
+        self.requester.submit(Call { message: call(xid), reply: ReplyResources::default() })
+    }
+
+    /// Answers every forward call.
+    fn serve(&mut self) {
+        for call in std::mem::take(&mut self.calls[0]) {
+            self.responder.reply(call.key, message(rpc(call.xid, 1, 48)));
+        }
+        self.settle();
+    }
+
+    /// Answers every backward call with so many bytes.
+    fn call_back(&mut self, len: usize) {
+        for call in std::mem::take(&mut self.calls[1]) {
+            self.callee.reply(call.key, message(rpc(call.xid, 1, len)));
+        }
+        self.settle();
+    }
+
+    /// One call in each direction has been answered, so the credits are what was granted.
+    fn warm(mut self) -> Self {
+        self.forward(1);
+        self.caller.submit(call(1));
+        self.settle();
+        self.serve();
+        self.call_back(40);
+        assert!(self.done.iter().all(|done| matches!(done[..], [(_, Ok(_))])));
+        self.done = Default::default();
+        self.sent = Default::default();
+        self
+    }
+}
+
+fn note(sent: &mut Vec<Bytes>, action: &Action) {
+    match action {
+        Action::Send { message, invalidate, .. } => {
+            assert_eq!(*invalidate, None);
+            sent.push(message.concat().into());
+        }
+        Action::PostReceives { .. } | Action::Close { .. } => {}
+        other => panic!("nothing has chunks here: {other:?}"),
+    }
+}
+
+fn credits(message: &Bytes) -> u32 {
+    u32::from_be_bytes(message[8..12].try_into().expect("a header"))
+}
+
+fn config(forward: u32, backward: u32) -> Config {
+    Config { credits: forward, backward_credits: backward, ..Config::default() }
+}
+
+#[test]
+fn r210_one_xid_is_two_calls_in_the_two_directions() {
+    let mut ends = Ends::ready(config(4, 4));
+    let (there, back) = (ends.forward(77), ends.caller.submit(call(77)));
+    ends.settle();
+    assert_eq!(
+        ends.calls.each_ref().map(|calls| calls.iter().map(|call| call.xid).collect::<Vec<_>>()),
+        [vec![77], vec![77]]
+    );
+    ends.call_back(60);
+    assert_eq!(
+        ends.done,
+        [vec![], vec![(back, Ok(rpc(77, 1, 60)))]],
+        "the forward call is not answered by it"
+    );
+    ends.serve();
+    assert_eq!(ends.done[0], [(there, Ok(rpc(77, 1, 48)))]);
+}
+
+/// Requirement: R033, R034
+#[test]
+fn credits_of_the_two_directions_are_apart_and_may_differ() {
+    let mut ends = Ends::ready(config(5, 2)).warm();
+    assert_eq!((ends.requester.credits().granted(), ends.caller.credits().granted()), (5, 2));
+    for xid in 10..20 {
+        ends.caller.submit(call(xid));
+    }
+    ends.settle();
+    assert_eq!(ends.calls[1].len(), 2, "so many are granted backward");
+    for xid in 10..20 {
+        ends.forward(xid);
+    }
+    ends.settle();
+    assert_eq!(ends.calls[0].len(), 5, "and so many forward, whatever waits backward");
+    ends.serve();
+    ends.serve();
+    assert_eq!((ends.done[0].len(), ends.done[1].len()), (10, 0), "no direction waits for the other");
+    let says = |side: usize, kind: u8| -> Vec<u32> {
+        let of_kind = |message: &&Bytes| message[HEADER + 7] == kind;
+        ends.sent[side].iter().filter(of_kind).map(credits).collect()
+    };
+    assert_eq!((says(0, 0), says(1, 1)), (vec![5; 10], vec![5; 10]));
+    assert_eq!(says(1, 0), [2, 2]);
+    (0..5).for_each(|_| ends.call_back(40));
+    assert_eq!(ends.done[1].len(), 10);
+}
+
+/// Requirement: R035
+#[test]
+fn credits_are_never_zero_backward() {
+    let mut ends = Ends::ready(config(3, 0)).warm();
+    ends.caller.submit(call(2));
+    ends.settle();
+    ends.call_back(40);
+    assert_eq!((credits(&ends.sent[0][0]), credits(&ends.sent[1][0])), (1, 1));
+    assert_eq!(ends.done[1].len(), 1);
+}
+
+#[test]
+fn r211_no_call_is_made_before_the_client_is_ready() {
+    let mut ends = Ends::new(config(4, 4));
+    let early = ends.caller.submit(call(1));
+    ends.settle();
+    assert_eq!(ends.done[1], [(early, Err(FailReason::NotReady))]);
+    assert!(ends.sent[1].is_empty() && ends.calls[1].is_empty() && !ends.caller.is_ready());
+    ends.caller.ready();
+    ends.caller.submit(call(2));
+    ends.settle();
+    assert_eq!((ends.sent[1].len(), ends.calls[1].len()), (1, 1), "it is made now, and the early one is not");
+}
+
+/// Requirement: R212, R213
+#[test]
+fn calls_and_replies_are_to_the_byte_what_linux_sends() {
+    let captured = ours("linux-nfs42-backward.jsonl");
+    let [theirs, answer] = &captured[..] else { panic!("two messages") };
+    assert_eq!((credits(&theirs.bytes), credits(&answer.bytes)), (2, 16));
+    // The server asks for 2 as Linux's did; the client grants 16 as Linux's did.
+    let mut server = BackwardRequester::new(config(64, 2), NEGOTIATED);
+    server.ready();
+    let id = server.submit(message(theirs.bytes.slice(HEADER..)));
+    let mut sent = Vec::new();
+    std::iter::from_fn(|| server.poll_action()).for_each(|action| note(&mut sent, &action));
+    assert_eq!(sent, [theirs.bytes.clone()]);
+
+    let mut client = BackwardResponder::new(config(64, 16), NEGOTIATED);
+    assert!(client.take(received(theirs.bytes.clone())).is_none());
+    let Some(ResponderEvent::Call(arrived)) = client.poll_event() else { panic!("a call") };
+    assert_eq!(arrived.message.stream, theirs.bytes.slice(HEADER..));
+    client.reply(arrived.key, message(answer.bytes.slice(HEADER..)));
+    sent.clear();
+    std::iter::from_fn(|| client.poll_action()).for_each(|action| note(&mut sent, &action));
+    assert_eq!(sent, [answer.bytes.clone()]);
+
+    assert!(server.take(received(answer.bytes.clone())).is_none());
+    match server.poll_event() {
+        Some(Event::Done { call, outcome: Ok(reply) }) => {
+            assert_eq!((call, reply.message.stream), (id, answer.bytes.slice(HEADER..)));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Requirement: R214, R215
+#[test]
+fn there_are_receives_for_all_that_can_come_in_both_directions() {
+    let mut ends = Ends::new(config(6, 3));
+    let receives = |ends: &Ends| [Side::Left, Side::Right].map(|side| ends.fabric.receives(side));
+    assert_eq!(receives(&ends), [7 + 4, 7], "the client is prepared from the start");
+    ends.caller.ready();
+    ends.settle();
+    assert_eq!(receives(&ends), [7 + 4, 7 + 4], "the server before it calls");
+    let mut ends = ends.warm();
+    // Everything that was granted is under way at once, and is answered at once.
+    for xid in 10..16 {
+        ends.forward(xid);
+    }
+    for xid in 20..23 {
+        ends.caller.submit(call(xid));
+    }
+    ends.settle();
+    assert_eq!(ends.calls.each_ref().map(Vec::len), [6, 3]);
+    assert_eq!(receives(&ends), [11 - 3, 11 - 6], "those of the calls come back with their replies");
+    ends.call_back(40);
+    ends.serve();
+    assert_eq!(ends.done.each_ref().map(Vec::len), [6, 3]);
+    assert_eq!((receives(&ends), ends.closed), ([11, 11], 0));
+}
+
+#[test]
+fn r218_a_threshold_is_that_of_its_way_whoever_calls() {
+    let mut ends = Ends::ready(config(4, 4)).warm();
+    let fits = ends.caller.submit(message(rpc(1, 0, 2048 - HEADER)));
+    let too_long = ends.caller.submit(message(rpc(2, 0, 2052 - HEADER)));
+    ends.settle();
+    let refused = Err(FailReason::Unsendable("it does not fit inline"));
+    assert_eq!(ends.done[1], [(too_long, refused)], "it fails before it is sent");
+    assert_eq!(ends.sent[1].iter().map(Bytes::len).collect::<Vec<_>>(), [2048]);
+    ends.call_back(1024 - HEADER);
+    assert_eq!(ends.done[1][1], (fits, Ok(rpc(1, 1, 1024 - HEADER))));
+    let long_reply = ends.caller.submit(call(3));
+    ends.settle();
+    ends.call_back(1028 - HEADER);
+    assert_eq!(ends.done[1][2], (long_reply, Err(FailReason::Chunk)));
+    assert_eq!(ends.caller.credits().in_flight(), 0, "no credit is lost");
+    // The forward direction has the other two: 1,024 bytes there and 2,048 back.
+    let there = ends.forward(4);
+    ends.settle();
+    for call in std::mem::take(&mut ends.calls[0]) {
+        ends.responder.reply(call.key, message(rpc(call.xid, 1, 2048 - HEADER)));
+    }
+    ends.settle();
+    assert_eq!(ends.done[0], [(there, Ok(rpc(4, 1, 2048 - HEADER)))]);
+}
+
+/// Requirement: R220, H36
+#[test]
+fn a_client_that_takes_calls_refuses_chunks_in_them() {
+    for (which, call) in with_chunks(5).into_iter().enumerate() {
+        let mut client = BackwardResponder::new(config(4, 3), NEGOTIATED);
+        assert!(client.take(received(call)).is_none());
+        let mut sent = Vec::new();
+        std::iter::from_fn(|| client.poll_action()).for_each(|action| note(&mut sent, &action));
+        assert_eq!(sent, [words(&[5, 1, 3, 4, 2])], "{which}");
+        assert!(client.poll_event().is_none(), "{which}: it is not run");
+    }
+    // And so the call ends at the server, and no forward call with its XID does.
+    let mut ends = Ends::ready(config(4, 4)).warm();
+    let (there, back) = (ends.forward(5), ends.caller.submit(call(5)));
+    ends.settle();
+    let refusal = Header { xid: 5, credits: 4, body: Body::Error(ErrorBody::Chunk) }.encode();
+    assert!(ends.caller.take(received(refusal)).is_none());
+    ends.settle();
+    assert_eq!(ends.done, [vec![], vec![(back, Err(FailReason::Chunk))]]);
+    ends.serve();
+    assert_eq!(ends.done[0], [(there, Ok(rpc(5, 1, 48)))]);
+}
+
+/// Requirement: R221
+#[test]
+fn credits_of_a_message_without_a_direction_count_for_nobody() {
+    for (what, message) in [
+        ("another version", words(&[1, 2, 9, 0, 0, 0, 0, 1, 0])),
+        ("no RPC message", words(&[1, 1, 9, 0, 0, 0, 0])),
+        ("neither a call nor a reply", words(&[1, 1, 9, 0, 0, 0, 0, 1, 2])),
+        ("a header that is cut", words(&[1, 1, 9, 0, 1, 0])),
+        ("a header type that is out of use", words(&[1, 1, 9, 3, 0, 0, 0])),
+        ("a list without an end", words(&[1, 1, 9, 0, 0, 1, u32::MAX, 1, 0])),
+    ] {
+        let mut ends = Ends::ready(config(16, 16));
+        ends.forward(2);
+        ends.caller.submit(call(2));
+        ends.settle();
+        let message = || received(message.clone());
+        let for_requester = ends.callee.take(message()).unwrap_or_else(|| panic!("{what} is no call"));
+        ends.requester.handle_completion(for_requester);
+        let for_responder = ends.caller.take(message()).unwrap_or_else(|| panic!("{what} is no reply"));
+        ends.responder.handle_completion(for_responder);
+        assert_eq!(ends.requester.credits().granted(), 1, "{what}");
+        assert_eq!(ends.caller.credits().granted(), 1, "{what}");
+        assert!(ends.callee.poll_event().is_none() && ends.caller.poll_event().is_none(), "{what}");
+    }
+}
+
+/// Requirement: R217
+#[test]
+fn the_end_of_the_connection_ends_the_calls_of_both_directions_and_none_is_made_after_it() {
+    let mut ends = Ends::ready(config(4, 4)).warm();
+    ends.forward(10);
+    ends.caller.submit(call(10));
+    ends.caller.submit(call(11));
+    ends.settle();
+    ends.requester.close(CloseReason::Local);
+    ends.settle();
+    assert_eq!(ends.closed, 4, "every engine hears of it");
+    assert_eq!(ends.done.each_ref().map(Vec::len), [1, 2]);
+    assert!(ends.done.iter().flatten().all(|(_, outcome)| matches!(outcome, Err(FailReason::Closed(_)))));
+    let after = ends.caller.submit(call(12));
+    ends.settle();
+    assert!(matches!(&ends.done[1][2], (id, Err(FailReason::Closed(_))) if *id == after));
+    assert!(ends.caller.poll_action().is_none(), "a server does not connect");
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_keeps_its_credit_until_it_is_answered() {
+    let mut ends = Ends::ready(config(4, 1)).warm();
+    let slow = ends.caller.submit(call(1));
+    let next = ends.caller.submit(call(2));
+    ends.settle();
+    ends.caller.cancel(slow);
+    ends.settle();
+    assert_eq!((ends.calls[1].len(), ends.closed), (1, 0), "the connection and its forward calls go on");
+    ends.call_back(40);
+    ends.call_back(40);
+    assert_eq!(ends.done[1], [(next, Ok(rpc(2, 1, 40)))]);
+}
+
+/// Requirement: R033, H12
+#[test]
+fn more_calls_than_a_client_granted_end_the_connection() {
+    let mut client = BackwardResponder::new(config(64, 2), NEGOTIATED);
+    let closes = |client: &mut BackwardResponder| {
+        std::iter::from_fn(|| client.poll_action())
+            .any(|action| matches!(action, Action::Close { reason: CloseReason::Violation(_) }))
+    };
+    for xid in 1..=2 {
+        assert!(client.take(received(plain(xid, 2, 0))).is_none());
+    }
+    assert!(!closes(&mut client));
+    assert!(client.take(received(plain(3, 2, 0))).is_none());
+    assert!(closes(&mut client));
+    let calls = std::iter::from_fn(|| client.poll_event()).count();
+    assert_eq!(calls, 2, "what is too much is not run");
+}
+
+#[test]
+fn h37_replies_to_no_call_are_dropped_and_their_receives_come_back() {
+    let mut ends = Ends::ready(config(4, 4)).warm();
+    ends.forward(8);
+    ends.settle();
+    for xid in [8, 9, 10] {
+        assert!(ends.caller.take(received(plain(xid, 4, 1))).is_none());
+    }
+    assert_eq!((ends.caller.discarded(), ends.calls[0].len()), (3, 1), "8 is a forward call, and still runs");
+    let posted = std::iter::from_fn(|| ends.caller.poll_action())
+        .filter(|action| matches!(action, Action::PostReceives { count: 1 }));
+    assert_eq!(posted.count(), 3);
+}
+
+#[test]
+fn h32_a_reply_with_chunks_fails_its_call() {
+    for chunk in 0..2 {
+        let mut ends = Ends::ready(config(4, 4)).warm();
+        let id = ends.caller.submit(call(6));
+        ends.settle();
+        let of = WriteChunk(vec![SEGMENT]);
+        let lists = match chunk {
+            0 => ChunkLists { writes: vec![of], ..ChunkLists::default() },
+            _ => ChunkLists { reply: Some(of), ..ChunkLists::default() },
+        };
+        assert!(ends.caller.take(received(msg(6, 4, lists, &rpc(6, 1, 40)))).is_none());
+        ends.settle();
+        assert!(
+            matches!(&ends.done[1][..], [(done, Err(FailReason::BadReply(_)))] if *done == id),
+            "{:?}",
+            ends.done
+        );
+    }
+}
+
+/// Requirement: R220
+#[test]
+fn before_it_is_ready_a_server_hears_replies_and_errors_as_one_that_never_calls() {
+    let mut server = BackwardRequester::new(config(4, 4), NEGOTIATED);
+    let error = Header { xid: 1, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
+    for message in [plain(1, 4, 1), error] {
+        assert!(server.take(received(message)).is_some(), "it is the responder's, which drops it");
+    }
+    assert!(!server.has_work());
+}
+
+/// Requirement: R220, R295
+#[test]
+fn a_call_to_a_client_without_service_does_not_touch_it() {
+    // A client that takes no calls has a requester only: it drops the call, and refuses one with chunks.
+    let mut client = Requester::new(config(4, 4), NEGOTIATED, 1 << 20);
+    client.handle_completion(received(plain(1, 4, 0)));
+    let sends = |client: &mut Requester| {
+        let mut sent = Vec::new();
+        std::iter::from_fn(|| client.poll_action()).for_each(|action| note(&mut sent, &action));
+        sent
+    };
+    assert!(sends(&mut client).is_empty());
+    for call in with_chunks(9) {
+        client.handle_completion(received(call));
+    }
+    assert_eq!(sends(&mut client), [words(&[9, 1, 1, 4, 2])], "one error at a time");
+    assert_eq!(client.discarded(), 5);
+}
