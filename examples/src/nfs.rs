@@ -4,6 +4,7 @@ mod convert;
 mod handler;
 mod listing;
 mod mount;
+mod once;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use rpcrdma_runtime::proto::program::{CallContext, Credential, Reject};
 use crate::export::{Caller, Error, Export, FileHandle, Outcome, Wcc};
 
 pub use mount::MountHandler;
+pub use once::must_not_run_twice;
 
 /// Answers the 22 procedures of NFS version 3.
 ///

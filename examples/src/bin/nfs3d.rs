@@ -7,12 +7,14 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Parser;
 use rpcrdma_examples::export::directory::DirectoryExport;
-use rpcrdma_examples::nfs::{MountHandler, NfsHandler};
+use rpcrdma_examples::nfs::{MountHandler, NfsHandler, must_not_run_twice};
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::ServerOptions;
+use rpcrdma_runtime::shell::{
+    DuplicateCache, DuplicateOptions, Remember, ServerOptions, TcpServer, TcpServerOptions,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -61,12 +63,15 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let mut services = Services::new();
     services.add(nfs_v3::Server(nfs));
     services.add(mount_v3::Server(MountHandler::new(export)));
-    let options = ServerOptions::of::<nfs_v3::NfsV3>();
+    let remember = Remember::only(must_not_run_twice);
+    let duplicates = Some(DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() }));
+    let tcp_options = TcpServerOptions { duplicates: duplicates.clone(), ..TcpServerOptions::default() };
+    let options = ServerOptions { duplicates, ..ServerOptions::of::<nfs_v3::NfsV3>() };
     let server = Server::bind_with(arguments.listen, options).await?.services(services.clone());
     let mode = if arguments.read_only { ", read-only" } else { "" };
     let mut place = format!("rdma://{}/", server.local_addr()?);
     let tcp = match arguments.tcp {
-        Some(address) => Some(Server::bind_tcp(address).await?.services(services)),
+        Some(address) => Some(TcpServer::bind_with(address, tcp_options).await?.services(services)),
         None => None,
     };
     if let Some(tcp) = &tcp {

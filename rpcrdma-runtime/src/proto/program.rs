@@ -182,9 +182,11 @@ pub trait Service: Send + Sync + 'static {
     /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which holds the RPC reply
     /// header already.
     ///
-    /// The future is dropped where it waits when the connection that the call came by goes away, or when a server that
-    /// stops is out of time: nobody is left to answer. A procedure that must be gone through with once it has begun
-    /// belongs in a task of its own, for which this future waits.
+    /// A call that the server's duplicate-request cache remembers is gone through with, whatever becomes of its connection;
+    /// the future is dropped where it waits only when a server that stops is out of time. Without a cache, and for what it
+    /// does not remember, it is dropped when the connection that the call came by goes away, too: nobody is left to
+    /// answer. Then a procedure that must be gone through with once it has begun belongs in a task of its own, for which
+    /// this future waits.
     ///
     /// # Errors
     /// [`Reject`]: whatever was put in `reply` is dropped, and this goes to the caller.

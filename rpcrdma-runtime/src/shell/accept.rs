@@ -21,11 +21,12 @@ pub(super) struct Listening {
 
 impl Listening {
     /// Takes connections until `shutdown` is ready, a task each. Then `serve`, which is given a sign, is to come to its
-    /// end.
+    /// end, and then `executed`: calls that outlive their connection.
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,
         serve: impl Fn(T, watch::Receiver<bool>) -> Serving,
+        executed: impl Future<Output = ()>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError>
     where
@@ -65,6 +66,7 @@ impl Listening {
             while let Some(outcome) = connections.join_next().await {
                 ended(outcome);
             }
+            executed.await;
         };
         if tokio::time::timeout(self.drain, drained).await.is_err() {
             warn!("calls were still running when the time to stop was up");

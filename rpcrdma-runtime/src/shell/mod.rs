@@ -6,13 +6,16 @@
 mod accept;
 mod client;
 mod driver;
+mod duplicates;
 mod error;
 mod options;
 mod running;
 mod server;
+mod serving;
 mod tcp;
 
 pub use client::{CallReport, Client};
+pub use duplicates::{CallerScope, DuplicateCache, DuplicateOptions, Remember};
 pub use error::{CallError, ConnectError, ServeError};
 pub use options::{ClientOptions, Observer, ServerOptions};
 pub use server::{Server, serve_connection};

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::CallReport;
+use super::{CallReport, DuplicateCache};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
 use crate::proto::rdma::session::{Policy, Reconnect};
@@ -89,6 +89,8 @@ pub struct ServerOptions {
     pub connections: usize,
     /// How long a server that is asked to stop waits for the calls that run (default 10 s).
     pub drain: Duration,
+    /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
+    pub duplicates: Option<DuplicateCache>,
     /// iWARP's own.
     pub iwarp: iwarp::Options,
 }
@@ -107,6 +109,7 @@ impl Default for ServerOptions {
             config: Config::default(),
             connections: 1024,
             drain: Duration::from_secs(10),
+            duplicates: Some(DuplicateCache::default()),
             iwarp: iwarp::Options::default(),
         }
     }

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use tokio::task::{self, JoinError, JoinSet};
 use tracing::{Instrument, debug_span, warn};
 
-use crate::proto::program::Origin;
+use super::serving::Connected;
 use crate::proto::rpc::Services;
 use crate::xdr::{Message, Received};
 
@@ -20,18 +20,9 @@ impl<K> Default for Running<K> {
 }
 
 impl<K> Running<K> {
-    pub(super) fn start(
-        &mut self,
-        key: K,
-        xid: u32,
-        message: Received,
-        services: Services,
-        origin: impl Into<Origin>,
-    ) {
-        let origin = origin.into();
+    pub(super) fn start(&mut self, key: K, xid: u32, message: Received, caller: Connected) {
         let span = debug_span!("call", xid);
-        let answer = async move { services.answer(&message, origin).await };
-        let task = self.tasks.spawn(answer.instrument(span));
+        let task = self.tasks.spawn(caller.answer(message).instrument(span));
         self.calls.insert(task.id(), (key, xid));
     }
 

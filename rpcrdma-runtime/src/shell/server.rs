@@ -9,6 +9,7 @@ use tracing::{Instrument, debug, debug_span, trace};
 
 use super::accept::{Listening, stopped};
 use super::running::Running;
+use super::serving::Serving;
 use super::tcp::TcpServer;
 use super::{ServeError, ServerOptions};
 use crate::proto::program::{Extensions, Origin, Service};
@@ -88,19 +89,19 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Server { listener, services, options } = self;
         let listening = Listening { connections: options.connections, drain: options.drain };
+        let serving = Serving::new(services, options.duplicates);
         let accept = || listener.accept();
         let serve = |incoming: iwarp::Incoming, stopping| {
-            let (services, config) = (services.clone(), options.config);
             let span = debug_span!("connection", peer = %incoming.peer());
-            serve_incoming(incoming, services, config, stopping).instrument(span)
+            serve_incoming(incoming, serving.clone(), options.config, stopping).instrument(span)
         };
-        listening.run(accept, serve, shutdown).await
+        listening.run(accept, serve, serving.executed(), shutdown).await
     }
 }
 
 async fn serve_incoming(
     incoming: iwarp::Incoming,
-    services: Services,
+    serving: Serving,
     config: Config,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -111,16 +112,26 @@ async fn serve_incoming(
         made = setup => made,
     };
     match made {
-        Ok(connection) => serve_connection(connection, services, config, stopping).await,
+        Ok(connection) => serve_calls(connection, serving, config, stopping).await,
         Err(error) => debug!(%error, "no connection was made"),
     }
 }
 
 /// Serves one connection of any provider until it is closed, or until `stopping` is true: then it takes no more calls,
 /// and closes once those that run are answered. If the sender of `stopping` goes away first it never stops of itself.
+/// Calls that are sent again are run again.
 pub async fn serve_connection(
-    mut connection: impl Connection,
+    connection: impl Connection,
     services: Services,
+    config: Config,
+    stopping: watch::Receiver<bool>,
+) {
+    serve_calls(connection, Serving::new(services, None), config, stopping).await;
+}
+
+async fn serve_calls(
+    mut connection: impl Connection,
+    serving: Serving,
     config: Config,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -130,6 +141,7 @@ pub async fn serve_connection(
     let own = Stated { inline: config.private_data.announced().receive_size, reads: info.reads_out };
     let link = Link::new(own, negotiated);
     let origin = Origin { peer: info.peer, extensions: Extensions::default().with(link.clone()) };
+    let caller = serving.caller(origin);
     let mut responder = Responder::new(config, negotiated, info.reads_out);
     let mut running = Running::<CallKey>::default();
     let mut draining = false;
@@ -144,7 +156,7 @@ pub async fn serve_connection(
                 // A requester whose call is dropped hears that the connection is closed, and may call elsewhere.
                 ResponderEvent::Call(call) if draining => responder.drop_call(call.key),
                 ResponderEvent::Call(IncomingCall { key, xid, message }) => {
-                    running.start(key, xid, message, services.clone(), origin.clone());
+                    running.start(key, xid, message, caller.clone());
                 }
                 ResponderEvent::Closed(reason) => return debug!(%reason, "connection closed"),
             }

@@ -1,5 +1,6 @@
-//! ONC RPC over any transport: a table of services, and what they answer (RFC 5531).
+//! ONC RPC over any transport: a table of services, and what they answer (RFC 5531); which calls were answered before.
 
+pub mod duplicates;
 mod services;
 
 pub use services::Services;

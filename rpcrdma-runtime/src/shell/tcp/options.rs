@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::super::Observer;
+use super::super::{DuplicateCache, Observer};
 use crate::proto::program::Credential;
 use crate::provider::iwarp::Keepalive;
 
@@ -59,18 +59,25 @@ impl Default for TcpClientOptions {
 }
 
 /// What a server over TCP is set to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TcpServerOptions {
     /// Connections at once (default 1,024); further ones wait to be accepted.
     pub connections: usize,
     /// How long a server that is asked to stop waits for the calls that run (default 10 s).
     pub drain: Duration,
+    /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
+    pub duplicates: Option<DuplicateCache>,
     /// Each connection's own.
     pub tcp: TcpOptions,
 }
 
 impl Default for TcpServerOptions {
     fn default() -> Self {
-        TcpServerOptions { connections: 1024, drain: Duration::from_secs(10), tcp: TcpOptions::default() }
+        TcpServerOptions {
+            connections: 1024,
+            drain: Duration::from_secs(10),
+            duplicates: Some(DuplicateCache::default()),
+            tcp: TcpOptions::default(),
+        }
     }
 }

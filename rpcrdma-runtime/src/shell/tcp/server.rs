@@ -10,6 +10,7 @@ use tracing::{Instrument, debug, debug_span};
 use super::super::ServeError;
 use super::super::accept::{Listening, stopped};
 use super::super::running::Running;
+use super::super::serving::Serving;
 use super::stream::{halves, prepare};
 use super::{TcpOptions, TcpServerOptions};
 use crate::proto::program::Service;
@@ -76,13 +77,13 @@ impl TcpServer {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let TcpServer { listener, services, options } = self;
         let listening = Listening { connections: options.connections, drain: options.drain };
+        let serving = Serving::new(services, options.duplicates);
         let accept = || listener.accept();
         let serve = |(socket, peer): (TcpStream, SocketAddr), stopping| {
-            let services = services.clone();
             let span = debug_span!("connection", %peer);
-            serve(socket, peer, services, options.tcp, stopping).instrument(span)
+            serve(socket, peer, serving.clone(), options.tcp, stopping).instrument(span)
         };
-        listening.run(accept, serve, shutdown).await
+        listening.run(accept, serve, serving.executed(), shutdown).await
     }
 }
 
@@ -91,7 +92,7 @@ impl TcpServer {
 async fn serve(
     socket: TcpStream,
     peer: SocketAddr,
-    services: Services,
+    serving: Serving,
     options: TcpOptions,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -99,6 +100,7 @@ async fn serve(
         return debug!(%error, "the socket cannot be set up");
     }
     let (mut incoming, mut outgoing) = halves::<()>(socket, &options);
+    let caller = serving.caller(Some(peer));
     let mut running = Running::default();
     // Calls that run, and replies that have not left.
     let mut unanswered = 0usize;
@@ -108,7 +110,7 @@ async fn serve(
             record = incoming.next(), if open && unanswered < options.calls.max(1) => match record {
                 Ok(Some(call)) => {
                     unanswered += 1;
-                    running.start((), first_word(&call), Received::whole(call), services.clone(), Some(peer));
+                    running.start((), first_word(&call), Received::whole(call), caller.clone());
                 }
                 Ok(None) => open = false,
                 Err(error) => return debug!(%error, "connection closed"),

@@ -1,0 +1,32 @@
+use rpcrdma_nfs3::nfs_v3::NfsV3;
+use rpcrdma_runtime::proto::program::Program;
+use rpcrdma_runtime::proto::rpc::duplicates::ProcedureId;
+
+/// Whether a procedure of NFSv3 or MOUNT must not run twice for one call: it changes something, and a second run would
+/// fail or undo what came between. For [`Remember::only`](rpcrdma_runtime::shell::Remember::only).
+#[must_use]
+pub fn must_not_run_twice(called: ProcedureId) -> bool {
+    /// SETATTR; WRITE, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.
+    const CHANGES: [u32; 10] = [2, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+    called.program == NfsV3::NUMBER && CHANGES.contains(&called.procedure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_a_file_system_is_remembered() {
+        let remembered: Vec<&str> = NfsV3::PROCEDURES
+            .iter()
+            .filter(|(procedure, _)| {
+                let (program, version, procedure) = (NfsV3::NUMBER, NfsV3::VERSION, *procedure);
+                must_not_run_twice(ProcedureId { program, version, procedure })
+            })
+            .map(|(_, name)| name.trim_start_matches("NFSPROC3_"))
+            .collect();
+        let changes =
+            ["SETATTR", "WRITE", "CREATE", "MKDIR", "SYMLINK", "MKNOD", "REMOVE", "RMDIR", "RENAME", "LINK"];
+        assert_eq!(remembered, changes);
+    }
+}

@@ -1,0 +1,116 @@
+use core::net::IpAddr;
+
+use crate::wire::rpc::RPC_VERSION;
+use crate::xdr::{Placed, Received, pad_len};
+
+/// Who is taken for the same caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CallerId {
+    /// Everybody at this address, whatever the port: a client comes back from another one.
+    Address(IpAddr),
+    /// Whoever is at the other end of one connection.
+    Connection(u64),
+}
+
+/// A procedure of a program version, by its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcedureId {
+    /// The program's number.
+    pub program: u32,
+    /// The version's number.
+    pub version: u32,
+    /// The procedure's number.
+    pub procedure: u32,
+}
+
+/// What makes two calls one call that was sent twice: caller, XID, procedure, length, and the first bytes.
+///
+/// An XID alone is not enough: they come round, and some clients begin with the same one whenever they start. The sum is
+/// over the first [`CallIdentity::PREFIX`] bytes of the call as it is without chunks, so that a call that travels in
+/// another form the second time is the same call. They hold the credential, and so the machine's name of AUTH_SYS, and
+/// at least 584 bytes of arguments: what names the object, the place and the amount. More would cost time with
+/// every call that writes, and tell apart only calls that have all of that in common with the XID.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallIdentity {
+    xid: u32,
+    sum: u64,
+    length: u64,
+    caller: CallerId,
+    procedure: ProcedureId,
+}
+
+/// `msg_type` of a call, AUTH_NONE and AUTH_SYS (RFC 5531 section 9, 8.2).
+const CALL: u32 = 0;
+const AUTH_NONE: u32 = 0;
+const AUTH_SYS: u32 = 1;
+
+impl CallIdentity {
+    /// How many bytes of a call are compared, by their sum.
+    pub const PREFIX: usize = 1024;
+
+    /// The identity of a call; none of a message that is no call, and of one with another credential than AUTH_NONE or
+    /// AUTH_SYS: a call with RPCSEC_GSS is not the same bytes when it is sent again, and its reply is bound to its sequence
+    /// number (RFC 2203 section 5.3.3.1).
+    #[must_use]
+    pub fn of(call: &Received, caller: CallerId) -> Option<Self> {
+        let word = |index: usize| {
+            let at = index.checked_mul(4)?;
+            call.stream.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
+        };
+        let (xid, flavor) = (word(0)?, word(6)?);
+        if word(1)? != CALL || word(2)? != RPC_VERSION || !matches!(flavor, AUTH_NONE | AUTH_SYS) {
+            return None;
+        }
+        let procedure = ProcedureId { program: word(3)?, version: word(4)?, procedure: word(5)? };
+        let (sum, length) = digest(call);
+        Some(CallIdentity { xid, sum, length, caller, procedure })
+    }
+
+    /// The call's XID.
+    #[must_use]
+    pub fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    /// What is called.
+    #[must_use]
+    pub fn procedure(&self) -> ProcedureId {
+        self.procedure
+    }
+}
+
+/// The sum of the first bytes of a message with its items back in their places, and its whole length.
+fn digest(message: &Received) -> (u64, u64) {
+    let mut digest = Digest { sum: 0xcbf2_9ce4_8422_2325, summed: 0, length: 0 };
+    let mut rest = &message.stream[..];
+    if let Placed::Positioned(items) = &message.items {
+        for item in items {
+            let before = u64::from(item.position).saturating_sub(digest.length);
+            let before = usize::try_from(before).unwrap_or(usize::MAX);
+            let (head, tail) = rest.split_at_checked(before).unwrap_or((rest, &[]));
+            digest.put(head);
+            digest.put(&item.data);
+            digest.put([0; 3].split_at(pad_len(item.data.len())).0);
+            rest = tail;
+        }
+    }
+    digest.put(rest);
+    (digest.sum, digest.length)
+}
+
+/// FNV-1a with 64 bits: to tell mistakes apart, not enemies, who can claim any AUTH_SYS credential as it is.
+struct Digest {
+    sum: u64,
+    summed: usize,
+    length: u64,
+}
+
+impl Digest {
+    fn put(&mut self, bytes: &[u8]) {
+        self.length = self.length.saturating_add(bytes.len() as u64);
+        for byte in bytes.iter().take(CallIdentity::PREFIX.saturating_sub(self.summed)) {
+            self.sum = (self.sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            self.summed = self.summed.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The duplicate-request cache: a call that a client sends again is not run again.
+//!
+//! A client that loses its connection sends the calls that were not answered once more on the next one, with the same
+//! XID. For a procedure that must not run twice (remove, rename, append) the server keeps what it answered, and gives
+//! it again. The engine is a table; it knows time as what it is told and nothing of who waits but a value `W`.
+
+mod identity;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+pub use identity::{CallIdentity, CallerId, ProcedureId};
+
+use crate::xdr::Message;
+
+/// How much a duplicate-request cache remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuplicateLimits {
+    /// Calls that run and replies that are kept, together (default 4,096). Of the kept ones the least recently used go
+    /// first; calls that run are never forgotten. Calls beyond that are run as without a cache.
+    pub entries: usize,
+    /// Bytes of all replies that are kept, items included (default 16 MiB).
+    pub bytes: usize,
+    /// The longest reply that is kept, in bytes (default 64 KiB). A longer one is of a procedure that reads: its call is
+    /// run again.
+    pub reply: usize,
+    /// How long a reply is kept since it was last asked for (default 120 s): beyond that a client may use the XID for
+    /// another call.
+    pub lifetime: Duration,
+}
+
+impl Default for DuplicateLimits {
+    fn default() -> Self {
+        DuplicateLimits {
+            entries: 4096,
+            bytes: 16 << 20,
+            reply: 64 << 10,
+            lifetime: Duration::from_secs(120),
+        }
+    }
+}
+
+/// So many who wait for one call that runs are answered: the latest, for the connections of those before them are most
+/// likely gone.
+pub const WAITERS: usize = 16;
+
+/// What becomes of a call that has arrived.
+#[derive(Debug)]
+pub enum Begun<W> {
+    /// It is new: run it, and [`Duplicates::finish`]. Who waits is kept until then.
+    Run(Ticket),
+    /// It runs already. Who waits will be answered with the others; the one who waited longest may have had to leave.
+    Joined {
+        /// Who is not answered any more.
+        left: Option<W>,
+    },
+    /// It was answered before: this is the reply.
+    Kept(W, Message),
+    /// As many calls run as are remembered: run it and answer it, as if there were no cache.
+    Unremembered(W),
+}
+
+/// A call that runs. It has to be given back to [`Duplicates::finish`], whatever came of it.
+#[derive(Debug)]
+#[must_use]
+pub struct Ticket {
+    call: CallIdentity,
+}
+
+/// Calls that run, and replies that were given.
+#[derive(Debug)]
+pub struct Duplicates<W> {
+    limits: DuplicateLimits,
+    entries: BTreeMap<CallIdentity, Entry<W>>,
+    /// Kept replies by last use.
+    by_use: BTreeMap<u64, CallIdentity>,
+    next_use: u64,
+    running: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Entry<W> {
+    Running(VecDeque<W>),
+    Kept(Kept),
+}
+
+#[derive(Debug)]
+struct Kept {
+    reply: Message,
+    used: u64,
+    expires: Duration,
+}
+
+impl<W> Duplicates<W> {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(limits: DuplicateLimits) -> Self {
+        Duplicates {
+            limits,
+            entries: BTreeMap::new(),
+            by_use: BTreeMap::new(),
+            next_use: 0,
+            running: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Calls that run.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Replies that are kept.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.by_use.len()
+    }
+
+    /// What they hold, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A call has arrived, and `waiter` waits for its reply. `now` is the time since any moment in the past, and never goes
+    /// back.
+    pub fn begin(&mut self, call: CallIdentity, waiter: W, now: Duration) -> Begun<W> {
+        self.expire(now);
+        match self.entries.get_mut(&call) {
+            Some(Entry::Running(waiting)) => {
+                let left = if waiting.len() >= WAITERS { waiting.pop_front() } else { None };
+                waiting.push_back(waiter);
+                return Begun::Joined { left };
+            }
+            Some(Entry::Kept(kept)) => {
+                self.by_use.remove(&kept.used);
+                kept.used = self.next_use;
+                kept.expires = now.saturating_add(self.limits.lifetime);
+                self.next_use = self.next_use.wrapping_add(1);
+                let reply = kept.reply.clone();
+                self.by_use.insert(kept.used, call);
+                return Begun::Kept(waiter, reply);
+            }
+            None => {}
+        }
+        if self.running >= self.limits.entries {
+            return Begun::Unremembered(waiter);
+        }
+        while self.entries.len() >= self.limits.entries && self.forget_oldest() {}
+        self.running = self.running.saturating_add(1);
+        self.entries.insert(call.clone(), Entry::Running(VecDeque::from([waiter])));
+        Begun::Run(Ticket { call })
+    }
+
+    /// A call has ended: with a reply that is worth keeping, or without. Gives everyone who waits for it, in the order in
+    /// which they came. `now` as in [`Duplicates::begin`].
+    pub fn finish(&mut self, ticket: Ticket, reply: Option<&Message>, now: Duration) -> Vec<W> {
+        let Ticket { call } = ticket;
+        let Some(Entry::Running(waiting)) = self.entries.remove(&call) else { return Vec::new() };
+        self.running = self.running.saturating_sub(1);
+        if let Some(reply) = reply {
+            self.keep(call, reply, now);
+        }
+        waiting.into()
+    }
+
+    fn keep(&mut self, call: CallIdentity, reply: &Message, now: Duration) {
+        let size = held(reply);
+        if size > self.limits.reply || size > self.limits.bytes {
+            return;
+        }
+        while self.bytes.saturating_add(size) > self.limits.bytes && self.forget_oldest() {}
+        self.bytes = self.bytes.saturating_add(size);
+        let used = self.next_use;
+        self.next_use = self.next_use.wrapping_add(1);
+        let expires = now.saturating_add(self.limits.lifetime);
+        self.by_use.insert(used, call.clone());
+        self.entries.insert(call, Entry::Kept(Kept { reply: reply.clone(), used, expires }));
+    }
+
+    /// Forgets what nobody has asked for in its time. What was used before expires before.
+    fn expire(&mut self, now: Duration) {
+        while let Some((_, call)) = self.by_use.first_key_value()
+            && let Some(Entry::Kept(kept)) = self.entries.get(call)
+            && kept.expires <= now
+        {
+            self.forget_oldest();
+        }
+    }
+
+    /// False if no reply is kept.
+    fn forget_oldest(&mut self) -> bool {
+        let Some((_, call)) = self.by_use.pop_first() else { return false };
+        if let Some(Entry::Kept(kept)) = self.entries.remove(&call) {
+            self.bytes = self.bytes.saturating_sub(held(&kept.reply));
+        }
+        true
+    }
+}
+
+/// What a reply holds, in bytes.
+fn held(reply: &Message) -> usize {
+    let items = reply.items.iter().map(|item| item.data.len());
+    items.fold(reply.stream.len(), usize::saturating_add)
+}

@@ -1,0 +1,144 @@
+//! What the connections of a server have in common: how a call gets its reply.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tracing::{Instrument, debug, warn};
+
+use super::duplicates::DuplicateCache;
+use crate::proto::program::Origin;
+use crate::proto::rpc::Services;
+use crate::proto::rpc::duplicates::{Begun, Ticket};
+use crate::xdr::{Message, Received};
+
+/// The services of a server, and what it remembers of their calls.
+#[derive(Clone, Debug)]
+pub(super) struct Serving {
+    services: Services,
+    duplicates: Option<DuplicateCache>,
+    executing: Executing,
+    connections: Arc<AtomicU64>,
+}
+
+/// Who calls, by one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Connected {
+    serving: Serving,
+    origin: Origin,
+    /// Another one for each connection of a server.
+    connection: u64,
+}
+
+impl Serving {
+    pub(super) fn new(services: Services, duplicates: Option<DuplicateCache>) -> Self {
+        Serving { services, duplicates, executing: Executing::default(), connections: Arc::default() }
+    }
+
+    /// A new connection.
+    pub(super) fn caller(&self, origin: impl Into<Origin>) -> Connected {
+        let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        Connected { serving: self.clone(), origin: origin.into(), connection }
+    }
+
+    /// Waits until all is done that outlives its connection.
+    pub(super) async fn executed(&self) {
+        self.executing.all().await;
+    }
+}
+
+impl Connected {
+    /// The reply to a call; none if it is no call, or if somebody else is answered. A call that is remembered is gone
+    /// through with though this future be dropped.
+    pub(super) async fn answer(self, call: Received) -> Option<Message> {
+        let Connected { serving: Serving { services, duplicates, executing, .. }, origin, connection } = self;
+        let known = duplicates.as_ref().and_then(|cache| {
+            let identity = cache.identity(&call, origin.peer, connection)?;
+            Some((cache.clone(), identity))
+        });
+        let Some((cache, identity)) = known else { return services.answer(&call, origin).await };
+        let xid = identity.xid();
+        let (waiter, answer) = oneshot::channel();
+        match cache.begin(identity, waiter) {
+            Begun::Run(ticket) => {
+                let executed = Executed { cache, ticket: Some(ticket), xid };
+                let execute = async move {
+                    let reply = services.answer(&call, origin).await;
+                    executed.end(reply);
+                };
+                executing.spawn(execute.in_current_span());
+            }
+            Begun::Joined { left: _ } => debug!(xid, "a call that came again while it runs"),
+            Begun::Kept(_, reply) => {
+                debug!(xid, "a call that came again is answered as before");
+                return Some(reply);
+            }
+            Begun::Unremembered(_) => {
+                debug!(xid, "so many calls run that this one is not remembered");
+                return services.answer(&call, origin).await;
+            }
+        }
+        answer.await.ok().flatten()
+    }
+}
+
+/// A call that the cache has to hear the end of, whatever that is.
+struct Executed {
+    cache: DuplicateCache,
+    ticket: Option<Ticket>,
+    xid: u32,
+}
+
+impl Executed {
+    fn end(mut self, reply: Option<Message>) {
+        let kept = reply.as_ref().filter(|reply| is_success(&reply.stream));
+        self.tell(kept, reply.as_ref());
+    }
+
+    fn tell(&mut self, kept: Option<&Message>, reply: Option<&Message>) {
+        let Some(ticket) = self.ticket.take() else { return };
+        for waiter in self.cache.finish(ticket, kept) {
+            // One whose connection is gone does not hear it.
+            let _ = waiter.send(reply.cloned());
+        }
+    }
+}
+
+impl Drop for Executed {
+    /// A handler that panicked answers SYSTEM_ERR; one that was stopped answers nothing.
+    fn drop(&mut self) {
+        let panicked = std::thread::panicking();
+        if panicked {
+            warn!(xid = self.xid, "a handler panicked");
+        }
+        let reply = if panicked { Services::system_error(self.xid) } else { None };
+        self.tell(None, reply.as_ref());
+    }
+}
+
+/// Whether a reply has a result: it is accepted, and its status is SUCCESS (RFC 5531 section 9). Its verifier is AUTH_NONE's.
+fn is_success(reply: &[u8]) -> bool {
+    const HEAD: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    reply.get(4..24) == Some(&HEAD)
+}
+
+/// Calls that run on without their connection.
+#[derive(Clone, Debug, Default)]
+struct Executing(Arc<Mutex<JoinSet<()>>>);
+
+impl Executing {
+    fn spawn(&self, call: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(call);
+    }
+
+    async fn all(&self) {
+        while std::future::poll_fn(|cx| self.tasks().poll_join_next(cx)).await.is_some() {}
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

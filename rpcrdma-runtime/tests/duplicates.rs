@@ -1,0 +1,432 @@
+//! Calls that are sent again over real connections: the server runs them once.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::Server;
+use rpcrdma_runtime::proto::program::{CallContext, Reject, ReplyBounds, Service};
+use rpcrdma_runtime::proto::rdma::{Call, Config, Event, Reply, Requester, Traffic};
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::rpc::duplicates::DuplicateLimits;
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::iwarp::{self, IwarpConnection};
+use rpcrdma_runtime::shell::{
+    CallerScope, DuplicateCache, DuplicateOptions, Remember, ServerOptions, TcpServer, TcpServerOptions,
+};
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, decode_reply};
+use rpcrdma_runtime::xdr::{Decode, Encode, Layout, Opaque, Reader, Reducer, Size, Xdr};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinHandle;
+
+const WAIT: Duration = Duration::from_secs(20);
+
+/// What is to come back, and data that nobody looks at.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Args {
+    item: u32,
+    note: u32,
+    #[ddp_eligible]
+    data: Opaque,
+}
+
+/// How often the procedure has run, and as much data as was asked for.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Res {
+    count: u32,
+    note: Opaque,
+    #[ddp_eligible]
+    item: Opaque,
+}
+
+const COUNT: u32 = 1;
+/// Fails with SYSTEM_ERR, after counting.
+const FAIL: u32 = 2;
+/// Panics, after counting.
+const PANIC: u32 = 3;
+/// Waits for the gate, after counting.
+const GATE: u32 = 4;
+
+#[derive(Clone, Default)]
+struct Counter {
+    runs: Arc<AtomicU32>,
+    gate: Arc<Gate>,
+}
+
+struct Gate(Semaphore);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Gate(Semaphore::new(0))
+    }
+}
+
+impl Counter {
+    fn runs(&self) -> u32 {
+        self.runs.load(Ordering::SeqCst)
+    }
+
+    async fn has_run(&self, times: u32) {
+        let enough = async {
+            while self.runs() < times {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(WAIT, enough).await.unwrap();
+    }
+}
+
+impl Service for Counter {
+    fn program(&self) -> u32 {
+        0x2000_0003
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        mut args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            let args = Args::decode(&mut args).map_err(|_| Reject::GarbageArguments)?;
+            let count = self.runs.fetch_add(1, Ordering::SeqCst) + 1;
+            match context.procedure {
+                FAIL => return Err(Reject::SystemError),
+                PANIC => panic!("this handler panics"),
+                GATE => self.gate.0.acquire().await.unwrap().forget(),
+                _ => {}
+            }
+            let fill = |len: u32| Opaque::from(vec![0x5a; len as usize]);
+            let result = Res { count, note: fill(args.note), item: fill(args.item) };
+            result.encode(reply).map_err(|_| Reject::SystemError)
+        })
+    }
+}
+
+struct Fixture {
+    counter: Counter,
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<()>,
+}
+
+impl Fixture {
+    async fn new(duplicates: Option<DuplicateCache>) -> Self {
+        Fixture::with(ServerOptions { duplicates, ..ServerOptions::default() }).await
+    }
+
+    async fn with(options: ServerOptions) -> Self {
+        let counter = Counter::default();
+        let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(counter.clone());
+        let address = server.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = tokio::spawn(async move { server.run(async { drop(stopped.await) }).await.unwrap() });
+        Fixture { counter, address, stop, server }
+    }
+
+    async fn peer(&self) -> Peer {
+        Peer::connect(self.address, Config::default()).await
+    }
+
+    async fn end(self) {
+        self.stop.send(()).unwrap();
+        tokio::time::timeout(WAIT, self.server).await.unwrap().unwrap();
+    }
+}
+
+fn call_message(xid: u32, procedure: u32, args: &Args, min_item: usize) -> Reducer {
+    let mut message = Reducer::new(min_item);
+    let header =
+        CallHeader { xid, program: 0x2000_0003, version: 1, procedure, credential: Credential::None };
+    header.encode(&mut message).unwrap();
+    args.encode(&mut message).unwrap();
+    message
+}
+
+/// A client that chooses its XIDs.
+struct Peer {
+    connection: IwarpConnection,
+    requester: Requester,
+}
+
+/// A reply as it came, put together.
+#[derive(Debug)]
+struct Got {
+    bytes: Bytes,
+    traffic: Traffic,
+    result: Result<Res, ReplyError>,
+}
+
+impl Peer {
+    async fn connect(address: SocketAddr, config: Config) -> Peer {
+        let said = config.private_data.encode();
+        let size = config.private_data.announced().receive_size;
+        let connection = iwarp::connect(address, &said, size, &iwarp::Options::default()).await.unwrap();
+        let info = connection.info();
+        let server = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
+        let negotiated = PrivateData::negotiate(&config.private_data, &server);
+        let requester = Requester::new(config, negotiated, info.max_region);
+        Peer { connection, requester }
+    }
+
+    fn submit(&mut self, xid: u32, procedure: u32, args: &Args, min_item: usize) {
+        let whole = u64::from(args.item.next_multiple_of(4) + args.note.next_multiple_of(4)) + Res::MIN;
+        let reduced = Size::Bounded(whole - u64::from(args.item.next_multiple_of(4)));
+        let item = Size::Bounded(u64::from(args.item));
+        let bounds = ReplyBounds { whole: Size::Bounded(whole), reduced, item, items: Size::Bounded(1) };
+        let bounds = if min_item == usize::MAX { bounds.unreduced() } else { bounds };
+        let reply = self.requester.resources(&bounds).unwrap();
+        let message = call_message(xid, procedure, args, min_item).into_message();
+        let _ = self.requester.submit(Call { message, reply });
+    }
+
+    /// Goes on until the requester has something to say.
+    async fn event(&mut self) -> Event {
+        loop {
+            while let Some(action) = self.requester.poll_action() {
+                self.connection.submit(action);
+            }
+            if let Some(event) = self.requester.poll_event() {
+                return event;
+            }
+            let completion = poll_fn(|cx| self.connection.poll_completion(cx)).await;
+            self.requester.handle_completion(completion);
+        }
+    }
+
+    async fn reply(&mut self, xid: u32) -> Got {
+        let event = tokio::time::timeout(WAIT, self.event()).await.unwrap();
+        let Event::Done { outcome: Ok(Reply { message, traffic, .. }), .. } = event else {
+            panic!("no reply: {event:?}")
+        };
+        let mut reader = Reader::new(&message);
+        let result = decode_reply(&mut reader, xid).map(|()| Res::decode(&mut reader).unwrap());
+        let mut bytes = message.stream.to_vec();
+        if let Ok(result) = &result {
+            bytes.extend_from_slice(result.item.as_bytes());
+        }
+        Got { bytes: bytes.into(), traffic, result }
+    }
+
+    async fn call(&mut self, xid: u32, procedure: u32, args: &Args) -> Got {
+        self.submit(xid, procedure, args, 1024);
+        self.reply(xid).await
+    }
+}
+
+fn args(data: usize, note: u32, item: u32) -> Args {
+    Args { item, note, data: vec![0xa5; data].into() }
+}
+
+#[tokio::test]
+async fn a_call_on_a_new_connection_is_answered_as_before_whatever_chunks_it_has() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let forms = [
+        ("inline", args(10, 10, 10)),
+        ("Read and Write chunk", args(20_000, 10, 20_000)),
+        ("Reply chunk", args(10, 20_000, 0)),
+        ("both", args(10, 20_000, 20_000)),
+    ];
+    for (xid, (form, args)) in (70..).zip(&forms) {
+        let before = fixture.counter.runs();
+        let first = fixture.peer().await.call(xid, COUNT, args).await;
+        let second = fixture.peer().await.call(xid, COUNT, args).await;
+        assert_eq!(first.result.as_ref().unwrap().count, before + 1, "{form}");
+        assert!(first.bytes == second.bytes && first.result == second.result, "{form}: other bytes");
+        assert_eq!(first.traffic, second.traffic, "{form}");
+        assert_eq!(second.traffic.write_bytes > 0, args.item > 1000, "{form}");
+        assert_eq!(second.traffic.reply_chunk_bytes > 0, args.note > 1000, "{form}");
+        assert_eq!(fixture.counter.runs(), before + 1, "{form}: it ran again");
+    }
+    fixture.end().await;
+}
+
+/// The thresholds are agreed on anew: what went inline comes again in chunks, and so does what was kept.
+#[tokio::test]
+async fn a_call_that_travels_in_another_form_is_the_same_call() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let args = args(1100, 300, 1100);
+    let first = fixture.peer().await.call(9, COUNT, &args).await;
+    assert_eq!((first.traffic.read_chunks, first.traffic.write_bytes), (0, 0));
+    let small = Config { private_data: PrivateData::new(true, 1024, 1024), ..Config::default() };
+    let mut peer = Peer::connect(fixture.address, small).await;
+    let second = peer.call(9, COUNT, &args).await;
+    assert_eq!((second.traffic.read_chunks, second.traffic.write_bytes), (1, 1100));
+    peer.submit(9, COUNT, &args, usize::MAX);
+    let third = peer.reply(9).await;
+    assert!(third.traffic.position_zero > 1100 && third.traffic.reply_chunk_bytes > 1100);
+    assert_eq!((&first.result, &second.result), (&second.result, &third.result));
+    assert_eq!(fixture.counter.runs(), 1);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn another_call_with_the_same_xid_runs() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let mut peer = fixture.peer().await;
+    assert_eq!(peer.call(5, COUNT, &args(8, 0, 0)).await.result.unwrap().count, 1);
+    assert_eq!(peer.call(5, COUNT, &args(9, 0, 0)).await.result.unwrap().count, 2);
+    assert_eq!(peer.call(6, COUNT, &args(8, 0, 0)).await.result.unwrap().count, 3);
+    assert_eq!(peer.call(5, COUNT, &args(8, 0, 0)).await.result.unwrap().count, 1);
+    fixture.end().await;
+}
+
+/// The connection breaks while the call runs. It is gone through with, and who comes again hears of it.
+#[tokio::test]
+async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let slow = args(4, 0, 2000);
+    let mut first = fixture.peer().await;
+    first.submit(1, GATE, &slow, 1024);
+    tokio::select! {
+        event = first.event() => panic!("{event:?}"),
+        () = fixture.counter.has_run(1) => drop(first),
+    }
+    let mut second = fixture.peer().await;
+    let mut third = fixture.peer().await;
+    second.submit(1, GATE, &slow, 1024);
+    third.submit(1, GATE, &slow, 1024);
+    // Time to arrive while it runs. One that comes later is answered with what was kept.
+    for peer in [&mut second, &mut third] {
+        tokio::select! {
+            event = peer.event() => panic!("{event:?}"),
+            () = tokio::time::sleep(Duration::from_millis(50)) => {}
+        }
+    }
+    fixture.counter.gate.0.add_permits(10);
+    let (second, third) = (second.reply(1).await, third.reply(1).await);
+    assert_eq!(second.result.as_ref().unwrap().count, 1);
+    assert_eq!(second.result, third.result);
+    assert_eq!(fixture.counter.runs(), 1);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn without_a_cache_it_runs_again() {
+    let fixture = Fixture::new(None).await;
+    for run in 1..=2 {
+        let got = fixture.peer().await.call(1, COUNT, &args(4, 0, 0)).await;
+        assert_eq!(got.result.unwrap().count, run);
+    }
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn failures_are_not_kept() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    for (procedure, before) in [(FAIL, 0), (PANIC, 2)] {
+        for run in 1..=2 {
+            let got = fixture.peer().await.call(1, procedure, &args(4, 0, 0)).await;
+            assert_eq!(got.result, Err(ReplyError::SystemError));
+            assert_eq!(fixture.counter.runs(), before + run);
+        }
+    }
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn by_connection_a_new_connection_is_a_new_caller() {
+    let options = DuplicateOptions { scope: CallerScope::Connection, ..DuplicateOptions::default() };
+    let fixture = Fixture::new(Some(DuplicateCache::new(options))).await;
+    let mut first = fixture.peer().await;
+    for _ in 0..2 {
+        assert_eq!(first.call(1, COUNT, &args(4, 0, 0)).await.result.unwrap().count, 1);
+    }
+    assert_eq!(fixture.peer().await.call(1, COUNT, &args(4, 0, 0)).await.result.unwrap().count, 2);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn what_need_not_be_remembered_is_not() {
+    let remember = Remember::only(|called| called.procedure != COUNT);
+    let options = DuplicateOptions { remember, ..DuplicateOptions::default() };
+    let cache = DuplicateCache::new(options);
+    let fixture = Fixture::new(Some(cache.clone())).await;
+    let mut peer = fixture.peer().await;
+    for run in 1..=2 {
+        assert_eq!(peer.call(1, COUNT, &args(4, 0, 0)).await.result.unwrap().count, run);
+    }
+    assert_eq!(cache.kept(), 0);
+    fixture.counter.gate.0.add_permits(1);
+    for _ in 0..2 {
+        assert_eq!(peer.call(1, GATE, &args(4, 0, 0)).await.result.unwrap().count, 3);
+    }
+    assert_eq!(cache.kept(), 1);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn a_reply_that_is_too_long_is_not_kept() {
+    let limits = DuplicateLimits { reply: 1000, ..DuplicateLimits::default() };
+    let options = DuplicateOptions { limits, ..DuplicateOptions::default() };
+    let fixture = Fixture::new(Some(DuplicateCache::new(options))).await;
+    let mut peer = fixture.peer().await;
+    // 24 of header, the count and two lengths.
+    for (xid, item, runs) in [(1, 964, 1), (2, 965, 2)] {
+        let before = fixture.counter.runs();
+        for _ in 0..2 {
+            let _ = peer.call(xid, COUNT, &args(0, 0, item)).await;
+        }
+        assert_eq!(fixture.counter.runs(), before + runs, "{item}");
+    }
+    fixture.end().await;
+}
+
+async fn call_by_tcp(address: SocketAddr, xid: u32, args: &Args) -> Vec<u8> {
+    let call = call_message(xid, COUNT, args, usize::MAX).into_message().stream;
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    socket.write_u32(0x8000_0000 | u32::try_from(call.len()).unwrap()).await.unwrap();
+    socket.write_all(&call).await.unwrap();
+    let mark = socket.read_u32().await.unwrap();
+    let mut reply = vec![0; (mark & 0x7fff_ffff) as usize];
+    socket.read_exact(&mut reply).await.unwrap();
+    reply
+}
+
+#[tokio::test]
+async fn one_cache_for_rdma_and_tcp() {
+    let cache = DuplicateCache::default();
+    let fixture = Fixture::new(Some(cache.clone())).await;
+    let mut services = Services::new();
+    services.add(fixture.counter.clone());
+    let options = TcpServerOptions { duplicates: Some(cache), ..TcpServerOptions::default() };
+    let tcp = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().services(services);
+    let address = tcp.local_addr().unwrap();
+    tokio::spawn(tcp.run(std::future::pending()));
+    let args = args(3000, 0, 3000);
+    let first = fixture.peer().await.call(1, COUNT, &args).await;
+    let (second, third) = (call_by_tcp(address, 1, &args).await, call_by_tcp(address, 1, &args).await);
+    assert_eq!(second, third);
+    assert_eq!(second[second.len() - 3000..], first.bytes[first.bytes.len() - 3000..]);
+    assert_eq!(fixture.counter.runs(), 1);
+    fixture.end().await;
+}
+
+/// A server that stops waits for a call though its connection is gone.
+#[tokio::test]
+async fn a_stopping_server_waits_for_what_outlives_its_connection() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let mut peer = fixture.peer().await;
+    peer.submit(1, GATE, &args(4, 0, 0), 1024);
+    tokio::select! {
+        event = peer.event() => panic!("{event:?}"),
+        () = fixture.counter.has_run(1) => drop(peer),
+    }
+    let Fixture { counter, stop, mut server, .. } = fixture;
+    stop.send(()).unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut server).await.is_err());
+    counter.gate.0.add_permits(1);
+    tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
+}

@@ -1,0 +1,274 @@
+//! The duplicate-request cache as a table, at its bounds.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::rpc::duplicates::{
+    Begun, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket, WAITERS,
+};
+use rpcrdma_runtime::wire::rpc::{AuthSys, CallHeader, Credential};
+use rpcrdma_runtime::xdr::{Encode, Item, Message, Placed, Received, Reducer, Sink};
+
+const HERE: CallerId = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+const START: Duration = Duration::from_secs(1000);
+
+/// A call of procedure 3 of a program with one eligible item, the item out of the stream.
+fn reduced(xid: u32, credential: Credential, data: &[u8]) -> Message {
+    let mut message = Reducer::new(1);
+    let header = CallHeader { xid, program: 100, version: 2, procedure: 3, credential };
+    header.encode(&mut message).expect("a good header");
+    7u32.encode(&mut message).expect("a word");
+    message_item(&mut message, data);
+    9u32.encode(&mut message).expect("a word");
+    message.into_message()
+}
+
+fn message_item(message: &mut Reducer, data: &[u8]) {
+    u32::try_from(data.len()).expect("short").encode(message).expect("a word");
+    message.put_item(&Bytes::copy_from_slice(data)).expect("an item");
+}
+
+fn whole(xid: u32, data: &[u8]) -> Received {
+    Received::whole(reduced(xid, Credential::None, data).flatten())
+}
+
+fn identity(xid: u32) -> CallIdentity {
+    CallIdentity::of(&whole(xid, b"arguments"), HERE).expect("a call")
+}
+
+fn reply(len: usize) -> Message {
+    Message::whole(vec![0x55; len].into())
+}
+
+fn limits() -> DuplicateLimits {
+    DuplicateLimits { entries: 3, bytes: 100, reply: 60, lifetime: Duration::from_secs(10) }
+}
+
+/// A cache whose waiters are numbers.
+struct Cache {
+    table: Duplicates<u32>,
+    now: Duration,
+    next: u32,
+}
+
+impl Cache {
+    fn new(limits: DuplicateLimits) -> Self {
+        Cache { table: Duplicates::new(limits), now: START, next: 0 }
+    }
+
+    fn begin(&mut self, call: CallIdentity) -> Begun<u32> {
+        self.next += 1;
+        self.table.begin(call, self.next, self.now)
+    }
+
+    fn run(&mut self, xid: u32) -> Ticket {
+        match self.begin(identity(xid)) {
+            Begun::Run(ticket) => ticket,
+            other => panic!("call {xid} is not new: {other:?}"),
+        }
+    }
+
+    fn finish(&mut self, ticket: Ticket, reply: Option<&Message>) -> Vec<u32> {
+        self.table.finish(ticket, reply, self.now)
+    }
+
+    /// Runs a call, with a reply of this length.
+    fn answer(&mut self, xid: u32, len: usize) {
+        let ticket = self.run(xid);
+        assert_eq!(self.finish(ticket, Some(&reply(len))), [self.next]);
+    }
+
+    /// What is kept, or nothing if the call would run; then it is as if it had not come.
+    fn kept(&mut self, xid: u32) -> Option<usize> {
+        match self.begin(identity(xid)) {
+            Begun::Kept(_, reply) => Some(reply.stream.len()),
+            Begun::Run(ticket) => {
+                self.finish(ticket, None);
+                None
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_was_answered_is_answered_again() {
+    let mut cache = Cache::new(limits());
+    let ticket = cache.run(1);
+    let item = Item { position: 28, data: Bytes::from_static(b"item") };
+    let given = Message { stream: vec![1; 28].into(), items: vec![item] };
+    assert_eq!(cache.finish(ticket, Some(&given)), [1]);
+    let Begun::Kept(2, again) = cache.begin(identity(1)) else { panic!("it runs again") };
+    assert_eq!(again, given);
+    assert_eq!(
+        again.items[0].data.as_ptr(),
+        given.items[0].data.as_ptr(),
+        "an item is kept by count, not copied"
+    );
+    assert_eq!((cache.table.kept(), cache.table.bytes(), cache.table.running()), (1, 32, 0));
+}
+
+#[test]
+fn all_that_wait_for_a_call_that_runs_are_answered_in_order() {
+    let mut cache = Cache::new(limits());
+    let ticket = cache.run(1);
+    assert!(matches!(cache.begin(identity(1)), Begun::Joined { left: None }));
+    assert!(matches!(cache.begin(identity(1)), Begun::Joined { left: None }));
+    assert_eq!(cache.finish(ticket, None), [1, 2, 3]);
+    assert_eq!(cache.kept(1), None, "a call without a result is run again");
+}
+
+#[test]
+fn of_too_many_that_wait_the_first_leave() {
+    let mut cache = Cache::new(limits());
+    let ticket = cache.run(1);
+    for _ in 1..WAITERS {
+        assert!(matches!(cache.begin(identity(1)), Begun::Joined { left: None }));
+    }
+    assert!(matches!(cache.begin(identity(1)), Begun::Joined { left: Some(1) }));
+    let waited: Vec<u32> = (2..).take(WAITERS).collect();
+    assert_eq!(cache.finish(ticket, None), waited);
+}
+
+#[test]
+fn entries_have_a_bound_and_the_least_recently_used_goes_first() {
+    let mut cache = Cache::new(limits());
+    (1..=3).for_each(|xid| cache.answer(xid, 10));
+    assert_eq!(cache.kept(1), Some(10), "three are kept, and 1 is now the latest");
+    cache.answer(4, 10);
+    assert_eq!(cache.table.kept(), 3);
+    assert_eq!((cache.kept(1), cache.kept(3), cache.kept(4)), (Some(10), Some(10), Some(10)));
+    assert_eq!(cache.kept(2), None);
+}
+
+#[test]
+fn calls_that_run_are_never_forgotten_and_those_beyond_are_not_remembered() {
+    let mut cache = Cache::new(limits());
+    let running = [cache.run(1), cache.run(2), cache.run(3)];
+    assert!(matches!(cache.begin(identity(4)), Begun::Unremembered(4)));
+    assert!(matches!(cache.begin(identity(2)), Begun::Joined { .. }));
+    for ticket in running {
+        cache.finish(ticket, Some(&reply(10)));
+    }
+    assert_eq!((1..=3).map(|xid| cache.kept(xid)).collect::<Vec<_>>(), [Some(10); 3]);
+    assert!(matches!(cache.begin(identity(4)), Begun::Run(_)));
+}
+
+#[test]
+fn bytes_have_a_bound() {
+    let mut cache = Cache::new(limits());
+    cache.answer(1, 50);
+    cache.answer(2, 50);
+    assert_eq!((cache.kept(1), cache.kept(2), cache.table.bytes()), (Some(50), Some(50), 100));
+    cache.answer(3, 1);
+    assert_eq!((cache.kept(1), cache.kept(2), cache.kept(3)), (None, Some(50), Some(1)));
+    assert_eq!(cache.table.bytes(), 51);
+}
+
+#[test]
+fn a_reply_has_a_bound() {
+    let mut cache = Cache::new(limits());
+    cache.answer(1, 60);
+    cache.answer(2, 61);
+    assert_eq!((cache.kept(1), cache.kept(2)), (Some(60), None));
+    let mut tight = Cache::new(DuplicateLimits { bytes: 50, ..limits() });
+    tight.answer(1, 50);
+    tight.answer(2, 51);
+    assert_eq!((tight.kept(1), tight.kept(2)), (Some(50), None), "one that is too long drives none out");
+}
+
+#[test]
+fn a_reply_is_kept_for_its_time_since_it_was_last_used() {
+    let mut cache = Cache::new(limits());
+    cache.answer(1, 10);
+    cache.now += Duration::from_millis(9999);
+    assert_eq!(cache.kept(1), Some(10));
+    cache.now += Duration::from_millis(9999);
+    assert_eq!(cache.kept(1), Some(10));
+    cache.now += Duration::from_secs(10);
+    assert_eq!(cache.kept(1), None);
+    assert_eq!((cache.table.kept(), cache.table.bytes()), (0, 0));
+}
+
+#[test]
+fn a_cache_of_nothing_remembers_nothing() {
+    let mut cache = Cache::new(DuplicateLimits { entries: 0, ..limits() });
+    assert!(matches!(cache.begin(identity(1)), Begun::Unremembered(1)));
+    let mut without_bytes = Cache::new(DuplicateLimits { bytes: 0, ..limits() });
+    without_bytes.answer(1, 1);
+    assert_eq!(without_bytes.kept(1), None);
+}
+
+#[test]
+fn a_reused_xid_with_another_call_is_another_call() {
+    let machine = |name: &str| Credential::Sys(AuthSys { machine_name: name.into(), ..AuthSys::default() });
+    let of = |message: Message| CallIdentity::of(&Received::whole(message.flatten()), HERE).expect("a call");
+    let call = of(reduced(1, machine("a"), b"data"));
+    assert_eq!(call, of(reduced(1, machine("a"), b"data")));
+    for (what, other) in [
+        ("another XID", of(reduced(2, machine("a"), b"data"))),
+        ("other arguments", of(reduced(1, machine("a"), b"datb"))),
+        ("longer arguments", of(reduced(1, machine("a"), b"data\0\0\0\0"))),
+        ("another machine", of(reduced(1, machine("b"), b"data"))),
+    ] {
+        assert_ne!(call, other, "{what}");
+    }
+    let flat = Received::whole(reduced(1, machine("a"), b"data").flatten());
+    let there = CallerId::Address(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+    for elsewhere in [there, CallerId::Connection(0), CallerId::Connection(1)] {
+        assert_ne!(call, CallIdentity::of(&flat, elsewhere).expect("a call"), "{elsewhere:?}");
+    }
+    for (word, what) in [(3, "another program"), (4, "another version"), (5, "another procedure")] {
+        let mut other = flat.stream.to_vec();
+        other[word * 4 + 3] ^= 1;
+        assert_ne!(Some(&call), CallIdentity::of(&Received::whole(other.into()), HERE).as_ref(), "{what}");
+    }
+}
+
+/// The first time inline, the second time in chunks, or the other way round.
+#[test]
+fn a_call_is_the_same_however_it_travels() {
+    for len in [1usize, 3, 4, 5, 900, 1021, 1022, 5000] {
+        let data: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).expect("small")).collect();
+        let message = reduced(1, Credential::None, &data);
+        let inline = CallIdentity::of(&Received::whole(message.flatten()), HERE);
+        let chunks = |items| Received { stream: message.stream.clone(), items: Placed::Positioned(items) };
+        assert_eq!(inline, CallIdentity::of(&chunks(message.items.clone()), HERE), "{len}");
+        // A Read chunk may hold its padding.
+        let mut padded = data.clone();
+        padded.resize(len.next_multiple_of(4), 0);
+        let item = Item { position: message.items[0].position, data: padded.into() };
+        assert_eq!(inline, CallIdentity::of(&chunks(vec![item]), HERE), "{len} with padding");
+    }
+}
+
+#[test]
+fn only_the_first_bytes_and_the_length_are_compared() {
+    let call = whole(1, &[0; 4000]).stream;
+    let changed = |at: usize| {
+        let mut bytes = call.to_vec();
+        bytes[at] ^= 1;
+        CallIdentity::of(&Received::whole(bytes.into()), HERE)
+    };
+    let same = CallIdentity::of(&Received::whole(call.clone()), HERE);
+    assert_ne!(same, changed(CallIdentity::PREFIX - 1));
+    assert_eq!(same, changed(CallIdentity::PREFIX));
+}
+
+#[test]
+fn what_is_no_call_or_is_protected_by_its_credential_is_not_for_the_cache() {
+    let of = |bytes: &[u8]| CallIdentity::of(&Received::whole(Bytes::copy_from_slice(bytes)), HERE);
+    let call = whole(1, b"").stream;
+    assert!(of(&call).is_some());
+    for len in 0..28 {
+        assert_eq!(of(&call[..len]), None, "{len} bytes");
+    }
+    for (at, what) in [(7, "a reply"), (11, "another version of RPC")] {
+        let mut other = call.to_vec();
+        other[at] ^= 1;
+        assert_eq!(of(&other), None, "{what}");
+    }
+    let gss = Credential::Other { flavor: 6, body: Bytes::from_static(&[0; 20]) };
+    assert_eq!(of(&reduced(1, gss, b"").flatten()), None);
+}
