@@ -2,4 +2,5 @@
 
 pub mod files;
 pub mod generate;
+pub mod lab;
 pub mod trace;

@@ -7,7 +7,7 @@ mod vectors;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{generate, trace};
+use xtask::{generate, lab, trace};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -29,6 +29,9 @@ enum Task {
     Fuzz(fuzz::Arguments),
     /// Say which rules of the source documents are met, and by which tests
     Trace(trace::Arguments),
+    /// Boot Linux's own NFS/RDMA client and server in a guest: CONTRIBUTING.md says what for
+    #[command(subcommand)]
+    Lab(lab::Task),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,10 @@ fn main() -> ExitCode {
         Task::Generate(arguments) => ci::root().and_then(|root| generate::run(&root, &arguments)),
         Task::Fuzz(arguments) => ci::root().and_then(|root| fuzz::run(&root, &arguments)),
         Task::Trace(arguments) => ci::root().and_then(|root| trace::run(&root, &arguments)),
+        Task::Lab(task) => match lab::run(&task) {
+            Ok(status) => return ExitCode::from(status),
+            Err(message) => Err(message),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

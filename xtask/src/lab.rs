@@ -1,0 +1,283 @@
+//! `cargo xtask lab`: Linux's own NFS/RDMA client and server, in a guest that needs no RDMA hardware and no rights.
+//!
+//! The guest is a kernel of Debian's under QEMU, with software iWARP built out of that kernel's source, and some of
+//! Debian's programs. All of it is made once, in a directory outside of the source tree: `RPCRDMA_LAB_CACHE`, or
+//! `rpcrdma-lab` in the user's cache directory. Which version of the kernel that is, the archive says.
+
+mod agent;
+mod archive;
+mod initramfs;
+mod kernel;
+mod machine;
+mod tools;
+mod userland;
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::{Subcommand, ValueEnum};
+
+pub use self::agent::Ran;
+use self::archive::Archive;
+use self::machine::Parts;
+pub use self::machine::{Machine, Ports};
+use self::tools::{at, remove};
+
+/// Kernels that are known to work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Series {
+    /// Linux 6.1
+    #[default]
+    #[value(name = "6.1")]
+    V6_1,
+    /// Linux 6.12
+    #[value(name = "6.12")]
+    V6_12,
+}
+
+impl Series {
+    fn name(self) -> &'static str {
+        match self {
+            Series::V6_1 => "6.1",
+            Series::V6_12 => "6.12",
+        }
+    }
+
+    /// The one that `RPCRDMA_LAB_KERNEL` names; 6.1 if it names none.
+    ///
+    /// # Errors
+    /// If it names one that is not known.
+    pub fn wanted() -> Result<Self, String> {
+        match env::var("RPCRDMA_LAB_KERNEL") {
+            Ok(name) => {
+                Series::from_str(&name, false).map_err(|_| format!("RPCRDMA_LAB_KERNEL: no kernel {name}"))
+            }
+            Err(_) => Ok(Series::default()),
+        }
+    }
+}
+
+/// What `cargo xtask lab` can be told.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Task {
+    /// Make what the guest needs, if it is not there yet, and nothing else
+    Build(Kernel),
+    /// Boot a guest that stays until `down`
+    Up(Kernel),
+    /// Run a command in it, by bash: `cargo xtask lab run uname -a`
+    Run {
+        /// End it after so many seconds
+        #[arg(long, default_value_t = 600)]
+        limit: u64,
+        /// The command
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Say which guest runs, and where its ports are
+    Status,
+    /// End it
+    Down,
+}
+
+/// Which kernel the guest has.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Kernel {
+    /// The kernel's series; also RPCRDMA_LAB_KERNEL
+    #[arg(long, value_enum)]
+    kernel: Option<Series>,
+}
+
+impl Kernel {
+    fn series(self) -> Result<Series, String> {
+        self.kernel.map_or_else(Series::wanted, Ok)
+    }
+}
+
+/// Does it. Returns the exit status of the command that was run, if one was.
+///
+/// # Errors
+/// What is missing or went wrong.
+pub fn run(task: &Task) -> Result<u8, String> {
+    let lab = Lab::at_hand()?;
+    match task {
+        Task::Build(kernel) => lab.parts(kernel.series()?).map(|_| 0),
+        Task::Up(kernel) => lab.up(kernel.series()?).map(|()| 0),
+        Task::Run { limit, command } => {
+            let ran = lab.present()?.run(&command.join(" "), Duration::from_secs(*limit))?;
+            eprint!("{}", ran.printed);
+            Ok(u8::try_from(ran.status).unwrap_or(1))
+        }
+        Task::Status => {
+            match lab.present() {
+                Ok(machine) => eprintln!("{}", Lab::about(&machine)),
+                Err(none) => eprintln!("{none}"),
+            }
+            Ok(0)
+        }
+        Task::Down => lab.down().map(|()| 0),
+    }
+}
+
+/// Where the lab's pieces are kept.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    cache: PathBuf,
+}
+
+impl Lab {
+    /// The lab of this user.
+    ///
+    /// # Errors
+    /// If this machine lacks programs, with the packages that have them, or there is no place for the cache.
+    pub fn at_hand() -> Result<Self, String> {
+        tools::check()?;
+        let named = env::var_os("RPCRDMA_LAB_CACHE").map(PathBuf::from);
+        let users = || env::var_os("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("rpcrdma-lab"));
+        let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/rpcrdma-lab"));
+        let cache =
+            named.or_else(users).or_else(home).ok_or("set RPCRDMA_LAB_CACHE to a directory for the lab")?;
+        fs::create_dir_all(&cache).map_err(at(&cache))?;
+        // Programs are run elsewhere, and builds refuse relative paths.
+        let cache = cache.canonicalize().map_err(at(&cache))?;
+        Ok(Lab { cache })
+    }
+
+    /// Boots a guest that ends with the value that is returned, or with this process.
+    ///
+    /// # Errors
+    /// If it cannot be built or booted.
+    pub fn boot(&self, series: Series) -> Result<Machine, String> {
+        let parts = self.parts(series)?;
+        Machine::boot(&parts, &self.cache.join(format!("run/{}", std::process::id())), false)
+    }
+
+    fn up(&self, series: Series) -> Result<(), String> {
+        if let Ok(machine) = self.present() {
+            return Err(format!("a guest runs already: {}", Lab::about(&machine)));
+        }
+        let parts = self.parts(series)?;
+        let machine = Machine::boot(&parts, &self.cache.join("run/up"), true)?;
+        let Ports { agent, nfs_rdma, mount } = machine.ports;
+        let words = format!("{} {agent} {nfs_rdma} {mount}\n", machine.process);
+        fs::write(self.state(), words).map_err(at(&self.state()))?;
+        eprintln!("{}", Lab::about(&machine));
+        Ok(())
+    }
+
+    fn state(&self) -> PathBuf {
+        self.cache.join("run/up/state")
+    }
+
+    /// The guest that `up` has booted.
+    fn present(&self) -> Result<Machine, String> {
+        let none = || "no guest runs; `cargo xtask lab up` boots one".to_owned();
+        let state = fs::read_to_string(self.state()).map_err(|_| none())?;
+        let mut words = state.split_whitespace();
+        let process: u32 = words.next().and_then(|word| word.parse().ok()).ok_or_else(none)?;
+        let ports: Vec<u16> = words.filter_map(|word| word.parse().ok()).collect();
+        let [agent, nfs_rdma, mount] = ports[..] else { return Err(none()) };
+        if !is_qemu(process) {
+            return Err(none());
+        }
+        Ok(Machine::known(Ports { agent, nfs_rdma, mount }, process, &self.cache.join("run/up")))
+    }
+
+    fn down(&self) -> Result<(), String> {
+        let Ok(machine) = self.present() else {
+            eprintln!("no guest runs");
+            return Ok(());
+        };
+        let process = machine.process;
+        let began = Instant::now();
+        while is_qemu(process) {
+            let signal = if began.elapsed() < Duration::from_secs(10) { "-TERM" } else { "-KILL" };
+            tools::output(Command::new("kill").arg(signal).arg(process.to_string()))?;
+            sleep(Duration::from_millis(200));
+        }
+        remove(&self.cache.join("run/up"))
+    }
+
+    fn about(machine: &Machine) -> String {
+        let Ports { agent, nfs_rdma, mount } = machine.ports;
+        format!(
+            "process {}; on 127.0.0.1: commands at {agent}, NFS over RDMA at {nfs_rdma}, MOUNT at {mount}; \
+             its console: {}",
+            machine.process,
+            machine.console.display()
+        )
+    }
+
+    /// Makes what is not there yet.
+    fn parts(&self, series: Series) -> Result<Parts, String> {
+        let lock = self.cache.join("lock");
+        let held = File::create(&lock).and_then(|file| file.lock().map(|()| file)).map_err(at(&lock))?;
+        let mut archive = None;
+        let series = series.name();
+        let kernel = self.cache.join(format!("linux-{series}"));
+        made(&kernel, &kernel::recipe(), |folder| {
+            kernel::build(opened(&mut archive, &self.cache)?, series, folder)
+        })?;
+        let userland = self.cache.join("userland");
+        made(&userland, &userland::recipe(), |folder| {
+            userland::build(opened(&mut archive, &self.cache)?, folder)
+        })?;
+        let boot = self.cache.join(format!("initrd-{series}"));
+        let version = kernel.join("version");
+        let version = fs::read_to_string(&version).map_err(at(&version))?;
+        let recipe = format!("{version}{}{}{:?}", kernel::recipe(), userland::recipe(), userland::SCRIPTS);
+        made(&boot, &recipe, |folder| pack(&kernel, &userland, &folder.join("initrd")))?;
+        drop(held);
+        Ok(Parts { kernel: kernel.join("vmlinuz"), initrd: boot.join("initrd") })
+    }
+}
+
+/// The archive, asked for its lists once, and only if something is to be fetched.
+fn opened<'a>(archive: &'a mut Option<Archive>, cache: &Path) -> Result<&'a Archive, String> {
+    if archive.is_none() {
+        *archive = Some(Archive::open(cache)?);
+    }
+    archive.as_ref().ok_or_else(|| "no archive".to_owned())
+}
+
+/// Has a directory made, unless it is there and was made by the same recipe. What fails leaves nothing behind.
+fn made(folder: &Path, recipe: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+    let stamp = |folder: &Path| folder.join("recipe");
+    if fs::read_to_string(stamp(folder)).is_ok_and(|known| known == recipe) {
+        return Ok(());
+    }
+    remove(folder)?;
+    // In place, since headers of a kernel refer to each other by their whole path. The recipe comes last.
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    make(folder)?;
+    fs::write(stamp(folder), recipe).map_err(at(folder))
+}
+
+/// What the guest boots from: its programs, the kernel's modules, both siw, and our scripts.
+fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
+    eprintln!("lab: packing the guest");
+    let stock = kernel.join("siw-stock.ko");
+    let stock = fs::read(&stock).map_err(at(&stock))?;
+    let write = || {
+        let mut archive = initramfs::Archive::create(initrd)?;
+        archive.add_tree(&userland.join("root"))?;
+        // The guest's /lib is a link.
+        archive.add_tree_at(&kernel.join("modules/lib"), b"usr/lib/")?;
+        archive.add(b"lab/siw-stock.ko", 0o100_644, &stock)?;
+        for (name, script) in userland::SCRIPTS {
+            archive.add(name.as_bytes(), 0o100_755, script.as_bytes())?;
+        }
+        archive.finish()
+    };
+    write().map_err(at(initrd))
+}
+
+/// Whether a process is QEMU: numbers of processes are used again.
+fn is_qemu(process: u32) -> bool {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    name.starts_with("qemu-system") && !state.contains(") Z ")
+}

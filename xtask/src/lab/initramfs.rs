@@ -1,0 +1,103 @@
+//! Directory trees as the kernel unpacks them at boot: cpio archives of the "newc" format.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Writes one archive. Everything in it belongs to root.
+pub(super) struct Archive<W: Write> {
+    out: W,
+    /// Numbers of files that were given out: each is a file of its own.
+    files: u32,
+}
+
+impl Archive<BufWriter<File>> {
+    /// An archive in a new file.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        Ok(Archive { out: BufWriter::new(File::create(path)?), files: 0 })
+    }
+}
+
+impl<W: Write> Archive<W> {
+    /// Adds a file, directory or link by its mode: a name without a slash in front, and its content.
+    pub(super) fn add(&mut self, name: &[u8], mode: u32, content: &[u8]) -> io::Result<()> {
+        self.files += 1;
+        let size = u32::try_from(content.len()).map_err(|_| io::Error::other("a file beyond 4 GiB"))?;
+        let name_size = u32::try_from(name.len() + 1).map_err(|_| io::Error::other("a name beyond 4 GiB"))?;
+        let fields = [self.files, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
+        self.out.write_all(b"070701")?;
+        for field in fields {
+            write!(self.out, "{field:08x}")?;
+        }
+        self.out.write_all(name)?;
+        // The head, the name with a zero byte, and the content each end at a multiple of four.
+        self.out.write_all(&[0; 4][..1 + padding(110 + name.len() + 1)])?;
+        self.out.write_all(content)?;
+        self.out.write_all(&[0; 4][..padding(content.len())])
+    }
+
+    /// Adds all that is below a directory, sorted by name, so that the same tree gives the same archive.
+    pub(super) fn add_tree(&mut self, root: &Path) -> io::Result<()> {
+        self.add_tree_at(root, b"")
+    }
+
+    /// The same below another directory, which ends with a slash.
+    pub(super) fn add_tree_at(&mut self, root: &Path, prefix: &[u8]) -> io::Result<()> {
+        let mut pending = vec![root.to_path_buf()];
+        while let Some(folder) = pending.pop() {
+            let mut entries = fs::read_dir(&folder)?.collect::<io::Result<Vec<_>>>()?;
+            entries.sort_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                let path = entry.path();
+                let about = path.symlink_metadata()?;
+                let content = if about.is_symlink() {
+                    fs::read_link(&path)?.as_os_str().as_bytes().to_vec()
+                } else if about.is_file() {
+                    fs::read(&path)?
+                } else {
+                    Vec::new()
+                };
+                let name = path.strip_prefix(root).map_err(io::Error::other)?;
+                let name = [prefix, name.as_os_str().as_bytes()].concat();
+                self.add(&name, about.mode(), &content)?;
+                if about.is_dir() {
+                    pending.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the archive.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.add(b"TRAILER!!!", 0, b"")?;
+        self.out.flush()
+    }
+}
+
+fn padding(len: usize) -> usize {
+    len.next_multiple_of(4) - len
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_ends_at_a_multiple_of_four() {
+        let mut bytes = Vec::new();
+        let mut archive = Archive { out: &mut bytes, files: 0 };
+        archive.add(b"dir", 0o040_755, b"").unwrap();
+        archive.add(b"dir/file", 0o100_644, b"hello").unwrap();
+        archive.finish().unwrap();
+        assert_eq!(bytes.len() % 4, 0);
+        let second = 110 + 4 + 2;
+        assert_eq!(&bytes[110..second], b"dir\0\0\0");
+        assert_eq!(&bytes[second..second + 6], b"070701");
+        assert_eq!(&bytes[second + 54..second + 62], b"00000005", "the size of the file");
+        let content = second + 110 + 9 + 1;
+        assert_eq!(&bytes[content..content + 8], b"hello\0\0\0");
+    }
+}

@@ -1,0 +1,183 @@
+//! One guest under QEMU, which needs no KVM. Its ports are reached at 127.0.0.1 only.
+
+use std::env;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::agent::{self, Ran};
+use super::tools::{at, command, last_lines};
+
+/// How long a guest may take to boot: without KVM, on a machine that does much else.
+const BOOT: Duration = Duration::from_secs(300);
+/// The guest's memory, in MiB.
+const MEMORY: u32 = 1536;
+
+/// Ports of the guest that matter.
+pub(super) const AGENT: u16 = 7000;
+/// Where knfsd is over RDMA.
+pub(super) const NFS_RDMA: u16 = 20049;
+/// Where knfsd's MOUNT is over TCP.
+pub(super) const MOUNT: u16 = 20048;
+
+/// Ports of this machine, on 127.0.0.1, that lead into the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// Runs commands.
+    pub agent: u16,
+    /// NFS over RDMA, which is iWARP over TCP.
+    pub nfs_rdma: u16,
+    /// MOUNT over TCP.
+    pub mount: u16,
+}
+
+impl Ports {
+    /// Ports that nobody uses now. Where it is free, NFS over RDMA has the number that it has in the guest.
+    fn free() -> Result<Self, String> {
+        let any =
+            || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| format!("127.0.0.1: {error}"));
+        let own = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).or_else(|_| any());
+        // All are held until all are known, or one could be given out twice.
+        let held = [any()?, own(NFS_RDMA)?, own(MOUNT)?];
+        let mut ports = [0; 3];
+        for (port, listener) in ports.iter_mut().zip(&held) {
+            *port = listener.local_addr().map_err(|error| error.to_string())?.port();
+        }
+        let [agent, nfs_rdma, mount] = ports;
+        Ok(Ports { agent, nfs_rdma, mount })
+    }
+}
+
+/// A guest that runs.
+#[derive(Debug)]
+pub struct Machine {
+    /// Where its ports are.
+    pub ports: Ports,
+    /// What it says while it boots.
+    pub(super) console: PathBuf,
+    /// Number of the process, and the process itself where it ends with us.
+    pub(super) process: u32,
+    kept: Option<Child>,
+}
+
+/// What a guest is made of.
+pub(super) struct Parts {
+    pub(super) kernel: PathBuf,
+    pub(super) initrd: PathBuf,
+}
+
+impl Machine {
+    /// Boots a guest, and waits until it runs commands. If it `stays`, nothing but its end stops it; otherwise it
+    /// ends with this value, or with this process, however that ends.
+    pub(super) fn boot(parts: &Parts, folder: &Path, stays: bool) -> Result<Self, String> {
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        let ports = Ports::free()?;
+        let console = folder.join("console");
+        let log = folder.join("qemu.log");
+        let errors = File::create(&log).map_err(at(&log))?;
+        let qemu = qemu(parts, ports, &console);
+        let mut start = if stays { qemu } else { held(&qemu) };
+        start.stdout(Stdio::null()).stderr(errors).process_group(0);
+        let child = start.spawn().map_err(|error| format!("QEMU: {error}"))?;
+        let mut machine = Machine { ports, console, process: child.id(), kept: Some(child) };
+        machine.wait(&log)?;
+        if stays {
+            machine.kept = None;
+        }
+        Ok(machine)
+    }
+
+    /// A guest that another process has booted.
+    pub(super) fn known(ports: Ports, process: u32, folder: &Path) -> Self {
+        Machine { ports, console: folder.join("console"), process, kept: None }
+    }
+
+    fn wait(&mut self, log: &Path) -> Result<(), String> {
+        let began = Instant::now();
+        while began.elapsed() < BOOT {
+            sleep(Duration::from_millis(250));
+            if let Some(Ok(Some(status))) = self.kept.as_mut().map(Child::try_wait) {
+                let said = fs::read_to_string(log).unwrap_or_default();
+                return Err(format!("QEMU ended ({status}):\n{}", last_lines(&said, 20)));
+            }
+            let console = fs::read(&self.console).unwrap_or_default();
+            if String::from_utf8_lossy(&console).contains("lab: Linux")
+                && self.run("true", Duration::from_secs(20)).is_ok_and(|ran| ran.status == 0)
+            {
+                return Ok(());
+            }
+        }
+        let said = fs::read(&self.console).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        Err(format!("the guest did not boot in {} s:\n{}", BOOT.as_secs(), last_lines(&said, 20)))
+    }
+
+    /// Runs a bash script in the guest.
+    ///
+    /// # Errors
+    /// If the guest does not answer; not if the script fails.
+    pub fn run(&self, script: &str, limit: Duration) -> Result<Ran, String> {
+        agent::run(self.ports.agent, script, limit).map_err(|error| format!("the guest: {error}"))
+    }
+
+    /// The last lines that the guest's kernel has printed.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let said = fs::read(&self.console).unwrap_or_default();
+        last_lines(&String::from_utf8_lossy(&said), 30)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.kept.take() {
+            // The process that holds the guest ends it when its input does.
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
+}
+
+/// QEMU for a guest.
+fn qemu(parts: &Parts, ports: Ports, console: &Path) -> Command {
+    let forward = |(here, there): (u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{there}");
+    let forwards =
+        [(ports.agent, AGENT), (ports.nfs_rdma, NFS_RDMA), (ports.mount, MOUNT)].map(forward).concat();
+    let mut qemu = command("qemu-system-x86_64");
+    // KVM that is there does not always work, and QEMU notices too late: it is used where it is asked for only.
+    let accelerator = env::var("RPCRDMA_LAB_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".to_owned());
+    qemu.args(["-accel", &accelerator, "-cpu", "max", "-machine", "q35", "-smp", "2"]);
+    qemu.args([
+        "-m",
+        &MEMORY.to_string(),
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        "-display",
+        "none",
+    ]);
+    qemu.arg("-kernel").arg(&parts.kernel).arg("-initrd").arg(&parts.initrd);
+    qemu.args(["-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=1"]);
+    qemu.arg("-serial").arg(format!("file:{}", console.display()));
+    qemu.args(["-netdev", &format!("user,id=net,ipv6=off{forwards}")]);
+    qemu.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
+    qemu.args([
+        "-object",
+        "rng-random,id=random,filename=/dev/urandom",
+        "-device",
+        "virtio-rng-pci,rng=random",
+    ]);
+    qemu
+}
+
+/// The same, as a process that ends with its input, which we hold. So nothing is left when we are killed.
+fn held(qemu: &Command) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "\"$@\" & cat >/dev/null; kill $! 2>/dev/null; wait", "lab"]);
+    shell.arg(qemu.get_program()).args(qemu.get_args()).stdin(Stdio::piped());
+    shell
+}
