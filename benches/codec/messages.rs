@@ -1,16 +1,16 @@
-//! The messages, as NFS has them: replies of success and arguments.
+//! The messages, as NFS has them: replies of success and arguments. A test counts with them what decoding allocates.
 
 use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};
 
-fn encoded<T: Xdr>(value: &T) -> Bytes {
+pub(crate) fn encoded<T: Xdr>(value: &T) -> Bytes {
     // Memory that is shared from the first, as a transport's is.
     let bytes = xdr::to_bytes(value).unwrap();
     drop(bytes.clone());
     bytes
 }
 
-fn attributes(fileid: u64) -> nfs::Fattr3 {
+pub(crate) fn attributes(fileid: u64) -> nfs::Fattr3 {
     let time = nfs::Nfstime3 { seconds: 1_700_000_000, nseconds: 123_456_789 };
     nfs::Fattr3 {
         r#type: nfs::Ftype3::Nf3reg,
@@ -29,7 +29,7 @@ fn attributes(fileid: u64) -> nfs::Fattr3 {
     }
 }
 
-fn handle(fileid: u64) -> nfs::NfsFh3 {
+pub(crate) fn handle(fileid: u64) -> nfs::NfsFh3 {
     let mut data = [7; 28];
     data[20..].copy_from_slice(&fileid.to_be_bytes());
     nfs::NfsFh3 { data: SmallOpaque::new(&data).unwrap() }

@@ -76,7 +76,8 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
     }
     let unlisted = unlisted(container);
     // A value that comes back through memory is copied on from there, and the processor waits for the bytes to arrive:
-    // that took most of the time of a small message. Unions have an arm's code for each of their callers.
+    // that took most of the time of a small message. Written is from where the value lies, so a union, which has an
+    // arm's code for each of its callers, need not be written in place.
     let inline = match container.body {
         Body::Struct { .. } | Body::Enum { .. } => quote!(#[inline(always)]),
         Body::Union { .. } => quote!(#[inline]),
@@ -120,7 +121,7 @@ fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
         #[automatically_derived]
         #unlisted
         impl #decode_impl __xdr::Decode<'__de> for #ident #type_generics #decode_where {
-            #inline
+            #[inline(always)]
             fn decode(__reader: &mut __xdr::Reader<'__de>) -> ::core::result::Result<Self, __xdr::Error> {
                 #decode
             }

@@ -165,6 +165,52 @@ fn the_worked_example_of_rfc_4506_section_7() {
 }
 
 #[test]
+fn a_short_string_is_held_in_place_and_a_longer_one_shares_the_memory_it_came_in() {
+    for len in 0..=64 {
+        let text = XdrString::<64>::from("x".repeat(len));
+        let mut wire = Writer::new();
+        text.encode(&mut wire).unwrap();
+        [7u64; 5].encode(&mut wire).unwrap();
+        let wire = wire.into_bytes();
+        let mut reader = Reader::from_bytes(&wire);
+        let read = XdrString::<64>::decode(&mut reader).unwrap();
+        assert_eq!((&read, u64::decode(&mut reader).unwrap()), (&text, 7));
+        assert_eq!(read.as_ptr() == wire[4..].as_ptr(), len > 23, "{len} bytes");
+        assert_eq!(read.to_bytes(), read.clone().into_bytes());
+        // The same at the end of the stream.
+        let last = wire.slice(..wire.len() - 40);
+        assert_eq!(from_bytes::<XdrString<64>>(&last).unwrap(), text);
+        assert_eq!(&to_bytes(&read).unwrap(), &last);
+    }
+    assert_eq!(size_of::<XdrString>(), size_of::<Bytes>(), "a string in place takes no more room");
+}
+
+#[test]
+fn strings_compare_by_their_bytes_wherever_those_are() {
+    let (short, shared) = (XdrString::<9>::from("name"), XdrString::<9>::new(Bytes::from_static(b"name")));
+    assert_eq!(short, shared);
+    assert_eq!(std::collections::HashSet::from([short.clone(), shared.clone()]).len(), 1);
+    assert!(short < XdrString::new(Bytes::from_static(b"named")) && shared > XdrString::from("nam"));
+    assert_eq!(format!("{short:?} {shared:?}"), r#""name" "name""#);
+}
+
+#[test]
+fn a_string_that_was_placed_directly_is_the_chunks_memory_however_short() {
+    #[derive(Xdr)]
+    struct Link {
+        #[ddp_eligible]
+        target: XdrString<255>,
+    }
+    let mut reducer = Reducer::new(1);
+    Link { target: "../up".into() }.encode(&mut reducer).unwrap();
+    let Message { stream, items } = reducer.into_message();
+    assert_eq!((&stream[..], &items[0].data[..]), (&[0, 0, 0, 5][..], &b"../up"[..]));
+    let place = items[0].data.as_ptr();
+    let received = Received { stream, items: Placed::Positioned(items) };
+    assert_eq!(Link::decode(&mut Reader::new(&received)).unwrap().target.as_ptr(), place);
+}
+
+#[test]
 fn opaque_data_shares_the_memory_it_came_in() {
     let message = Bytes::copy_from_slice(&SILLYPROG);
     let file: File = from_bytes(&message).unwrap();

@@ -1,82 +1,56 @@
-//! What the busiest messages of NFSv3 cost: to decode them allocates nothing.
+//! What the busiest messages of NFSv3 cost: to decode them allocates nothing, and one piece of memory for a listing.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
-use allocation_counter::measure;
+/// The messages that the benchmark of the codec measures.
+#[path = "../../benches/codec/messages.rs"]
+mod messages;
+
+use allocation_counter::{AllocationInfo, measure};
+use messages::{attributes, encoded, handle};
 use rpcrdma_nfs3 as nfs;
-use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};
+use rpcrdma_runtime::xdr::{self, Bytes, Xdr};
 
-/// Memory that is shared already: `Bytes` made from a `Vec` allocates its count with the first clone.
-fn arrived<T: Xdr>(value: &T) -> Bytes {
-    let bytes = xdr::to_bytes(value).unwrap();
-    drop(bytes.clone());
-    bytes
-}
-
-fn decodes_without_allocating<T: Xdr + PartialEq + std::fmt::Debug>(value: &T) {
-    let bytes = arrived(value);
+fn decoded<T: Xdr>(bytes: &Bytes) -> AllocationInfo {
     let mut decoded = None;
-    let counted = measure(|| decoded = Some(xdr::from_bytes::<T>(&bytes).unwrap()));
-    assert_eq!(decoded.as_ref(), Some(value));
-    assert_eq!(counted.count_total, 0, "{value:?}");
+    let counted = measure(|| decoded = Some(xdr::from_bytes::<T>(bytes).unwrap()));
+    assert_eq!(xdr::to_bytes(&decoded.unwrap()).unwrap(), bytes);
+    counted
 }
 
-fn attributes() -> nfs::Fattr3 {
-    let time = nfs::Nfstime3 { seconds: 1, nseconds: 2 };
-    nfs::Fattr3 {
-        r#type: nfs::Ftype3::Nf3reg,
-        mode: 0o644,
-        nlink: 1,
-        uid: 1000,
-        gid: 100,
-        size: 123_456,
-        used: 126_976,
-        rdev: nfs::Specdata3::default(),
-        fsid: 9,
-        fileid: 7,
-        atime: time,
-        mtime: time,
-        ctime: time,
-    }
-}
-
-fn handle() -> nfs::NfsFh3 {
-    nfs::NfsFh3 { data: SmallOpaque::new(&[7; 29]).unwrap() }
+fn allocates_nothing<T: Xdr>(bytes: &Bytes) {
+    assert_eq!(decoded::<T>(bytes).count_total, 0, "{}", std::any::type_name::<T>());
 }
 
 #[test]
 fn decoding_getattr_lookup_read_and_write_allocates_nothing() {
-    decodes_without_allocating(&nfs::Getattr3Args { object: handle() });
-    decodes_without_allocating(&nfs::Getattr3Res::Nfs3Ok(nfs::Getattr3Resok {
-        obj_attributes: attributes(),
-    }));
-    decodes_without_allocating(&nfs::Lookup3Args {
-        what: nfs::Diropargs3 { dir: handle(), name: "file.txt".into() },
-    });
-    decodes_without_allocating(&nfs::Lookup3Res::Nfs3Ok(nfs::Lookup3Resok {
-        object: handle(),
-        obj_attributes: Some(attributes()),
-        dir_attributes: None,
-    }));
-    decodes_without_allocating(&nfs::Read3Args { file: handle(), offset: 4096, count: 65_536 });
-    decodes_without_allocating(&nfs::Read3Res::Nfs3Ok(nfs::Read3Resok {
-        file_attributes: Some(attributes()),
-        count: 65_535,
-        eof: true,
-        data: vec![0x5a; 65_535].into(),
-    }));
-    decodes_without_allocating(&nfs::Write3Args {
-        file: handle(),
-        offset: 4096,
-        count: 65_535,
-        stable: nfs::StableHow::FileSync,
-        data: vec![0x5a; 65_535].into(),
-    });
-    decodes_without_allocating(&nfs::Write3Res::Nfs3Ok(nfs::Write3Resok {
-        file_wcc: nfs::WccData { before: None, after: Some(attributes()) },
+    allocates_nothing::<nfs::Getattr3Args>(&encoded(&nfs::Getattr3Args { object: handle(1) }));
+    allocates_nothing::<nfs::Getattr3Res>(&messages::getattr());
+    let what = |name: &str| nfs::Diropargs3 { dir: handle(1), name: name.into() };
+    allocates_nothing::<nfs::Lookup3Args>(&encoded(&nfs::Lookup3Args { what: what("file.txt") }));
+    allocates_nothing::<nfs::Lookup3Args>(&encoded(&nfs::Lookup3Args { what: what(&"long".repeat(60)) }));
+    allocates_nothing::<nfs::Lookup3Res>(&messages::lookup());
+    let read = nfs::Read3Args { file: handle(2), offset: 4096, count: 65_536 };
+    allocates_nothing::<nfs::Read3Args>(&encoded(&read));
+    for len in [65_535, 1 << 20] {
+        allocates_nothing::<nfs::Read3Res>(&messages::read(len));
+        allocates_nothing::<nfs::Write3Args>(&messages::write(len));
+    }
+    allocates_nothing::<nfs::Write3Res>(&encoded(&nfs::Write3Res::Nfs3Ok(nfs::Write3Resok {
+        file_wcc: nfs::WccData { before: None, after: Some(attributes(2)) },
         count: 65_535,
         committed: nfs::StableHow::FileSync,
         verf: *b"verifier",
-    }));
+    })));
+}
+
+#[test]
+fn decoding_a_listing_makes_room_for_its_entries_once_and_for_no_more_than_twice_the_message() {
+    for entries in [1, 2, 100, 3000] {
+        let bytes = messages::readdirplus(entries);
+        let counted = decoded::<nfs::Readdirplus3Res>(&bytes);
+        assert_eq!(counted.count_total, 1, "{entries}");
+        assert!(counted.bytes_total <= 2 * bytes.len() as u64 + 512, "{entries}: {}", counted.bytes_total);
+    }
 }
 
 #[test]

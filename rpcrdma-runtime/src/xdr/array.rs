@@ -63,9 +63,6 @@ pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> R
     sink.put_u32(0)
 }
 
-/// How many bytes of memory the elements of a chain get at first.
-const FIRST_ELEMENTS: usize = 8192;
-
 /// Reads a chain of optional data in a loop: its length costs no stack.
 ///
 /// # Errors
@@ -73,15 +70,23 @@ const FIRST_ELEMENTS: usize = 8192;
 pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<T>, Error> {
     reader.enter()?;
     let mut values = Vec::new();
-    // To begin with as many as the stream may have, and no more than a few kilobytes.
-    let first = reader.remaining().min(FIRST_ELEMENTS).div_euclid(size_of::<T>().max(1));
     while reader.bool()? {
-        let index = values.len();
+        let (index, left) = (values.len(), reader.remaining());
+        let value = T::decode(reader).map_err(|error| error.at_index(index))?;
         if index == 0 {
-            values.reserve(first);
+            values.reserve_exact(alike::<T>(left, reader.remaining()).saturating_add(1));
         }
-        values.push(T::decode(reader).map_err(|error| error.at_index(index))?);
+        values.push(value);
     }
     reader.leave();
     Ok(values)
+}
+
+/// How many more elements there are if all of them are as long as the one that left `remaining` of `left` bytes; no more
+/// than twice the stream's memory is reserved for them.
+#[inline]
+fn alike<T>(left: usize, remaining: usize) -> usize {
+    let len = left.saturating_sub(remaining).saturating_add(4);
+    let most = remaining.saturating_mul(2).div_euclid(size_of::<T>().max(1));
+    remaining.div_euclid(len.max(1)).min(most)
 }

@@ -1,9 +1,9 @@
 //! The External Data Representation (RFC 4506): values to bytes and back.
 //!
-//! Uses `core` and `alloc` only. Decoding shares the memory of what arrived: an [`Opaque`] or an
-//! [`XdrString`] is a view of it, not a copy. Nothing that a peer claims is believed before it is there: a
-//! count reserves no more than what the remaining bytes can hold, every bound is checked in both directions,
-//! padding must be zero, and nesting has a limit.
+//! Uses `core` and `alloc` only. Decoding shares the memory of what arrived: an [`Opaque`] is a view of it, not a
+//! copy, and so is an [`XdrString`] that is too long to be held in place. Nothing that a peer claims is believed
+//! before it is there: a count reserves no more than what the remaining bytes can hold, every bound is checked in
+//! both directions, padding must be zero, and nesting has a limit.
 //!
 //! For data there are two families of types. [`Opaque`] and [`XdrString`] share memory and can be kept for as long as one
 //! likes. [`OpaqueRef`], [`StringRef`], [`ArrayRef`], [`ListRef`] and [`BoxRef`] borrow the message: to decode values
@@ -122,7 +122,7 @@ impl<T: Encode + for<'de> Decode<'de>> Xdr for T {}
 ///
 /// # Errors
 /// What [`Decode::decode`] refuses, and [`ErrorKind::Trailing`] if bytes are left over.
-#[inline]
+#[inline(always)]
 pub fn from_bytes<T: Xdr>(bytes: &Bytes) -> Result<T, Error> {
     let mut reader = Reader::from_bytes(bytes);
     let value = T::decode(&mut reader)?;
@@ -134,7 +134,7 @@ pub fn from_bytes<T: Xdr>(bytes: &Bytes) -> Result<T, Error> {
 ///
 /// # Errors
 /// What [`Decode::decode`] refuses, and [`ErrorKind::Trailing`] if bytes are left over.
-#[inline]
+#[inline(always)]
 pub fn from_slice<'de, T: Decode<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
     let mut reader = Reader::from_slice(bytes);
     let value = T::decode(&mut reader)?;

@@ -148,8 +148,11 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 ///
 /// `MAX` is at most 255.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    len: u8,
+    /// As wide as a pointer and in front: a `Result` has its error in the same place, and what is behind it moves as a
+    /// whole. Were it cut in the middle, a processor would wait for the pieces to arrive before it moves them on.
+    len: usize,
     /// What stands behind `len` bytes is nobody's: only [`SmallOpaque::as_slice`] looks.
     data: [u8; MAX],
 }
@@ -164,17 +167,16 @@ impl<const MAX: usize> SmallOpaque<MAX> {
     pub fn new(bytes: &[u8]) -> Result<Self, Error> {
         const { Self::FITS };
         let too_long = || Error::new(ErrorKind::TooLong { len: bytes.len() as u64, max: MAX as u64 }, 0);
-        let len = u8::try_from(bytes.len()).map_err(|_| too_long())?;
         let mut data = [0; MAX];
         data.get_mut(..bytes.len()).ok_or_else(too_long)?.copy_from_slice(bytes);
-        Ok(SmallOpaque { len, data })
+        Ok(SmallOpaque { len: bytes.len(), data })
     }
 
     /// The bytes.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        self.data.get(..usize::from(self.len)).unwrap_or(&self.data)
+        self.data.get(..self.len).unwrap_or(&self.data)
     }
 }
 
@@ -189,23 +191,25 @@ impl<const MAX: usize> Layout for SmallOpaque<MAX> {
 impl<const MAX: usize> Encode for SmallOpaque<MAX> {
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
-        sink.put_u32(u32::from(self.len))?;
-        sink.put_first(&self.data, usize::from(self.len))
+        sink.put_count(self.len, u32::MAX)?;
+        sink.put_first(&self.data, self.len)
     }
 }
 
 impl<'de, const MAX: usize> Decode<'de> for SmallOpaque<MAX> {
-    #[inline]
+    #[inline(always)]
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         const { Self::FITS };
-        let count = reader.count(u32::try_from(MAX).unwrap_or(u32::MAX))?;
+        let len = reader.count(u32::try_from(MAX).unwrap_or(u32::MAX))? as usize;
         // Where the stream goes on for as long, all the room is filled in moves of a fixed length.
-        if let (Some(data), Ok(len)) = (reader.peek::<MAX>(), u8::try_from(count)) {
-            reader.opaque(count as usize)?;
-            return Ok(SmallOpaque { len, data: *data });
-        }
-        let bytes = reader.opaque(count as usize)?;
-        SmallOpaque::new(bytes).map_err(|error| reader.error(error.kind()))
+        let room = reader.peek::<MAX>();
+        let bytes = reader.opaque(len)?;
+        let data = room.copied().unwrap_or_else(|| {
+            let mut data = [0; MAX];
+            data.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            data
+        });
+        Ok(SmallOpaque { len, data })
     }
 }
 

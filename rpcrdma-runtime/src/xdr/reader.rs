@@ -267,13 +267,17 @@ impl<'de> Reader<'de> {
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
-    #[inline]
+    #[inline(always)]
     pub fn opaque_bytes(&mut self, len: usize) -> Result<Bytes, Error> {
+        // What is left is the end of what the memory's owner has: by this the place there is known.
+        let left = self.rest.len();
         let data = self.opaque(len)?;
-        Ok(match self.owner {
-            Some(owner) => owner.slice_ref(data),
-            None => Bytes::copy_from_slice(data),
-        })
+        if let Some(owner) = self.owner
+            && let Some(start) = owner.len().checked_sub(left)
+        {
+            return Ok(owner.slice(start..start.wrapping_add(len)));
+        }
+        Ok(Bytes::copy_from_slice(data))
     }
 
     /// A DDP-eligible item of at most `max` bytes: its count, then its data from the chunk that carries it,
@@ -282,7 +286,7 @@ impl<'de> Reader<'de> {
     /// # Errors
     /// [`ErrorKind::TooLong`]; [`ErrorKind::ItemLength`] if the chunk and the count disagree;
     /// [`ErrorKind::ItemUnused`] if a chunk's position was passed.
-    #[inline]
+    #[inline(always)]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
         let count = self.count(max)?;
         if matches!(self.items, Items::None) {
@@ -294,6 +298,7 @@ impl<'de> Reader<'de> {
         }
     }
 
+    #[inline(never)]
     fn take_item(&mut self, count: u32) -> Result<Option<Bytes>, Error> {
         let len = count as usize;
         let offset = self.position();
@@ -432,11 +437,7 @@ impl<'de> Reader<'de> {
 /// Whether the last `padding` bytes, three at most, are zero: they are in the last word, which is compared at once.
 #[inline]
 fn has_zeros_behind(padded: &[u8], padding: usize) -> bool {
-    let mask = match padding {
-        0 => return true,
-        1 => 0x0000_00ff,
-        2 => 0x0000_ffff,
-        _ => 0x00ff_ffff,
-    };
-    padded.last_chunk::<4>().is_some_and(|word| u32::from_be_bytes(*word) & mask == 0)
+    let mask = !(u32::MAX << (padding.wrapping_mul(8) & 31));
+    // No data has no last word and no padding.
+    padded.last_chunk::<4>().is_none_or(|word| u32::from_be_bytes(*word) & mask == 0)
 }

@@ -1,6 +1,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use core::str::Utf8Error;
 
@@ -8,29 +10,84 @@ use bytes::Bytes;
 
 use super::{DdpItem, Decode, Encode, Error, Layout, Opaque, Reader, Sink, Size};
 
-/// A string of at most `MAX` bytes (RFC 4506 section 4.11), sharing the memory it came in.
+/// A string of at most `MAX` bytes (RFC 4506 section 4.11).
+///
+/// A short one is held in place: to copy a name costs less than to share its memory, and whoever keeps the name does not
+/// keep the message. A longer one shares the memory it came in, and so does one of any length that may be
+/// placed directly.
 ///
 /// It is bytes: XDR says ASCII, protocols put in what they like. [`XdrString::to_str`] asks whether it is UTF-8.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct XdrString<const MAX: u32 = { u32::MAX }>(Opaque<MAX>);
+#[derive(Clone)]
+pub struct XdrString<const MAX: u32 = { u32::MAX }>(Text);
+
+#[derive(Clone)]
+enum Text {
+    Short(Short),
+    Shared(Bytes),
+}
+
+/// How many bytes are held in place: what a view of shared memory takes, less the length.
+const SHORT: usize = 23;
+
+#[derive(Clone, Copy)]
+struct Short {
+    /// What stands behind `len` bytes is nobody's: only [`Short::as_slice`] looks.
+    data: [u8; SHORT],
+    len: u8,
+}
+
+impl Short {
+    #[inline]
+    fn new(bytes: &[u8]) -> Option<Self> {
+        let mut data = [0; SHORT];
+        data.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Short { data, len: u8::try_from(bytes.len()).ok()? })
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[u8] {
+        self.data.get(..usize::from(self.len)).unwrap_or(&self.data)
+    }
+}
 
 impl<const MAX: u32> XdrString<MAX> {
     /// Takes bytes.
     #[must_use]
     pub const fn new(bytes: Bytes) -> Self {
-        XdrString(Opaque::new(bytes))
+        XdrString(Text::Shared(bytes))
     }
 
-    /// The bytes, still shared.
+    #[inline]
+    fn short(data: [u8; SHORT], len: u8) -> Self {
+        XdrString(Text::Short(Short { data, len }))
+    }
+
+    /// The bytes.
+    #[inline]
     #[must_use]
-    pub const fn as_bytes(&self) -> &Bytes {
-        self.0.as_bytes()
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.0 {
+            Text::Short(short) => short.as_slice(),
+            Text::Shared(bytes) => bytes,
+        }
     }
 
-    /// The bytes, by value.
+    /// The bytes to be shared: those of a short string are copied into memory of their own.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        match &self.0 {
+            Text::Short(short) => Bytes::copy_from_slice(short.as_slice()),
+            Text::Shared(bytes) => bytes.clone(),
+        }
+    }
+
+    /// The bytes, by value: those of a short string are copied into memory of their own.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
-        self.0.into_bytes()
+        match self.0 {
+            Text::Short(short) => Bytes::copy_from_slice(short.as_slice()),
+            Text::Shared(bytes) => bytes,
+        }
     }
 
     /// The string as text.
@@ -38,7 +95,24 @@ impl<const MAX: u32> XdrString<MAX> {
     /// # Errors
     /// If it is not UTF-8.
     pub fn to_str(&self) -> Result<&str, Utf8Error> {
-        core::str::from_utf8(&self.0)
+        core::str::from_utf8(self)
+    }
+
+    /// Reads `len` bytes that are many, or near the end of the stream.
+    fn decode_other(reader: &mut Reader<'_>, len: u32) -> Result<Self, Error> {
+        if len as usize > SHORT {
+            return Ok(XdrString::new(reader.opaque_bytes(len as usize)?));
+        }
+        Ok(XdrString::from(reader.opaque(len as usize)?))
+    }
+}
+
+impl<const MAX: u32> From<&[u8]> for XdrString<MAX> {
+    fn from(bytes: &[u8]) -> Self {
+        match Short::new(bytes) {
+            Some(short) => XdrString(Text::Short(short)),
+            None => XdrString::new(Bytes::copy_from_slice(bytes)),
+        }
     }
 }
 
@@ -53,14 +127,31 @@ impl<const MAX: u32> Layout for XdrString<MAX> {
 impl<const MAX: u32> Encode for XdrString<MAX> {
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
-        self.0.encode(sink)
+        match &self.0 {
+            Text::Short(Short { data, len }) => {
+                sink.put_count(usize::from(*len), MAX)?;
+                sink.put_first(data, usize::from(*len))
+            }
+            Text::Shared(bytes) => {
+                sink.put_count(bytes.len(), MAX)?;
+                sink.put_padded(bytes)
+            }
+        }
     }
 }
 
 impl<'de, const MAX: u32> Decode<'de> for XdrString<MAX> {
-    #[inline]
+    #[inline(always)]
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        Opaque::decode(reader).map(XdrString)
+        let len = reader.count(MAX)?;
+        if let Ok(short) = u8::try_from(len)
+            && usize::from(short) <= SHORT
+            && let Some(data) = reader.peek::<SHORT>()
+        {
+            reader.opaque(usize::from(short))?;
+            return Ok(XdrString::short(*data, short));
+        }
+        Self::decode_other(reader, len)
     }
 }
 
@@ -68,60 +159,92 @@ impl<const MAX: u32> DdpItem for XdrString<MAX> {
     const LARGEST: Size = Size::of_opaque(MAX);
 
     fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
-        self.0.encode_eligible(sink)
+        sink.put_count(self.len(), MAX)?;
+        match &self.0 {
+            Text::Short(short) => sink.put_item(&Bytes::copy_from_slice(short.as_slice())),
+            Text::Shared(bytes) => sink.put_item(bytes),
+        }
     }
 
+    #[inline]
     fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        Opaque::decode_eligible(reader).map(XdrString)
+        Ok(XdrString::new(reader.item(MAX)?))
+    }
+}
+
+impl<const MAX: u32> Default for XdrString<MAX> {
+    fn default() -> Self {
+        XdrString::new(Bytes::new())
+    }
+}
+
+impl<const MAX: u32> PartialEq for XdrString<MAX> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl<const MAX: u32> Eq for XdrString<MAX> {}
+
+impl<const MAX: u32> PartialOrd for XdrString<MAX> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<const MAX: u32> Ord for XdrString<MAX> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_slice().cmp(other.as_slice())
+    }
+}
+
+impl<const MAX: u32> Hash for XdrString<MAX> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_slice().hash(state);
     }
 }
 
 impl<const MAX: u32> Deref for XdrString<MAX> {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0
+        self.as_slice()
     }
 }
 
 impl<const MAX: u32> AsRef<[u8]> for XdrString<MAX> {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        self
     }
 }
 
 impl<const MAX: u32> From<Bytes> for XdrString<MAX> {
     fn from(bytes: Bytes) -> Self {
-        XdrString(bytes.into())
+        XdrString::new(bytes)
     }
 }
 
 impl<const MAX: u32> From<Vec<u8>> for XdrString<MAX> {
     fn from(bytes: Vec<u8>) -> Self {
-        XdrString(bytes.into())
-    }
-}
-
-impl<const MAX: u32> From<&'static [u8]> for XdrString<MAX> {
-    fn from(bytes: &'static [u8]) -> Self {
-        XdrString(bytes.into())
+        XdrString::new(bytes.into())
     }
 }
 
 impl<const MAX: u32> From<String> for XdrString<MAX> {
     fn from(text: String) -> Self {
-        XdrString(text.into_bytes().into())
+        text.into_bytes().into()
     }
 }
 
 impl<const MAX: u32> From<&str> for XdrString<MAX> {
     fn from(text: &str) -> Self {
-        XdrString(Bytes::copy_from_slice(text.as_bytes()).into())
+        text.as_bytes().into()
     }
 }
 
 impl<const MAX: u32> fmt::Debug for XdrString<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        quoted(&self.0, f)
+        quoted(self, f)
     }
 }
 
@@ -138,6 +261,6 @@ pub(super) fn quoted(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 impl<const MAX: u32> fmt::Display for XdrString<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        String::from_utf8_lossy(&self.0).fmt(f)
+        String::from_utf8_lossy(self).fmt(f)
     }
 }
