@@ -12,11 +12,11 @@ pub(crate) mod layouts;
 mod pairs;
 pub(crate) mod view;
 
-use std::collections::{HashMap, HashSet};
 use std::mem::Discriminant;
 
 use crate::diag::{self, Diagnostic};
 use crate::generate::{self, Options};
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{Body, Module, Procedure, Program, TypeDef, TypeId, Version};
 use crate::sema::{Graph, collect_named, named_in};
 use crate::source::{SourceId, Sources, Span};
@@ -109,7 +109,7 @@ impl Compat {
 
 /// What was left out of documents, each definition once.
 pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
-    let mut said = HashSet::new();
+    let mut said = HashSet::default();
     let mut all = Vec::new();
     for found in found {
         let Some(left_out) = &found.left_out else { continue };
@@ -190,7 +190,7 @@ fn compare(comparison: &mut Comparison<'_>) {
 /// Types that nothing else is made of: what is sent as a whole. Of types that lead to one another only, the first.
 fn whole(module: &Module) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(module);
-    let mut parts = HashSet::new();
+    let mut parts = HashSet::default();
     for (id, ty) in typed(module) {
         let used = named_in(&ty.body).into_iter().map(|used| graph.circle(used));
         parts.extend(used.filter(|used| *used != graph.circle(id)));
@@ -215,7 +215,7 @@ const TRIED: usize = 4;
 fn messages(comparison: &mut Comparison<'_>) {
     let (base, new) = (comparison.base, comparison.new);
     let (named, known) = (by_name(new), by_name(base));
-    let mut others: HashMap<Parts, Vec<TypeId>> = HashMap::new();
+    let mut others: HashMap<Parts, Vec<TypeId>> = HashMap::default();
     let unknown = |id: &TypeId| new.get(*id).is_some_and(|ty| !known.contains_key(ty.name.as_str()));
     for id in whole(new).into_iter().filter(unknown) {
         others.entry(parts(new, id)).or_default().push(id);
@@ -393,7 +393,7 @@ fn members(comparison: &mut Comparison<'_>, base: TypeId, new: TypeId) {
 /// bit of its word. Members of an enum `owner` are flags together; a constant is one that says so in its name.
 fn names(comparison: &mut Comparison<'_>, base: &[Name<'_>], new: &[Name<'_>], owner: &str) {
     let old: HashMap<&str, &Name<'_>> = base.iter().map(|one| (one.name, one)).collect();
-    let mut taken: HashMap<(&str, u64), &Name<'_>> = HashMap::new();
+    let mut taken: HashMap<(&str, u64), &Name<'_>> = HashMap::default();
     for (first, bit) in base.iter().filter_map(|one| Some((one, u64::try_from(one.value).ok()?))) {
         if let Some(word) = flag_word(first.name, owner).filter(|_| bit.is_power_of_two()) {
             taken.entry((word, bit)).or_insert(first);

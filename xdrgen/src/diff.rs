@@ -6,12 +6,11 @@
 mod parts;
 mod programs;
 
-use std::collections::{HashMap, HashSet};
-
 use crate::compat::layouts::Layouts;
 use crate::compat::{NotCompared, left_out};
 use crate::diag::{self, Diagnostic};
 use crate::generate::{self, Options};
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{Body, Docs, Module, TypeDef, TypeId};
 use crate::source::{SourceId, Sources, Span};
 

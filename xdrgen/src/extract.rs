@@ -9,9 +9,8 @@ mod lines;
 mod map;
 mod scan;
 
-use std::collections::HashSet;
-
 use crate::diag::Diagnostic;
+use crate::hash::HashSet;
 use crate::parse::begun_definition;
 use crate::source::{Source, SourceId, Span};
 
@@ -95,7 +94,8 @@ fn form(source: &Source, lines: &[lines::Line]) -> Form {
 
 /// How many bytes stand before the XDR of a marked line: indentation, `///`, and one blank.
 fn mark(line: &str) -> Option<usize> {
-    let rest = line.trim_start_matches([' ', '\t']).strip_prefix("///")?;
+    let indent = line.bytes().position(|byte| !matches!(byte, b' ' | b'\t'))?;
+    let rest = line.get(indent..)?.strip_prefix("///")?;
     let rest = rest.strip_prefix(' ').unwrap_or(rest);
     Some(line.len() - rest.len())
 }

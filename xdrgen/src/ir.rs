@@ -161,7 +161,7 @@ pub struct Member {
 pub struct Field {
     /// Its name in the document.
     pub name: String,
-    /// Its name in Rust.
+    /// Its name in Rust; empty where it has none, as what an arm carries.
     pub ident: String,
     /// Its type.
     pub ty: Type,

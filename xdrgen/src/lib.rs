@@ -19,6 +19,7 @@ pub mod diff;
 mod emit;
 pub mod extract;
 pub mod generate;
+mod hash;
 pub mod ir;
 pub mod names;
 pub mod parse;

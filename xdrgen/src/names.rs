@@ -1,6 +1,6 @@
 //! Names for Rust: idiomatic, and never two alike in one place.
 
-use std::collections::{HashMap, HashSet};
+use crate::hash::{HashMap, HashSet};
 
 /// How what a document defines is called in Rust.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +17,10 @@ impl Names {
     /// by `.` or `_`.
     #[must_use]
     pub fn of_type(self, name: &str) -> String {
-        let name = name.replace('.', "_");
         match self {
-            Names::Rust => camel(&name),
-            Names::Verbatim => ident(name),
+            // A `.` parts words as `_` does.
+            Names::Rust => camel(name),
+            Names::Verbatim => ident(name.replace('.', "_")),
         }
     }
 
@@ -100,7 +100,7 @@ pub(crate) const HIDDEN_BY_VERBATIM: &[&str] = &[
 
 /// Hands on the words of a name: parted by underscores, and inside `READ3args` and `fooBar` by their case.
 fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
-    for part in name.split('_').filter(|part| !part.is_empty()) {
+    for part in name.split(['_', '.']).filter(|part| !part.is_empty()) {
         let mut begin = 0;
         // The character before, and the last before that is no digit.
         let (mut before, mut head) = (None, '_');
@@ -136,8 +136,8 @@ pub fn camel(name: &str) -> String {
     let mut camel = String::with_capacity(name.len() + 1);
     words(name, |word| {
         let mut chars = word.chars();
-        camel.extend(chars.next().into_iter().flat_map(char::to_uppercase));
-        camel.extend(chars.flat_map(char::to_lowercase));
+        chars.next().into_iter().for_each(|first| push_upper(first, &mut camel));
+        chars.for_each(|other| push_lower(other, &mut camel));
     });
     ident(camel)
 }
@@ -145,16 +145,32 @@ pub fn camel(name: &str) -> String {
 /// The name of a field, a method or a module: `rdmaXid` is `rdma_xid`.
 #[must_use]
 pub fn snake(name: &str) -> String {
-    ident(joined(name, |word, out| out.extend(word.chars().flat_map(char::to_lowercase))))
+    ident(joined(name, |word, out| word.chars().for_each(|c| push_lower(c, out))))
 }
 
 /// The name of a constant: as it is if it has no lower case, else its words in capitals.
 #[must_use]
 pub fn upper(name: &str) -> String {
     if name.chars().any(char::is_lowercase) {
-        ident(joined(name, |word, out| out.extend(word.chars().flat_map(char::to_uppercase))))
+        ident(joined(name, |word, out| word.chars().for_each(|c| push_upper(c, out))))
     } else {
         ident(name.to_owned())
+    }
+}
+
+fn push_upper(c: char, out: &mut String) {
+    if c.is_ascii() {
+        out.push(c.to_ascii_uppercase());
+    } else {
+        out.extend(c.to_uppercase());
+    }
+}
+
+fn push_lower(c: char, out: &mut String) {
+    if c.is_ascii() {
+        out.push(c.to_ascii_lowercase());
+    } else {
+        out.extend(c.to_lowercase());
     }
 }
 
@@ -184,7 +200,10 @@ pub(crate) fn module(path: &std::path::Path) -> String {
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// Rust's keywords, those kept for later among them. The word for what a compiler does not check is put together here,
+/// No keyword is longer.
+const LONGEST_KEYWORD: usize = 8;
+
+/// Rust's keywords in the order of the alphabet, those kept for later among them. The word for what a compiler does not check is put together here,
 /// since in this repository it stands only beside such code.
 const KEYWORDS: [&str; 52] = [
     "Self",
@@ -246,7 +265,7 @@ const KEYWORDS: [&str; 52] = [
 fn is_ident(name: &str) -> bool {
     let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.bytes().all(is_part) && name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return !KEYWORDS.contains(&name);
+        return name.len() > LONGEST_KEYWORD || KEYWORDS.binary_search(&name).is_err();
     }
     syn::parse_str::<syn::Ident>(name).is_ok()
 }
@@ -285,7 +304,7 @@ pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
 }
 
 fn good_without(names: &[&str], prefix: &str) -> bool {
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::default();
     names.iter().all(|name| {
         let rest = name.strip_prefix(prefix).unwrap_or(name).trim_start_matches('_');
         rest.starts_with(char::is_alphabetic) && seen.insert(camel(rest))
@@ -313,7 +332,7 @@ impl Taken {
     /// With room for so many names.
     #[must_use]
     pub(crate) fn with_room(names: usize) -> Self {
-        Taken { names: HashMap::with_capacity(names), again: HashMap::new() }
+        Taken { names: crate::hash::with_room(names), again: HashMap::default() }
     }
 
     /// With more of such names.
@@ -401,9 +420,10 @@ mod tests {
     /// The parser knows of no edition, and so not of `gen`.
     #[test]
     fn keywords_are_those_of_the_parser() {
+        assert!(KEYWORDS.is_sorted());
         for keyword in KEYWORDS {
             assert!(keyword == "gen" || syn::parse_str::<syn::Ident>(keyword).is_err(), "{keyword}");
-            assert!(!is_ident(keyword), "{keyword}");
+            assert!(!is_ident(keyword) && keyword.len() <= LONGEST_KEYWORD, "{keyword}");
         }
         let letters = || ('a'..='z').map(String::from);
         let short = letters().chain(letters().flat_map(|one| letters().map(move |two| one.clone() + &two)));

@@ -1,6 +1,7 @@
 //! Documents, and places in them.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Which document of a run: its index in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,7 +53,8 @@ pub struct Source {
     name: PathBuf,
     kind: Kind,
     text: String,
-    line_starts: Vec<u32>,
+    /// Found out when somebody asks for a place: most documents have nothing wrong.
+    line_starts: OnceLock<Vec<u32>>,
 }
 
 impl Source {
@@ -71,10 +73,7 @@ impl Source {
     }
 
     fn of_kind(kind: Kind, name: PathBuf, text: String) -> Self {
-        let line_starts = std::iter::once(0)
-            .chain(text.bytes().zip(1..).filter(|(byte, _)| *byte == b'\n').map(|(_, next)| next))
-            .collect();
-        Source { name, kind, text, line_starts }
+        Source { name, kind, text, line_starts: OnceLock::new() }
     }
 
     /// What it is read as.
@@ -95,11 +94,20 @@ impl Source {
         &self.text
     }
 
+    /// Where the lines begin.
+    fn line_starts(&self) -> &[u32] {
+        self.line_starts.get_or_init(|| {
+            let ends = self.text.bytes().zip(1..).filter(|(byte, _)| *byte == b'\n');
+            std::iter::once(0).chain(ends.map(|(_, next)| next)).collect()
+        })
+    }
+
     /// The line and column of a byte offset; one behind the end is the end.
     #[must_use]
     pub fn line_column(&self, offset: u32) -> LineColumn {
-        let line = self.line_starts.partition_point(|start| *start <= offset).max(1);
-        let start = self.line_starts.get(line - 1).copied().unwrap_or(0) as usize;
+        let line_starts = self.line_starts();
+        let line = line_starts.partition_point(|start| *start <= offset).max(1);
+        let start = line_starts.get(line - 1).copied().unwrap_or(0) as usize;
         let end = (offset as usize).min(self.text.len());
         let column = self.text.get(start..end).map_or(0, |before| before.chars().count()) + 1;
         LineColumn {

@@ -1,10 +1,9 @@
 //! Whether two types have one layout, asked of many types of two protocols.
 
-use std::collections::HashMap;
-
 use super::pairs::{At, Comparison, Stop, most_pairs};
 use super::view::{Use, View};
 use super::{Parts, TRIED, parts};
+use crate::hash::HashMap;
 use crate::ir::{Module, TypeDef, TypeId};
 use crate::source::Span;
 
@@ -19,7 +18,7 @@ pub(crate) struct Layouts<'m> {
 
 impl<'m> Layouts<'m> {
     pub(crate) fn new(old: &'m Module, new: &'m Module) -> Self {
-        Layouts { old, new, known: HashMap::new(), left: most_pairs(old, new) }
+        Layouts { old, new, known: HashMap::default(), left: most_pairs(old, new) }
     }
 
     /// Whether two uses have one layout, where types of one name count as one: what differs in them differs there.
@@ -84,11 +83,11 @@ impl<'m> Layouts<'m> {
 
     /// Which types are what others were, under another name.
     pub(crate) fn pairs(&mut self, old: &[TypeId], new: &[TypeId]) -> HashMap<TypeId, TypeId> {
-        let mut alike: HashMap<Parts, Vec<TypeId>> = HashMap::new();
+        let mut alike: HashMap<Parts, Vec<TypeId>> = HashMap::default();
         for id in new {
             alike.entry(parts(self.new, *id)).or_default().push(*id);
         }
-        let mut pairs = HashMap::new();
+        let mut pairs = HashMap::default();
         for id in old {
             let Some(others) = alike.get_mut(&parts(self.old, *id)) else { continue };
             let found = others.iter().take(TRIED).position(|other| self.equal(*id, *other));

@@ -2,11 +2,12 @@
 //!
 //! Nothing here recurses: a document may lead from type to type as far as it likes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::view::{Use, View, label_value, values};
 use super::{Addition, Kind, NotCompared};
 use crate::diag::Diagnostic;
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{Arm, Body, Docs, Field, Member, Module, TypeDef, TypeId, Union};
 use crate::source::Span;
 
@@ -116,10 +117,10 @@ impl<'m> Comparison<'m> {
             not_compared: Vec::new(),
             unread: Unread::default(),
             pending: Vec::new(),
-            uses: HashSet::new(),
-            bodies: HashSet::new(),
-            plain: HashSet::new(),
-            repeated: HashMap::new(),
+            uses: HashSet::default(),
+            bodies: HashSet::default(),
+            plain: HashSet::default(),
+            repeated: HashMap::default(),
             left,
             stop,
         }

@@ -1,9 +1,10 @@
 //! The parts of types that both versions have: members, fields and arms.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::{Differ, kind, line, side};
 use crate::compat::view::{Use, label_value};
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{Arm, Body, Docs, Field, Member, Module, TypeDef, TypeId, Union};
 
 impl<'m> Differ<'m> {
@@ -52,7 +53,7 @@ impl<'m> Differ<'m> {
         let is_new = |member: &&Member| !before.contains_key(member.name.as_str());
         let come = new.iter().filter(is_new).map(|member| (member.value, member));
         let mut values: HashMap<i32, &Member> = come.rev().collect();
-        let mut renamed = HashSet::new();
+        let mut renamed = HashSet::default();
         for member in old {
             match now.get(member.name.as_str()) {
                 Some(other) if other.value == member.value => {}
@@ -76,7 +77,7 @@ impl<'m> Differ<'m> {
         let text = |field: &Field| side(line(&field.docs), &field.docs);
         let (before, now) = (by_name(old, |one| &one.name), by_name(new, |one| &one.name));
         let is_new = |field: &&Field| !before.contains_key(field.name.as_str());
-        let mut renamed = HashSet::new();
+        let mut renamed = HashSet::default();
         for (index, field) in old.iter().enumerate() {
             match (now.get(field.name.as_str()), new.get(index).filter(is_new)) {
                 (Some(other), _) => {
@@ -111,7 +112,7 @@ impl<'m> Differ<'m> {
         let name = |arm: &Arm| format!("{owner}.{}", label(arm));
         self.discriminants(old, new);
         let (before, now) = (arms(self.old, old.1), arms(self.new, new.1));
-        let mut said = HashSet::new();
+        let mut said = HashSet::default();
         for (value, arm) in &before {
             match now.get(value) {
                 None => self.removed("arm", name(arm), side(line(&arm.docs), &arm.docs), true),

@@ -1,9 +1,10 @@
 //! Programs, their versions and procedures: found by their names, or else by their numbers.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::{Differ, side};
 use crate::compat::view::Use;
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{Procedure, Program, Version};
 
 impl<'m> Differ<'m> {

@@ -150,7 +150,7 @@ impl Emitter<'_> {
             Type::Scalar(crate::ir::Scalar::Bool) => bools.into(),
             _ => return ("none_of", taken.into_iter().map(|label| self.label(label)).collect()),
         };
-        let taken: std::collections::HashSet<i128> =
+        let taken: crate::hash::HashSet<i128> =
             taken.into_iter().filter_map(|label| self.key(label)).collect();
         let free = all.iter().filter(|label| self.key(label).is_some_and(|key| !taken.contains(&key)));
         ("one_of", free.map(|label| self.label(label)).collect())

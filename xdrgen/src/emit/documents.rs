@@ -1,8 +1,9 @@
 //! Several documents: a module for each, and what each of them names of the others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Emitter;
+use crate::hash::HashMap;
 use crate::ir::{Body, Bound, Field, Item, Label, Type, TypeDef};
 use crate::source::SourceId;
 

@@ -11,11 +11,10 @@ mod print;
 mod program;
 mod types;
 
-use std::collections::HashSet;
-
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 
+use crate::hash::HashSet;
 use crate::ir::{Bound, Item, Module, Scalar, Type, TypeId};
 use crate::names::Names;
 use crate::sizes::Layouts;

@@ -70,23 +70,16 @@ impl Body {
     }
 
     fn read(&mut self, line: &str) {
-        let mut rest = line;
-        loop {
-            if self.comment {
-                let Some((_, behind)) = rest.split_once("*/") else { return };
-                (rest, self.comment) = (behind, false);
+        let mut bytes = line.bytes().peekable();
+        while let Some(byte) = bytes.next() {
+            match (byte, self.comment) {
+                (b'*', true) if bytes.next_if_eq(&b'/').is_some() => self.comment = false,
+                (_, true) => {}
+                (b'/', false) if bytes.next_if_eq(&b'*').is_some() => self.comment = true,
+                (b'{', false) => self.open += 1,
+                (b'}', false) => self.open = self.open.saturating_sub(1),
+                (_, false) => {}
             }
-            let (code, behind) =
-                rest.split_once("/*").map_or((rest, None), |(code, rest)| (code, Some(rest)));
-            for byte in code.bytes() {
-                match byte {
-                    b'{' => self.open += 1,
-                    b'}' => self.open = self.open.saturating_sub(1),
-                    _ => {}
-                }
-            }
-            let Some(behind) = behind else { return };
-            (rest, self.comment) = (behind, true);
         }
     }
 }

@@ -26,9 +26,12 @@ pub struct Section {
     pub title: String,
 }
 
+/// Few documents have more lines than their length in bytes divided by this.
+const BYTES_OF_A_LINE: usize = 32;
+
 /// Cuts a document into lines and marks what belongs to page breaks.
 pub(crate) fn lines(document: &str) -> Vec<Line> {
-    let mut lines = Vec::new();
+    let mut lines = Vec::with_capacity(document.len() / BYTES_OF_A_LINE);
     let mut start = 0;
     for piece in document.split_inclusive('\n') {
         let length = piece.trim_end_matches(['\n', '\r']).len();
@@ -47,8 +50,8 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
     let mut after_break = false;
     for index in 0..lines.len() {
         let text = lines.get(index).map_or("", |line| line.text(document));
-        let feed = text.contains('\u{c}');
-        let blank = text.trim().is_empty();
+        let feed = text.as_bytes().contains(&b'\x0c');
+        let blank = is_blank(text);
         let furniture = if is_footer(text) || feed && (blank || is_header(text.trim_start_matches('\u{c}'))) {
             for line in lines.get_mut(blank_from..index).unwrap_or_default() {
                 line.furniture = true;
@@ -72,15 +75,25 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
     }
 }
 
+/// Whether a line has nothing but blanks.
+pub(crate) fn is_blank(line: &str) -> bool {
+    match line.bytes().find(|byte| !byte.is_ascii_whitespace()) {
+        None => true,
+        // A blank beyond ASCII, or a vertical tab, is for the whole line to say.
+        Some(byte) => !byte.is_ascii_graphic() && line.trim().is_empty(),
+    }
+}
+
 /// `Lever, et al.   Standards Track   [Page 4]`
 fn is_footer(line: &str) -> bool {
+    if line.starts_with([' ', '/']) {
+        return false;
+    }
     let line = line.trim_end();
     let Some(inside) = line.strip_suffix(']').and_then(|line| line.rsplit_once("[Page ")) else {
         return false;
     };
-    !line.starts_with([' ', '/'])
-        && !inside.1.is_empty()
-        && inside.1.trim().bytes().all(|b| b.is_ascii_alphanumeric())
+    !inside.1.is_empty() && inside.1.trim().bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 /// `RFC 8166   RPC-over-RDMA Version 1   June 2017`, or a draft's.
@@ -132,6 +145,10 @@ pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
 
 /// A heading's text: a section number at the line's start, then a title.
 pub(crate) fn heading(line: &str) -> Option<&str> {
+    // Most lines are none, and this shows by their first byte.
+    if !line.starts_with(|c: char| c == '#' || c.is_ascii_digit() || c.is_ascii_uppercase()) {
+        return None;
+    }
     let line =
         line.strip_prefix('#').map_or(line, |rest| rest.trim_start_matches('#').trim_start()).trim_end();
     let (number, title) = line.split_once(char::is_whitespace)?;

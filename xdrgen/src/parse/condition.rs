@@ -1,11 +1,12 @@
 //! The C preprocessor's conditions, as far as files for rpcgen have them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::expression::{self, Names};
 use crate::diag::Diagnostic;
 use crate::extract::Map;
+use crate::hash::HashMap;
 
 /// One `#if` that is open.
 #[derive(Clone, Debug)]

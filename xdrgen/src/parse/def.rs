@@ -239,13 +239,15 @@ fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
 
 /// A text without the indentation that its first line had.
 fn dedent(text: &str, column: usize) -> String {
-    let line = |line: &str| {
-        let blanks = line.bytes().take(column).take_while(|byte| *byte == b' ').count();
-        line.get(blanks..).unwrap_or("").trim_end().to_owned()
-    };
     let mut lines = text.lines();
-    let first = lines.next().unwrap_or("").trim_end().to_owned();
-    std::iter::once(first).chain(lines.map(line)).collect::<Vec<_>>().join("\n")
+    let mut dedented = String::with_capacity(text.len());
+    dedented.push_str(lines.next().unwrap_or("").trim_end());
+    for line in lines {
+        let blanks = line.bytes().take(column).take_while(|byte| *byte == b' ').count();
+        dedented.push('\n');
+        dedented.push_str(line.get(blanks..).unwrap_or("").trim_end());
+    }
+    dedented
 }
 
 /// A line of another language as a definition.

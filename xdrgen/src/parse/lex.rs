@@ -9,8 +9,9 @@ use nom::branch::alt;
 use nom::bytes::complete::{tag, take_until, take_while, take_while1};
 use nom::character::complete::{char, satisfy};
 use nom::combinator::{opt, recognize};
+use nom::error::{Error, ErrorKind};
 use nom::sequence::{delimited, pair};
-use nom::{IResult, Parser};
+use nom::{IResult, Input, Parser};
 
 use super::condition::{Conditions, undefined};
 use super::expression;
@@ -457,8 +458,13 @@ fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
 
 /// An identifier or a keyword. An underscore may begin one, as it does in files for rpcgen.
 fn word(input: &str) -> IResult<&str, &str> {
-    let begin = satisfy(|c| c.is_ascii_alphabetic() || c == '_');
-    recognize(pair(begin, take_while(|c: char| c.is_ascii_alphanumeric() || c == '_'))).parse(input)
+    // Most tokens are words: their bytes are looked at, and no character is put together.
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let length = input.as_bytes().iter().take_while(|byte| is_part(byte)).count();
+    if length == 0 || input.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(nom::Err::Error(Error::new(input, ErrorKind::Alpha)));
+    }
+    Ok(input.take_split(length))
 }
 
 /// Whatever begins as a decimal, hexadecimal or octal constant does.
@@ -565,7 +571,12 @@ fn begins_inside(comment: &str) -> Option<usize> {
 
 /// The name of the definition that a line without doubt begins: with its `{`, `switch` or `=`.
 pub(crate) fn begun_definition(line: &str) -> Option<&str> {
-    let (rest, keyword) = word(line.trim_start()).ok()?;
+    let line = line.trim_start();
+    // Most lines begin none, and this shows by their first byte.
+    if !line.starts_with(['c', 'e', 's', 'p', 'u']) {
+        return None;
+    }
+    let (rest, keyword) = word(line).ok()?;
     let (after, name) = word(rest.trim_start()).ok().filter(|_| rest.starts_with(char::is_whitespace))?;
     let after = after.trim();
     let begins = match keyword {

@@ -1,7 +1,7 @@
 //! Macros that an `#undef` ends. Behind it the name is free for another definition; what used the name before it
 //! keeps the number that it had there.
 
-use std::collections::{HashMap, HashSet};
+use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::lex::{Aside, Kind, Lexed};
@@ -56,7 +56,7 @@ impl<'a> Undone<'a> {
                 }
             }
         }
-        let mut gone = HashSet::new();
+        let mut gone = HashSet::default();
         for (at, placed) in lexed.asides.iter_mut().enumerate() {
             let Aside::Define(name, value, number) = &mut placed.aside else { continue };
             if self.ended(name.text, at, |ended| &ended.asides).is_some() {

@@ -1,12 +1,11 @@
 //! Members and arms that one document adds to the enum or the union of another.
 
-use std::collections::HashMap;
-
 use super::{consts, text};
 use crate::ast::{
     CaseSpec, Definition, DefinitionKind, EnumBody, Identifier, Specification, UnionBody, Value,
 };
 use crate::diag::Diagnostic;
+use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
 /// How many names the note on a type lists.
@@ -23,7 +22,7 @@ pub(crate) fn merge(
     if additions.is_empty() {
         return;
     }
-    let mut places: HashMap<String, (usize, usize)> = HashMap::new();
+    let mut places: HashMap<String, (usize, usize)> = HashMap::default();
     for (document, specification) in documents.iter().enumerate() {
         for (index, definition) in specification.definitions.iter().enumerate() {
             if let DefinitionKind::Enum(name, _) | DefinitionKind::Union(name, _) = &definition.kind {
@@ -102,8 +101,8 @@ fn numbered(body: &EnumBody) -> Vec<Option<i128>> {
 }
 
 fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagnostic>) -> Vec<String> {
-    let mut by_name: HashMap<String, (Span, Option<i128>)> = HashMap::new();
-    let mut by_number: HashMap<i128, Identifier> = HashMap::new();
+    let mut by_name: HashMap<String, (Span, Option<i128>)> = HashMap::default();
+    let mut by_number: HashMap<i128, Identifier> = HashMap::default();
     for (member, number) in base.members.iter().zip(numbered(base)) {
         by_name.insert(member.name.name.clone(), (member.name.span, number));
         if let Some(number) = number {
@@ -140,7 +139,7 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
 }
 
 fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnostic>) -> Vec<String> {
-    let mut labels: HashMap<String, (Span, String)> = HashMap::new();
+    let mut labels: HashMap<String, (Span, String)> = HashMap::default();
     let entries = |arm: &CaseSpec| {
         let declared = text::declaration(&arm.declaration);
         let entry = |label: &Value| (text::value(label), (consts::span(label), declared.clone()));

@@ -1,9 +1,8 @@
 //! What documents say to C alone, for whoever misses what it defines: `#include` and `#define`.
 
-use std::collections::HashMap;
-
 use crate::ast::{Definition, DefinitionKind, Identifier};
 use crate::diag::Diagnostic;
+use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
 /// How many files a help names.

@@ -1,10 +1,9 @@
 //! Constants and the values of enum members.
 
-use std::collections::{HashMap, HashSet};
-
 use super::scope::{Named, Scope, ValueSource};
 use crate::ast::{EnumBody, Identifier, Value};
 use crate::diag::{Diagnostic, Found};
+use crate::hash::{HashMap, HashSet};
 use crate::source::Span;
 
 /// Evaluates constants; each thing that is wrong is said once.
@@ -72,7 +71,7 @@ impl Consts {
     /// Goes from name to name to a number, and back: each name on the way has it plus its own steps.
     fn follow(&mut self, value: &Value, scope: &Scope<'_>, found: &mut Found) -> Option<i128> {
         let mut way: Vec<(&str, usize)> = Vec::new();
-        let mut on_way: HashSet<&str> = HashSet::new();
+        let mut on_way: HashSet<&str> = HashSet::default();
         let mut next = Ok(value);
         let mut number = loop {
             let (name, span) = match next {

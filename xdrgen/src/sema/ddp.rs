@@ -1,13 +1,12 @@
 //! The Upper-Layer Binding against the XDR: what is eligible, and how large replies can be.
 
-use std::collections::{HashMap, HashSet};
-
 use super::graph::Graph;
 use super::lists::fields_mut;
 use super::lists::fields_of;
 use super::scope::nearest;
 use crate::binding::{Binding, Direction, Placed, Term};
 use crate::diag::{Diagnostic, Found};
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{
     self, Body, Docs, FieldPath, Module, Procedure, ReplyBounds, Scalar, Sum, Type, TypeDef, TypeId, Version,
 };
@@ -29,9 +28,9 @@ pub(crate) fn apply(
     found: &mut Found,
 ) -> HashSet<TypeId> {
     let graph = Graph::of_all_uses(module);
-    let mut shared = HashSet::new();
-    let mut marked = HashMap::new();
-    let mut bound: HashMap<(&str, &str), Span> = HashMap::new();
+    let mut shared = HashSet::default();
+    let mut marked = HashMap::default();
+    let mut bound: HashMap<(&str, &str), Span> = HashMap::default();
     for binding in bindings {
         let Some((program, version)) = find_version(module, binding, found) else { continue };
         let names = (binding.program.value.as_str(), binding.version.value.as_str());

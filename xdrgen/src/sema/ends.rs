@@ -1,10 +1,9 @@
 //! Types without an end, typedefs that go in a circle, and definitions that nest too deep.
 
-use std::collections::HashSet;
-
 use super::graph::{Graph, named_in};
 use super::lists::fields_of;
 use crate::diag::{Diagnostic, Found};
+use crate::hash::HashSet;
 use crate::ir::{Body, Module, Type, TypeId, Union};
 use crate::source::Span;
 
@@ -49,7 +48,7 @@ fn report(
     found: &mut Found,
     say: impl Fn(&str, Span) -> Diagnostic,
 ) {
-    let mut said = HashSet::new();
+    let mut said = HashSet::default();
     for id in (0..module.types.len()).map(TypeId) {
         if !graph.is_circle(id, id) || !said.insert(graph.circle(id)) {
             continue;

@@ -1,11 +1,10 @@
 //! Enums: members and their values (RFC 4506 section 4.3).
 
-use std::collections::HashMap;
-
 use super::consts;
 use super::lower::Lower;
 use crate::ast::EnumBody;
 use crate::diag::{Diagnostic, Severity};
+use crate::hash::HashMap;
 use crate::ir::{Body, Docs, Member};
 use crate::names::{Names, Taken};
 use crate::source::Span;
@@ -17,9 +16,9 @@ impl Lower<'_> {
         let prefix = self.names.prefix(&all);
         let count = body.members.len();
         let mut idents = Taken::with_room(count);
-        let mut seen: HashMap<&str, Span> = HashMap::with_capacity(count);
+        let mut seen: HashMap<&str, Span> = crate::hash::with_room(count);
         let mut members: Vec<Member> = Vec::with_capacity(count);
-        let mut first_of: HashMap<i32, usize> = HashMap::with_capacity(count);
+        let mut first_of: HashMap<i32, usize> = crate::hash::with_room(count);
         // Values that follow from one that was reported are not reported again.
         let mut odd = None;
         for (member, value) in body.members.iter().zip(values) {

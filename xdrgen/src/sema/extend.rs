@@ -1,11 +1,10 @@
 //! Later documents may define an enum or a union of an earlier one again, to extend it: by the rules by which
 //! [`crate::compat`] compares two protocols, and not otherwise.
 
-use std::collections::HashSet;
-
 use super::{Document, Known, Resolved, resolve};
 use crate::compat;
 use crate::diag::Diagnostic;
+use crate::hash::HashSet;
 use crate::ir::Module;
 use crate::names::Names;
 use crate::source::Span;

@@ -1,14 +1,13 @@
 //! Definitions that are left out: what is wrong in published documents, which nobody can mend, and, where a run is to
 //! keep going, what is wrong in any.
 
-use std::collections::{HashMap, HashSet};
-
 use super::prelude;
 use super::scope::{Document, Trust, defined_name};
 use super::supply::Known;
 use super::uses::{Defined, Uses};
 use crate::ast::{Definition, DefinitionKind, Identifier};
 use crate::diag::{Diagnostic, Severity};
+use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Span};
 
 /// A kind of name: types and values have name spaces of their own.
@@ -48,9 +47,9 @@ impl<'a> Forgiven<'a> {
         Forgiven {
             documents,
             known,
-            left_out: HashSet::new(),
+            left_out: HashSet::default(),
             said: Vec::new(),
-            gone: HashSet::new(),
+            gone: HashSet::default(),
             users: None,
         }
     }
@@ -190,7 +189,8 @@ fn names_of(definition: &Definition) -> impl Iterator<Item = (Space, String)> {
 
 impl<'a> Users<'a> {
     fn new(documents: &'a [Document<'a>]) -> Self {
-        let mut users = Users { uses: HashMap::new(), defined: HashMap::new(), places: HashMap::new() };
+        let mut users =
+            Users { uses: HashMap::default(), defined: HashMap::default(), places: HashMap::default() };
         for document in documents {
             for definition in &document.specification.definitions {
                 names_of(definition).for_each(|name| *users.defined.entry(name).or_default() += 1);

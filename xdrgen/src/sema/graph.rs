@@ -1,9 +1,10 @@
 //! Which types a type is made of, as a graph. A document may define any number of types that lead to one another, so
 //! nothing here recurses, and everything takes time linear in the number of uses.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use super::lists::fields_of;
+use crate::hash::HashSet;
 use crate::ir::{Body, Module, Type, TypeId};
 
 /// The uses of a module's types by one another.
@@ -75,7 +76,7 @@ impl Graph {
         if !self.is_in_circle(start) {
             return Vec::new();
         }
-        let mut before = std::collections::HashMap::new();
+        let mut before = crate::hash::HashMap::default();
         let mut pending = VecDeque::from([start]);
         while let Some(id) = pending.pop_front() {
             for to in self.uses(id).iter().filter(|to| self.circle(**to) == self.circle(start)) {
@@ -138,7 +139,7 @@ impl Graph {
 
     /// All types that some are made of, by any number of steps.
     pub(crate) fn reached_from(&self, starts: impl IntoIterator<Item = TypeId>) -> HashSet<TypeId> {
-        let mut reached = HashSet::new();
+        let mut reached = HashSet::default();
         let mut pending: Vec<TypeId> = starts.into_iter().collect();
         while let Some(id) = pending.pop() {
             pending.extend(self.uses(id).iter().filter(|id| reached.insert(**id)));

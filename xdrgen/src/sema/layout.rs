@@ -1,9 +1,8 @@
 //! What needs all types at once: recursion, sizes, and which traits a type can have.
 
-use std::collections::HashSet;
-
 use super::graph::{Graph, collect_named};
 use super::lists::{fields_mut, fields_of};
+use crate::hash::HashSet;
 use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
 
 /// Bounded opaque data of at most this many bytes is held in place.

@@ -1,9 +1,8 @@
 //! Shapes that XDR spells out and Rust has a type for: optional data behind a bool, and lists.
 
-use std::collections::HashSet;
-
 use super::ends::MAX_DEPTH;
 use super::graph::collect_named;
+use crate::hash::HashSet;
 use crate::ir::{Body, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId, Union};
 use crate::names::{Names, Taken};
 

@@ -3,7 +3,7 @@
 //! The rules of the language are checked on the way. What needs all types at once (recursion, lists, sizes) is left
 //! to [`super::layout`], what the binding says to [`super::ddp`].
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::consts::{self, Consts};
 use super::scope::{Scope, declared_name, defined_name};
@@ -14,6 +14,7 @@ use crate::ast::{
     TypeSpecifierKind, Value,
 };
 use crate::diag::{Diagnostic, Found};
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{
     Body, Bound, Const, ConstType, Data, Derives, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId,
 };
@@ -97,15 +98,15 @@ impl<'a> Lower<'a> {
             module: Module { data, ..Module::default() },
             spans: Vec::new(),
             type_idents: taken(names).and(RESERVED).and(borrowed),
-            places: HashMap::new(),
+            places: HashMap::default(),
             version_modules: Taken::default(),
             order: Vec::new(),
             current: 0,
-            ids: HashMap::new(),
-            const_idents: HashMap::new(),
-            undefined: HashSet::new(),
-            bad_bounds: HashSet::new(),
-            programs: HashMap::new(),
+            ids: HashMap::default(),
+            const_idents: HashMap::default(),
+            undefined: HashSet::default(),
+            bad_bounds: HashSet::default(),
+            programs: HashMap::default(),
         }
     }
 
@@ -270,7 +271,7 @@ impl<'a> Lower<'a> {
     fn structure(&mut self, body: &'a StructBody, path: &str) -> Option<Body> {
         let count = body.fields.len();
         let mut idents = Taken::with_room(count);
-        let mut seen: HashMap<&str, Span> = HashMap::with_capacity(count);
+        let mut seen: HashMap<&str, Span> = crate::hash::with_room(count);
         let mut fields = Vec::with_capacity(count);
         for declaration in &body.fields {
             let Some(name) = declared_name(declaration) else {
@@ -295,7 +296,7 @@ impl<'a> Lower<'a> {
         Some(Body::Struct(fields))
     }
 
-    /// A declaration as a field; `void` is none. A body in place becomes a type named after `path`.
+    /// A declaration as a field that has no name in Rust yet; `void` is none. A body in place becomes a type named after `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declared_name(declaration)?;
         // A body within a typedef is what the typedef's name is many of, or points to.
@@ -327,7 +328,7 @@ impl<'a> Lower<'a> {
         };
         Some(Field {
             name: name.name.clone(),
-            ident: self.names.of_field(&name.name),
+            ident: String::new(),
             ty,
             max,
             recursive: false,

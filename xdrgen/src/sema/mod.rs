@@ -28,10 +28,9 @@ pub(crate) use ends::MAX_DEPTH;
 pub(crate) use graph::{Graph, collect_named, named_in};
 pub(crate) use lists::fields_of;
 
-use std::collections::HashMap;
-
 use crate::binding::Binding;
 use crate::diag::{Found, Severity, has_errors};
+use crate::hash::HashMap;
 use crate::ir::{Data, Module};
 use crate::names::{Names, Taken};
 use crate::source::Span;

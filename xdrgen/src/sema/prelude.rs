@@ -3,10 +3,9 @@
 //! A run takes from here only what it uses and does not define. Names of integers are those integers themselves; the
 //! rest is XDR text, and is emitted like the document's own.
 
-use std::collections::HashMap;
-
 use crate::ast::Definition;
 use crate::extract::{Extract, Form, Map};
+use crate::hash::HashMap;
 use crate::ir::Scalar;
 use crate::parse::{Options, parse_extract};
 use crate::source::Span;

@@ -1,12 +1,11 @@
 //! Programs, their versions and procedures (RFC 5531 section 12.2).
 
-use std::collections::HashMap;
-
 use super::consts;
 use super::lower::{Lower, taken};
 use super::text;
 use crate::ast::{Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, Value, VersionDef};
 use crate::diag::Diagnostic;
+use crate::hash::HashMap;
 use crate::ir::{Body, Docs, Field, Procedure, Program, ReplyBounds, Type, Version};
 use crate::names::{self, HIDDEN_BY_VERBATIM, Names, Taken};
 use crate::source::Span;

@@ -1,11 +1,11 @@
 //! Names that are defined more than once: whether it is the same each time, and what is said of it.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
 use super::scope::is_own_name;
 use crate::ast::{Definition, Identifier, Value};
 use crate::diag::Diagnostic;
+use crate::hash::HashMap;
 use crate::source::Span;
 
 /// What definitions have been compared.

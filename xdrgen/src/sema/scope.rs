@@ -1,7 +1,7 @@
 //! Names over all documents of a run: what each stands for, and what is defined twice.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::asides::Asides;
 use super::repeats::{Repeats, also_a_type, member_again, no_second_name, repeated, same_value, twice};
@@ -10,6 +10,7 @@ use crate::ast::{
     ProgramDef, Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
 };
 use crate::diag::Found;
+use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Span};
 
 /// A named value: a constant, or a member of an enum.

@@ -4,12 +4,13 @@
 //! first, as if it were written where the name is used.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::prelude::{self, Prelude};
 use super::scope::defined_name;
 use super::uses::{Defined, Uses};
 use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
+use crate::hash::HashMap;
 use crate::ir::Data;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;

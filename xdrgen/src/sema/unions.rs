@@ -1,7 +1,5 @@
 //! Unions: discriminants, labels and arms (RFC 4506 section 4.15).
 
-use std::collections::HashMap;
-
 use super::consts;
 use super::ends::MAX_DEPTH;
 use super::lower::Lower;
@@ -9,6 +7,7 @@ use super::scope::declared_name;
 use super::text;
 use crate::ast::{CaseSpec, Declaration, DeclarationKind, Identifier, UnionBody, Value};
 use crate::diag::Diagnostic;
+use crate::hash::HashMap;
 use crate::ir::{Arm, Body, Docs, Field, Label, Member, Scalar, Type, TypeId, Union};
 use crate::names::Taken;
 use crate::source::Span;
@@ -45,7 +44,7 @@ impl<'a> Lower<'a> {
         }
         let count = body.arms.len() + usize::from(body.default.is_some());
         let mut idents = Taken::with_room(count);
-        let mut seen = HashMap::with_capacity(count);
+        let mut seen = crate::hash::with_room(count);
         let mut arms = Vec::with_capacity(count);
         // A label that is wrong may have been meant for a value that has none.
         let mut sound = true;

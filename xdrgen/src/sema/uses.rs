@@ -1,12 +1,11 @@
 //! The names that a document uses, and those that it defines.
 
-use std::collections::HashSet;
-
 use super::scope::{declared_name, defined_name};
 use crate::ast::{
     Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, ProcedureDef, ProgramDef,
     StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
 };
+use crate::hash::HashSet;
 
 /// What is used, in the order in which it stands.
 #[derive(Default)]
