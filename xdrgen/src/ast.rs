@@ -38,10 +38,6 @@ pub struct Definition {
 }
 
 /// The kinds of definition.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a document has some hundreds, each in a vector's place of its own"
-)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionKind {
     /// `const NAME = value;`, or `#define NAME value`.
@@ -53,7 +49,7 @@ pub enum DefinitionKind {
     /// `struct NAME { ... };`
     Struct(Identifier, StructBody),
     /// `union NAME switch (...) { ... };`
-    Union(Identifier, UnionBody),
+    Union(Identifier, Box<UnionBody>),
     /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
     Program(ProgramDef),
     /// A `%` line: passed through by rpcgen, without meaning to XDR.

@@ -160,7 +160,8 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
         "struct" => {
             cut(map((identifier, struct_body), |(name, body)| DefinitionKind::Struct(name, body))).parse(next)
         }
-        _ => cut(map((identifier, union_body), |(name, body)| DefinitionKind::Union(name, body))).parse(next),
+        _ => cut(map((identifier, union_body), |(name, body)| DefinitionKind::Union(name, Box::new(body))))
+            .parse(next),
     }
 }
 

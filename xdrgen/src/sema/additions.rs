@@ -46,7 +46,7 @@ pub(crate) fn merge(
         let section = addition.section.as_ref().map_or(String::new(), |section| format!(" ({section})"));
         let added = match (&mut base.kind, addition.kind) {
             (DefinitionKind::Enum(_, base), DefinitionKind::Enum(_, more)) => members(base, more, &by, found),
-            (DefinitionKind::Union(_, base), DefinitionKind::Union(_, more)) => arms(base, more, &by, found),
+            (DefinitionKind::Union(_, base), DefinitionKind::Union(_, more)) => arms(base, *more, &by, found),
             (_, _) => {
                 found.push(other_kind(&name, base.span));
                 continue;

@@ -35,8 +35,8 @@ pub(crate) fn leave_out_eligible(module: &mut Module, bindings: &[Binding], foun
 
 /// Finds the types that borrow: those with variable-length data, an array, a list or a value of their own kind in them,
 /// and those made of such types.
-pub(crate) fn find_borrowing(module: &mut Module) {
-    let borrows = Graph::of_all_uses(module).settle(false, |id, borrows| {
+pub(crate) fn find_borrowing(module: &mut Module, graph: &Graph) {
+    let borrows = graph.settle(false, |id, borrows| {
         module.get(id).is_some_and(|ty| match &ty.body {
             Body::Alias(of) => type_borrows(of, borrows),
             body => fields_of(body).any(|field| type_borrows(&field.ty, borrows)),

@@ -27,8 +27,11 @@ pub(crate) fn apply(
     bindings: &[Binding],
     found: &mut Found,
 ) -> HashSet<TypeId> {
-    let graph = Graph::of_all_uses(module);
     let mut shared = HashSet::default();
+    if bindings.is_empty() {
+        return shared;
+    }
+    let graph = Graph::of_all_uses(module);
     let mut marked = HashMap::default();
     let mut bound: HashMap<(&str, &str), Span> = HashMap::default();
     for binding in bindings {

@@ -1,10 +1,10 @@
 //! Types without an end, typedefs that go in a circle, and definitions that nest too deep.
 
-use super::graph::{Graph, named_in};
+use super::graph::{Graph, collect_named_in};
 use super::lists::fields_of;
 use crate::diag::{Diagnostic, Found};
 use crate::hash::HashSet;
-use crate::ir::{Body, Module, Type, TypeId, Union};
+use crate::ir::{Body, Module, Type, TypeDef, TypeId, Union};
 use crate::source::Span;
 
 /// How many definitions may be made of one another in a row. Published documents have up to about a dozen; rustc
@@ -19,25 +19,39 @@ pub(crate) fn check(module: &Module, spans: &[Span], found: &mut Found) {
     let all = Graph::of_all_uses(module);
     let finite = all.settle(false, |id, finite| module.get(id).is_none_or(|ty| ends(&ty.body, finite)));
     let is_endless = |id: TypeId| finite.get(id.0) == Some(&false);
-    let endless = Graph::new(module, |id, body| {
-        let mut held = if is_endless(id) { in_place(body) } else { Vec::new() };
-        held.retain(|id| is_endless(*id));
-        held
+    // Both kinds of circle are circles of all uses: most documents have none to be looked at again.
+    let turns = |(index, ty): (usize, &TypeDef)| {
+        let id = TypeId(index);
+        (is_endless(id) || matches!(ty.body, Body::Alias(_))) && all.is_circle(id, id)
+    };
+    if module.types.iter().enumerate().any(turns) {
+        check_circles(module, spans, &is_endless, found);
+    }
+    check_depth(module, spans, &all, found);
+}
+
+/// Reports types without an end, and typedefs that lead back to themselves.
+fn check_circles(module: &Module, spans: &[Span], is_endless: &dyn Fn(TypeId) -> bool, found: &mut Found) {
+    let endless = Graph::new(module, |id, body, held| {
+        if is_endless(id) {
+            held.extend(in_place(body).into_iter().filter(|id| is_endless(*id)));
+        }
     });
     report(module, spans, &endless, found, |name, span| {
         Diagnostic::error("X222", span, format!("a value of `{name}` would have no end"))
             .with_label("contains itself")
             .with_help("let it be optional (`*`), or hold itself in a counted array (`<>`)")
     });
-    let aliases = Graph::new(module, |id, body| {
-        if matches!(body, Body::Alias(_)) && !is_endless(id) { named_in(body) } else { Vec::new() }
+    let aliases = Graph::new(module, |id, body, named| {
+        if matches!(body, Body::Alias(_)) && !is_endless(id) {
+            collect_named_in(body, named);
+        }
     });
     report(module, spans, &aliases, found, |name, span| {
         Diagnostic::error("X223", span, format!("`{name}` is a name of itself"))
             .with_label("leads back to itself by typedefs alone")
             .with_help("put a struct in between")
     });
-    check_depth(module, spans, &all, found);
 }
 
 /// Reports each circle once, at the first of its types in the documents.

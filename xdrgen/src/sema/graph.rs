@@ -9,8 +9,7 @@ use crate::ir::{Body, Module, Type, TypeId};
 
 /// The uses of a module's types by one another.
 pub(crate) struct Graph {
-    uses: Vec<Vec<TypeId>>,
-    used_by: Vec<Vec<TypeId>>,
+    uses: Lists,
     /// All types, each behind those that it uses; those of a circle stand together.
     order: Vec<TypeId>,
     /// The circle that a type belongs to: types that lead to one another have one number.
@@ -18,26 +17,21 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// A graph of the uses that `uses` gives for each type.
-    pub(crate) fn new(module: &Module, uses: impl Fn(TypeId, &Body) -> Vec<TypeId>) -> Self {
+    /// A graph of the uses that `uses` adds for each type.
+    pub(crate) fn new(module: &Module, uses: impl Fn(TypeId, &Body, &mut Vec<TypeId>)) -> Self {
         let count = module.types.len();
         let mut graph = Graph {
-            uses: Vec::with_capacity(count),
-            used_by: vec![Vec::new(); count],
+            uses: Lists::with_room(count),
             order: Vec::with_capacity(count),
             circles: vec![usize::MAX; count],
         };
+        let mut used = Vec::new();
         for (index, ty) in module.types.iter().enumerate() {
-            let mut used = uses(TypeId(index), &ty.body);
+            uses(TypeId(index), &ty.body, &mut used);
             used.retain(|id| id.0 < count);
             used.sort_unstable();
             used.dedup();
-            for id in &used {
-                if let Some(users) = graph.used_by.get_mut(id.0) {
-                    users.push(TypeId(index));
-                }
-            }
-            graph.uses.push(used);
+            graph.uses.add(&mut used);
         }
         Walk::new(count).run(&mut graph);
         graph
@@ -45,11 +39,42 @@ impl Graph {
 
     /// A graph of all uses, whatever way one type holds another.
     pub(crate) fn of_all_uses(module: &Module) -> Self {
-        Graph::new(module, |_, body| named_in(body))
+        Graph::new(module, |_, body, used| collect_named_in(body, used))
     }
 
     fn uses(&self, id: TypeId) -> &[TypeId] {
-        self.uses.get(id.0).map_or(&[], Vec::as_slice)
+        self.uses.of(id)
+    }
+
+    fn len(&self) -> usize {
+        self.circles.len()
+    }
+
+    /// Which types use each.
+    fn users(&self) -> Lists {
+        // Where each list ends; as it fills from its end, where it begins.
+        let mut starts = vec![0; self.len() + 1];
+        for id in &self.uses.ids {
+            if let Some(count) = starts.get_mut(id.0) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut ids = vec![TypeId(0); self.uses.ids.len()];
+        for user in (0..self.len()).rev().map(TypeId) {
+            for used in self.uses(user) {
+                let Some(start) = starts.get_mut(used.0) else { continue };
+                *start -= 1;
+                if let Some(slot) = ids.get_mut(*start) {
+                    *slot = user;
+                }
+            }
+        }
+        Lists { starts, ids }
     }
 
     /// All types, each behind those that it uses, as far as there are no circles.
@@ -99,7 +124,7 @@ impl Graph {
 
     /// How many definitions deep each type nests; a circle counts as one.
     pub(crate) fn depths(&self) -> Vec<usize> {
-        let mut depths = vec![0; self.uses.len()];
+        let mut depths = vec![0; self.len()];
         for circle in self.order.chunk_by(|one, other| self.circle(*one) == self.circle(*other)) {
             let outside =
                 |id: &&TypeId| circle.first().is_none_or(|own| self.circle(**id) != self.circle(*own));
@@ -117,9 +142,10 @@ impl Graph {
     /// What is true of each type, where it depends on what is true of those that it uses: `of` is asked of a type
     /// again whenever one of those has changed. It must change a value in one direction only.
     pub(crate) fn settle<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
-        let mut values = vec![start; self.uses.len()];
+        let mut values = vec![start; self.len()];
+        let used_by = self.users();
         let mut pending: VecDeque<TypeId> = self.order.iter().copied().collect();
-        let mut waits = vec![true; self.uses.len()];
+        let mut waits = vec![true; self.len()];
         while let Some(id) = pending.pop_front() {
             if let Some(waits) = waits.get_mut(id.0) {
                 *waits = false;
@@ -127,7 +153,7 @@ impl Graph {
             let value = of(id, &values);
             let Some(slot) = values.get_mut(id.0).filter(|slot| **slot != value) else { continue };
             *slot = value;
-            for user in self.used_by.get(id.0).into_iter().flatten() {
+            for user in used_by.of(id) {
                 if let Some(waits) = waits.get_mut(user.0).filter(|waits| !**waits) {
                     *waits = true;
                     pending.push_back(*user);
@@ -148,6 +174,32 @@ impl Graph {
     }
 }
 
+/// A list for each type, all in one run of memory.
+struct Lists {
+    /// Where each list begins, and where the last one ends.
+    starts: Vec<usize>,
+    ids: Vec<TypeId>,
+}
+
+impl Lists {
+    fn with_room(count: usize) -> Self {
+        let mut starts = Vec::with_capacity(count + 1);
+        starts.push(0);
+        Lists { starts, ids: Vec::with_capacity(2 * count) }
+    }
+
+    /// Adds the list of the next type, and empties it.
+    fn add(&mut self, ids: &mut Vec<TypeId>) {
+        self.ids.append(ids);
+        self.starts.push(self.ids.len());
+    }
+
+    fn of(&self, id: TypeId) -> &[TypeId] {
+        let (Some(start), Some(end)) = (self.starts.get(id.0), self.starts.get(id.0 + 1)) else { return &[] };
+        self.ids.get(*start..*end).unwrap_or_default()
+    }
+}
+
 /// Tarjan's walk: it leaves the types of a circle together, behind all that they use.
 struct Walk {
     numbers: Vec<usize>,
@@ -165,12 +217,13 @@ impl Walk {
     }
 
     fn run(mut self, graph: &mut Graph) {
-        for start in (0..graph.uses.len()).map(TypeId) {
+        // Types, and how many of the uses of each have been followed.
+        let mut path = Vec::new();
+        for start in (0..graph.len()).map(TypeId) {
             if self.number(start) != NONE {
                 continue;
             }
-            // A type, and how many of its uses have been followed.
-            let mut path = vec![(start, 0)];
+            path.push((start, 0));
             self.enter(start);
             while let Some((id, followed)) = path.last_mut() {
                 let (id, next) = (*id, *followed);
@@ -235,14 +288,31 @@ impl Walk {
 /// The types that a body names.
 pub(crate) fn named_in(body: &Body) -> Vec<TypeId> {
     let mut named = Vec::new();
+    collect_named_in(body, &mut named);
+    named
+}
+
+/// The same, added to others.
+pub(crate) fn collect_named_in(body: &Body, named: &mut Vec<TypeId>) {
     match body {
-        Body::Alias(ty) => collect_named(ty, &mut named),
-        body => fields_of(body).for_each(|field| collect_named(&field.ty, &mut named)),
+        Body::Alias(ty) => collect_named(ty, named),
+        Body::Enum(_) => {}
+        body => fields_of(body).for_each(|field| collect_named(&field.ty, named)),
     }
     if let Body::Union(union) = body {
-        collect_named(&union.discriminant, &mut named);
+        collect_named(&union.discriminant, named);
     }
-    named
+}
+
+/// Whether a type names one of which something is true.
+pub(crate) fn names_any(ty: &Type, of: &dyn Fn(TypeId) -> bool) -> bool {
+    match ty {
+        Type::Named(id) => of(*id),
+        Type::FixedArray(inner, _) | Type::Array(inner) | Type::Optional(inner) | Type::Boxed(inner) => {
+            names_any(inner, of)
+        }
+        _ => false,
+    }
 }
 
 /// The types that a type names. One type is written in another as deep as bodies stand in one another at most.

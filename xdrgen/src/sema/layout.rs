@@ -1,6 +1,6 @@
 //! What needs all types at once: recursion, sizes, and which traits a type can have.
 
-use super::graph::{Graph, collect_named};
+use super::graph::{Graph, names_any};
 use super::lists::{fields_mut, fields_of};
 use crate::hash::HashSet;
 use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
@@ -35,16 +35,11 @@ pub(crate) fn hold_small_opaque(module: &mut Module, shared: &HashSet<TypeId>) {
 
 /// Puts on the heap what would make a type contain itself. Every circle that is left has optional data, a union's
 /// arm or an array in it: the first two get a box, the third is one.
-pub(crate) fn box_recursion(module: &mut Module) {
-    let graph = Graph::of_all_uses(module);
-    let arrays = array_names(module, &graph);
+pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
+    let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
         let own = TypeId(index);
-        let comes_back = |ty: &Type| {
-            let mut named = Vec::new();
-            collect_named(ty, &mut named);
-            named.iter().any(|id| graph.is_circle(*id, own))
-        };
+        let comes_back = |ty: &Type| names_any(ty, &|id| graph.is_circle(id, own));
         match &mut ty.body {
             Body::Alias(of) => box_optional(of, &comes_back),
             Body::Union(union) => {
@@ -95,13 +90,13 @@ fn box_optional(ty: &mut Type, comes_back: &dyn Fn(&Type) -> bool) {
 
 // ---- traits
 
-/// Decides which traits each type derives.
-pub(crate) fn decide_derives(module: &mut Module) {
+/// Decides which traits each type derives. The graph is of all uses.
+pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
     // What borrows is as large as its references, whatever is behind them.
-    let sizes = Sizes::of(module, if module.data == Data::Borrowed { memory } else { size });
+    let sizes = Sizes::of(module, held, if module.data == Data::Borrowed { memory } else { size });
     // `Copy` and `Eq` hold until a part says no; `Default` only once a value is known to come to an end.
     let start = Derives { copy: true, eq: true, default: false };
-    let derives = Graph::of_all_uses(module).settle(start, |id, derives| {
+    let derives = graph.settle(start, |id, derives| {
         let Some(ty) = module.get(id) else { return Derives::default() };
         Derives {
             copy: sizes.get(id) <= COPIED && parts(&ty.body).all(|part| copies(part, module.data, derives)),
@@ -115,14 +110,13 @@ pub(crate) fn decide_derives(module: &mut Module) {
 }
 
 /// The types of which a body is made.
-fn parts(body: &Body) -> Box<dyn Iterator<Item = &Type> + '_> {
-    match body {
-        Body::Alias(ty) => Box::new(std::iter::once(ty)),
-        Body::Union(union) => {
-            Box::new(std::iter::once(&union.discriminant).chain(fields_of(body).map(|field| &field.ty)))
-        }
-        body => Box::new(fields_of(body).map(|field| &field.ty)),
-    }
+fn parts(body: &Body) -> impl Iterator<Item = &Type> {
+    let first = match body {
+        Body::Alias(ty) => Some(ty),
+        Body::Union(union) => Some(&union.discriminant),
+        _ => None,
+    };
+    first.into_iter().chain(fields_of(body).map(|field| &field.ty))
 }
 
 fn copies(ty: &Type, data: Data, derives: &[Derives]) -> bool {
@@ -181,10 +175,9 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(module: &Module, size: fn(&Body, &Sizes) -> u64) -> Self {
+    fn of(module: &Module, held: &Held, size: fn(&Body, &Sizes) -> u64) -> Self {
         let mut sizes = Sizes { of_types: vec![u64::MAX; module.types.len()], data: module.data };
-        let graph = Graph::new(module, |_, body| unboxed(body));
-        for id in graph.order() {
+        for id in held.0.order() {
             let Some(ty) = module.get(*id) else { continue };
             let size = size(&ty.body, &sizes);
             if let Some(slot) = sizes.of_types.get_mut(id.0) {
@@ -199,17 +192,22 @@ impl Sizes {
     }
 }
 
-/// The types that a body holds in place, also where they may be missing. They never lead back to it: a box stands in
-/// every circle.
-fn unboxed(body: &Body) -> Vec<TypeId> {
-    parts(body)
-        .filter_map(|mut ty| {
-            while let Type::FixedArray(of, _) | Type::Optional(of) = ty {
-                ty = of;
-            }
-            if let Type::Named(id) = ty { Some(*id) } else { None }
-        })
-        .collect()
+/// Which types each holds in place, also where they may be missing. They never lead back to it: a box stands in every
+/// circle.
+pub(crate) struct Held(Graph);
+
+impl Held {
+    pub(crate) fn of(module: &Module) -> Self {
+        Held(Graph::new(module, |_, body, held| {
+            let in_place = |mut ty: &Type| {
+                while let Type::FixedArray(of, _) | Type::Optional(of) = ty {
+                    ty = of;
+                }
+                if let Type::Named(id) = ty { Some(*id) } else { None }
+            };
+            held.extend(parts(body).filter_map(in_place));
+        }))
+    }
 }
 
 /// The largest encoding of plain data. Anything else has no end here.
@@ -239,8 +237,8 @@ fn type_size(ty: &Type, sizes: &Sizes) -> u64 {
 }
 
 /// Finds unions of which one arm takes much more memory than the others.
-pub(crate) fn weigh_unions(module: &mut Module) {
-    let sizes = Sizes::of(module, memory);
+pub(crate) fn weigh_unions(module: &mut Module, held: &Held) {
+    let sizes = Sizes::of(module, held, memory);
     for ty in &mut module.types {
         if let Body::Union(union) = &mut ty.body {
             union.uneven = is_uneven(union, &sizes);

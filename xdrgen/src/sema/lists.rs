@@ -3,7 +3,7 @@
 use super::ends::MAX_DEPTH;
 use super::graph::collect_named;
 use crate::hash::HashSet;
-use crate::ir::{Body, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId, Union};
+use crate::ir::{Arm, Body, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId, Union};
 use crate::names::{Names, Taken};
 
 /// A union of something at TRUE and nothing at FALSE is optional data (RFC 4506 section 4.19 says so itself).
@@ -188,21 +188,23 @@ fn links_to(module: &Module, ty: &Type, id: TypeId) -> bool {
 }
 
 /// Everything in a body that is a field. An alias has none.
-pub(crate) fn fields_of(body: &Body) -> Box<dyn Iterator<Item = &Field> + '_> {
-    match body {
-        Body::Alias(_) | Body::Enum(_) => Box::new(std::iter::empty()),
-        Body::Newtype(field) => Box::new(std::iter::once(field)),
-        Body::Struct(fields) | Body::Tuple(fields) => Box::new(fields.iter()),
-        Body::Union(union) => Box::new(union.arms.iter().filter_map(|arm| arm.payload.as_ref())),
-    }
+pub(crate) fn fields_of(body: &Body) -> impl Iterator<Item = &Field> {
+    let (fields, arms): (&[Field], &[Arm]) = match body {
+        Body::Alias(_) | Body::Enum(_) => (&[], &[]),
+        Body::Newtype(field) => (std::slice::from_ref(field), &[]),
+        Body::Struct(fields) | Body::Tuple(fields) => (fields, &[]),
+        Body::Union(union) => (&[], &union.arms),
+    };
+    fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
 }
 
 /// The same, to change them.
-pub(crate) fn fields_mut(body: &mut Body) -> Box<dyn Iterator<Item = &mut Field> + '_> {
-    match body {
-        Body::Alias(_) | Body::Enum(_) => Box::new(std::iter::empty()),
-        Body::Newtype(field) => Box::new(std::iter::once(field)),
-        Body::Struct(fields) | Body::Tuple(fields) => Box::new(fields.iter_mut()),
-        Body::Union(union) => Box::new(union.arms.iter_mut().filter_map(|arm| arm.payload.as_mut())),
-    }
+pub(crate) fn fields_mut(body: &mut Body) -> impl Iterator<Item = &mut Field> {
+    let (fields, arms): (&mut [Field], &mut [Arm]) = match body {
+        Body::Alias(_) | Body::Enum(_) => (&mut [], &mut []),
+        Body::Newtype(field) => (std::slice::from_mut(field), &mut []),
+        Body::Struct(fields) | Body::Tuple(fields) => (fields, &mut []),
+        Body::Union(union) => (&mut [], &mut union.arms),
+    };
+    fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
 }

@@ -25,7 +25,7 @@ mod unions;
 mod uses;
 
 pub(crate) use ends::MAX_DEPTH;
-pub(crate) use graph::{Graph, collect_named, named_in};
+pub(crate) use graph::{Graph, collect_named, named_in, names_any};
 pub(crate) use lists::fields_of;
 
 use crate::binding::Binding;
@@ -126,12 +126,15 @@ pub(crate) fn analyze(
     if data == Data::Bytes {
         layout::hold_small_opaque(&mut module, &shared);
     }
-    layout::box_recursion(&mut module);
+    // A box is no other use: the graph stays what it is.
+    let graph = Graph::of_all_uses(&module);
+    layout::box_recursion(&mut module, &graph);
     if data == Data::Borrowed {
-        borrowed::find_borrowing(&mut module);
+        borrowed::find_borrowing(&mut module, &graph);
     }
-    layout::decide_derives(&mut module);
-    layout::weigh_unions(&mut module);
+    let held = layout::Held::of(&module);
+    layout::decide_derives(&mut module, &graph, &held);
+    layout::weigh_unions(&mut module, &held);
     for ty in &mut module.types {
         let fields = lists::fields_mut(&mut ty.body);
         fields.filter(|field| field.eligible).for_each(|field| ddp::note(&mut field.docs));

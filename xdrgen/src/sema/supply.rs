@@ -60,12 +60,13 @@ impl Supplier<'_> {
         let mut next = 0;
         // What was added uses names, too.
         while next < document.definitions.len() {
-            let mut uses = Uses::default();
+            let mut uses = Uses::beyond(&self.defined);
             for definition in document.definitions.get(next..).unwrap_or_default() {
                 uses.add(definition);
             }
             next = document.definitions.len();
-            let names = if types { &uses.types } else { &uses.values };
+            let Uses { types: unknown, values, .. } = uses;
+            let names = if types { &unknown } else { &values };
             for name in names {
                 let found = if types { self.missing_type(name) } else { self.missing_value(name) };
                 if let Some(definition) = found {

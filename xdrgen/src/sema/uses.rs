@@ -7,9 +7,10 @@ use crate::ast::{
 };
 use crate::hash::HashSet;
 
-/// What is used, in the order in which it stands.
+/// What is used, in the order in which it stands, but for the names that are known.
 #[derive(Default)]
-pub(crate) struct Uses {
+pub(crate) struct Uses<'d> {
+    known: Option<&'d Defined>,
     /// Names that stand where a type must.
     pub(crate) types: Vec<Identifier>,
     /// Names that stand where a value must.
@@ -23,7 +24,12 @@ pub(crate) struct Defined {
     pub(crate) values: HashSet<String>,
 }
 
-impl Uses {
+impl<'d> Uses<'d> {
+    /// Nothing; the names that are defined will be left out.
+    pub(crate) fn beyond(known: &'d Defined) -> Self {
+        Uses { known: Some(known), ..Uses::default() }
+    }
+
     /// Adds what a definition uses.
     pub(crate) fn add(&mut self, definition: &Definition) {
         match &definition.kind {
@@ -38,7 +44,9 @@ impl Uses {
     }
 
     fn value(&mut self, value: &Value) {
-        if let Value::Name(name) = value {
+        if let Value::Name(name) = value
+            && self.known.is_none_or(|known| !known.values.contains(&name.name))
+        {
             self.values.push(name.clone());
         }
     }
@@ -75,7 +83,11 @@ impl Uses {
 
     fn specifier(&mut self, of: &TypeSpecifier) {
         match &of.kind {
-            TypeSpecifierKind::Named(name) => self.types.push(name.clone()),
+            TypeSpecifierKind::Named(name) => {
+                if self.known.is_none_or(|known| !known.types.contains(&name.name)) {
+                    self.types.push(name.clone());
+                }
+            }
             TypeSpecifierKind::Enum(body) => self.enumeration(body),
             TypeSpecifierKind::Struct(body) => self.structure(body),
             TypeSpecifierKind::Union(body) => self.union(body),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ir::{Body, Field, Module, Scalar, Type, TypeDef, TypeId};
-use crate::sema::{Graph, collect_named, fields_of};
+use crate::sema::{Graph, fields_of, names_any};
 
 /// A size in bytes, or a count; none is unbounded, a value of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,24 +228,20 @@ impl Layouts {
 
 /// Whether a field holds its own type again, as far as the derive can see it or is told.
 fn is_recursive(owner: TypeId, field: &Field) -> bool {
-    let mut named = Vec::new();
-    collect_named(&field.ty, &mut named);
-    field.recursive || named.contains(&owner)
+    field.recursive || names_any(&field.ty, &|id| id == owner)
 }
 
 /// The types whose sizes a type's sizes are made of.
-fn held(id: TypeId, body: &Body) -> Vec<TypeId> {
-    let mut named = Vec::new();
+fn held(id: TypeId, body: &Body, named: &mut Vec<TypeId>) {
     match body {
-        Body::Alias(of) => unboxed(of, &mut named),
+        Body::Alias(of) => unboxed(of, named),
         body => fields_of(body)
             .filter(|field| !is_recursive(id, field))
-            .for_each(|field| unboxed(&field.ty, &mut named)),
+            .for_each(|field| unboxed(&field.ty, named)),
     }
     if let Body::Union(union) = body {
-        unboxed(&union.discriminant, &mut named);
+        unboxed(&union.discriminant, named);
     }
-    named
 }
 
 fn unboxed(ty: &Type, named: &mut Vec<TypeId>) {
