@@ -1,9 +1,8 @@
 //! Borrowed output: lifetimes, and the types that borrow.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::quote;
 
-use super::program::method_docs;
 use super::{Emitter, Place, ident};
 use crate::ir::{Bound, Data, Field, Procedure, Type, TypeDef, Version};
 
@@ -13,24 +12,27 @@ impl Emitter<'_> {
     }
 
     /// `<'a>` behind the name of a type that borrows, where it is defined.
-    pub(super) fn parameter(ty: &TypeDef) -> Option<TokenStream> {
-        ty.borrows.then(|| quote!(<'a>))
+    pub(super) fn parameter(ty: &TypeDef) -> &'static str {
+        if ty.borrows { "<'a>" } else { "" }
     }
 
     /// The same where it is used.
-    pub(super) fn argument(ty: &TypeDef, from: Place) -> Option<TokenStream> {
-        let lifetime = from.lifetime();
-        ty.borrows.then(|| quote!(<#lifetime>))
+    pub(super) fn argument(ty: &TypeDef, from: Place) -> &'static str {
+        match from {
+            _ if !ty.borrows => "",
+            Place::Types | Place::Procedures => "<'a>",
+            Place::Version => "<'_>",
+        }
     }
 
     /// The type of a field. What its attributes say of an array in owned output is in the type of a borrowed one.
-    pub(super) fn field_type(&self, field: &Field, from: Place) -> TokenStream {
+    pub(super) fn field_type(&self, field: &Field, from: Place, out: &mut String) {
         match &field.ty {
             Type::Array(of) if self.is_borrowed() => {
                 let name = if field.list { "ListRef" } else { "ArrayRef" };
-                self.borrowed(name, Some(of), field.max.as_ref(), from)
+                self.borrowed(name, Some(of), field.max.as_ref(), from, out);
             }
-            ty => self.ty(ty, from),
+            ty => self.ty(ty, from, out),
         }
     }
 
@@ -41,22 +43,19 @@ impl Emitter<'_> {
         of: Option<&Type>,
         max: Option<&Bound>,
         from: Place,
-    ) -> TokenStream {
-        let (runtime, ident, lifetime) = (&self.runtime, format_ident!("{name}"), from.lifetime());
-        let name = if from == Place::Types { quote!(#ident) } else { quote!(#runtime::xdr::#ident) };
-        let of = of.map(|of| self.ty(of, from));
-        let parts = of.into_iter().chain(max.map(|max| self.argument_bound(max)));
-        quote!(#name<#lifetime #(, #parts)*>)
-    }
-}
-
-impl Place {
-    /// The lifetime that is named or left open there.
-    fn lifetime(self) -> TokenStream {
-        match self {
-            Place::Types | Place::Procedures => quote!('a),
-            Place::Version => quote!('_),
+        out: &mut String,
+    ) {
+        self.own(name, from, out);
+        out.push_str(if from == Place::Version { "<'_" } else { "<'a" });
+        if let Some(of) = of {
+            out.push_str(", ");
+            self.ty(of, from, out);
         }
+        if let Some(max) = max {
+            out.push_str(", ");
+            self.argument_bound(max, out);
+        }
+        out.push('>');
     }
 }
 
@@ -65,15 +64,15 @@ impl Emitter<'_> {
     pub(super) fn lent_client(&self, version: &Version) -> TokenStream {
         let program = ident(&version.ident);
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.texts.attribute(method_docs(
+            let docs = self.method_docs(
                 procedure,
                 "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
-            ));
+            );
             let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
             let (parameter, args) = if procedure.arguments == Type::Void {
                 (None, quote!(&()))
             } else {
-                let args = self.ty(&procedure.arguments, Place::Version);
+                let args = self.ty_token(&procedure.arguments, Place::Version);
                 (Some(quote!(args: &#args)), quote!(args))
             };
             quote! {
@@ -97,13 +96,13 @@ impl Emitter<'_> {
 
     pub(super) fn lent_handler(&self, version: &Version) -> TokenStream {
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.texts.attribute(method_docs(
+            let docs = self.method_docs(
                 procedure,
                 "A refusal of the call itself; what the protocol has a status for is a result.",
-            ));
+            );
             let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
             let args = (procedure.arguments != Type::Void).then(|| {
-                let args = self.ty(&procedure.arguments, Place::Version);
+                let args = self.ty_token(&procedure.arguments, Place::Version);
                 quote!(args: #args,)
             });
             let null = procedure.number == 0 && args.is_none() && procedure.result == Type::Void;

@@ -2,9 +2,9 @@
 //! bounds hold.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::quote;
 
-use super::{Emitter, number, parse};
+use super::{Emitter, add, number, parse};
 use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Type, Union};
 use crate::sema::MAX_DEPTH;
 
@@ -54,10 +54,10 @@ impl Known {
         }
     }
 
-    fn traits(self) -> TokenStream {
+    fn traits(self) -> &'static str {
         match self {
-            Known::Serde => quote!(::serde::Serialize, ::serde::Deserialize),
-            Known::Arbitrary => quote!(::arbitrary::Arbitrary),
+            Known::Serde => "::serde::Serialize, ::serde::Deserialize",
+            Known::Arbitrary => "::arbitrary::Arbitrary",
         }
     }
 }
@@ -78,31 +78,31 @@ fn usual(derives: Derives, default: bool) -> &'static str {
 
 impl Emitter<'_> {
     /// `#[derive(...)]`. In a crate serde's and arbitrary's hang on features.
-    pub(super) fn derive_attributes(&self, derives: Derives, default: bool) -> TokenStream {
-        if self.derives.is_empty()
-            && let Some(whole) = self.texts.whole(usual(derives, default))
-        {
-            return whole.into_token_stream();
+    pub(super) fn derive_attributes(&self, derives: Derives, default: bool, out: &mut String) {
+        if self.derives.is_empty() {
+            return add(out, [usual(derives, default), "\n"]);
         }
-        let copy = derives.copy.then(|| quote!(Copy,));
-        let default = (derives.default && default).then(|| quote!(Default,));
-        let eq = derives.eq.then(|| quote!(Eq, Hash,));
-        let (mut more, mut by_feature) = (Vec::new(), Vec::new());
-        for derive in self.derives {
-            match Known::named(derive) {
-                None => more.push(parse(derive)),
-                Some(known) if !self.features => more.push(known.traits()),
-                Some(known) => {
-                    let (feature, traits) = (known.name(), known.traits());
-                    by_feature.push(quote!(#[cfg_attr(feature = #feature, derive(#traits))]));
-                }
-            }
+        let copy = if derives.copy { "Copy, " } else { "" };
+        let default = if derives.default && default { "Default, " } else { "" };
+        let eq = if derives.eq { "Eq, Hash, " } else { "" };
+        add(out, ["#[derive(Clone, ", copy, "Debug, ", default, "PartialEq, ", eq, "Xdr"]);
+        let is_apart = |derive: &&String| self.features && Known::named(derive).is_some();
+        for derive in self.derives.iter().filter(|derive| !is_apart(derive)) {
+            let traits = Known::named(derive).map(Known::traits);
+            add(out, [", ", traits.unwrap_or(derive)]);
         }
-        quote!(#[derive(Clone, #copy Debug, #default PartialEq, #eq Xdr #(, #more)*)] #(#by_feature)*)
+        out.push_str(")]\n");
+        for known in self.derives.iter().filter(is_apart).filter_map(|derive| Known::named(derive)) {
+            let (feature, traits) = (known.name(), known.traits());
+            add(out, ["#[cfg_attr(feature = \"", feature, "\", derive(", traits, "))]\n"]);
+        }
     }
 
     /// What the derives are told of a field.
-    pub(super) fn field_hints(&self, field: &Field) -> TokenStream {
+    pub(super) fn field_hints(&self, field: &Field, out: &mut String) {
+        if self.derives.is_empty() {
+            return;
+        }
         let runtime = &self.runtime;
         let serde = self.knows(Known::Serde).and_then(|()| {
             let shape = self.shape(&field.ty, field.max.as_ref())?;
@@ -110,15 +110,15 @@ impl Emitter<'_> {
             Some(self.hint(Known::Serde, &quote!(serde(with = #with))))
         });
         let arbitrary = self.knows(Known::Arbitrary).and_then(|()| {
-            let max = self.argument_bound(field.max.as_ref()?);
+            let max = self.argument_bound_tokens(field.max.as_ref()?);
             let with = quote!(#runtime::xdr::arbitrary_with::array::<_, #max>);
             Some(self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with))))
         });
-        quote!(#serde #arbitrary)
+        serde.into_iter().chain(arbitrary).for_each(|hint| add(out, [&hint, " "]));
     }
 
     /// What `arbitrary` is told of an arm: it keeps a discriminant that chooses this arm.
-    pub(super) fn arm_hints(&self, union: &Union, arm: &Arm) -> (Option<TokenStream>, Option<TokenStream>) {
+    pub(super) fn arm_hints(&self, union: &Union, arm: &Arm) -> (Option<String>, Option<String>) {
         if self.knows(Known::Arbitrary).is_none() || !arm.keeps_discriminant() {
             return (None, None);
         }
@@ -171,7 +171,11 @@ impl Emitter<'_> {
         match label {
             Label::Bool(value) => quote!(#value),
             Label::Number(value) => number(*value),
-            Label::Member { .. } => parse(&self.member_path(label).unwrap_or_default()),
+            Label::Member { .. } => {
+                let mut path = String::new();
+                self.member_path(label, &mut path);
+                parse(&path)
+            }
         }
     }
 
@@ -186,7 +190,7 @@ impl Emitter<'_> {
             Type::Array(of) => match max {
                 None => wrapped(of, quote!(Many)),
                 Some(max) => {
-                    let (of, max) = (inner(of), self.argument_bound(max));
+                    let (of, max) = (inner(of), self.argument_bound_tokens(max));
                     Some(quote!(#shapes::Bounded<#of, #max>))
                 }
             },
@@ -223,12 +227,19 @@ impl Emitter<'_> {
         self.derives.iter().any(|derive| Known::named(derive) == Some(wanted)).then_some(())
     }
 
-    fn hint(&self, of: Known, attribute: &TokenStream) -> TokenStream {
-        let feature = of.name();
+    fn argument_bound_tokens(&self, bound: &Bound) -> TokenStream {
+        let mut code = String::new();
+        self.argument_bound(bound, &mut code);
+        parse(&code)
+    }
+
+    /// An attribute, which may be too long for a line.
+    fn hint(&self, of: Known, attribute: &TokenStream) -> String {
         if self.features {
-            quote!(#[cfg_attr(feature = #feature, #attribute)])
+            let feature = of.name();
+            quote!(#[cfg_attr(feature = #feature, #attribute)]).to_string()
         } else {
-            quote!(#[#attribute])
+            quote!(#[#attribute]).to_string()
         }
     }
 }

@@ -1,75 +1,88 @@
 //! Documentation: a document's comments as Markdown that says what they said.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 use proc_macro2::Literal;
 
-use super::print::{INDENT, WIDTH};
 use crate::ir::Docs;
 
-/// What stands around a part, about.
-const ROOM_FOR_MARKS: usize = 24;
+/// Lines of documentation, with their marks, at the end of a text.
+#[derive(Debug)]
+pub(super) struct Lines<'o> {
+    out: &'o mut String,
+    /// Where they begin.
+    begin: usize,
+}
 
-/// Lines of documentation, each with its end.
-#[derive(Debug, Default)]
-pub(super) struct Lines(String);
-
-impl Lines {
-    /// No lines, with room for a title and for all that is known of a definition.
-    fn with_room(title: usize, docs: &Docs) -> Self {
-        let comments: usize = docs.comments.iter().map(|comment| comment.len() + ROOM_FOR_MARKS).sum();
-        let section = docs.section.as_ref().map_or(0, |section| section.len() + ROOM_FOR_MARKS);
-        Lines(String::with_capacity(title + section + comments + docs.declaration.len() + ROOM_FOR_MARKS))
+impl<'o> Lines<'o> {
+    pub(super) fn new(out: &'o mut String) -> Self {
+        let begin = out.len();
+        Lines { out, begin }
     }
 
-    /// Adds lines.
+    /// Adds a line.
     pub(super) fn push(&mut self, text: &str) {
-        self.0.push_str(text);
+        self.begin_line();
+        self.out.push_str(text);
         self.end_line();
     }
 
     /// Adds an empty line between what there is and what comes.
     pub(super) fn part(&mut self) {
-        if !self.0.is_empty() {
-            self.0.push('\n');
+        if self.out.len() > self.begin {
+            self.out.push_str("///\n");
         }
     }
 
+    fn begin_line(&mut self) {
+        self.out.push_str("/// ");
+    }
+
     fn end_line(&mut self) {
-        self.0.push('\n');
+        let kept = self.out.trim_end_matches(' ').len();
+        self.out.truncate(kept);
+        self.out.push('\n');
     }
 }
 
-/// What stands before an item and has lines of its own.
+/// What a token can stand for.
 #[derive(Debug)]
 pub(super) enum Text {
-    /// Lines of documentation, without their marks.
-    Docs(String),
-    /// One attribute, whole.
-    Attribute(Cow<'static, str>),
+    /// Lines of documentation and attributes, with their marks.
+    Lines(String),
+    /// Rust in the middle of a line.
+    Code(String),
 }
 
-/// No attribute that is longer is a text: it would fit its line wherever it stands, with room for four indents.
-const LONGEST_ATTRIBUTE: usize = WIDTH - 4 * INDENT;
+impl Default for Text {
+    fn default() -> Self {
+        Text::Code(String::new())
+    }
+}
 
-/// The documentation of items and most of their attributes, which stand beside their tokens: the number `3u128` where an
-/// attribute may stand is the text with the number 3. As tokens documentation would be quoted line by line, only to be
-/// unquoted again, and attributes would be most of the tokens that there are.
+/// Texts that stand beside the tokens of an item: the number `3u128` is the text with the number 3. As tokens documentation
+/// would be quoted line by line, only to be unquoted again.
 #[derive(Debug, Default)]
 pub(crate) struct Texts(RefCell<Vec<Text>>);
 
 impl Texts {
     /// The token that stands for some lines.
-    pub(super) fn attribute(&self, lines: Lines) -> Literal {
-        self.add(Text::Docs(lines.0))
+    pub(super) fn lines(&self, add: impl FnOnce(&mut Lines<'_>)) -> Literal {
+        let mut text = String::new();
+        add(&mut Lines::new(&mut text));
+        self.add(Text::Lines(text))
     }
 
-    /// The token that stands for an attribute before an item, a field in braces or a variant; none for an attribute that
-    /// may have to be broken.
-    pub(super) fn whole(&self, attribute: impl Into<Cow<'static, str>>) -> Option<Literal> {
-        let attribute = attribute.into();
-        (attribute.len() <= LONGEST_ATTRIBUTE).then(|| self.add(Text::Attribute(attribute)))
+    /// The token that stands for attributes, a line each.
+    pub(super) fn with(&self, add: impl FnOnce(&mut String)) -> Literal {
+        let mut text = String::new();
+        add(&mut text);
+        self.add(Text::Code(text))
+    }
+
+    /// The token that stands for some Rust.
+    pub(super) fn code(&self, code: String) -> Literal {
+        self.add(Text::Code(code))
     }
 
     fn add(&self, text: Text) -> Literal {
@@ -86,39 +99,38 @@ impl Texts {
 }
 
 /// The documentation of a definition: its name and section, its comments, and what was written.
-pub(super) fn definition(name: &str, docs: &Docs) -> Lines {
-    let mut lines = Lines::with_room(name.len(), docs);
-    code(name, &mut lines.0);
+pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
+    lines.begin_line();
+    code(name, lines.out);
     if let Some(section) = &docs.section {
-        lines.0.push_str(", section ");
-        escape(section, &mut lines.0);
+        lines.out.push_str(", section ");
+        escape(section, lines.out);
     }
     lines.end_line();
-    paragraphs(&docs.comments, &mut lines);
+    paragraphs(&docs.comments, lines);
     if !docs.declaration.is_empty() {
         lines.part();
-        fenced(&docs.declaration, &mut lines);
+        fenced(&docs.declaration, lines);
     }
-    lines
 }
 
 /// The documentation of a part of a definition: its comments, and what was written.
-pub(super) fn part(docs: &Docs) -> Lines {
-    let mut lines = Lines::with_room(0, docs);
-    paragraphs(&docs.comments, &mut lines);
+pub(super) fn part(docs: &Docs, lines: &mut Lines<'_>) {
+    paragraphs(&docs.comments, lines);
     lines.part();
-    code(&docs.declaration, &mut lines.0);
+    lines.begin_line();
+    code(&docs.declaration, lines.out);
     lines.end_line();
-    lines
 }
 
 /// Comments, each a paragraph.
-pub(super) fn paragraphs(comments: &[String], lines: &mut Lines) {
+pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     for comment in comments.iter().filter(|comment| !comment.trim().is_empty()) {
         lines.part();
         if is_prose(comment) {
             for line in comment.lines() {
-                escape(line, &mut lines.0);
+                lines.begin_line();
+                escape(line, lines.out);
                 lines.end_line();
             }
         } else {
@@ -128,14 +140,15 @@ pub(super) fn paragraphs(comments: &[String], lines: &mut Lines) {
 }
 
 /// Text as it is: in a block of its own.
-fn fenced(text: &str, lines: &mut Lines) {
+fn fenced(text: &str, lines: &mut Lines<'_>) {
     let mut fence = "```".to_owned();
     while text.as_bytes().contains(&b'`') && text.contains(&fence) {
         fence.push('`');
     }
     lines.push(&format!("{fence}text"));
     for line in text.lines() {
-        push_plain(line.trim_end(), "        ", &mut lines.0);
+        lines.begin_line();
+        push_plain(line.trim_end(), "        ", lines.out);
         lines.end_line();
     }
     lines.push(&fence);
@@ -171,17 +184,24 @@ fn code(text: &str, out: &mut String) {
 fn is_prose(comment: &str) -> bool {
     comment.lines().all(|line| {
         let first = line.split_whitespace().next().unwrap_or("");
-        let numbered = first.trim_end_matches(['.', ')', ':']).parse::<u32>().is_ok() && first.len() > 1;
-        let marked = ["-", "*", "+", "o", "=", "|", "~", ">", "#"].iter().any(|mark| first.starts_with(mark))
-            && (first.len() == 1 || !first.starts_with('o'));
-        !line.starts_with([' ', '\t']) && !numbered && !marked && !line.contains("   ")
+        let is_listed = match first.bytes().next() {
+            Some(b'-' | b'*' | b'+' | b'=' | b'|' | b'~' | b'>' | b'#') => true,
+            Some(b'o') => first.len() == 1,
+            Some(b'0'..=b'9') => {
+                first.len() > 1 && first.trim_end_matches(['.', ')', ':']).parse::<u32>().is_ok()
+            }
+            _ => false,
+        };
+        !line.starts_with([' ', '\t'])
+            && !is_listed
+            && !line.as_bytes().windows(3).any(|three| three == b"   ")
     })
 }
 
 /// A line of text as Markdown that shows it as it is.
 fn escape(line: &str, out: &mut String) {
     let begin = out.len();
-    let has_links = line.contains("://");
+    let has_links = line.contains(':') && line.contains("://");
     for (at, word) in line.split([' ', '\t', '\r', '\n']).enumerate() {
         if at > 0 {
             out.push(' ');
@@ -190,10 +210,13 @@ fn escape(line: &str, out: &mut String) {
             code(word, out);
             continue;
         }
+        if !word.bytes().any(|byte| byte == b'_' || is_mark(char::from(byte))) {
+            out.push_str(word);
+            continue;
+        }
         for (at, c) in word.char_indices() {
             let inner = at > 0 && at + c.len_utf8() < word.len();
-            let is_mark = matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|');
-            if is_mark || c == '_' && !inner {
+            if is_mark(c) || c == '_' && !inner {
                 out.push('\\');
             }
             out.push(c);
@@ -201,6 +224,11 @@ fn escape(line: &str, out: &mut String) {
     }
     let kept = out.get(begin..).map_or(0, |added| added.trim_end().len());
     out.truncate(begin + kept);
+}
+
+/// Whether a character means something to Markdown, wherever it stands.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|')
 }
 
 #[cfg(test)]

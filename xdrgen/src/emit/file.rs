@@ -355,12 +355,27 @@ fn lines_of(emitter: &Emitter<'_>, item: Item) -> usize {
 
 fn text(emitter: &Emitter<'_>, items: &[Item]) -> String {
     let mut printer = Printer::default();
+    let mut source = String::new();
     for item in items {
-        let emitted = emitter.items(std::slice::from_ref(item));
-        printer.take(emitter.texts.take());
-        for tokens in emitted {
-            printer.print(tokens);
+        source.clear();
+        match item {
+            Item::Const(index) => {
+                let constant = emitter.module.consts.get(*index);
+                constant.into_iter().for_each(|constant| emitter.constant(constant, &mut source));
+            }
+            Item::Type(id) => {
+                emitter.module.get(*id).into_iter().for_each(|ty| emitter.type_def(ty, &mut source));
+            }
+            Item::Program(index) => {
+                let Some(program) = emitter.module.programs.get(*index) else { continue };
+                for version in &program.versions {
+                    let tokens = emitter.version(program, version);
+                    printer.print(tokens, emitter.texts.take());
+                }
+                continue;
+            }
         }
+        printer.print_source(&source);
     }
     printer.finish()
 }

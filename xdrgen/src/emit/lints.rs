@@ -1,17 +1,14 @@
 //! What rustc and clippy are told of names that are the document's.
 
-use proc_macro2::TokenStream;
-use quote::quote;
-
-use super::Emitter;
+use super::{Emitter, add};
 use crate::ir::{Body, TypeDef};
 use crate::names::{Names, camel, snake, upper};
 
 impl Emitter<'_> {
     /// For a type, with its fields and variants: the lints that its names would break, no others.
-    pub(super) fn allow_type(&self, ty: &TypeDef) -> Option<TokenStream> {
+    pub(super) fn allow_type(&self, ty: &TypeDef, out: &mut String) {
         if self.names == Names::Rust {
-            return None;
+            return;
         }
         let variants: Vec<&str> = match &ty.body {
             Body::Enum(members) => {
@@ -24,27 +21,24 @@ impl Emitter<'_> {
         let fields: &[_] = if let Body::Struct(fields) = &ty.body { fields } else { &[] };
         let types = || std::iter::once(ty.ident.as_str()).chain(variants.iter().copied());
         let lints = [
-            (types().any(|name| !is(name, camel)), quote!(non_camel_case_types)),
-            (fields.iter().any(|field| !is(&field.ident, snake)), quote!(non_snake_case)),
-            (!variants.is_empty(), quote!(clippy::enum_variant_names)),
-            (types().any(is_capitals), quote!(clippy::upper_case_acronyms)),
+            (types().any(|name| !is(name, camel)), "non_camel_case_types"),
+            (fields.iter().any(|field| !is(&field.ident, snake)), "non_snake_case"),
+            (!variants.is_empty(), "clippy::enum_variant_names"),
+            (types().any(is_capitals), "clippy::upper_case_acronyms"),
         ];
-        allow(&lints)
+        allow(&lints, out);
     }
 
     /// For a constant.
-    pub(super) fn allow_const(&self, ident: &str) -> Option<TokenStream> {
-        allow(&[(self.names == Names::Verbatim && !is(ident, upper), quote!(non_upper_case_globals))])
+    pub(super) fn allow_const(&self, ident: &str, out: &mut String) {
+        allow(&[(self.names == Names::Verbatim && !is(ident, upper), "non_upper_case_globals")], out);
     }
 
     /// For the module of a version: its types and methods are called as the procedures are.
-    pub(super) fn allow_version(&self) -> Option<TokenStream> {
-        let verbatim = self.names == Names::Verbatim;
-        allow(&[
-            (verbatim, quote!(non_camel_case_types)),
-            (verbatim, quote!(non_snake_case)),
-            (verbatim, quote!(clippy::upper_case_acronyms)),
-        ])
+    pub(super) fn allow_version(&self, out: &mut String) {
+        if self.names == Names::Verbatim {
+            out.push_str("#[allow(non_camel_case_types, non_snake_case, clippy::upper_case_acronyms)]\n");
+        }
     }
 }
 
@@ -57,8 +51,9 @@ fn is_capitals(ident: &str) -> bool {
     !ident.contains(char::is_lowercase)
 }
 
-fn allow(lints: &[(bool, TokenStream)]) -> Option<TokenStream> {
-    let broken: Vec<&TokenStream> =
-        lints.iter().filter(|(broken, _)| *broken).map(|(_, lint)| lint).collect();
-    (!broken.is_empty()).then(|| quote!(#[allow(#(#broken),*)]))
+fn allow(lints: &[(bool, &str)], out: &mut String) {
+    let broken: Vec<&str> = lints.iter().filter(|(broken, _)| *broken).map(|(_, lint)| *lint).collect();
+    if !broken.is_empty() {
+        add(out, ["#[allow(", &broken.join(", "), ")]\n"]);
+    }
 }

@@ -11,11 +11,11 @@ mod print;
 mod program;
 mod types;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
 use crate::hash::HashSet;
-use crate::ir::{Bound, Item, Module, Scalar, Type, TypeId};
+use crate::ir::{Bound, Module, Scalar, Type, TypeId};
 use crate::names::Names;
 use crate::sizes::Layouts;
 
@@ -89,107 +89,113 @@ impl<'m> Emitter<'m> {
 }
 
 impl Emitter<'_> {
-    /// Items, in their order.
-    fn items(&self, wanted: &[Item]) -> Vec<TokenStream> {
-        let mut items = Vec::new();
-        for item in wanted {
-            match item {
-                Item::Const(index) => {
-                    items.extend(self.module.consts.get(*index).map(|one| self.constant(one)))
-                }
-                Item::Type(id) => {
-                    items.extend(self.module.get(*id).into_iter().flat_map(|ty| self.type_def(ty)))
-                }
-                Item::Program(index) => {
-                    let program = self.module.programs.get(*index);
-                    items.extend(program.into_iter().flat_map(|program| self.program(program)));
-                }
-            }
-        }
-        items
-    }
-
     /// The crate that has `Box` and `Vec`.
     fn heap(&self) -> TokenStream {
         if self.std { quote!(::std) } else { quote!(::alloc) }
     }
 
-    fn bounded(&self, name: &TokenStream, max: Option<&Bound>) -> TokenStream {
-        match max {
-            None => name.clone(),
-            Some(max) => {
-                let max = self.argument_bound(max);
-                quote!(#name<#max>)
-            }
+    /// A type of the runtime or of Rust.
+    fn own(&self, name: &str, from: Place, out: &mut String) {
+        if from != Place::Types {
+            add(out, [&self.runtime_path, "::xdr::"]);
+        }
+        out.push_str(name);
+    }
+
+    fn bounded(&self, name: &str, max: Option<&Bound>, from: Place, out: &mut String) {
+        self.own(name, from, out);
+        if let Some(max) = max {
+            out.push('<');
+            self.argument_bound(max, out);
+            out.push('>');
         }
     }
 
     /// A bound as a `u32` among a type's arguments. There the name of a constant that a type has too means the type.
-    fn argument_bound(&self, bound: &Bound) -> TokenStream {
-        let max = word_bound(bound);
+    fn argument_bound(&self, bound: &Bound, out: &mut String) {
         let is_type =
             bound.constant.as_ref().is_some_and(|constant| self.also_types.contains(constant.as_str()));
-        if is_type { quote!({ #max }) } else { max }
+        out.push_str(if is_type { "{ " } else { "" });
+        word_bound(bound, out);
+        out.push_str(if is_type { " }" } else { "" });
     }
 
-    fn named(&self, id: TypeId, from: Place) -> TokenStream {
-        let Some(ty) = self.module.get(id) else { return TokenStream::new() };
-        let (name, lifetime) = (ident(&ty.ident), Self::argument(ty, from));
-        match from {
-            Place::Types => quote!(#name #lifetime),
-            Place::Version => quote!(super::#name #lifetime),
-            Place::Procedures => quote!(super::super::#name #lifetime),
-        }
+    fn named(&self, id: TypeId, from: Place, out: &mut String) {
+        let Some(ty) = self.module.get(id) else { return };
+        let above = match from {
+            Place::Types => "",
+            Place::Version => "super::",
+            Place::Procedures => "super::super::",
+        };
+        add(out, [above, &ty.ident, Self::argument(ty, from)]);
     }
 
     /// A type where it is used.
-    fn ty(&self, ty: &Type, from: Place) -> TokenStream {
-        let runtime = &self.runtime;
-        let own = |name: &str| {
-            let name = format_ident!("{name}");
-            if from == Place::Types { quote!(#name) } else { quote!(#runtime::xdr::#name) }
-        };
+    fn ty(&self, ty: &Type, from: Place, out: &mut String) {
         match ty {
-            Type::Void => quote!(()),
-            Type::Scalar(scalar) => scalar_type(*scalar).map_or_else(own, |name| {
-                let name = format_ident!("{name}");
-                quote!(#name)
-            }),
-            Type::Named(id) => self.named(*id, from),
-            Type::Extern(path) => parse(path),
+            Type::Void => out.push_str("()"),
+            Type::Scalar(scalar) => match scalar_type(*scalar) {
+                Ok(name) => out.push_str(name),
+                Err(name) => self.own(name, from, out),
+            },
+            Type::Named(id) => self.named(*id, from, out),
+            Type::Extern(path) => out.push_str(path),
             Type::FixedOpaque(len) => {
-                let len = size_bound(len);
-                quote!([u8; #len])
+                out.push_str("[u8; ");
+                size_bound(len, out);
+                out.push(']');
             }
-            Type::Opaque(max) if self.is_borrowed() => self.borrowed("OpaqueRef", None, max.as_ref(), from),
-            Type::String(max) if self.is_borrowed() => self.borrowed("StringRef", None, max.as_ref(), from),
-            Type::Array(of) if self.is_borrowed() => self.borrowed("ArrayRef", Some(of), None, from),
-            Type::Boxed(of) if self.is_borrowed() => self.borrowed("BoxRef", Some(of), None, from),
-            Type::Opaque(max) => self.bounded(&own("Opaque"), max.as_ref()),
-            Type::String(max) => self.bounded(&own("XdrString"), max.as_ref()),
+            Type::Opaque(max) if self.is_borrowed() => {
+                self.borrowed("OpaqueRef", None, max.as_ref(), from, out);
+            }
+            Type::String(max) if self.is_borrowed() => {
+                self.borrowed("StringRef", None, max.as_ref(), from, out);
+            }
+            Type::Array(of) if self.is_borrowed() => self.borrowed("ArrayRef", Some(of), None, from, out),
+            Type::Boxed(of) if self.is_borrowed() => self.borrowed("BoxRef", Some(of), None, from, out),
+            Type::Opaque(max) => self.bounded("Opaque", max.as_ref(), from, out),
+            Type::String(max) => self.bounded("XdrString", max.as_ref(), from, out),
             Type::SmallOpaque(max) => {
-                let (name, max) = (own("SmallOpaque"), size_bound(max));
-                let max = if is_plain(&max) { max } else { quote!({ #max }) };
-                quote!(#name<#max>)
+                self.own("SmallOpaque", from, out);
+                out.push_str(if max.constant.is_some() { "<{ " } else { "<" });
+                size_bound(max, out);
+                out.push_str(if max.constant.is_some() { " }>" } else { ">" });
             }
             Type::FixedArray(of, len) => {
-                let (of, len) = (self.ty(of, from), size_bound(len));
-                quote!([#of; #len])
+                out.push('[');
+                self.ty(of, from, out);
+                out.push_str("; ");
+                size_bound(len, out);
+                out.push(']');
             }
-            Type::Array(of) => {
-                let of = self.ty(of, from);
-                quote!(Vec<#of>)
-            }
-            Type::Optional(of) => {
-                let of = self.ty(of, from);
-                quote!(Option<#of>)
-            }
-            Type::Boxed(of) => {
-                let of = self.ty(of, from);
-                quote!(Box<#of>)
-            }
+            Type::Array(of) => self.wrapped("Vec<", of, from, out),
+            Type::Optional(of) => self.wrapped("Option<", of, from, out),
+            Type::Boxed(of) => self.wrapped("Box<", of, from, out),
         }
     }
+
+    fn wrapped(&self, open: &str, of: &Type, from: Place, out: &mut String) {
+        out.push_str(open);
+        self.ty(of, from, out);
+        out.push('>');
+    }
+
+    /// A type where it is used among tokens: one token that stands for it.
+    fn ty_token(&self, ty: &Type, from: Place) -> Literal {
+        let mut code = String::new();
+        self.ty(ty, from, &mut code);
+        self.texts.code(code)
+    }
+
+    /// The document's name, for a search in the documentation, among tokens.
+    fn alias(&self, name: &str, ident: &str) -> Literal {
+        self.texts.with(|out| types::alias(name, ident, out))
+    }
+}
+
+/// Adds some parts.
+fn add<const N: usize>(out: &mut String, parts: [&str; N]) {
+    parts.into_iter().for_each(|part| out.push_str(part));
 }
 
 /// The name of a scalar's type: one of Rust's own, or else one of the runtime's.
@@ -211,29 +217,19 @@ fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
 }
 
 /// A bound as a `u32`.
-fn word_bound(bound: &Bound) -> TokenStream {
+fn word_bound(bound: &Bound, out: &mut String) {
     match &bound.constant {
-        Some(constant) => {
-            let constant = ident(constant);
-            quote!(#constant)
-        }
-        None => number(i128::from(bound.value)),
+        Some(constant) => out.push_str(constant),
+        None => types::number(i128::from(bound.value), out),
     }
 }
 
 /// A bound as a `usize`.
-fn size_bound(bound: &Bound) -> TokenStream {
-    match &bound.constant {
-        Some(constant) => {
-            let constant = ident(constant);
-            quote!(#constant as usize)
-        }
-        None => number(i128::from(bound.value)),
+fn size_bound(bound: &Bound, out: &mut String) {
+    word_bound(bound, out);
+    if bound.constant.is_some() {
+        out.push_str(" as usize");
     }
-}
-
-fn is_plain(tokens: &TokenStream) -> bool {
-    tokens.clone().into_iter().count() == 1
 }
 
 /// A name that names.rs chose.

@@ -81,7 +81,9 @@ impl Emitter<'_> {
         }
         let named = if let Type::Named(id) = ty { self.module.get(*id) } else { None };
         let Some(named) = named else {
-            return format!("`{}`", compact(&self.ty(ty, Place::Types).to_string()));
+            let mut shown = String::new();
+            self.ty(ty, Place::Types, &mut shown);
+            return format!("`{}`", compact(&shown));
         };
         let shown = named.ident.trim_start_matches("r#");
         let home = self.documents.iter().find(|document| document.source == named.source);

@@ -4,6 +4,7 @@
 //! It knows what this compiler emits and no more. Tokens that it was not made for come out as the same tokens, in lines
 //! that may be long. Going through a syntax tree would give the same text and take most of a run's time.
 
+mod source;
 mod tape;
 
 use proc_macro2::TokenStream;
@@ -20,7 +21,6 @@ pub(super) const INDENT: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Printer {
     tape: Tape,
-    texts: Vec<Text>,
     out: String,
     indent: usize,
     /// Where the line begins in `out`.
@@ -32,18 +32,24 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    /// Takes documentation and attributes: `3u128` in the items that are added next is the text with that index.
-    pub(super) fn take(&mut self, texts: Vec<Text>) {
-        self.texts = texts;
+    /// Adds items. `3u128` in them stands for the text with that index.
+    pub(super) fn print(&mut self, tokens: TokenStream, texts: Vec<Text>) {
+        self.tape.load(tokens, texts);
+        self.loaded();
     }
 
-    /// Adds items.
-    pub(super) fn print(&mut self, tokens: TokenStream) {
+    /// Adds items that are text. In it lines of documentation and attributes with a line of their own begin at the line's
+    /// start.
+    pub(super) fn print_source(&mut self, text: &str) {
+        self.tape.load_source(text);
+        self.loaded();
+    }
+
+    fn loaded(&mut self) {
         if !self.out.is_empty() {
             self.out.push('\n');
         }
         (self.line, self.fresh) = (self.out.len(), true);
-        self.tape.load(tokens);
         self.items(0, self.tape.len());
     }
 
@@ -64,9 +70,7 @@ impl Printer {
 
     /// The indentation, which is a number of whole indents.
     fn blanks(&mut self) {
-        for _ in 0..self.indent / INDENT {
-            self.out.push_str("    ");
-        }
+        (0..self.indent / INDENT).for_each(|_| self.out.push_str("    "));
     }
 
     fn write(&mut self, text: &str) {
@@ -165,30 +169,17 @@ impl Printer {
         end
     }
 
-    /// A text of documentation, or an attribute.
+    /// Lines as they are, but for their indentation.
     fn text(&mut self, index: usize) {
-        let texts = std::mem::take(&mut self.texts);
-        match self.tape.get(index).and_then(|piece| texts.get(piece.mate)) {
-            Some(Text::Docs(text)) => {
-                for line in text.lines() {
-                    self.blanks();
-                    self.out.push_str("///");
-                    let line = line.trim_end_matches(' ');
-                    if !line.is_empty() {
-                        self.out.push(' ');
-                        self.out.push_str(line);
-                    }
-                    self.out.push('\n');
-                }
+        let text = self.tape.text(index);
+        if self.indent == 0 {
+            self.out.push_str(text);
+        } else {
+            for line in text.split_inclusive('\n') {
+                (0..self.indent / INDENT).for_each(|_| self.out.push_str("    "));
+                self.out.push_str(line);
             }
-            Some(Text::Attribute(text)) => {
-                self.blanks();
-                self.out.push_str(text);
-                self.out.push('\n');
-            }
-            None => {}
         }
-        self.texts = texts;
         (self.line, self.fresh) = (self.out.len(), true);
     }
 
@@ -475,7 +466,7 @@ mod tests {
 
     fn laid_out(tokens: TokenStream) -> String {
         let mut printer = Printer::default();
-        printer.print(tokens);
+        printer.print(tokens, Vec::new());
         printer.finish()
     }
 

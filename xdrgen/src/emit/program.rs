@@ -1,6 +1,6 @@
 //! Programs: a module for each version, with its procedures, its client and its server.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
 use super::{Emitter, Place, docs, ident, number, parse};
@@ -11,11 +11,7 @@ use crate::sizes;
 const MANY: usize = 10;
 
 impl Emitter<'_> {
-    pub(super) fn program(&self, program: &Program) -> Vec<TokenStream> {
-        program.versions.iter().map(|version| self.version(program, version)).collect()
-    }
-
-    fn version(&self, program: &Program, version: &Version) -> TokenStream {
+    pub(super) fn version(&self, program: &Program, version: &Version) -> TokenStream {
         let runtime = &self.runtime;
         let module = ident(&version.module);
         let title = format!(
@@ -26,11 +22,11 @@ impl Emitter<'_> {
             Some(section) => format!("{title}: section {section}"),
             None => title,
         };
-        let mut lines = docs::Lines::default();
-        lines.push(&title);
-        docs::paragraphs(&program.docs.comments, &mut lines);
-        docs::paragraphs(&version.docs.comments, &mut lines);
-        let docs = self.texts.attribute(lines);
+        let docs = self.texts.lines(|lines| {
+            lines.push(&title);
+            docs::paragraphs(&program.docs.comments, lines);
+            docs::paragraphs(&version.docs.comments, lines);
+        });
         let imports = if version.procedures.is_empty() {
             quote!(use #runtime::proto::program;)
         } else if self.is_borrowed() {
@@ -38,7 +34,7 @@ impl Emitter<'_> {
         } else {
             quote!(use ::core::future::Future; use #runtime::proto::program::{self, answer};)
         };
-        let allow = self.allow_version();
+        let allow = self.texts.with(|out| self.allow_version(out));
         let (marker, server) = (self.marker(program, version), self.server(version));
         let (procedures, client, handler) = if self.is_borrowed() {
             (self.procedures(version, true), self.lent_client(version), self.lent_handler(version))
@@ -65,9 +61,8 @@ impl Emitter<'_> {
         let name = ident(&version.ident);
         let (number, version_number) =
             (number(i128::from(program.number)), number(i128::from(version.number)));
-        let mut title = docs::Lines::default();
-        title.push(&format!("The version itself: what a client and a server of `{}` name.", version.name));
-        let title = self.texts.attribute(title);
+        let title = format!("The version itself: what a client and a server of `{}` name.", version.name);
+        let title = self.texts.lines(|lines| lines.push(&title));
         let (xdr_name, alias) = (&version.name, self.alias(&version.name, &version.ident));
         let procedures = version.procedures.iter().map(|procedure| {
             let (number, name) = (self::number(i128::from(procedure.number)), &procedure.name);
@@ -119,14 +114,12 @@ impl Emitter<'_> {
         let runtime = &self.runtime;
         let program = ident(&version.ident);
         let procedures = version.procedures.iter().map(|procedure| {
-            let (docs, alias) = (
-                self.texts.attribute(self.procedure_docs(procedure)),
-                self.alias(&procedure.name, &procedure.ident),
-            );
+            let (docs, alias) =
+                (self.procedure_docs(procedure), self.alias(&procedure.name, &procedure.ident));
             let (name, xdr_name, number) =
                 (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
-            let args = self.ty(&procedure.arguments, Place::Procedures);
-            let res = self.ty(&procedure.result, Place::Procedures);
+            let args = self.ty_token(&procedure.arguments, Place::Procedures);
+            let res = self.ty_token(&procedure.result, Place::Procedures);
             let lifetimes = if lent { [Some(quote!(<'_>)), Some(quote!(<'static>))] } else { [None, None] };
             let bounds = reply_bounds(&procedure.reply, lifetimes);
             let (path, lifetime) =
@@ -158,28 +151,39 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn procedure_docs(&self, procedure: &Procedure) -> docs::Lines {
-        let mut lines = docs::part(&procedure.docs);
-        if let Some(sizes) = &self.sizes {
+    fn procedure_docs(&self, procedure: &Procedure) -> Literal {
+        self.texts.lines(|lines| {
+            docs::part(&procedure.docs, lines);
+            if let Some(sizes) = &self.sizes {
+                lines.part();
+                lines.push(&sizes::line(procedure, sizes));
+            }
+        })
+    }
+
+    /// The documentation of a client's or a handler's method.
+    pub(super) fn method_docs(&self, procedure: &Procedure, errors: &str) -> Literal {
+        self.texts.lines(|lines| {
+            docs::part(&procedure.docs, lines);
             lines.part();
-            lines.push(&sizes::line(procedure, sizes));
-        }
-        lines
+            lines.push("# Errors");
+            lines.push(errors);
+        })
     }
 
     fn client(&self, version: &Version) -> TokenStream {
         let program = ident(&version.ident);
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.texts.attribute(method_docs(
+            let docs = self.method_docs(
                 procedure,
                 "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
-            ));
+            );
             let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
-            let res = self.ty(&procedure.result, Place::Version);
+            let res = self.ty_token(&procedure.result, Place::Version);
             let (parameter, args) = if procedure.arguments == Type::Void {
                 (None, quote!(&()))
             } else {
-                let args = self.ty(&procedure.arguments, Place::Version);
+                let args = self.ty_token(&procedure.arguments, Place::Version);
                 (Some(quote!(args: &#args)), quote!(args))
             };
             quote! {
@@ -202,14 +206,14 @@ impl Emitter<'_> {
 
     fn handler(&self, version: &Version) -> TokenStream {
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.texts.attribute(method_docs(
+            let docs = self.method_docs(
                 procedure,
                 "A refusal of the call itself; what the protocol has a status for is a result.",
-            ));
+            );
             let method = ident(&procedure.method);
-            let res = self.ty(&procedure.result, Place::Version);
+            let res = self.ty_token(&procedure.result, Place::Version);
             let args = (procedure.arguments != Type::Void).then(|| {
-                let args = self.ty(&procedure.arguments, Place::Version);
+                let args = self.ty_token(&procedure.arguments, Place::Version);
                 quote!(args: #args)
             });
             let null = procedure.number == 0 && args.is_none() && procedure.result == Type::Void;
@@ -287,14 +291,6 @@ impl Emitter<'_> {
             }
         }
     }
-}
-
-pub(super) fn method_docs(procedure: &Procedure, errors: &str) -> docs::Lines {
-    let mut lines = docs::part(&procedure.docs);
-    lines.part();
-    lines.push("# Errors");
-    lines.push(errors);
-    lines
 }
 
 /// The function that overrides what the result's type allows, if the binding has more to say.

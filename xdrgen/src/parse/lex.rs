@@ -444,15 +444,23 @@ impl<'a> Lexer<'a, '_> {
 fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
     if let Ok((_, text)) = word(rest) {
         (Kind::Word, text, None)
-    } else if let Ok((_, text)) = constant(rest) {
+    } else if rest.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && let Ok((_, text)) = constant(rest)
+    {
         (Kind::Malformed, text, number(text))
     } else {
-        let length = rest.chars().next().map_or(1, char::len_utf8);
-        let text = rest.get(..length).unwrap_or(rest);
-        if let Ok((_, text)) = quoted(rest) {
+        let first = rest.chars().next().unwrap_or(' ');
+        let text = rest.get(..first.len_utf8()).unwrap_or(rest);
+        if first == '"'
+            && let Ok((_, text)) = quoted(rest)
+        {
             return (Kind::Text, text, None);
         }
-        (if "{}()[]<>;:,=*".contains(text) { Kind::Mark } else { Kind::Unknown }, text, None)
+        let is_mark = matches!(
+            first,
+            '{' | '}' | '(' | ')' | '[' | ']' | '<' | '>' | ';' | ':' | ',' | '=' | '*'
+        );
+        (if is_mark { Kind::Mark } else { Kind::Unknown }, text, None)
     }
 }
 

@@ -1,24 +1,33 @@
 //! Declarations as XDR text, for documentation.
 
+use std::borrow::Cow;
+
 use crate::ast::{Declaration, DeclarationKind, ProcedureDef, ProcedureType, TypeSpecifierKind, Value};
 
 /// A declaration as it would be written, without the `;`.
 pub(crate) fn declaration(declaration: &Declaration) -> String {
-    let bound = |max: &Option<Value>| max.as_ref().map(value).unwrap_or_default();
+    let mut text = String::new();
     match &declaration.kind {
-        DeclarationKind::Void => "void".to_owned(),
-        DeclarationKind::Plain(of, name) => format!("{} {}", specifier(&of.kind), name.name),
+        DeclarationKind::Void => text.push_str("void"),
+        DeclarationKind::Plain(of, name) => text.extend([specifier(&of.kind), " ", &name.name]),
         DeclarationKind::FixedArray(of, name, len) => {
-            format!("{} {}[{}]", specifier(&of.kind), name.name, value(len))
+            text.extend([specifier(&of.kind), " ", &name.name, "[", &value(len), "]"]);
         }
         DeclarationKind::VariableArray(of, name, max) => {
-            format!("{} {}<{}>", specifier(&of.kind), name.name, bound(max))
+            text.extend([specifier(&of.kind), " ", &name.name, "<", &bound(max), ">"]);
         }
-        DeclarationKind::Optional(of, name) => format!("{} *{}", specifier(&of.kind), name.name),
-        DeclarationKind::FixedOpaque(name, len) => format!("opaque {}[{}]", name.name, value(len)),
-        DeclarationKind::VariableOpaque(name, max) => format!("opaque {}<{}>", name.name, bound(max)),
-        DeclarationKind::String(name, max) => format!("string {}<{}>", name.name, bound(max)),
+        DeclarationKind::Optional(of, name) => text.extend([specifier(&of.kind), " *", &name.name]),
+        DeclarationKind::FixedOpaque(name, len) => text.extend(["opaque ", &name.name, "[", &value(len), "]"]),
+        DeclarationKind::VariableOpaque(name, max) => {
+            text.extend(["opaque ", &name.name, "<", &bound(max), ">"]);
+        }
+        DeclarationKind::String(name, max) => text.extend(["string ", &name.name, "<", &bound(max), ">"]),
     }
+    text
+}
+
+fn bound(max: &Option<Value>) -> Cow<'_, str> {
+    max.as_ref().map(value).unwrap_or_default()
 }
 
 /// A procedure as it would be written.
@@ -34,10 +43,10 @@ fn procedure_type(ty: &ProcedureType) -> String {
 }
 
 /// A value as it was written.
-pub(crate) fn value(value: &Value) -> String {
+pub(crate) fn value(value: &Value) -> Cow<'_, str> {
     match value {
-        Value::Literal { value, .. } => value.to_string(),
-        Value::Name(name) => name.name.clone(),
+        Value::Literal { value, .. } => value.to_string().into(),
+        Value::Name(name) => name.name.as_str().into(),
     }
 }
 

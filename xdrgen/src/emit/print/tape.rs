@@ -7,6 +7,9 @@ use std::fmt::Write;
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
+use super::source::Source;
+use crate::emit::docs::Text;
+
 /// What a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -28,7 +31,7 @@ pub(super) enum Kind {
     Close,
     /// A line of documentation, without its `///`.
     Doc,
-    /// The number of a text of documentation.
+    /// Lines as they are: of documentation, with their marks, and of attributes.
     Text,
 }
 
@@ -67,14 +70,27 @@ pub(super) struct Piece {
 pub(super) struct Tape {
     text: String,
     pieces: Vec<Piece>,
+    /// What tokens stand for: `3u128` is the text with that index.
+    texts: Vec<Text>,
 }
 
 impl Tape {
-    /// Takes an item's tokens instead of those that it had.
-    pub(super) fn load(&mut self, tokens: TokenStream) {
+    /// Takes an item's tokens instead of those that it had, and the texts that some of them stand for.
+    pub(super) fn load(&mut self, tokens: TokenStream, texts: Vec<Text>) {
         self.text.clear();
         self.pieces.clear();
+        self.texts = texts;
         self.group(tokens);
+        self.measure();
+    }
+
+    /// The same for an item, or several, as text.
+    pub(super) fn load_source(&mut self, text: &str) {
+        self.text.clear();
+        self.pieces.clear();
+        let mut level = Level::default();
+        self.code(&mut Source::new(text), &mut level);
+        self.end_level(level);
         self.measure();
     }
 
@@ -147,7 +163,7 @@ impl Tape {
         self.pieces.len() - 1
     }
 
-    fn push_text(&mut self, kind: Kind, text: &str) -> usize {
+    pub(super) fn push_text(&mut self, kind: Kind, text: &str) -> usize {
         let start = self.text.len();
         self.text.push_str(text);
         self.push(kind, start)
@@ -173,7 +189,7 @@ impl Tape {
                 TokenTree::Literal(literal) => {
                     let start = self.text.len();
                     let _ = write!(self.text, "{literal}");
-                    self.literal(start);
+                    self.literal(start, &mut level);
                 }
                 TokenTree::Punct(punct) if punct.as_char() == '\'' => {
                     let start = self.text.len();
@@ -196,10 +212,20 @@ impl Tape {
                 }
             }
         }
-        // What no `>` closes was no bracket.
+        self.end_level(level);
+    }
+
+    /// What no `>` closes was no bracket.
+    pub(super) fn end_level(&mut self, level: Level) {
         for open in level.angles {
             self.set_kind(open, Kind::Mark);
         }
+    }
+
+    pub(super) fn add_word(&mut self, word: &str, level: &mut Level) {
+        let start = self.text.len();
+        self.text.push_str(word);
+        self.word(start, level);
     }
 
     fn set_kind(&mut self, index: usize, kind: Kind) {
@@ -222,14 +248,15 @@ impl Tape {
         self.push(kind, start);
     }
 
-    /// A number or a text; the number of a text of documentation. In `self.0.name` the number is written with the dot behind it.
-    fn literal(&mut self, start: usize) {
+    /// A number or a text; what stands for a text. In `self.0.name` the number is written with the dot behind it.
+    fn literal(&mut self, start: usize, level: &mut Level) {
         let text = self.text.get(start..).unwrap_or("");
         if let Some(number) = text.strip_suffix("u128").and_then(|number| number.parse().ok()) {
             self.text.truncate(start);
-            let text = self.push(Kind::Text, start);
-            if let Some(piece) = self.pieces.get_mut(text) {
-                piece.mate = number;
+            match self.texts.get_mut::<usize>(number).map(std::mem::take) {
+                Some(Text::Lines(lines)) => _ = self.push_text(Kind::Text, &lines),
+                Some(Text::Code(code)) => self.code(&mut Source::new(&code), level),
+                None => {}
             }
             return;
         }
@@ -243,7 +270,7 @@ impl Tape {
         }
     }
 
-    fn mark(&mut self, mark: &Mark, level: &mut Level) {
+    pub(super) fn mark(&mut self, mark: &Mark, level: &mut Level) {
         match mark.text() {
             "<" => {
                 let open = self.push_text(Kind::Open, "<");
@@ -282,17 +309,27 @@ impl Tape {
             Delimiter::Brace => ("{", "}"),
             Delimiter::None => return self.group(inner),
         };
+        let opened = self.open(open, level);
+        self.group(inner);
+        if delimiter == Delimiter::Bracket && self.doc(opened) {
+            return;
+        }
+        self.close(opened, close);
+    }
+
+    /// Adds a bracket that opens. A brace holds what was expected of it.
+    pub(super) fn open(&mut self, open: &'static str, level: &mut Level) -> usize {
         let opened = self.push_text(Kind::Open, open);
-        if delimiter == Delimiter::Brace {
+        if open == "{" {
             let role = std::mem::replace(&mut level.expects, Role::Plain);
             if let Some(piece) = self.pieces.get_mut(opened) {
                 piece.role = role;
             }
         }
-        self.group(inner);
-        if delimiter == Delimiter::Bracket && self.doc(opened) {
-            return;
-        }
+        opened
+    }
+
+    pub(super) fn close(&mut self, opened: usize, close: &'static str) {
         self.drop_comma(Some(opened));
         let closed = self.push_text(Kind::Close, close);
         self.join(opened, closed);
@@ -332,7 +369,8 @@ impl Tape {
         let (mut at, mut blocks) = (0, 0);
         for index in 0..self.len() {
             let spaced = self.is_spaced(index);
-            let width = self.text(index).len();
+            // Lines of their own are in no other.
+            let width = if self.kind(index) == Some(Kind::Text) { 0 } else { self.text(index).len() };
             let Some(piece) = self.pieces.get_mut(index) else { return };
             (piece.spaced, piece.at, piece.blocks) = (spaced, at, blocks);
             at += width + usize::from(spaced);
@@ -393,7 +431,7 @@ impl Tape {
 
 /// What is known of the tokens between two brackets.
 #[derive(Default)]
-struct Level {
+pub(super) struct Level {
     /// The `<` that are still open.
     angles: Vec<usize>,
     /// Whether a closure's parameters have begun.
@@ -403,7 +441,7 @@ struct Level {
 }
 
 /// One to three signs that are one mark.
-struct Mark {
+pub(super) struct Mark {
     signs: [u8; 3],
     len: usize,
 }
@@ -412,7 +450,7 @@ struct Mark {
 const MARKS: [&str; 9] = ["::", "->", "=>", "&&", "||", "..", "..=", "==", "!="];
 
 impl Mark {
-    fn new(sign: char) -> Self {
+    pub(super) fn new(sign: char) -> Self {
         Mark { signs: [u8::try_from(sign).unwrap_or(b'?'), 0, 0], len: 1 }
     }
 
@@ -421,7 +459,7 @@ impl Mark {
     }
 
     /// Adds a sign if the two are one mark.
-    fn grow(&mut self, sign: char) -> bool {
+    pub(super) fn grow(&mut self, sign: char) -> bool {
         let (Some(place), Ok(sign)) = (self.signs.get_mut(self.len), u8::try_from(sign)) else {
             return false;
         };
