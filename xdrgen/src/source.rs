@@ -97,7 +97,8 @@ impl Source {
     /// Where the lines begin.
     fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
-            let ends = self.text.match_indices('\n').map(|(end, _)| u32::try_from(end + 1).unwrap_or(u32::MAX));
+            let ends =
+                self.text.match_indices('\n').map(|(end, _)| u32::try_from(end + 1).unwrap_or(u32::MAX));
             std::iter::once(0).chain(ends).collect()
         })
     }

@@ -9,8 +9,9 @@ use shapes::{SHAPES, Shape};
 use xdrgen::source::{Source, Sources};
 use xdrgen::{Options, diag, generate};
 
-/// How many parts the smaller document has.
-const SMALL: usize = 64;
+/// How many parts the smaller document has: more than the hundred names that are looked for by likeness before the rest is
+/// left out, which is another round.
+const SMALL: usize = 128;
 /// How many times as many the larger one has. Work that grows with the square would be as many times too much.
 const TIMES: usize = 8;
 

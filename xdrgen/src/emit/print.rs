@@ -567,6 +567,39 @@ mod tests {
     }
 
     #[test]
+    fn text_is_laid_out_as_its_tokens_are() {
+        for tokens in [
+            quote! {
+                #[xdr(case = "a::b", case = "a \"quoted\\\" text")] #[derive(Clone, Debug)]
+                pub struct Pair<'a, T: Copy>(#[xdr(max = 4)] pub &'a [T], pub r#type::Name<{ A }>, pub [u8; B as usize]);
+            },
+            quote! {
+                impl<'a> ::core::convert::From<Vec<Option<Box<Name<'a>>>>> for Another<'a> {
+                    fn from(value: Vec<Option<Box<Name<'a>>>>) -> Self { Another(value, -5, 'c', '\'', 0x10) }
+                }
+            },
+            quote! { pub enum E { A = -1, B = 2147483647, C(super::super::Name, u32), } pub const D: u64 = 1; },
+        ] {
+            let mut printer = Printer::default();
+            printer.print_source(&tokens.to_string());
+            assert_eq!(printer.finish(), laid_out(tokens));
+        }
+    }
+
+    #[test]
+    fn lines_of_their_own_stay_lines() {
+        let mut printer = Printer::default();
+        let long = "#[xdr(case = \"First::Label\", case = \"First::Other\", case = \"First::AndAThirdOfAllOfThem\")]";
+        printer.print_source(&format!("/// A.\n///\n#[repr(i32)]\npub enum A {{\n/// `b`\n{long}\nB,\n}}\n"));
+        let (first, others) = long.split_at("#[xdr(".len());
+        let others = others.trim_end_matches(")]").replace(", ", ",\n        ");
+        let expected = format!(
+            "/// A.\n///\n#[repr(i32)]\npub enum A {{\n    /// `b`\n    {first}\n        {others}\n    )]\n    B,\n}}\n"
+        );
+        assert_eq!(printer.finish(), expected);
+    }
+
+    #[test]
     fn items_stand_apart_and_constants_and_imports_together() {
         let text = laid_out(quote! {
             pub mod a { use b::{self, c}; use d::e; pub struct A; impl B for A { const C: u8 = 1; const D: u8 = 2; fn e() {} } }

@@ -92,18 +92,14 @@ impl Emitter<'_> {
     /// `#[xdr(...)]` on a type, if it says anything.
     fn container_attribute(&self, union: Option<&str>, out: &mut String) {
         let is_own = self.runtime_path == OWN_PATH;
-        match union {
-            None if is_own => return,
-            None => add(out, ["#[xdr(crate = ", &self.runtime_path]),
-            Some(union) => {
-                out.push_str("#[xdr(union = ");
-                quoted(union, out);
-                if !is_own {
-                    add(out, [", crate = ", &self.runtime_path]);
-                }
-            }
+        let parts = [("union = ", union), ("crate = ", Some(self.runtime_path.as_str()).filter(|_| !is_own))];
+        let mut open = "#[xdr(";
+        for (key, value) in parts {
+            let Some(value) = value else { continue };
+            add(out, [std::mem::replace(&mut open, ", "), key]);
+            quoted(value, out);
         }
-        out.push_str(")]\n");
+        out.push_str(if open == ", " { ")]\n" } else { "" });
     }
 
     /// What the derive is told of a field; `end` stands behind each attribute.

@@ -456,10 +456,8 @@ fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
         {
             return (Kind::Text, text, None);
         }
-        let is_mark = matches!(
-            first,
-            '{' | '}' | '(' | ')' | '[' | ']' | '<' | '>' | ';' | ':' | ',' | '=' | '*'
-        );
+        let is_mark =
+            matches!(first, '{' | '}' | '(' | ')' | '[' | ']' | '<' | '>' | ';' | ':' | ',' | '=' | '*');
         (if is_mark { Kind::Mark } else { Kind::Unknown }, text, None)
     }
 }

@@ -142,7 +142,8 @@ fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnos
     let mut labels: HashMap<String, (Span, String)> = HashMap::default();
     let entries = |arm: &CaseSpec| {
         let declared = text::declaration(&arm.declaration);
-        let entry = |label: &Value| (text::value(label).into_owned(), (consts::span(label), declared.clone()));
+        let entry =
+            |label: &Value| (text::value(label).into_owned(), (consts::span(label), declared.clone()));
         arm.labels.iter().map(entry).collect::<Vec<_>>()
     };
     base.arms.iter().for_each(|arm| labels.extend(entries(arm)));

@@ -17,7 +17,9 @@ pub(crate) fn declaration(declaration: &Declaration) -> String {
             text.extend([specifier(&of.kind), " ", &name.name, "<", &bound(max), ">"]);
         }
         DeclarationKind::Optional(of, name) => text.extend([specifier(&of.kind), " *", &name.name]),
-        DeclarationKind::FixedOpaque(name, len) => text.extend(["opaque ", &name.name, "[", &value(len), "]"]),
+        DeclarationKind::FixedOpaque(name, len) => {
+            text.extend(["opaque ", &name.name, "[", &value(len), "]"])
+        }
         DeclarationKind::VariableOpaque(name, max) => {
             text.extend(["opaque ", &name.name, "<", &bound(max), ">"]);
         }

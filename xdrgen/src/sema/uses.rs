@@ -83,10 +83,10 @@ impl<'d> Uses<'d> {
 
     fn specifier(&mut self, of: &TypeSpecifier) {
         match &of.kind {
-            TypeSpecifierKind::Named(name) => {
-                if self.known.is_none_or(|known| !known.types.contains(&name.name)) {
-                    self.types.push(name.clone());
-                }
+            TypeSpecifierKind::Named(name)
+                if self.known.is_none_or(|known| !known.types.contains(&name.name)) =>
+            {
+                self.types.push(name.clone());
             }
             TypeSpecifierKind::Enum(body) => self.enumeration(body),
             TypeSpecifierKind::Struct(body) => self.structure(body),
