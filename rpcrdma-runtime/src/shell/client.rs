@@ -133,7 +133,8 @@ impl Client {
         let ClientOptions { timeout, idle, reconnect, .. } = options;
         let session = Session::new(Policy { timeout, idle, reconnect }, seed());
         let peer = LastPeer::new(Peer::new(&options.config, None));
-        let mut driver = Driver::new(session, options.config, connect, peer.clone());
+        let mut driver =
+            Driver::new(session, options.config, connect, peer.clone(), options.backward.clone());
         if let Some(connection) = first {
             driver.connected(connection);
         }

@@ -11,8 +11,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, trace};
 
 use super::ConnectError;
+use super::backward::Callee;
 use crate::proto::rdma::session::{Call, CallId, Event, Session};
 use crate::proto::rdma::{Config, FailReason, Reply, Requester, Stated};
+use crate::proto::rpc::Services;
 use crate::proto::time::Time;
 use crate::proto::work::{CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
@@ -90,6 +92,9 @@ pub(super) struct Driver<C> {
     connect: Option<Connect<C>>,
     connection: Option<C>,
     connecting: Option<Connecting<C>>,
+    /// What calls of the server find, and those that there are on this connection.
+    backward: Services,
+    callee: Option<Callee>,
     peer: LastPeer,
     waiting: Waiting,
     began: Instant,
@@ -97,13 +102,21 @@ pub(super) struct Driver<C> {
 
 impl<C: Connection> Driver<C> {
     /// A driver without a connection; without a way to make one either, it needs to be given one.
-    pub(super) fn new(session: Session, config: Config, connect: Option<Connect<C>>, peer: LastPeer) -> Self {
+    pub(super) fn new(
+        session: Session,
+        config: Config,
+        connect: Option<Connect<C>>,
+        peer: LastPeer,
+        backward: Services,
+    ) -> Self {
         Driver {
             session,
             config,
             connect,
             connection: None,
             connecting: None,
+            backward,
+            callee: None,
             peer,
             waiting: Waiting::default(),
             began: Instant::now(),
@@ -116,6 +129,7 @@ impl<C: Connection> Driver<C> {
         let peer = Peer::new(&self.config, Some(info));
         debug!(peer = ?peer.address, negotiated = ?peer.negotiated, "connected");
         let requester = Requester::new(self.config, peer.negotiated, info.max_region);
+        self.callee = Callee::new(&self.backward, self.config, peer.negotiated, peer.address);
         self.peer.set(peer);
         self.connection = Some(connection);
         let now = self.now();
@@ -135,8 +149,15 @@ impl<C: Connection> Driver<C> {
                 completion = hear(self.connection.as_mut()) => {
                     trace!(?completion, "hear");
                     let now = self.now();
-                    self.session.handle_completion(now, completion);
+                    let completion = match &mut self.callee {
+                        Some(callee) => callee.take(completion),
+                        None => Some(completion),
+                    };
+                    if let Some(completion) = completion {
+                        self.session.handle_completion(now, completion);
+                    }
                 }
+                () = answer(self.callee.as_mut()) => {}
                 made = made(self.connecting.as_mut()) => {
                     self.connecting = None;
                     match made {
@@ -162,6 +183,9 @@ impl<C: Connection> Driver<C> {
 
     /// Does what the session asks for. True once it is over.
     fn work(&mut self) -> bool {
+        if let (Some(callee), Some(connection)) = (&mut self.callee, &mut self.connection) {
+            callee.work(connection);
+        }
         while self.session.has_work() {
             while let Some(action) = self.session.poll_action() {
                 trace!(?action, "ask");
@@ -176,6 +200,7 @@ impl<C: Connection> Driver<C> {
                     Event::Disconnected(reason) => {
                         debug!(%reason, "connection closed");
                         self.connection = None;
+                        self.callee = None;
                     }
                     Event::Ended(reason) => {
                         debug!(%reason, "session ended");
@@ -239,6 +264,13 @@ impl<C: Connection> Driver<C> {
 async fn hear<C: Connection>(connection: Option<&mut C>) -> Completion {
     match connection {
         Some(connection) => poll_fn(|cx| connection.poll_completion(cx)).await,
+        None => pending().await,
+    }
+}
+
+async fn answer(callee: Option<&mut Callee>) {
+    match callee {
+        Some(callee) => callee.answer().await,
         None => pending().await,
     }
 }

@@ -4,6 +4,7 @@
 //! their own. A caller that gives up leaves its buffers with the connection's task until they are fenced.
 
 mod accept;
+mod backward;
 mod client;
 mod driver;
 mod duplicates;
@@ -14,6 +15,7 @@ mod server;
 mod serving;
 mod tcp;
 
+pub use backward::BackwardClient;
 pub use client::{CallReport, Client};
 pub use duplicates::{CallerScope, DuplicateCache, DuplicateOptions, Remember};
 pub use error::{CallError, ConnectError, ServeError};

@@ -6,6 +6,7 @@ use super::{CallReport, DuplicateCache};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
 use crate::proto::rdma::session::{Policy, Reconnect};
+use crate::proto::rpc::Services;
 use crate::provider::iwarp;
 
 /// Hears of every call that ended.
@@ -50,6 +51,11 @@ pub struct ClientOptions {
     /// How connections are made again, and which calls are sent again on them. `None`: when the connection ends its calls
     /// fail, and so do all later ones.
     pub reconnect: Option<Reconnect>,
+    /// The programs that the server may call on the connection, in the backward direction (RFC 8167; default none: such
+    /// calls are dropped). The server's side of them is [`BackwardClient`](super::BackwardClient). They stand ready from
+    /// the moment a connection is made; it is for the program of the forward direction to tell the server so, anew on each
+    /// connection. At most [`Config::backward_credits`] of them run at a time.
+    pub backward: Services,
     /// iWARP's own.
     pub iwarp: iwarp::Options,
     /// Hears of every call.
@@ -74,6 +80,7 @@ impl Default for ClientOptions {
             timeout: policy.timeout,
             idle: policy.idle,
             reconnect: policy.reconnect,
+            backward: Services::new(),
             iwarp: iwarp::Options::default(),
             observer: None,
         }

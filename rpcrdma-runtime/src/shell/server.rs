@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span, trace};
 
 use super::accept::{Listening, stopped};
+use super::backward::Calls;
 use super::running::Running;
 use super::serving::Serving;
 use super::tcp::TcpServer;
@@ -140,8 +141,9 @@ async fn serve_calls(
     let negotiated = PrivateData::negotiate(&client, &config.private_data);
     let own = Stated { inline: config.private_data.announced().receive_size, reads: info.reads_out };
     let link = Link::new(own, negotiated);
-    let origin = Origin { peer: info.peer, extensions: Extensions::default().with(link.clone()) };
-    let caller = serving.caller(origin);
+    let (backward, mut calls) = Calls::new(config, negotiated, info.peer);
+    let extensions = Extensions::default().with(link.clone()).with(backward);
+    let caller = serving.caller(Origin { peer: info.peer, extensions });
     let mut responder = Responder::new(config, negotiated, info.reads_out);
     let mut running = Running::<CallKey>::default();
     let mut draining = false;
@@ -151,6 +153,7 @@ async fn serve_calls(
             trace!(?action, "ask");
             connection.submit(action);
         }
+        calls.work(&mut connection);
         while let Some(event) = responder.poll_event() {
             match event {
                 // A requester whose call is dropped hears that the connection is closed, and may call elsewhere.
@@ -170,8 +173,11 @@ async fn serve_calls(
         tokio::select! {
             completion = poll_fn(|cx| connection.poll_completion(cx)) => {
                 trace!(?completion, "hear");
-                responder.handle_completion(completion);
+                if let Some(completion) = calls.take(completion) {
+                    responder.handle_completion(completion);
+                }
             }
+            () = calls.ask() => {}
             Some((key, reply)) = running.next(), if !running.is_empty() => {
                 match reply {
                     Some(reply) => responder.reply(key, reply),
@@ -179,6 +185,7 @@ async fn serve_calls(
                 }
                 if let Some(client) = link.stated() {
                     responder.limit(client);
+                    calls.limit(client);
                 }
             },
             () = stopped(&mut stopping), if !draining => draining = true,

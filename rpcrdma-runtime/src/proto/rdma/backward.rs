@@ -10,7 +10,7 @@
 
 use super::requester::FIRST_BACKWARD;
 use super::{
-    Call, CallId, CallKey, Config, Credits, Event, FailReason, Requester, Responder, ResponderEvent,
+    Call, CallId, CallKey, Config, Credits, Event, FailReason, Requester, Responder, ResponderEvent, Stated,
 };
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
@@ -173,6 +173,11 @@ impl BackwardRequester {
         } else {
             self.requester.refuse(FailReason::NotReady)
         }
+    }
+
+    /// As [`Requester::limit`]: no call is longer inline than the client says.
+    pub fn limit(&mut self, client: Stated) {
+        self.requester.limit(client);
     }
 
     /// Nobody waits for the call any more. If it was sent its credit stays with the client until it answers.

@@ -1,0 +1,8 @@
+//! Calls in the backward direction (RFC 8167): made by handlers of the server, served by the client that connected.
+
+mod callee;
+mod caller;
+
+pub(super) use callee::Callee;
+pub use caller::BackwardClient;
+pub(super) use caller::Calls;
