@@ -1,5 +1,5 @@
 //! Compiles the protocols of `specs/` once more, with types that make values of themselves, for `tests/reduction.rs`.
-//! Which types there are is read off the code, so that none is forgotten.
+//! Which types there are is read off the code, so that none is forgotten. Then the programs of `tests/backward.rs`.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -31,6 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         checks.push_str("] }\n");
     }
     fs::write(Path::new(&out).join("checks.rs"), checks)?;
+    let notices = xdrgen::Build::new().name("notices").document("backward/notices.x");
+    notices.binding("backward/notices.ddp.toml").compile()?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ mod server;
 mod serving;
 mod tcp;
 
-pub use backward::BackwardClient;
+pub use backward::{BackwardClient, BothWays};
 pub use client::{CallReport, Client};
 pub use duplicates::{CallerScope, DuplicateCache, DuplicateOptions, Remember};
 pub use error::{CallError, ConnectError, ServeError};

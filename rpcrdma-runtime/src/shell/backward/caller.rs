@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tracing::trace;
 
-use crate::proto::program::{BackwardOnly, CallContext, Caller, Credential, Procedure, Program};
+use crate::proto::program::{BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, Program};
 use crate::proto::rdma::{BackwardRequester, CallId, Config, Event, FailReason, Reply, Stated, Traffic};
 use crate::proto::work::Completion;
 use crate::provider::Connection;
@@ -25,7 +25,7 @@ use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
 /// has to tell the server that the client takes them, as NFS version 4.1 does by CREATE_SESSION. When the connection is
 /// gone calls fail, and it is the client's to connect again: a server does not.
 ///
-/// It carries calls of programs that are [`BackwardOnly`]. A call and its reply go inline or not at all: a call that is
+/// It carries calls of programs that are [`BackwardOnly`], and [`BackwardClient::both_ways`] those of others. A call and its reply go inline or not at all: a call that is
 /// too long fails before it is sent, with [`FailReason::Unsendable`], and so does with [`FailReason::Chunk`] one whose
 /// reply is too long. Calls beyond the credits of this direction wait. Dropping a call's future abandons the call.
 #[derive(Clone)]
@@ -101,6 +101,20 @@ impl BackwardClient {
         self.shared.commands.closed().await;
     }
 
+    /// The same for programs that both ends call.
+    #[must_use]
+    pub fn both_ways(self) -> BothWays {
+        BothWays(self)
+    }
+
+    async fn observed<P: Program, Q: Procedure<Program = P>>(
+        &self,
+        args: &Q::Args,
+    ) -> Result<Q::Res, CallError> {
+        let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
+        observed::<P, Q>(None, xid, self.exchange::<Q>(xid, args)).await
+    }
+
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let header = CallHeader {
             xid,
@@ -151,8 +165,21 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
-        observed::<P, Q>(None, xid, self.exchange::<Q>(xid, args)).await
+        self.observed::<P, Q>(args).await
+    }
+}
+
+/// Calls of programs that both ends call: those with a [`Binding`], of which the client at the other end may have a client
+/// too. From [`BackwardClient::both_ways`]. Nothing of them is placed directly in this direction, whatever their binding
+/// makes eligible.
+#[derive(Clone, Debug)]
+pub struct BothWays(BackwardClient);
+
+impl<P: Binding> Caller<P> for BothWays {
+    type Error = CallError;
+
+    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+        self.0.observed::<P, Q>(args).await
     }
 }
 

@@ -4,5 +4,5 @@ mod callee;
 mod caller;
 
 pub(super) use callee::Callee;
-pub use caller::BackwardClient;
 pub(super) use caller::Calls;
+pub use caller::{BackwardClient, BothWays};
