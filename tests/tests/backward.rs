@@ -282,23 +282,36 @@ async fn when_the_connection_is_gone_the_server_waits_for_its_client() {
     serving.end().await;
 }
 
-/// A client whose connection goes away makes another one, and takes calls on it as on the first.
+/// Requirement: R216, R222
 #[tokio::test]
-async fn r216_a_client_that_connects_again_takes_calls_again() {
+async fn a_client_that_may_be_called_stays_connected_and_connects_again() {
     let serving = Serving::start(Config::default()).await;
     let ear = Ear::default();
-    let options = ClientOptions { idle: None, ..hearing(&ear) };
-    let client = serving.client(options).await;
+    let hurried = ClientOptions { idle: Some(Duration::from_millis(20)), ..ClientOptions::default() };
+    let client = serving.client(ClientOptions { backward: hearing(&ear).backward, ..hurried.clone() }).await;
+    let quiet = serving.client(hurried).await;
+    Watches(quiet.clone()).rest(&0).await.expect("an answer");
+    // One that is not to be called goes when it has nothing to do.
+    timeout(LONG, serving.board.last().closed()).await.expect("it is closed");
+    assert_eq!(quiet.connections(), 1, "and does not come again of itself");
     for number in 1..=3 {
+        assert_eq!(client.connections(), number);
         Watches(client.clone()).watch().await.expect("it watches");
         let back = serving.board.last();
+        let idle = timeout(Duration::from_millis(60), back.closed()).await;
+        assert!(idle.is_err(), "it stays");
         Notices(back.clone()).notify(&notice(number, 0)).await.expect("noted");
-        // A call that the client does not answer in time is abandoned; a forward one closes the connection.
+        // A call without a reply costs the connection.
         let slow = Watches(client.with_timeout(Duration::from_millis(10))).rest(&100_000).await;
         assert!(matches!(slow, Err(CallError::Timeout(_))), "{slow:?}");
         back.closed().await;
+        let next =
+            timeout(LONG, client.next_connection(number)).await.expect("it comes again, without calls");
+        assert_eq!(next, Some(number + 1));
     }
     assert_eq!(*ear.heard.lock().expect("no panic"), [1, 2, 3]);
-    drop(client);
+    client.close();
+    assert_eq!(timeout(LONG, client.next_connection(4)).await.expect("an end"), None);
+    drop((client, quiet));
     serving.end().await;
 }

@@ -182,7 +182,7 @@ impl Client {
 fn policy() -> Policy {
     let backoff = Backoff { initial: MS(100), factor: 2, max: MS(1000), jitter: 0 };
     let reconnect = Some(Reconnect { backoff, ..Reconnect::default() });
-    Policy { timeout: Duration::from_secs(60), idle: Some(Duration::from_secs(300)), reconnect }
+    Policy { timeout: Duration::from_secs(60), idle: Some(Duration::from_secs(300)), keep: false, reconnect }
 }
 
 fn policy_with(change: impl FnOnce(&mut Reconnect)) -> Policy {
@@ -584,4 +584,29 @@ fn time_that_goes_back_is_no_time() {
     client.session.handle_timeout(Time(Duration::from_secs(110)));
     client.collect();
     assert_eq!(client.failure(id), FailReason::Timeout(Duration::from_secs(10)));
+}
+
+/// Requirement: R222
+#[test]
+fn a_client_that_may_be_called_has_a_connection_without_calls() {
+    let mut client = Client::new(Policy { keep: true, ..policy() });
+    assert_eq!(
+        (client.wanted, client.session.poll_timeout()),
+        (0, None),
+        "the first is for its owner to ask for"
+    );
+    client.connect(1024);
+    client.pass(Duration::from_secs(3600));
+    assert_eq!(client.closing, None, "nobody called for an hour");
+    client.lose(CloseReason::Peer);
+    let lost = client.now;
+    assert_eq!(client.ring(), lost.after(MS(100)).expect("soon"));
+    client.refuse();
+    assert_eq!(client.ring(), lost.after(MS(300)).expect("soon"), "it waits longer and longer");
+    assert_eq!(client.wanted, 1);
+    client.connect(1024);
+    client.session.close_when_idle(client.now);
+    client.collect();
+    client.finish_closing();
+    assert_eq!((client.ended.take(), client.wanted), (Some(CloseReason::Local), 0));
 }

@@ -131,7 +131,8 @@ impl Client {
         options: ClientOptions,
     ) -> Self {
         let ClientOptions { timeout, idle, reconnect, .. } = options;
-        let session = Session::new(Policy { timeout, idle, reconnect }, seed());
+        let keep = options.backward.programs().next().is_some();
+        let session = Session::new(Policy { timeout, idle, keep, reconnect }, seed());
         let peer = LastPeer::new(Peer::new(&options.config, None));
         let mut driver =
             Driver::new(session, options.config, connect, peer.clone(), options.backward.clone());
@@ -171,6 +172,24 @@ impl Client {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.shared.peer.get().address
+    }
+
+    /// How many connections there were, this one included.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        *self.shared.peer.made().borrow()
+    }
+
+    /// Waits until there were more connections than `seen`, and says how many; nothing, if the client is closed and there
+    /// will be no more. What a server knows of one connection it does not know of the next: a client that is to be
+    /// called back ([`ClientOptions::backward`]) tells it so again.
+    pub async fn next_connection(&self, seen: u64) -> Option<u64> {
+        let mut made = self.shared.peer.made();
+        tokio::select! {
+            biased;
+            made = made.wait_for(|made| *made > seen) => made.ok().map(|made| *made),
+            () = self.shared.commands.closed() => None,
+        }
     }
 
     /// The longest message that this end sends, in bytes, whatever the server takes.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, trace};
 
@@ -69,19 +69,28 @@ impl Peer {
 
 /// The last connection's, shared with the callers.
 #[derive(Clone, Debug)]
-pub(super) struct LastPeer(Arc<Mutex<Peer>>);
+pub(super) struct LastPeer {
+    peer: Arc<Mutex<Peer>>,
+    /// How many connections there were.
+    made: watch::Sender<u64>,
+}
 
 impl LastPeer {
     pub(super) fn new(peer: Peer) -> Self {
-        LastPeer(Arc::new(Mutex::new(peer)))
+        LastPeer { peer: Arc::new(Mutex::new(peer)), made: watch::Sender::new(0) }
     }
 
     pub(super) fn get(&self) -> Peer {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.peer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn made(&self) -> watch::Receiver<u64> {
+        self.made.subscribe()
     }
 
     fn set(&self, peer: Peer) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = peer;
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
+        self.made.send_modify(|made| *made = made.saturating_add(1));
     }
 }
 

@@ -192,7 +192,7 @@ impl<L: Line> Session<L> {
         let state = match &self.state {
             State::Waiting { until } => Some(*until),
             State::Up { line, idle_since: Some(since), .. } if !line.is_closing() => {
-                self.policy.idle.and_then(|idle| since.after(idle))
+                self.policy.idle.filter(|_| !self.policy.keep).and_then(|idle| since.after(idle))
             }
             _ => None,
         };
@@ -310,8 +310,8 @@ impl<L: Line> Session<L> {
         match &mut self.state {
             State::Waiting { until } if *until <= self.now => self.state = State::Idle,
             State::Up { line, idle_since: Some(since), .. } => {
-                let idle = self.policy.idle.and_then(|idle| since.after(idle));
-                if idle.is_some_and(|end| end <= self.now) {
+                let end = self.policy.idle.filter(|_| !self.policy.keep).and_then(|idle| since.after(idle));
+                if end.is_some_and(|end| end <= self.now) {
                     line.close(CloseReason::Local);
                 }
             }
@@ -487,6 +487,7 @@ impl<L: Line> Session<L> {
     /// Goes over to what the calls that are left, or that there are none, ask for.
     fn rest(&mut self) {
         let idle = self.calls.is_empty();
+        let kept = self.policy.keep && self.counts.connections > 0;
         match (&mut self.state, &self.closing) {
             (State::Up { line, .. }, Some(reason)) if idle => line.close(reason.clone()),
             (State::Up { line, idle_since, .. }, _) if idle && !line.is_closing() => {
@@ -497,8 +498,8 @@ impl<L: Line> Session<L> {
                 self.events.push_back(Event::Ended(reason));
                 self.state = State::Ended;
             }
-            (State::Waiting { .. }, None) if idle => self.state = State::Idle,
-            (State::Idle, _) if !idle => self.want_connection(),
+            (State::Waiting { .. }, None) if idle && !kept => self.state = State::Idle,
+            (State::Idle, _) if !idle || kept => self.want_connection(),
             _ => {}
         }
     }

@@ -14,6 +14,10 @@ pub struct Policy {
     /// A connection without calls is closed after this time, and the next call makes a new one (default 5 minutes,
     /// Linux's; `None` keeps it).
     pub idle: Option<Duration>,
+    /// Once there was a connection there is to be one, with calls or without (default false): `idle` closes none, and
+    /// when it is lost the next one is made at once or after the wait between attempts. For a client that may be called
+    /// (RFC 8167 section 5.4).
+    pub keep: bool,
     /// What happens when a connection ends that was still needed. `None`: its calls fail, and the session is over.
     pub reconnect: Option<Reconnect>,
 }
@@ -23,6 +27,7 @@ impl Default for Policy {
         Policy {
             timeout: Duration::from_secs(60),
             idle: Some(Duration::from_secs(300)),
+            keep: false,
             reconnect: Some(Reconnect::default()),
         }
     }
