@@ -1,9 +1,12 @@
-//! Both engines over the fabric: a test program, a pair of engines, and random runs of them.
+//! Both engines over the fabric: a test program, a pair of engines, and random runs of them, over
+//! one connection or over one after the other.
 
 mod echo;
 mod pair;
 mod run;
+mod sessions;
 
 pub use echo::{Args, Echo, Res, Want, call, pattern};
 pub use pair::{Pair, Settings, left_config, right_config};
 pub use run::{Outcome, run};
+pub use sessions::{Tally, run_session};

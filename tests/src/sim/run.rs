@@ -86,16 +86,16 @@ pub fn run(seed: u64) -> Outcome {
     run.outcome
 }
 
-fn word(rng: &mut Rng) -> u32 {
+pub(super) fn word(rng: &mut Rng) -> u32 {
     u32::try_from(rng.below(1 << 32)).expect("below 2^32")
 }
 
 /// One of several values.
-fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+pub(super) fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     *rng.pick(of).expect("not empty")
 }
 
-fn settings(seed: u64, rng: &mut Rng) -> Settings {
+pub(super) fn settings(seed: u64, rng: &mut Rng) -> Settings {
     let sizes = [1024, 2048, 4096];
     let mut config = || Config {
         credits: 1 + u32::try_from(rng.below(8)).expect("below 8"),
@@ -122,6 +122,35 @@ fn settings(seed: u64, rng: &mut Rng) -> Settings {
         }
     };
     Settings { seed, left, right, reads: one(rng, &[1, 2, 16]), faults }
+}
+
+/// Arguments of any size that a client that is set so can send.
+pub(super) fn arguments(xid: u32, config: &Config, rng: &mut Rng) -> Args {
+    // What is cut in many segments cannot be long: the list of them would not fit inline.
+    let small_segments = config.max_segment <= 100;
+    let size = |rng: &mut Rng| {
+        let most = one(rng, &[0, 3, 40, 600, 1500, 6000, 60_000]);
+        rng.below(if small_segments { most.min(700) } else { most } + 1)
+    };
+    let length = |rng: &mut Rng| usize::try_from(size(rng)).expect("small");
+    let lengths = [length(rng), length(rng).min(6000), length(rng)];
+    let mut want = || u32::try_from(size(rng)).expect("small");
+    let want = Want { note: want().min(6000), item: want(), other: want() };
+    Args::new(xid ^ 0x5555, lengths, want)
+}
+
+/// How small an item may be that is taken out of the stream.
+pub(super) fn min_item(rng: &mut Rng) -> usize {
+    one(rng, &[1, 100, 1024, usize::MAX])
+}
+
+/// The result in a reply, which is right.
+pub(super) fn check_reply(reply: &Reply, xid: u32, args: &Args) {
+    let mut reader = Reader::new(&reply.message);
+    decode_reply(&mut reader, xid).expect("the reply to this call");
+    let result = Res::decode(&mut reader).expect("a result");
+    reader.finish().expect("nothing but the result");
+    assert!(result == args.result(), "the data is not what was sent: {:?}", args.want);
 }
 
 /// A call that has not ended.
@@ -188,19 +217,8 @@ impl Run {
         self.outcome.calls += 1;
         let xid = self.next_xid;
         self.next_xid = xid.wrapping_add(1);
-        // What is cut in many segments cannot be long: the list of them would not fit inline.
-        let small_segments = self.settings.left.max_segment <= 100;
-        let size = |rng: &mut Rng| {
-            let most = one(rng, &[0, 3, 40, 600, 1500, 6000, 60_000]);
-            rng.below(if small_segments { most.min(700) } else { most } + 1)
-        };
-        let rng = &mut self.rng;
-        let length = |rng: &mut Rng| usize::try_from(size(rng)).expect("small");
-        let lengths = [length(rng), length(rng).min(6000), length(rng)];
-        let mut want = || u32::try_from(size(rng)).expect("small");
-        let want = Want { note: want().min(6000), item: want(), other: want() };
-        let min_item = one(&mut self.rng, &[1, 100, 1024, usize::MAX]);
-        let args = Args::new(xid ^ 0x5555, lengths, want);
+        let args = arguments(xid, &self.settings.left, &mut self.rng);
+        let min_item = min_item(&mut self.rng);
         let reply = self.pair.requester.resources(&Echo::reply_bounds(&args)).expect("bounded");
         let id = self.pair.requester.submit(Call { message: call(xid, &args, min_item), reply });
         self.waiting.insert(id, Waiting { xid, args, abandoned: false });
@@ -252,11 +270,7 @@ impl Run {
             }
             Err(why) => panic!("a call failed: {why}; {:?} {:?}", call.args.want, self.settings),
         };
-        let mut reader = Reader::new(&reply.message);
-        decode_reply(&mut reader, call.xid).expect("the reply to this call");
-        let result = Res::decode(&mut reader).expect("a result");
-        reader.finish().expect("nothing but the result");
-        assert!(result == call.args.result(), "the data is not what was sent: {:?}", self.settings);
+        check_reply(&reply, call.xid, &call.args);
         self.outcome.replies += 1;
         let traffic = reply.traffic;
         self.outcome.with_read_chunks += u64::from(traffic.read_chunks > 0);
@@ -300,7 +314,7 @@ impl MayClose for Faults {
 }
 
 /// The output of a future that waits for nothing.
-fn at_once<F: Future>(future: F) -> F::Output {
+pub(super) fn at_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("it waits"),

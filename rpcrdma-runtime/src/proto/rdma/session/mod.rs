@@ -93,6 +93,8 @@ struct Held {
 enum State<L> {
     /// There is no connection, and none is wanted.
     Idle,
+    /// One is wanted, and nobody has heard of it yet.
+    Wanted,
     /// One is being made.
     Connecting,
     /// One is wanted, and not before this moment.
@@ -182,6 +184,10 @@ impl<L: Line> Session<L> {
 
     /// The next thing to know.
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.events.is_empty() && matches!(self.state, State::Wanted) {
+            self.state = State::Connecting;
+            return Some(Event::Connect);
+        }
         self.events.pop_front()
     }
 
@@ -219,7 +225,7 @@ impl<L: Line> Session<L> {
                 self.settle(now);
             }
             State::Idle => self.want_connection(),
-            State::Connecting | State::Waiting { .. } | State::Ended => {}
+            State::Wanted | State::Connecting | State::Waiting { .. } | State::Ended => {}
         }
         id
     }
@@ -493,12 +499,14 @@ impl<L: Line> Session<L> {
             (State::Up { line, idle_since, .. }, _) if idle && !line.is_closing() => {
                 idle_since.get_or_insert(self.now);
             }
-            (State::Idle | State::Waiting { .. } | State::Connecting, Some(reason)) if idle => {
+            (State::Idle | State::Wanted | State::Waiting { .. } | State::Connecting, Some(reason))
+                if idle =>
+            {
                 let reason = reason.clone();
                 self.events.push_back(Event::Ended(reason));
                 self.state = State::Ended;
             }
-            (State::Waiting { .. }, None) if idle && !kept => self.state = State::Idle,
+            (State::Wanted | State::Waiting { .. }, None) if idle && !kept => self.state = State::Idle,
             (State::Idle, _) if !idle || kept => self.want_connection(),
             _ => {}
         }
@@ -510,8 +518,7 @@ impl<L: Line> Session<L> {
         if until > self.now {
             self.state = State::Waiting { until };
         } else {
-            self.state = State::Connecting;
-            self.events.push_back(Event::Connect);
+            self.state = State::Wanted;
         }
     }
 }
@@ -541,6 +548,8 @@ impl Session {
     /// Whether there is something to poll.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.events.is_empty() || self.line().is_some_and(Requester::has_work)
+        !self.events.is_empty()
+            || matches!(self.state, State::Wanted)
+            || self.line().is_some_and(Requester::has_work)
     }
 }

@@ -1,0 +1,370 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rpcrdma_runtime::proto::program::{Procedure, ReplyBounds};
+use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, CallId, Event, Line, Policy, Reconnect, Session};
+use rpcrdma_runtime::proto::rdma::{
+    CallId as LineCall, Event as LineEvent, FailReason, IncomingCall, Reply, Requester, ResponderEvent,
+};
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::time::Time;
+use rpcrdma_runtime::proto::work::CloseReason;
+use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side};
+use rpcrdma_runtime::xdr::Message;
+
+use super::run::{arguments, at_once, check_reply, min_item, one, settings, word};
+use super::{Args, Echo, Pair, Settings, call};
+
+/// What runs of sessions came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Calls that were made.
+    pub calls: u64,
+    /// Calls whose reply came and was right.
+    pub replies: u64,
+    /// Calls whose time was up, with a connection or without one.
+    pub timeouts: u64,
+    /// Calls that failed otherwise, as they had to under the faults of the run.
+    pub failures: u64,
+    /// Calls that were abandoned.
+    pub abandoned: u64,
+    /// Connections that were made.
+    pub connections: u64,
+    /// Attempts that were refused.
+    pub refused: u64,
+    /// Connections that were closed because nobody used them.
+    pub idle: u64,
+    /// Calls that reached the server more than once, each on a connection of its own.
+    pub repeated: u64,
+    /// Things that happened.
+    pub steps: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.replies += other.replies;
+        self.timeouts += other.timeouts;
+        self.failures += other.failures;
+        self.abandoned += other.abandoned;
+        self.connections += other.connections;
+        self.refused += other.refused;
+        self.idle += other.idle;
+        self.repeated += other.repeated;
+        self.steps += other.steps;
+    }
+}
+
+/// A session whose connections are pairs: all that is checked of a pair is checked of each.
+impl Line for Pair {
+    fn submit(&mut self, message: Message, bounds: &ReplyBounds) -> Result<LineCall, FailReason> {
+        Line::submit(&mut self.requester, message, bounds)
+    }
+
+    fn cancel(&mut self, call: LineCall) {
+        self.requester.cancel(call);
+    }
+
+    fn holds(&self, call: LineCall) -> bool {
+        self.requester.holds(call)
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        Requester::close(&mut self.requester, reason);
+    }
+
+    fn is_closing(&self) -> bool {
+        self.requester.is_closing()
+    }
+
+    fn poll_event(&mut self) -> Option<LineEvent> {
+        let event = self.requester.poll_event();
+        if matches!(event, Some(LineEvent::Closed(_))) {
+            assert_eq!(
+                self.fabric.registered(Side::Left),
+                0,
+                "R202: memory is out behind the connection's end"
+            );
+        }
+        event
+    }
+}
+
+/// One run of a session: random calls, connections that end for every reason there is, a server that answers in any order
+/// or not at all, that may refuse connections, and that is another one after each. Panics, with what is wrong, as soon as a
+/// rule is broken; the same seed does the same again.
+///
+/// # Panics
+/// See above.
+#[must_use]
+pub fn run_session(seed: u64) -> Tally {
+    let mut rng = Rng::new(seed ^ 0x5e55_1015);
+    let settings = settings(seed, &mut rng);
+    let policy = policy(&mut rng);
+    let mut services = Services::new();
+    services.add(Echo);
+    let mut run = Run {
+        session: Session::new(policy, rng.next_u64()),
+        policy,
+        services,
+        troubled: rng.chance(3, 4),
+        refusals: one(&mut rng, &[0, 0, 1, 5]),
+        silence: one(&mut rng, &[0, 0, 0, 100, 1000]),
+        left_to_make: 1 + rng.below(40),
+        next_xid: word(&mut rng),
+        settings,
+        rng,
+        began: Duration::ZERO,
+        waiting: BTreeMap::new(),
+        left_at: BTreeMap::new(),
+        held: Vec::new(),
+        arrived: BTreeSet::new(),
+        arrivals: BTreeMap::new(),
+        ended: false,
+        tally: Tally::default(),
+    };
+    run.play();
+    run.tally
+}
+
+fn policy(rng: &mut Rng) -> Policy {
+    let ms = Duration::from_millis;
+    let backoff = Backoff {
+        initial: ms(one(rng, &[0, 1, 20])),
+        factor: one(rng, &[1, 2, 10]),
+        max: ms(one(rng, &[1, 50, 500])),
+        jitter: one(rng, &[0, 50, 100]),
+    };
+    let reconnect = Reconnect {
+        retransmit: rng.chance(3, 4),
+        sends: one(rng, &[1, 2, 5, 100]),
+        attempts: one(rng, &[None, None, None, Some(3)]),
+        backoff,
+    };
+    Policy {
+        timeout: ms(one(rng, &[100, 2000, 10_000, 10_000])),
+        idle: one(rng, &[None, Some(ms(2)), Some(ms(50))]),
+        reconnect: Some(reconnect),
+    }
+}
+
+/// A call that has not ended.
+struct Waiting {
+    xid: u32,
+    args: Args,
+    deadline: Duration,
+}
+
+struct Run {
+    session: Session<Pair>,
+    policy: Policy,
+    settings: Settings,
+    services: Services,
+    rng: Rng,
+    /// Whether connections have faults.
+    troubled: bool,
+    /// How many attempts in ten are refused.
+    refusals: u32,
+    /// How many calls in 10,000 get no reply.
+    silence: u32,
+    left_to_make: u64,
+    next_xid: u32,
+    /// The moment at which the connection that there is, or was last, began.
+    began: Duration,
+    waiting: BTreeMap<CallId, Waiting>,
+    /// Calls that nobody waits for any more, and the number of connections when they were left.
+    left_at: BTreeMap<u32, u64>,
+    /// Calls that the server has of this connection and has not answered.
+    held: Vec<IncomingCall>,
+    /// XIDs that came by this connection.
+    arrived: BTreeSet<u32>,
+    /// How often each call came, by whatever connection.
+    arrivals: BTreeMap<u32, u32>,
+    ended: bool,
+    tally: Tally,
+}
+
+impl Run {
+    fn play(&mut self) {
+        while !self.ended {
+            self.make_calls();
+            if self.rng.chance(1, 150) {
+                self.abandon_one();
+            }
+            let moved = self.step();
+            self.hear();
+            if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
+                self.answer_one();
+            } else if !moved && !self.wait() && self.left_to_make == 0 {
+                // Nothing is under way, and nothing will ever be: the end has to be asked for.
+                self.session.close_when_idle(self.now());
+                self.hear();
+            }
+        }
+        assert!(self.waiting.is_empty(), "calls that never ended: {:?}", self.settings);
+        assert_eq!((self.session.unanswered(), self.session.poll_timeout()), (0, None));
+        assert!(self.session.line().is_none(), "a session that is over has a connection");
+        let most = self.policy.reconnect.map_or(1, |reconnect| reconnect.sends);
+        assert!(self.arrivals.values().all(|times| *times <= most), "{most}: {:?}", self.arrivals);
+        self.tally.repeated = self.arrivals.values().map(|times| u64::from(*times > 1)).sum();
+    }
+
+    fn now(&self) -> Time {
+        Time(self.began + self.session.line().map_or(Duration::ZERO, |pair| pair.fabric.now()))
+    }
+
+    /// Lets the connection do what is next. False if nothing is under way.
+    fn step(&mut self) -> bool {
+        let moved = self.session.line_mut().is_some_and(Pair::step);
+        self.tally.steps += u64::from(moved);
+        let now = self.now();
+        self.settle(now);
+        if self.session.poll_timeout().is_some_and(|at| at <= now) {
+            self.session.handle_timeout(now);
+        }
+        moved
+    }
+
+    /// The connection that ends in this takes its clock with it.
+    fn settle(&mut self, now: Time) {
+        if let Some(pair) = self.session.line_mut() {
+            pair.settle();
+        }
+        let was = self.session.line().is_some();
+        self.session.settle(now);
+        if was && self.session.line().is_none() {
+            self.began = now.0;
+        }
+    }
+
+    /// Lets time pass until there is something to do. False if there never is.
+    fn wait(&mut self) -> bool {
+        let Some(at) = self.session.poll_timeout() else { return false };
+        self.began += at.since(self.now());
+        self.session.handle_timeout(at);
+        self.settle(at);
+        self.hear();
+        true
+    }
+
+    fn make_calls(&mut self) {
+        while self.left_to_make > 0 && self.rng.chance(1, 4) {
+            self.left_to_make -= 1;
+            self.tally.calls += 1;
+            let xid = self.next_xid;
+            self.next_xid = xid.wrapping_add(1);
+            let args = arguments(xid, &self.settings.left, &mut self.rng);
+            let timeout = self.rng.chance(1, 10).then(|| Duration::from_millis(self.rng.below(200)));
+            let now = self.now();
+            let deadline = now.0 + timeout.unwrap_or(self.policy.timeout);
+            let message = call(xid, &args, min_item(&mut self.rng));
+            let retransmit = one(&mut self.rng, &[None, None, None, Some(true), Some(true), Some(false)]);
+            let bounds = Echo::reply_bounds(&args);
+            let id = self.session.submit(now, Call { message, bounds, timeout, retransmit });
+            self.waiting.insert(id, Waiting { xid, args, deadline });
+        }
+    }
+
+    fn abandon_one(&mut self) {
+        let ids: Vec<CallId> = self.waiting.keys().copied().collect();
+        let Some(id) = self.rng.pick(&ids) else { return };
+        self.session.cancel(self.now(), *id);
+        let call = self.waiting.remove(id).expect("one of them");
+        self.left_at.insert(call.xid, self.tally.connections);
+        self.tally.abandoned += 1;
+    }
+
+    fn hear(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            match event {
+                Event::Connect => self.connect(),
+                Event::Done { call, outcome } => self.done(call, outcome),
+                Event::Disconnected(reason) => {
+                    self.tally.idle += u64::from(reason == CloseReason::Local);
+                    self.held.clear();
+                }
+                Event::Ended(_) => self.ended = true,
+            }
+        }
+        self.hear_the_server();
+        let now = self.now().0;
+        let overdue = self.waiting.values().find(|call| call.deadline + Duration::from_millis(1) < now);
+        assert!(overdue.is_none(), "a call is there after its time");
+    }
+
+    fn connect(&mut self) {
+        assert!(self.session.unanswered() > 0, "a connection that nobody needs");
+        assert!(self.held.is_empty() && !self.ended);
+        let now = self.now();
+        if self.rng.chance(self.refusals, 10) {
+            self.tally.refused += 1;
+            return self.session.handle_connect_failed(now, "refused".to_owned());
+        }
+        // Another server each time: its sizes, its credits, its faults.
+        let other = settings(self.rng.next_u64(), &mut self.rng);
+        let faults = if self.troubled { other.faults } else { Faults::default() };
+        let pair = Pair::new(&Settings { left: self.settings.left, faults, ..other });
+        self.tally.connections += 1;
+        self.arrived.clear();
+        self.session.handle_connected(now, pair);
+    }
+
+    fn done(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
+        let call = self.waiting.remove(&id).expect("a call ends once, and not after it was left");
+        let reconnect = self.policy.reconnect.expect("it has one");
+        match outcome {
+            Ok(reply) => {
+                check_reply(&reply, call.xid, &call.args);
+                self.tally.replies += 1;
+            }
+            Err(FailReason::Timeout(_)) => {
+                assert!(self.now().0 >= call.deadline, "a call ended before its time");
+                self.tally.timeouts += 1;
+            }
+            Err(FailReason::Unreachable(_)) => {
+                let early = self.now().0 < call.deadline;
+                assert!(!early || reconnect.attempts.is_some(), "a call was given up before its time");
+                self.tally.timeouts += 1;
+            }
+            Err(FailReason::Registration) if self.troubled => self.tally.failures += 1,
+            Err(FailReason::Closed(_)) => self.tally.failures += 1,
+            Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
+                self.tally.failures += 1;
+            }
+            Err(why) => panic!("a call failed: {why}; {:?} {:?}", call.args.want, self.settings),
+        }
+        // What has ended is not sent again.
+        self.left_at.insert(call.xid, self.tally.connections);
+    }
+
+    fn hear_the_server(&mut self) {
+        let Some(pair) = self.session.line_mut() else { return };
+        while let Some(event) = pair.responder.poll_event() {
+            match event {
+                ResponderEvent::Call(call) => {
+                    assert!(self.arrived.insert(call.xid), "H76: a call came twice by one connection");
+                    *self.arrivals.entry(call.xid).or_default() += 1;
+                    let left = self.left_at.get(&call.xid);
+                    assert!(
+                        left.is_none_or(|left| *left == self.tally.connections),
+                        "a call that has ended was sent again"
+                    );
+                    self.held.push(call);
+                }
+                ResponderEvent::Closed(_) => self.held.clear(),
+            }
+        }
+    }
+
+    fn answer_one(&mut self) {
+        let which = usize::try_from(self.rng.below(self.held.len() as u64)).expect("an index");
+        let call = self.held.swap_remove(which);
+        if self.rng.chance(self.silence, 10_000) {
+            return;
+        }
+        let reply = at_once(self.services.answer(&call.message, None)).expect("a call");
+        if let Some(pair) = self.session.line_mut() {
+            pair.responder.reply(call.key, reply);
+        }
+    }
+}
