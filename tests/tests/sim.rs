@@ -59,6 +59,7 @@ fn every_call_of_a_session_ends_once_whatever_becomes_of_its_connections() {
         ("refused attempts", sum.refused),
         ("connections that nobody used", sum.idle),
         ("calls that came again", sum.repeated),
+        ("calls that the server knew", sum.remembered),
     ] {
         assert!(count > 50, "the runs hardly had {kind}: {count}");
     }

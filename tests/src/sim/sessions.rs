@@ -1,12 +1,17 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use rpcrdma_runtime::proto::program::{Procedure, ReplyBounds};
 use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, CallId, Event, Line, Policy, Reconnect, Session};
 use rpcrdma_runtime::proto::rdma::{
-    CallId as LineCall, Event as LineEvent, FailReason, IncomingCall, Reply, Requester, ResponderEvent,
+    CallId as LineCall, CallKey, Event as LineEvent, FailReason, IncomingCall, Reply, Requester,
+    ResponderEvent,
 };
 use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::rpc::duplicates::{
+    Begun, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket,
+};
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side};
@@ -34,8 +39,10 @@ pub struct Tally {
     pub refused: u64,
     /// Connections that were closed because nobody used them.
     pub idle: u64,
-    /// Calls that reached the server more than once, each on a connection of its own.
+    /// Calls that reached the server more than once, each time by another connection.
     pub repeated: u64,
+    /// Calls that were answered from the duplicate-request cache, or with the first of them that ran.
+    pub remembered: u64,
     /// Things that happened.
     pub steps: u64,
 }
@@ -51,6 +58,7 @@ impl std::ops::AddAssign for Tally {
         self.refused += other.refused;
         self.idle += other.idle;
         self.repeated += other.repeated;
+        self.remembered += other.remembered;
         self.steps += other.steps;
     }
 }
@@ -90,6 +98,15 @@ impl Line for Pair {
     }
 }
 
+/// The duplicate-request cache of a server, whose callers are known by the number of their connection.
+type Cache = Duplicates<(u64, CallKey)>;
+
+fn cache() -> Cache {
+    // Everything is kept: no run has more.
+    let limits = DuplicateLimits { bytes: usize::MAX, reply: usize::MAX, ..DuplicateLimits::default() };
+    Duplicates::new(limits)
+}
+
 /// One run of a session: random calls, connections that end for every reason there is, a server that answers in any order
 /// or not at all, that may refuse connections, and that is another one after each. Panics, with what is wrong, as soon as a
 /// rule is broken; the same seed does the same again.
@@ -103,6 +120,7 @@ pub fn run_session(seed: u64) -> Tally {
     let policy = policy(&mut rng);
     let mut services = Services::new();
     services.add(Echo);
+    let (cached, restarts) = (rng.chance(3, 4), rng.chance(1, 3));
     let mut run = Run {
         session: Session::new(policy, rng.next_u64()),
         policy,
@@ -118,6 +136,9 @@ pub fn run_session(seed: u64) -> Tally {
         waiting: BTreeMap::new(),
         left_at: BTreeMap::new(),
         held: Vec::new(),
+        restarts,
+        cache: cached.then(cache),
+        executed: BTreeMap::new(),
         arrived: BTreeSet::new(),
         arrivals: BTreeMap::new(),
         ended: false,
@@ -148,6 +169,14 @@ fn policy(rng: &mut Rng) -> Policy {
     }
 }
 
+/// A call at the server.
+struct Held {
+    connection: u64,
+    call: IncomingCall,
+    /// Of the cache, if it is to remember the call.
+    ticket: Option<Ticket>,
+}
+
 /// A call that has not ended.
 struct Waiting {
     xid: u32,
@@ -174,8 +203,13 @@ struct Run {
     waiting: BTreeMap<CallId, Waiting>,
     /// Calls that nobody waits for any more, and the number of connections when they were left.
     left_at: BTreeMap<u32, u64>,
-    /// Calls that the server has of this connection and has not answered.
-    held: Vec<IncomingCall>,
+    /// Calls that the server has and has not answered.
+    held: Vec<Held>,
+    /// Whether the server may be another one, which remembers nothing, after the end of a connection.
+    restarts: bool,
+    cache: Option<Cache>,
+    /// How often each call was run, by the server that there is now.
+    executed: BTreeMap<u32, u32>,
     /// XIDs that came by this connection.
     arrived: BTreeSet<u32>,
     /// How often each call came, by whatever connection.
@@ -281,7 +315,7 @@ impl Run {
                 Event::Done { call, outcome } => self.done(call, outcome),
                 Event::Disconnected(reason) => {
                     self.tally.idle += u64::from(reason == CloseReason::Local);
-                    self.held.clear();
+                    self.server_lost_it();
                 }
                 Event::Ended(_) => self.ended = true,
             }
@@ -294,7 +328,7 @@ impl Run {
 
     fn connect(&mut self) {
         assert!(self.session.unanswered() > 0, "a connection that nobody needs");
-        assert!(self.held.is_empty() && !self.ended);
+        assert!(!self.ended);
         let now = self.now();
         if self.rng.chance(self.refusals, 10) {
             self.tally.refused += 1;
@@ -302,7 +336,12 @@ impl Run {
         }
         // Another server each time: its sizes, its credits, its faults.
         let other = settings(self.rng.next_u64(), &mut self.rng);
-        let faults = if self.troubled { other.faults } else { Faults::default() };
+        let faults = if self.troubled {
+            let cut_at = self.rng.chance(2, 3).then(|| self.rng.below(200));
+            Faults { cut_at, ..other.faults }
+        } else {
+            Faults::default()
+        };
         let pair = Pair::new(&Settings { left: self.settings.left, faults, ..other });
         self.tally.connections += 1;
         self.arrived.clear();
@@ -339,6 +378,7 @@ impl Run {
 
     fn hear_the_server(&mut self) {
         let Some(pair) = self.session.line_mut() else { return };
+        let mut calls = Vec::new();
         while let Some(event) = pair.responder.poll_event() {
             match event {
                 ResponderEvent::Call(call) => {
@@ -349,22 +389,72 @@ impl Run {
                         left.is_none_or(|left| *left == self.tally.connections),
                         "a call that has ended was sent again"
                     );
-                    self.held.push(call);
+                    calls.push(call);
                 }
-                ResponderEvent::Closed(_) => self.held.clear(),
+                ResponderEvent::Closed(_) => {}
             }
+        }
+        for call in calls {
+            self.take(call);
+        }
+    }
+
+    /// A call has come to the server.
+    fn take(&mut self, call: IncomingCall) {
+        let (connection, now) = (self.tally.connections, self.now().0);
+        let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let Some(cache) = &mut self.cache else {
+            return self.held.push(Held { connection, call, ticket: None });
+        };
+        let identity = CallIdentity::of(&call.message, caller).expect("a call without a credential");
+        match cache.begin(identity, (connection, call.key), now) {
+            Begun::Run(ticket) => self.held.push(Held { connection, call, ticket: Some(ticket) }),
+            Begun::Joined { .. } => self.tally.remembered += 1,
+            Begun::Kept(waiter, reply) => {
+                self.tally.remembered += 1;
+                self.reply(waiter, reply);
+            }
+            Begun::Unremembered(_) => panic!("so many calls do not run"),
+        }
+    }
+
+    /// The server's end of a connection is gone: what it remembers is gone through with, unless the server went with it.
+    fn server_lost_it(&mut self) {
+        if self.restarts && self.rng.chance(1, 3) {
+            self.held.clear();
+            self.executed.clear();
+            self.cache = self.cache.take().map(|_| cache());
+        } else {
+            self.held.retain(|held| held.ticket.is_some());
+        }
+    }
+
+    fn reply(&mut self, (connection, key): (u64, CallKey), reply: Message) {
+        if let Some(pair) = self.session.line_mut().filter(|_| connection == self.tally.connections) {
+            pair.responder.reply(key, reply);
         }
     }
 
     fn answer_one(&mut self) {
         let which = usize::try_from(self.rng.below(self.held.len() as u64)).expect("an index");
-        let call = self.held.swap_remove(which);
+        let Held { connection, call, ticket } = self.held.swap_remove(which);
+        let now = self.now().0;
         if self.rng.chance(self.silence, 10_000) {
+            if let (Some(cache), Some(ticket)) = (&mut self.cache, ticket) {
+                cache.finish(ticket, None, now);
+            }
             return;
         }
         let reply = at_once(self.services.answer(&call.message, None)).expect("a call");
-        if let Some(pair) = self.session.line_mut() {
-            pair.responder.reply(call.key, reply);
+        let times = self.executed.entry(call.xid).or_default();
+        *times += 1;
+        assert!(*times == 1 || self.cache.is_none(), "a call was run twice by a server that knows it");
+        let waiting = match (&mut self.cache, ticket) {
+            (Some(cache), Some(ticket)) => cache.finish(ticket, Some(&reply), now),
+            _ => vec![(connection, call.key)],
+        };
+        for waiter in waiting {
+            self.reply(waiter, reply.clone());
         }
     }
 }
