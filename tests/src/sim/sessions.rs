@@ -165,6 +165,7 @@ fn policy(rng: &mut Rng) -> Policy {
     Policy {
         timeout: ms(one(rng, &[100, 2000, 10_000, 10_000])),
         idle: one(rng, &[None, Some(ms(2)), Some(ms(50))]),
+        keep: rng.chance(1, 8),
         reconnect: Some(reconnect),
     }
 }
@@ -327,7 +328,7 @@ impl Run {
     }
 
     fn connect(&mut self) {
-        assert!(self.session.unanswered() > 0, "a connection that nobody needs");
+        assert!(self.session.unanswered() > 0 || self.policy.keep, "a connection that nobody needs");
         assert!(!self.ended);
         let now = self.now();
         if self.rng.chance(self.refusals, 10) {
