@@ -226,7 +226,12 @@ impl Connection for End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.fabric.with(|net| net.submit(self.side, Action::Close { reason: CloseReason::Local }));
+        let automatic = self.automatic;
+        self.fabric.with(|net| {
+            net.submit(self.side, Action::Close { reason: CloseReason::Local });
+            // It polls no more, and the other end may wait for what it said last.
+            while automatic && net.advance() {}
+        });
     }
 }
 

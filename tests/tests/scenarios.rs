@@ -1,0 +1,272 @@
+//! `scenarios.toml` over every provider: the same calls travel in the same way and come back the same, whatever is below.
+//! A provider is one more [`Provider`] and one more line in [`each_scenario`].
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::provider::fabric::{EndConfig, Fabric, FabricConfig};
+use rpcrdma_runtime::provider::{Connection, iwarp};
+use rpcrdma_runtime::shell::{ClientOptions, Observer, serve_connection};
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_tests::sim::{Args, Echo, Want};
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+#[derive(Deserialize)]
+struct Scenarios {
+    scenario: Vec<Scenario>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    name: String,
+    inline: u32,
+    #[serde(default = "some")]
+    credits: u32,
+    #[serde(default = "some")]
+    reads: u32,
+    #[serde(default = "any")]
+    max_segment: u32,
+    #[serde(default)]
+    long_call: Travel,
+    #[serde(default = "yes")]
+    remote_invalidation: bool,
+    steps: Vec<Step>,
+}
+
+fn some() -> u32 {
+    16
+}
+
+fn any() -> u32 {
+    u32::MAX
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Travel {
+    #[default]
+    Whole,
+    Reduced,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Step {
+    call: [usize; 3],
+    want: [u32; 3],
+    times: Option<u32>,
+    traffic: Told,
+    abandon: bool,
+    close: bool,
+    stop: bool,
+}
+
+/// What a scenario tells of how a call travels.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Told {
+    call_inline: Option<u64>,
+    read_chunks: Option<u32>,
+    read_bytes: Option<u64>,
+    position_zero: Option<u64>,
+    write_chunks: Option<u32>,
+    write_bytes: Option<u64>,
+    reply_chunk: Option<bool>,
+    segments: Option<u32>,
+    remote_invalidation: Option<bool>,
+}
+
+impl Told {
+    fn check(&self, seen: &Traffic) {
+        fn same<T: PartialEq + std::fmt::Debug>(name: &str, told: Option<T>, seen: T) {
+            if let Some(told) = told {
+                assert_eq!(told, seen, "{name}");
+            }
+        }
+        same("call_inline", self.call_inline, seen.call_inline);
+        same("read_chunks", self.read_chunks, seen.read_chunks);
+        same("read_bytes", self.read_bytes, seen.read_bytes);
+        same("position_zero", self.position_zero, seen.position_zero);
+        same("write_chunks", self.write_chunks, seen.write_chunks);
+        same("write_bytes", self.write_bytes, seen.write_bytes);
+        same("reply_chunk", self.reply_chunk, seen.reply_chunk);
+        same("segments", self.segments, seen.segments);
+        same("remote_invalidation", self.remote_invalidation, seen.remote_invalidation);
+    }
+}
+
+impl Scenario {
+    fn config(&self) -> Config {
+        Config {
+            credits: self.credits,
+            private_data: PrivateData::new(self.remote_invalidation, self.inline, self.inline),
+            max_segment: self.max_segment,
+            long_call: match self.long_call {
+                Travel::Whole => LongCall::Whole,
+                Travel::Reduced => LongCall::Reduced,
+            },
+            ..Config::default()
+        }
+    }
+}
+
+/// What connects two ends: the client's first, then the server's.
+trait Provider {
+    type End: Connection + 'static;
+
+    async fn connect(scenario: &Scenario) -> (Self::End, Self::End);
+}
+
+struct Memory;
+
+impl Provider for Memory {
+    type End = rpcrdma_runtime::provider::fabric::End;
+
+    async fn connect(scenario: &Scenario) -> (Self::End, Self::End) {
+        let end = EndConfig {
+            private_data: Bytes::copy_from_slice(&scenario.config().private_data.encode()),
+            receive_size: scenario.inline,
+            reads_in: scenario.reads,
+            ..EndConfig::default()
+        };
+        let ends = [end.clone(), end];
+        let (_, client, server) =
+            Fabric::pair(FabricConfig { seed: 11, ends, automatic: true, ..FabricConfig::default() });
+        (client, server)
+    }
+}
+
+struct Iwarp;
+
+impl Provider for Iwarp {
+    type End = iwarp::IwarpConnection;
+
+    async fn connect(scenario: &Scenario) -> (Self::End, Self::End) {
+        let depth = u16::try_from(scenario.reads).expect("a few");
+        let options = iwarp::Options { reads_in: depth, reads_out: depth, ..iwarp::Options::default() };
+        let said = scenario.config().private_data.encode();
+        let listener =
+            iwarp::Listener::bind("127.0.0.1:0", scenario.inline, options).await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let accept = async {
+            let incoming = listener.accept().await.expect("a connection");
+            incoming.request().await.expect("a request").accept(&said).await.expect("accepted")
+        };
+        let (client, server) =
+            tokio::join!(iwarp::connect(address, &said, scenario.inline, &options), accept);
+        (client.expect("a connection"), server)
+    }
+}
+
+/// What can be seen of a run: every call's result and how it travelled, in the order of the steps.
+type Seen = Vec<Traffic>;
+
+async fn run<P: Provider>(scenario: &Scenario) -> Seen {
+    let (near, far) = P::connect(scenario).await;
+    let (stop, stopping) = watch::channel(false);
+    let mut services = Services::new();
+    services.add(Echo);
+    let serving = tokio::spawn(serve_connection(far, services, scenario.config(), stopping));
+    // The server has posted its Receives before the client's first Send, as it has where a connection is accepted.
+    tokio::task::yield_now().await;
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let kept = reports.clone();
+    let observer = Observer::new(move |report| kept.lock().expect("no panic in here").extend(report.traffic));
+    let options =
+        ClientOptions { config: scenario.config(), observer: Some(observer), ..ClientOptions::default() };
+    let client = Client::over(near, options);
+    for (index, step) in scenario.steps.iter().enumerate() {
+        let before = reports.lock().expect("no panic in here").len();
+        take(step, u32::try_from(index).expect("few steps"), &client, &stop).await;
+        for seen in &reports.lock().expect("no panic in here")[before..] {
+            step.traffic.check(seen);
+        }
+    }
+    drop(client);
+    serving.await.expect("the server ends");
+    Arc::into_inner(reports).map_or_else(Vec::new, |kept| kept.into_inner().expect("no panic in here"))
+}
+
+async fn take(step: &Step, index: u32, client: &Client, stop: &watch::Sender<bool>) {
+    if step.close {
+        client.close();
+    }
+    if step.stop {
+        stop.send(true).expect("the server runs");
+        // It says so by closing, which takes a moment.
+        while client.call::<Echo>(&Args::new(1, [0; 3], Want::default())).await.is_ok() {}
+    }
+    if step.close || step.stop {
+        let after = client.call::<Echo>(&Args::new(1, [0; 3], Want::default())).await;
+        return assert!(after.is_err(), "{after:?}");
+    }
+    let [note, item, other] = step.want;
+    let mut calls = JoinSet::new();
+    for number in 0..step.times.unwrap_or(1) {
+        let client = client.clone();
+        let args = Args::new(index << 16 | number, step.call, Want { note, item, other });
+        let abandon = step.abandon;
+        calls.spawn(async move {
+            let call = client.call::<Echo>(&args);
+            if abandon {
+                tokio::select! {
+                    biased;
+                    result = call => drop(result),
+                    () = tokio::task::yield_now() => {}
+                }
+            } else {
+                assert_eq!(call.await.expect("a result"), args.result());
+            }
+        });
+    }
+    while let Some(call) = calls.join_next().await {
+        call.expect("a call that holds");
+    }
+}
+
+/// Requirement: R042, R202
+#[tokio::test]
+async fn each_scenario_is_the_same_over_each_provider() {
+    let text = include_str!("../scenarios.toml");
+    let Scenarios { scenario: all } = toml::from_str(text).expect("scenarios");
+    assert!(all.len() > 10);
+    let mut failed = Vec::new();
+    for scenario in &all {
+        let (memory, iwarp) = (alone::<Memory>(scenario).await, alone::<Iwarp>(scenario).await);
+        match (memory, iwarp) {
+            (Ok(memory), Ok(iwarp)) if memory == iwarp => {}
+            (Ok(_), Ok(_)) if scenario.steps.iter().any(|step| step.abandon) => {}
+            (memory, iwarp) => {
+                failed.push(format!("{}:\n  fabric {memory:?}\n  iwarp {iwarp:?}", scenario.name))
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Runs a scenario in a task of its own, where it may panic.
+async fn alone<P: Provider>(scenario: &Scenario) -> Result<Seen, String> {
+    let scenario = scenario.clone();
+    // A provider's end is made and used in one place, whatever its future is.
+    let running = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let limit = std::time::Duration::from_secs(60);
+        let ran = runtime.block_on(async { tokio::time::timeout(limit, run::<P>(&scenario)).await });
+        ran.unwrap_or_else(|_| panic!("it does not end"))
+    });
+    running.await.map_err(|error| match error.try_into_panic() {
+        Ok(why) => why.downcast::<String>().map_or_else(|_| "a panic".to_owned(), |why| *why),
+        Err(error) => error.to_string(),
+    })
+}
