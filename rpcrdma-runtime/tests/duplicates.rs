@@ -17,7 +17,8 @@ use rpcrdma_runtime::proto::rpc::duplicates::DuplicateLimits;
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::iwarp::{self, IwarpConnection};
 use rpcrdma_runtime::shell::{
-    CallerScope, DuplicateCache, DuplicateOptions, Remember, ServerOptions, TcpServer, TcpServerOptions,
+    CallerScope, DuplicateCache, DuplicateCounts, DuplicateOptions, Remember, ServerOptions, ServerStats,
+    TcpServer, TcpServerOptions,
 };
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, decode_reply};
@@ -118,6 +119,7 @@ impl Service for Counter {
 struct Fixture {
     counter: Counter,
     address: SocketAddr,
+    stats: ServerStats,
     stop: oneshot::Sender<()>,
     server: JoinHandle<()>,
 }
@@ -130,10 +132,10 @@ impl Fixture {
     async fn with(options: ServerOptions) -> Self {
         let counter = Counter::default();
         let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(counter.clone());
-        let address = server.local_addr().unwrap();
+        let (address, stats) = (server.local_addr().unwrap(), server.stats());
         let (stop, stopped) = oneshot::channel::<()>();
         let server = tokio::spawn(async move { server.run(async { drop(stopped.await) }).await.unwrap() });
-        Fixture { counter, address, stop, server }
+        Fixture { counter, address, stats, stop, server }
     }
 
     async fn peer(&self) -> Peer {
@@ -250,6 +252,9 @@ async fn a_call_on_a_new_connection_is_answered_as_before_whatever_chunks_it_has
         assert_eq!(second.traffic.reply_chunk_bytes > 0, args.note > 1000, "{form}");
         assert_eq!(fixture.counter.runs(), before + 1, "{form}: it ran again");
     }
+    let mut counts = DuplicateCounts::default();
+    (counts.remembered, counts.answered) = (4, 4);
+    assert_eq!(fixture.stats.snapshot().duplicates, counts);
     fixture.end().await;
 }
 
@@ -310,6 +315,8 @@ async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
     assert_eq!(second.result.as_ref().unwrap().count, 1);
     assert_eq!(second.result, third.result);
     assert_eq!(fixture.counter.runs(), 1);
+    let counted = fixture.stats.snapshot().duplicates;
+    assert_eq!((counted.remembered, counted.joined + counted.answered), (1, 2));
     fixture.end().await;
 }
 

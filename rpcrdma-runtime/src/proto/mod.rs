@@ -4,6 +4,7 @@
 //! Which provider does the work, and when, is no concern of it. Where time matters, it is passed in ([`time::Time`]).
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
+pub(crate) mod counts;
 pub mod iwarp;
 pub mod program;
 pub mod random;

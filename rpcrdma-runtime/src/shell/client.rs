@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use tokio::net::{ToSocketAddrs, lookup_host};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{Instrument, debug_span};
+use tracing::{Instrument, debug, debug_span};
 
 use super::driver::{Command, Connect, Driver, LastPeer, Outcome, Peer};
+use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, Observer};
 use crate::proto::program::{Binding, Caller, Procedure, Program};
@@ -43,6 +44,7 @@ struct Shared {
     next_xid: AtomicU32,
     next_key: AtomicU64,
     peer: LastPeer,
+    stats: ClientStats,
     options: ClientOptions,
 }
 
@@ -134,8 +136,9 @@ impl Client {
         let keep = options.backward.programs().next().is_some();
         let session = Session::new(Policy { timeout, idle, keep, reconnect }, seed());
         let peer = LastPeer::new(Peer::new(&options.config, None));
-        let mut driver =
-            Driver::new(session, options.config, connect, peer.clone(), options.backward.clone());
+        let stats = ClientStats::default();
+        let backward = options.backward.clone();
+        let mut driver = Driver::new(session, options.config, connect, peer.clone(), backward, stats.clone());
         if let Some(connection) = first {
             driver.connected(connection);
         }
@@ -143,7 +146,7 @@ impl Client {
         let span = debug_span!("client", peer = ?peer.get().address);
         tokio::spawn(driver.run(receiver).instrument(span));
         let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-        let shared = Shared { commands, next_xid, next_key, peer, options };
+        let shared = Shared { commands, next_xid, next_key, peer, stats, options };
         Client { shared: Arc::new(shared), timeout: None, retransmit: None }
     }
 
@@ -190,6 +193,12 @@ impl Client {
             made = made.wait_for(|made| *made > seen) => made.ok().map(|made| *made),
             () = self.shared.commands.closed() => None,
         }
+    }
+
+    /// What was counted up to now, for all clones and connections.
+    #[must_use]
+    pub fn stats(&self) -> ClientSnapshot {
+        self.shared.stats.snapshot()
     }
 
     /// The longest message that this end sends, in bytes, whatever the server takes.
@@ -313,25 +322,46 @@ impl<P: Binding> Caller<P> for Client {
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
-        observed::<P, Q>(self.shared.options.observer.as_ref(), xid, self.exchange::<Q>(xid, args)).await
+        let Shared { options, stats, .. } = &*self.shared;
+        observed::<P, Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
     }
 }
 
-/// Makes a call in a span of its own, and tells the observer of its end.
+/// Counts a call whose caller left before its end.
+struct Unfinished<'a>(Option<&'a ClientStats>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(stats) = self.0 {
+            stats.abandoned();
+        }
+    }
+}
+
+/// Makes a call in a span of its own, counts it, and tells the observer of its end.
 pub(super) async fn observed<P: Program, Q: Procedure>(
     observer: Option<&Observer>,
+    stats: &ClientStats,
     xid: u32,
     exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>>,
 ) -> Result<Q::Res, CallError> {
     let began = Instant::now();
+    let mut unfinished = Unfinished(Some(stats));
     let outcome = exchange.instrument(debug_span!("call", procedure = Q::NAME, xid)).await;
+    unfinished.0 = None;
+    stats.ended(outcome.as_ref().map(|(_, traffic)| traffic));
+    let elapsed = began.elapsed();
+    match &outcome {
+        Ok((_, traffic)) => debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered"),
+        Err(error) => debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed"),
+    }
     if let Some(observer) = observer {
         observer.report(&CallReport {
             program: P::NUMBER,
             version: P::VERSION,
             procedure: Q::NAME,
             xid,
-            elapsed: began.elapsed(),
+            elapsed,
             traffic: outcome.as_ref().ok().map(|(_, traffic)| *traffic),
             error: outcome.as_ref().err().map(ToString::to_string),
         });

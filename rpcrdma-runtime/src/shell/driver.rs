@@ -12,6 +12,7 @@ use tracing::{debug, trace};
 
 use super::ConnectError;
 use super::backward::Callee;
+use super::stats::ClientStats;
 use crate::proto::rdma::session::{Call, CallId, Event, Session};
 use crate::proto::rdma::{Config, FailReason, Reply, Requester, Stated};
 use crate::proto::rpc::Services;
@@ -107,6 +108,8 @@ pub(super) struct Driver<C> {
     peer: LastPeer,
     waiting: Waiting,
     began: Instant,
+    stats: ClientStats,
+    counted: Counted,
 }
 
 impl<C: Connection> Driver<C> {
@@ -117,6 +120,7 @@ impl<C: Connection> Driver<C> {
         connect: Option<Connect<C>>,
         peer: LastPeer,
         backward: Services,
+        stats: ClientStats,
     ) -> Self {
         Driver {
             session,
@@ -129,6 +133,8 @@ impl<C: Connection> Driver<C> {
             peer,
             waiting: Waiting::default(),
             began: Instant::now(),
+            stats,
+            counted: Counted::default(),
         }
     }
 
@@ -153,6 +159,7 @@ impl<C: Connection> Driver<C> {
             if self.work() {
                 return;
             }
+            self.count();
             let alarm = self.set(alarm.as_mut());
             tokio::select! {
                 completion = hear(self.connection.as_mut()) => {
@@ -184,6 +191,25 @@ impl<C: Connection> Driver<C> {
                 }
             }
         }
+    }
+
+    /// Publishes what has happened since the last time.
+    fn count(&mut self) {
+        let now = self.now();
+        let before = self.counted;
+        if before.queued > 0 {
+            self.stats.waited(before.queued, now.since(before.at));
+        }
+        self.stats.session(self.session.counts());
+        let Some(line) = self.session.line() else {
+            self.counted = Counted { at: now, ..Counted::default() };
+            return;
+        };
+        let (credit_waits, discarded) = (line.credit_waits(), line.discarded());
+        // Another connection counts from 0 on.
+        let beyond = |count: u64, before: u64| count.checked_sub(before).unwrap_or(count);
+        self.stats.connection(beyond(credit_waits, before.credit_waits), beyond(discarded, before.discarded));
+        self.counted = Counted { at: now, queued: line.queued(), credit_waits, discarded };
     }
 
     fn now(&self) -> Time {
@@ -296,6 +322,16 @@ async fn ring(alarm: Option<Pin<&mut Sleep>>) {
         Some(alarm) => alarm.await,
         None => pending().await,
     }
+}
+
+/// What was published of the connection that stands.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    at: Time,
+    /// Calls that wait for a credit since then.
+    queued: usize,
+    credit_waits: u64,
+    discarded: u64,
 }
 
 /// Callers by their call.

@@ -13,6 +13,7 @@ mod options;
 mod running;
 mod server;
 mod serving;
+mod stats;
 mod tcp;
 
 pub use backward::{BackwardClient, BothWays};
@@ -21,4 +22,5 @@ pub use duplicates::{CallerScope, DuplicateCache, DuplicateOptions, Remember};
 pub use error::{CallError, ConnectError, ServeError};
 pub use options::{ClientOptions, Observer, ServerOptions};
 pub use server::{Server, serve_connection};
+pub use stats::{ClientSnapshot, ConnectionCounts, DuplicateCounts, Failures, ServerSnapshot, ServerStats};
 pub use tcp::{TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions};

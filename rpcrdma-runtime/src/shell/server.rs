@@ -5,14 +5,15 @@ use std::net::SocketAddr;
 
 use tokio::net::ToSocketAddrs;
 use tokio::sync::watch;
-use tracing::{Instrument, debug, debug_span, trace};
+use tracing::{Instrument, debug, debug_span, info, trace};
 
 use super::accept::{Listening, stopped};
 use super::backward::Calls;
 use super::running::Running;
 use super::serving::Serving;
+use super::stats::ConnectionCounts;
 use super::tcp::TcpServer;
-use super::{ServeError, ServerOptions};
+use super::{ServeError, ServerOptions, ServerStats};
 use crate::proto::program::{Extensions, Origin, Service};
 use crate::proto::rdma::{CallKey, Config, IncomingCall, Link, Responder, ResponderEvent, Stated};
 use crate::proto::rpc::Services;
@@ -25,6 +26,7 @@ use crate::wire::private_data::PrivateData;
 pub struct Server {
     listener: iwarp::Listener,
     services: Services,
+    stats: ServerStats,
     options: ServerOptions,
 }
 
@@ -58,7 +60,7 @@ impl Server {
         let listener = iwarp::Listener::bind(address, receive_size, options.iwarp)
             .await
             .map_err(|source| ServeError::Bind { address: name, source })?;
-        Ok(Server { listener, services: Services::new(), options })
+        Ok(Server { listener, services: Services::new(), stats: ServerStats::default(), options })
     }
 
     /// Adds a program version.
@@ -72,6 +74,12 @@ impl Server {
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         Server { services, ..self }
+    }
+
+    /// Reads what the server counts, also while it runs and afterwards.
+    #[must_use]
+    pub fn stats(&self) -> ServerStats {
+        self.stats.clone()
     }
 
     /// The address that is served: with the port that the system chose, if 0 was asked for.
@@ -88,15 +96,17 @@ impl Server {
     /// # Errors
     /// [`ServeError::Accept`], if the listener fails for good.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { listener, services, options } = self;
+        let Server { listener, services, stats, options } = self;
         let listening = Listening { connections: options.connections, drain: options.drain };
-        let serving = Serving::new(services, options.duplicates);
+        let serving = Serving::new(services, options.duplicates, stats);
         let accept = || listener.accept();
         let serve = |incoming: iwarp::Incoming, stopping| {
             let span = debug_span!("connection", peer = %incoming.peer());
             serve_incoming(incoming, serving.clone(), options.config, stopping).instrument(span)
         };
-        listening.run(accept, serve, serving.executed(), shutdown).await
+        let ended = listening.run(accept, serve, serving.executed(), shutdown).await;
+        info!(stats = %serving.stats().snapshot(), "stopped");
+        ended
     }
 }
 
@@ -114,7 +124,10 @@ async fn serve_incoming(
     };
     match made {
         Ok(connection) => serve_calls(connection, serving, config, stopping).await,
-        Err(error) => debug!(%error, "no connection was made"),
+        Err(error) => {
+            serving.stats().connections(ConnectionCounts { failed: 1, ..ConnectionCounts::default() });
+            debug!(%error, "no connection was made");
+        }
     }
 }
 
@@ -127,7 +140,7 @@ pub async fn serve_connection(
     config: Config,
     stopping: watch::Receiver<bool>,
 ) {
-    serve_calls(connection, Serving::new(services, None), config, stopping).await;
+    serve_calls(connection, Serving::plain(services), config, stopping).await;
 }
 
 async fn serve_calls(
@@ -144,6 +157,7 @@ async fn serve_calls(
     let (backward, mut calls) = Calls::new(config, negotiated, info.peer);
     let extensions = Extensions::default().with(link.clone()).with(backward);
     let caller = serving.caller(Origin { peer: info.peer, extensions });
+    let _connected = serving.stats().connected();
     let mut responder = Responder::new(config, negotiated, info.reads_out);
     let mut running = Running::<CallKey>::default();
     let mut draining = false;
@@ -154,6 +168,7 @@ async fn serve_calls(
             connection.submit(action);
         }
         calls.work(&mut connection);
+        serving.stats().transport(responder.take_counts());
         while let Some(event) = responder.poll_event() {
             match event {
                 // A requester whose call is dropped hears that the connection is closed, and may call elsewhere.

@@ -8,9 +8,10 @@ use tokio::task::JoinSet;
 use tracing::{Instrument, debug, warn};
 
 use super::duplicates::DuplicateCache;
+use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::program::Origin;
-use crate::proto::rpc::Services;
 use crate::proto::rpc::duplicates::{Begun, Ticket};
+use crate::proto::rpc::{RpcCounts, Services};
 use crate::xdr::{Message, Received};
 
 /// The services of a server, and what it remembers of their calls.
@@ -19,6 +20,7 @@ pub(super) struct Serving {
     services: Services,
     duplicates: Option<DuplicateCache>,
     executing: Executing,
+    stats: ServerStats,
     connections: Arc<AtomicU64>,
 }
 
@@ -32,14 +34,24 @@ pub(super) struct Connected {
 }
 
 impl Serving {
-    pub(super) fn new(services: Services, duplicates: Option<DuplicateCache>) -> Self {
-        Serving { services, duplicates, executing: Executing::default(), connections: Arc::default() }
+    pub(super) fn new(services: Services, duplicates: Option<DuplicateCache>, stats: ServerStats) -> Self {
+        let (executing, connections) = (Executing::default(), Arc::default());
+        Serving { services, duplicates, executing, stats, connections }
+    }
+
+    /// Without a cache, and with counts that nobody reads.
+    pub(super) fn plain(services: Services) -> Self {
+        Serving::new(services, None, ServerStats::default())
     }
 
     /// A new connection.
     pub(super) fn caller(&self, origin: impl Into<Origin>) -> Connected {
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         Connected { serving: self.clone(), origin: origin.into(), connection }
+    }
+
+    pub(super) fn stats(&self) -> &ServerStats {
+        &self.stats
     }
 
     /// Waits until all is done that outlives its connection.
@@ -52,7 +64,17 @@ impl Connected {
     /// The reply to a call; none if it is no call, or if somebody else is answered. A call that is remembered is gone
     /// through with though this future be dropped.
     pub(super) async fn answer(self, call: Received) -> Option<Message> {
-        let Connected { serving: Serving { services, duplicates, executing, .. }, origin, connection } = self;
+        let mut unanswered = Unanswered(Some(self.serving.stats.clone()));
+        let reply = self.reply(call).await;
+        if let Some(stats) = unanswered.0.take() {
+            stats.rpc(RpcCounts::of(reply.as_ref().map(|reply| &reply.stream[..])));
+        }
+        reply
+    }
+
+    async fn reply(self, call: Received) -> Option<Message> {
+        let Connected { serving: Serving { services, duplicates, executing, stats, .. }, origin, connection } =
+            self;
         let known = duplicates.as_ref().and_then(|cache| {
             let identity = cache.identity(&call, origin.peer, connection)?;
             Some((cache.clone(), identity))
@@ -60,7 +82,9 @@ impl Connected {
         let Some((cache, identity)) = known else { return services.answer(&call, origin).await };
         let xid = identity.xid();
         let (waiter, answer) = oneshot::channel();
-        match cache.begin(identity, waiter) {
+        let begun = cache.begin(identity, waiter);
+        stats.duplicates(counted(&begun));
+        match begun {
             Begun::Run(ticket) => {
                 let executed = Executed { cache, ticket: Some(ticket), xid };
                 let execute = async move {
@@ -80,6 +104,32 @@ impl Connected {
             }
         }
         answer.await.ok().flatten()
+    }
+}
+
+/// Counts a call whose handler did not come to its end.
+struct Unanswered(Option<ServerStats>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let Some(stats) = &self.0 else { return };
+        let none = RpcCounts::default();
+        let panicked = std::thread::panicking();
+        stats.rpc(if panicked {
+            RpcCounts { system_error: 1, ..none }
+        } else {
+            RpcCounts { nothing: 1, ..none }
+        });
+    }
+}
+
+fn counted<W>(begun: &Begun<W>) -> DuplicateCounts {
+    let none = DuplicateCounts::default();
+    match begun {
+        Begun::Run(_) => DuplicateCounts { remembered: 1, ..none },
+        Begun::Joined { .. } => DuplicateCounts { joined: 1, ..none },
+        Begun::Kept(..) => DuplicateCounts { answered: 1, ..none },
+        Begun::Unremembered(_) => DuplicateCounts { unremembered: 1, ..none },
     }
 }
 

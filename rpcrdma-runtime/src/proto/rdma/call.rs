@@ -84,25 +84,6 @@ impl CallState {
         lists
     }
 
-    pub(super) fn count_offered(&mut self, lists: &ChunkLists, long: bool) {
-        let traffic = &mut self.traffic;
-        let mut last = None;
-        for read in &lists.reads {
-            if long && read.position == 0 {
-                traffic.position_zero = traffic.position_zero.saturating_add(u64::from(read.segment.length));
-                continue;
-            }
-            traffic.read_bytes = traffic.read_bytes.saturating_add(u64::from(read.segment.length));
-            if last != Some(read.position) {
-                traffic.read_chunks = traffic.read_chunks.saturating_add(1);
-            }
-            last = Some(read.position);
-        }
-        traffic.write_chunks = u32::try_from(lists.writes.len()).unwrap_or(u32::MAX);
-        traffic.reply_chunk = lists.reply.is_some();
-        traffic.segments = u32::try_from(lists.segments().count()).unwrap_or(u32::MAX);
-    }
-
     pub(super) fn exposes(&self, handle: u32) -> bool {
         self.regions
             .iter()

@@ -3,6 +3,7 @@
 mod backward;
 mod call;
 mod config;
+mod counts;
 mod credits;
 mod plan;
 mod reads;
@@ -18,6 +19,7 @@ mod traffic;
 pub use crate::wire::rdma::Limits;
 pub use backward::{BackwardRequester, BackwardResponder};
 pub use config::{Config, LongCall};
+pub use counts::{Refusals, TrafficCounts};
 pub use credits::Credits;
 pub use requester::{Call, CallId, Event, FailReason, Reply, Requester};
 pub use resources::{ReplyResources, Unbounded};

@@ -17,6 +17,8 @@ pub(super) struct ReplyPlan {
     pub(super) body: Body,
     /// The Payload stream behind it, if it is not in the Reply chunk.
     pub(super) inline: Option<Bytes>,
+    /// How long the Payload stream is, wherever it goes.
+    pub(super) stream: u64,
 }
 
 /// The reply does not fit into what was offered.
@@ -55,15 +57,16 @@ pub(super) fn place(message: Message, offered: &ChunkLists, threshold: u32) -> R
     });
     room?;
     let stream = message.stream;
+    let len = stream.len() as u64;
     if returned.header_len().saturating_add(stream.len() as u64) <= u64::from(threshold) {
-        return Ok(ReplyPlan { writes, body: Body::Msg(returned), inline: Some(stream) });
+        return Ok(ReplyPlan { writes, body: Body::Msg(returned), inline: Some(stream), stream: len });
     }
     match &offered.reply {
         Some(chunk)
             if stream.len() as u64 <= chunk.len() && returned.header_len() <= u64::from(threshold) =>
         {
             returned.reply = Some(scatter(&stream, chunk, &mut writes));
-            Ok(ReplyPlan { writes, body: Body::NoMsg(returned), inline: None })
+            Ok(ReplyPlan { writes, body: Body::NoMsg(returned), inline: None, stream: len })
         }
         _ => Err(NoRoom),
     }

@@ -124,6 +124,8 @@ pub struct Requester {
     events: VecDeque<Event>,
     closed: Option<CloseReason>,
     discarded: u64,
+    /// Calls that had to wait for a credit.
+    credit_waits: u64,
     /// An error that was sent in answer to a backward call and has not left.
     backward_error: Option<Token>,
     /// Calls have no chunks: those of the backward direction.
@@ -153,6 +155,7 @@ impl Requester {
             events: VecDeque::new(),
             closed: None,
             discarded: 0,
+            credit_waits: 0,
             backward_error: None,
             inline_only: false,
         }
@@ -201,6 +204,12 @@ impl Requester {
         self.queue.len()
     }
 
+    /// Calls that found no credit when they were submitted.
+    #[must_use]
+    pub fn credit_waits(&self) -> u64 {
+        self.credit_waits
+    }
+
     /// Messages of the peer that belonged to no call and were dropped.
     #[must_use]
     pub fn discarded(&self) -> u64 {
@@ -225,6 +234,8 @@ impl Requester {
         } else {
             self.queue.insert(id, call);
             self.start_queued();
+            let waits = self.queue.contains_key(&id);
+            self.credit_waits = self.credit_waits.saturating_add(u64::from(waits));
         }
         id
     }
@@ -419,7 +430,7 @@ impl Requester {
         let asked = self.credits.asked();
         let Some(call) = self.calls.get_mut(&id) else { return };
         let lists = call.lists();
-        call.count_offered(&lists, inline.is_none());
+        call.traffic.count_offered(&lists, inline.is_none());
         let body = if inline.is_some() { Body::Msg(lists) } else { Body::NoMsg(lists) };
         let header = Header { xid: call.xid, credits: asked, body }.encode();
         let message: Vec<Bytes> = [header].into_iter().chain(inline).collect();

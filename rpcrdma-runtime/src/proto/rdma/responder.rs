@@ -10,7 +10,7 @@ use tracing::debug;
 use super::reads::Fetch;
 use super::reply;
 use super::requester::FIRST_BACKWARD;
-use super::{Config, Stated};
+use super::{Config, Refusals, Stated, Traffic, TrafficCounts};
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, Refusal, decode_call, encode_version_error};
@@ -68,7 +68,10 @@ pub struct Responder {
     actions: VecDeque<Action>,
     events: VecDeque<ResponderEvent>,
     closed: bool,
-    refused: u64,
+    refusals: Refusals,
+    traffic: TrafficCounts,
+    /// How many refusals were taken from the counts.
+    taken: u64,
     /// Calls with chunks are refused: those of the backward direction.
     inline_only: bool,
 }
@@ -77,9 +80,13 @@ pub struct Responder {
 struct CallState {
     xid: u32,
     lists: ChunkLists,
+    traffic: Traffic,
     /// What is still being read; nothing once the call runs.
     fetch: Option<Fetch>,
 }
+
+/// The count of what is refused by one rule.
+type Rule = fn(&mut Refusals) -> &mut u64;
 
 /// A reply or an error, placed and ready to go.
 #[derive(Debug)]
@@ -109,7 +116,9 @@ impl Responder {
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
             closed: false,
-            refused: 0,
+            refusals: Refusals::default(),
+            traffic: TrafficCounts::default(),
+            taken: 0,
             inline_only: false,
         }
     }
@@ -131,7 +140,7 @@ impl Responder {
         self.reads_limit = self.reads_out.min(usize::try_from(requester.reads).unwrap_or(usize::MAX));
         if self.reads_limit == 0 {
             for (key, _, _) in core::mem::take(&mut self.read_queue) {
-                self.fail(key, NO_READS);
+                self.fail(key, NO_READS, |refusals| &mut refusals.chunks);
             }
         }
         self.start_reads();
@@ -143,10 +152,17 @@ impl Responder {
         self.calls.len().saturating_add(self.held.len())
     }
 
+    /// What was counted since this was last asked for: calls that were answered, and what was refused.
+    pub fn take_counts(&mut self) -> (TrafficCounts, Refusals) {
+        let refusals = core::mem::take(&mut self.refusals);
+        self.taken = self.taken.saturating_add(refusals.sum());
+        (core::mem::take(&mut self.traffic), refusals)
+    }
+
     /// Messages that were dropped or answered with RDMA_ERROR.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.refused
+        self.taken.saturating_add(self.refusals.sum())
     }
 
     /// Whether there is something to poll.
@@ -207,17 +223,19 @@ impl Responder {
             return self.close(CloseReason::Violation(why.into()));
         }
         match decode_call(message, &self.config.limits) {
-            Ok((header, payload)) => self.accept(header, payload),
+            Ok((header, payload)) => self.accept(message.len() as u64, header, payload),
             Err(Refusal::Discard(why)) => {
                 debug!(why, "message dropped");
-                self.refuse(None);
+                self.refuse(None, |refusals| &mut refusals.discarded);
             }
             Err(Refusal::Version { xid, version }) => {
                 debug!(xid, version, "answered with ERR_VERS");
                 let error = encode_version_error(xid, version, self.grant());
-                self.refuse(Some(error));
+                self.refuse(Some(error), |refusals| &mut refusals.version);
             }
-            Err(Refusal::Chunk { xid, why }) => self.refuse_chunks(xid, &why),
+            Err(Refusal::Chunk { xid, why }) => {
+                self.refuse_chunks(xid, &why, |refusals| &mut refusals.header);
+            }
         }
     }
 
@@ -231,8 +249,9 @@ impl Responder {
     }
 
     /// Deals with a message that begins no call, or not even that.
-    fn refuse(&mut self, error: Option<Bytes>) {
-        self.refused = self.refused.saturating_add(1);
+    fn refuse(&mut self, error: Option<Bytes>, rule: Rule) {
+        let count = rule(&mut self.refusals);
+        *count = count.saturating_add(1);
         match error {
             Some(error) => self.answer(Answer { writes: Vec::new(), message: vec![error], invalidate: None }),
             None => self.actions.push_back(Action::PostReceives { count: 1 }),
@@ -240,10 +259,10 @@ impl Responder {
     }
 
     /// Answers ERR_CHUNK (RFC 8166 section 4.5.2).
-    fn refuse_chunks(&mut self, xid: u32, why: &str) {
+    fn refuse_chunks(&mut self, xid: u32, why: &str, rule: Rule) {
         debug!(xid, why, "answered with ERR_CHUNK");
         let error = self.chunk_error(xid);
-        self.refuse(Some(error));
+        self.refuse(Some(error), rule);
     }
 
     /// Lets an answer go, or holds it while the requester takes none: its Receive is not posted again before, so a
@@ -273,33 +292,36 @@ impl Responder {
         Token(self.next)
     }
 
-    fn accept(&mut self, header: Header, payload: Bytes) {
+    fn accept(&mut self, received: u64, header: Header, payload: Bytes) {
         let xid = header.xid;
         let (lists, payload) = match header.body {
             Body::Msg(lists) => (lists, Some(payload)),
             Body::NoMsg(lists) => (lists, None),
-            Body::Error(_) => return self.refuse(None),
+            Body::Error(_) => return self.refuse(None, |refusals| &mut refusals.discarded),
         };
         if self.inline_only && !lists.is_empty() {
-            return self.refuse_chunks(xid, "chunks in the backward direction (RFC 8167 section 5.3)");
+            let why = "chunks in the backward direction (RFC 8167 section 5.3)";
+            return self.refuse_chunks(xid, why, |refusals| &mut refusals.chunks);
         }
         // A reply in the backward direction answers nothing of ours (RFC 8167 section 5).
         if payload.as_deref().is_some_and(is_rpc_reply) && lists.is_empty() {
-            return self.refuse(None);
+            return self.refuse(None, |refusals| &mut refusals.discarded);
         }
         if payload.as_ref().is_some_and(|stream| stream.first_chunk() != Some(&xid.to_be_bytes())) {
-            return self.refuse_chunks(xid, XIDS_DIFFER);
+            return self.refuse_chunks(xid, XIDS_DIFFER, |refusals| &mut refusals.xid);
         }
+        let mut traffic = Traffic { call_inline: received, ..Traffic::default() };
+        traffic.count_offered(&lists, payload.is_none());
         let fetch = match Fetch::new(&lists.reads, payload) {
             Ok(fetch) => fetch,
-            Err(why) => return self.refuse_chunks(xid, why),
+            Err(why) => return self.refuse_chunks(xid, why, |refusals| &mut refusals.chunks),
         };
         if !fetch.is_complete() && self.reads_limit == 0 {
-            return self.refuse_chunks(xid, NO_READS);
+            return self.refuse_chunks(xid, NO_READS, |refusals| &mut refusals.chunks);
         }
         let key = CallKey(self.token().0);
         self.read_queue.extend(fetch.wanted().map(|(part, segment)| (key, part, segment)));
-        self.calls.insert(key, CallState { xid, lists, fetch: Some(fetch) });
+        self.calls.insert(key, CallState { xid, lists, traffic, fetch: Some(fetch) });
         self.start_reads();
         self.run_if_complete(key);
     }
@@ -331,14 +353,14 @@ impl Responder {
         let Some(fetch) = call.fetch.take() else { return };
         let (xid, message) = (call.xid, fetch.into_message());
         if message.stream.first_chunk() != Some(&xid.to_be_bytes()) {
-            return self.fail(key, XIDS_DIFFER);
+            return self.fail(key, XIDS_DIFFER, |refusals| &mut refusals.xid);
         }
         self.events.push_back(ResponderEvent::Call(IncomingCall { key, xid, message }));
     }
 
-    fn fail(&mut self, key: CallKey, why: &str) {
+    fn fail(&mut self, key: CallKey, why: &str, rule: Rule) {
         if let Some(call) = self.calls.remove(&key) {
-            self.refuse_chunks(call.xid, why);
+            self.refuse_chunks(call.xid, why, rule);
         }
     }
 
@@ -348,18 +370,27 @@ impl Responder {
         let Some(call) = self.calls.get(&key) else { return };
         let (xid, invalidate) = (call.xid, self.invalidates(&call.lists));
         let Ok(plan) = reply::place(message, &call.lists, self.reply_inline) else {
-            return self.fail(key, "the reply does not fit into what the call offered for it");
+            let why = "the reply does not fit into what the call offered for it";
+            return self.fail(key, why, |refusals| &mut refusals.room);
         };
+        let mut traffic = call.traffic;
         self.calls.remove(&key);
+        let written = plan.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
+        traffic.reply_chunk_bytes = if plan.inline.is_none() { plan.stream } else { 0 };
+        traffic.write_bytes = written.saturating_sub(traffic.reply_chunk_bytes);
+        traffic.remote_invalidation = invalidate.is_some();
         let header = Header { xid, credits: self.grant(), body: plan.body }.encode();
-        let message = [header].into_iter().chain(plan.inline).collect();
+        let message: Vec<Bytes> = [header].into_iter().chain(plan.inline).collect();
+        traffic.reply_inline = message.iter().map(|piece| piece.len() as u64).sum();
+        debug!(xid, %traffic, "answered");
+        self.traffic.count(&traffic);
         self.answer(Answer { writes: plan.writes, message, invalidate });
     }
 
     /// A call that gets no reply.
     pub fn drop_call(&mut self, key: CallKey) {
         if self.calls.remove(&key).is_some() {
-            self.refuse(None);
+            self.refuse(None, |refusals| &mut refusals.unanswered);
         }
     }
 

@@ -30,7 +30,7 @@ impl Callee {
             engine: BackwardResponder::new(config, negotiated),
             running: Running::default(),
             // Nothing is sent again on one connection, and a server makes no other.
-            server: Serving::new(services.clone(), None).caller(server),
+            server: Serving::plain(services.clone()).caller(server),
         })
     }
 

@@ -14,6 +14,7 @@ use crate::proto::work::Completion;
 use crate::provider::Connection;
 use crate::shell::CallError;
 use crate::shell::client::{first_xid, observed};
+use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
@@ -40,6 +41,7 @@ struct Shared {
     next_xid: AtomicU32,
     next_key: AtomicU64,
     peer: Option<SocketAddr>,
+    stats: ClientStats,
 }
 
 /// How long a call may take if nobody says otherwise.
@@ -90,6 +92,12 @@ impl BackwardClient {
         self.shared.peer
     }
 
+    /// What was counted of calls in this direction on this connection, for all clones: how they travelled, and failures.
+    #[must_use]
+    pub fn stats(&self) -> ClientSnapshot {
+        self.shared.stats.snapshot()
+    }
+
     /// Whether the connection is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -112,7 +120,7 @@ impl BackwardClient {
         args: &Q::Args,
     ) -> Result<Q::Res, CallError> {
         let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
-        observed::<P, Q>(None, xid, self.exchange::<Q>(xid, args)).await
+        observed::<P, Q>(None, &self.shared.stats, xid, self.exchange::<Q>(xid, args)).await
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
@@ -206,7 +214,7 @@ impl Calls {
     ) -> (BackwardClient, Self) {
         let (commands, receiver) = mpsc::unbounded_channel();
         let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-        let shared = Arc::new(Shared { commands, next_xid, next_key, peer });
+        let shared = Arc::new(Shared { commands, next_xid, next_key, peer, stats: ClientStats::default() });
         let calls = Calls {
             engine: BackwardRequester::new(config, negotiated),
             commands: receiver,

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tracing::{Instrument, debug, debug_span};
 
 use super::super::client::{first_xid, observed};
+use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::{CallError, ConnectError};
 use super::stream::{Incoming, Outgoing, halves, prepare};
 use super::{TcpClientOptions, TcpOptions};
@@ -35,6 +36,7 @@ struct Shared {
     free: Arc<Semaphore>,
     next_xid: AtomicU32,
     peer: SocketAddr,
+    stats: ClientStats,
     options: TcpClientOptions,
 }
 
@@ -85,13 +87,20 @@ impl TcpClient {
         let task = Task { outgoing, waiting: HashMap::new() };
         tokio::spawn(task.run(incoming, receiver).instrument(debug_span!("connection", %peer)));
         let free = Arc::new(Semaphore::new(options.tcp.calls.clamp(1, Semaphore::MAX_PERMITS)));
-        TcpClient(Arc::new(Shared { commands, free, next_xid: AtomicU32::new(first_xid()), peer, options }))
+        let (next_xid, stats) = (AtomicU32::new(first_xid()), ClientStats::default());
+        TcpClient(Arc::new(Shared { commands, free, next_xid, peer, stats, options }))
     }
 
     /// The server's address.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
+    }
+
+    /// What was counted up to now, for all clones.
+    #[must_use]
+    pub fn stats(&self) -> ClientSnapshot {
+        self.0.stats.snapshot()
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
@@ -159,7 +168,8 @@ impl<P: Program> Caller<P> for TcpClient {
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.0.next_xid.fetch_add(1, Ordering::Relaxed);
-        observed::<P, Q>(self.0.options.observer.as_ref(), xid, self.exchange::<Q>(xid, args)).await
+        let Shared { options, stats, .. } = &*self.0;
+        observed::<P, Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
     }
 }
 

@@ -7,10 +7,10 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span};
 
-use super::super::ServeError;
 use super::super::accept::{Listening, stopped};
 use super::super::running::Running;
 use super::super::serving::Serving;
+use super::super::{ServeError, ServerStats};
 use super::stream::{halves, prepare};
 use super::{TcpOptions, TcpServerOptions};
 use crate::proto::program::Service;
@@ -22,6 +22,7 @@ use crate::xdr::Received;
 pub struct TcpServer {
     listener: TcpListener,
     services: Services,
+    stats: ServerStats,
     options: TcpServerOptions,
 }
 
@@ -45,7 +46,7 @@ impl TcpServer {
         let name = address.to_string();
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(|source| ServeError::Bind { address: name, source })?;
-        Ok(TcpServer { listener, services: Services::new(), options })
+        Ok(TcpServer { listener, services: Services::new(), stats: ServerStats::default(), options })
     }
 
     /// Adds a program version.
@@ -59,6 +60,12 @@ impl TcpServer {
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         TcpServer { services, ..self }
+    }
+
+    /// Reads what the server counts, also while it runs and afterwards.
+    #[must_use]
+    pub fn stats(&self) -> ServerStats {
+        self.stats.clone()
     }
 
     /// The address that is served: with the port that the system chose, if 0 was asked for.
@@ -75,9 +82,9 @@ impl TcpServer {
     /// # Errors
     /// [`ServeError::Accept`], if the listener fails for good.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let TcpServer { listener, services, options } = self;
+        let TcpServer { listener, services, stats, options } = self;
         let listening = Listening { connections: options.connections, drain: options.drain };
-        let serving = Serving::new(services, options.duplicates);
+        let serving = Serving::new(services, options.duplicates, stats);
         let accept = || listener.accept();
         let serve = |(socket, peer): (TcpStream, SocketAddr), stopping| {
             let span = debug_span!("connection", %peer);
@@ -101,6 +108,7 @@ async fn serve(
     }
     let (mut incoming, mut outgoing) = halves::<()>(socket, &options);
     let caller = serving.caller(Some(peer));
+    let _connected = serving.stats().connected();
     let mut running = Running::default();
     // Calls that run, and replies that have not left.
     let mut unanswered = 0usize;

@@ -1,0 +1,168 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::super::CallError;
+use super::Atomics;
+use crate::proto::counts::counts;
+use crate::proto::rdma::session::Counts as SessionCounts;
+use crate::proto::rdma::{FailReason, Traffic, TrafficCounts};
+
+counts! {
+    /// Calls that ended without a result, by the reason ([`CallError`]).
+    pub struct Failures {
+        /// Nothing could be sent: arguments out of bounds, no bound for the reply, chunk lists that are too long.
+        pub unsendable: "that could not be sent",
+        /// Memory could not be registered.
+        pub registration: "for want of memory",
+        /// The server answered ERR_VERS (R171).
+        pub version: "ERR_VERS",
+        /// The server answered ERR_CHUNK (R172).
+        pub chunk: "ERR_CHUNK",
+        /// The reply broke the protocol, or its result could not be decoded.
+        pub bad_reply: "with a bad reply",
+        /// The server answered without a result: GARBAGE_ARGS, AUTH_ERROR and so on.
+        pub rejected: "answered without a result",
+        /// There was no reply in time.
+        pub timeout: "out of time",
+        /// The connection ended, or there was none.
+        pub disconnected: "without a connection",
+        /// Who called did not wait for the end.
+        pub abandoned: "abandoned",
+    }
+}
+
+impl Failures {
+    fn of(error: &CallError) -> Self {
+        let mut counts = Failures::default();
+        let count = match error {
+            CallError::Encode(_)
+            | CallError::UnboundedReply { .. }
+            | CallError::Transport(
+                FailReason::Unsendable(_) | FailReason::UnboundedReply | FailReason::NotReady,
+            ) => &mut counts.unsendable,
+            CallError::Transport(FailReason::Registration) => &mut counts.registration,
+            CallError::Transport(FailReason::Version { .. }) => &mut counts.version,
+            CallError::Transport(FailReason::Chunk) => &mut counts.chunk,
+            CallError::Transport(FailReason::BadReply(_)) | CallError::Decode(_) => &mut counts.bad_reply,
+            CallError::Rejected(_) => &mut counts.rejected,
+            CallError::Timeout(_) | CallError::Transport(FailReason::Timeout(_)) => &mut counts.timeout,
+            _ => &mut counts.disconnected,
+        };
+        *count = 1;
+        counts
+    }
+}
+
+/// What a client has counted since it was made, in all of its clones and on all of its connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientSnapshot {
+    /// How calls travelled that have a result. Over TCP all is inline.
+    pub traffic: TrafficCounts,
+    /// Calls that have none.
+    pub failures: Failures,
+    /// Calls that found no credit when they were made.
+    pub credit_waits: u64,
+    /// How long calls have waited for a credit, all together.
+    pub credit_wait_time: Duration,
+    /// Messages of the server that belonged to no call.
+    pub discarded: u64,
+    /// Connections, the first one included, and what became of the calls on them. Nothing over TCP.
+    pub session: SessionCounts,
+}
+
+impl ClientSnapshot {
+    /// Connections that were made after the first.
+    #[must_use]
+    pub fn reconnects(&self) -> u64 {
+        self.session.connections.saturating_sub(1)
+    }
+}
+
+impl fmt::Display for ClientSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "traffic: {}", self.traffic)?;
+        writeln!(f, "failures: {}", self.failures)?;
+        writeln!(f, "credits: {} calls waited {:?} in all", self.credit_waits, self.credit_wait_time)?;
+        let SessionCounts { connections, failed_attempts, retransmissions, .. } = self.session;
+        write!(
+            f,
+            "connections: {connections}, {failed_attempts} attempts failed, {retransmissions} calls sent again, \
+             {} messages dropped",
+            self.discarded
+        )
+    }
+}
+
+/// What a client counts.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct ClientStats(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    traffic: Atomics<{ TrafficCounts::LEN }>,
+    failures: Atomics<{ Failures::LEN }>,
+    credit_waits: AtomicU64,
+    credit_wait_nanos: AtomicU64,
+    discarded: AtomicU64,
+    session: [AtomicU64; 4],
+}
+
+impl ClientStats {
+    pub(in super::super) fn snapshot(&self) -> ClientSnapshot {
+        let Counts { traffic, failures, credit_waits, credit_wait_nanos, discarded, session } = &*self.0;
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let [connections, failed_attempts, retransmissions, timeouts] = session;
+        ClientSnapshot {
+            traffic: TrafficCounts::from_array(traffic.get()),
+            failures: Failures::from_array(failures.get()),
+            credit_waits: load(credit_waits),
+            credit_wait_time: Duration::from_nanos(load(credit_wait_nanos)),
+            discarded: load(discarded),
+            session: SessionCounts {
+                connections: load(connections),
+                failed_attempts: load(failed_attempts),
+                retransmissions: load(retransmissions),
+                timeouts: load(timeouts),
+            },
+        }
+    }
+
+    /// A call has ended.
+    pub(in super::super) fn ended(&self, outcome: Result<&Traffic, &CallError>) {
+        match outcome {
+            Ok(traffic) => {
+                let mut counts = TrafficCounts::default();
+                counts.count(traffic);
+                self.0.traffic.add(counts.to_array());
+            }
+            Err(error) => self.0.failures.add(Failures::of(error).to_array()),
+        }
+    }
+
+    pub(in super::super) fn abandoned(&self) {
+        self.0.failures.add(Failures { abandoned: 1, ..Failures::default() }.to_array());
+    }
+
+    /// What a connection counted, beyond what it had counted before.
+    pub(in super::super) fn connection(&self, credit_waits: u64, discarded: u64) {
+        self.0.credit_waits.fetch_add(credit_waits, Ordering::Relaxed);
+        self.0.discarded.fetch_add(discarded, Ordering::Relaxed);
+    }
+
+    /// So many calls have waited for a credit this long.
+    pub(in super::super) fn waited(&self, calls: usize, time: Duration) {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let nanos = u64::try_from(time.saturating_mul(calls).as_nanos()).unwrap_or(u64::MAX);
+        self.0.credit_wait_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    pub(in super::super) fn session(&self, counts: SessionCounts) {
+        let counts = [counts.connections, counts.failed_attempts, counts.retransmissions, counts.timeouts];
+        for (sum, count) in self.0.session.iter().zip(counts) {
+            sum.store(count, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What clients and servers count, for who operates them.
+
+mod client;
+mod server;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(super) use client::ClientStats;
+pub use client::{ClientSnapshot, Failures};
+pub use server::{ConnectionCounts, DuplicateCounts, ServerSnapshot, ServerStats};
+
+/// Counts that several tasks add to. They are read one by one, so a sum of several may be in between.
+#[derive(Debug)]
+struct Atomics<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Atomics<N> {
+    fn add(&self, counts: [u64; N]) {
+        for (sum, count) in self.0.iter().zip(counts) {
+            if count > 0 {
+                sum.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn get(&self) -> [u64; N] {
+        std::array::from_fn(|index| self.0.get(index).map_or(0, |sum| sum.load(Ordering::Relaxed)))
+    }
+}
+
+impl<const N: usize> Default for Atomics<N> {
+    fn default() -> Self {
+        Atomics(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
