@@ -100,8 +100,18 @@ impl Remote {
                 return Err(ClientError::status("MNT", &path, status as i32));
             }
         };
+        Ok(Remote { mounted, ..Remote::of(client, root).await? })
+    }
+
+    /// An export that was mounted elsewhere, as with servers that have MOUNT over TCP only: its handle, and a connection for
+    /// its files. Paths begin at the export.
+    ///
+    /// # Errors
+    /// [`ClientError`]: the server does not say what it can do.
+    pub async fn of(client: Client, root: NfsFh3) -> Result<Self, ClientError> {
         let nfs = nfs_v3::Client(client);
-        let mut remote = Remote { nfs, root, mounted, read_size: CHUNK_MAX, write_size: CHUNK_MAX };
+        let mut remote =
+            Remote { nfs, root, mounted: Vec::new(), read_size: CHUNK_MAX, write_size: CHUNK_MAX };
         remote.ask_sizes().await?;
         Ok(remote)
     }

@@ -409,9 +409,43 @@ fn kinds_are_told_apart(export: &impl Export) {
     assert_eq!(export.read(&WHO, &root, 0, 1).unwrap_err(), Error::IsDir);
     let written = export.write(&WHO, &root, 0, &Bytes::from_static(b"x"), Stability::Unstable);
     assert_eq!(written.result.unwrap_err(), Error::IsDir);
-    assert_eq!(export.mknod(&WHO, &root, b"pipe", FileKind::Fifo).result.unwrap_err(), Error::NotSupp);
+    let device = export.mknod(&WHO, &root, b"device", FileKind::Block, &SetAttributes::default());
+    assert_eq!(device.result.unwrap_err(), Error::NotSupp);
     let space = export.space(&root).unwrap();
     assert!(space.bytes[0] >= space.bytes[1] && space.bytes[1] >= space.bytes[2]);
+}
+
+#[test]
+fn a_directory_has_pipes_and_sockets() {
+    let dir = tempfile::tempdir().unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap();
+    let root = export.root();
+    let new = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+    for (name, kind) in [("pipe", FileKind::Fifo), ("socket", FileKind::Socket)] {
+        let made = export.mknod(&WHO, &root, name.as_bytes(), kind, &new).result.unwrap();
+        assert_eq!((made.attributes.kind, made.attributes.mode), (kind, 0o640));
+        let again = export.mknod(&WHO, &root, name.as_bytes(), kind, &new);
+        assert_eq!(again.result.unwrap_err(), Error::Exist);
+        assert_eq!(export.read(&WHO, &made.handle, 0, 1).unwrap_err(), Error::Inval);
+    }
+}
+
+#[test]
+fn handles_survive_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap();
+    let below = make_dir(&export, &export.root(), "below");
+    let [kept, moved, removed] = ["kept", "moved", "removed"].map(|name| make(&export, &below, name));
+    write(&export, &kept, 0, b"content");
+    drop(export);
+    std::fs::rename(dir.path().join("below/moved"), dir.path().join("elsewhere")).unwrap();
+    std::fs::remove_file(dir.path().join("below/removed")).unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap();
+    assert_eq!(export.read(&WHO, &kept, 0, 100).unwrap().data, "content");
+    assert_eq!(export.attributes(&moved).unwrap().size, 0);
+    assert_eq!(export.attributes(&removed).unwrap_err(), Error::Stale);
+    assert_eq!(export.lookup(&WHO, &below, b"kept").unwrap().handle, kept);
+    assert_eq!(export.lookup(&WHO, &below, b"..").unwrap().handle, export.root());
 }
 
 #[test]
@@ -474,10 +508,9 @@ fn nothing_outside_a_directory_is_reached() {
     symlink(outside.path(), dir.path().join("inner")).unwrap();
     assert!(export.read(&WHO, &file, 0, 100).is_err());
     assert!(export.write(&WHO, &file, 0, &Bytes::from_static(b"x"), Stability::FileSync).result.is_err());
-    assert!(export.lookup(&WHO, &inner, b"file").is_err());
-    assert!(export.remove(&WHO, &inner, b"file").result.is_err());
+    // It is found where it is now, and not where the link leads.
+    assert_eq!(export.lookup(&WHO, &inner, b"file").unwrap().handle, file);
 
-    // What was moved within the directory is found again once it is looked up.
     let again = export.lookup(&WHO, &root, b"elsewhere").unwrap().handle;
     assert_eq!(again, inner);
     assert_eq!(export.attributes(&file).unwrap().size, 0);

@@ -7,9 +7,9 @@
 //! What it does not do:
 //! - Every caller has the rights of the server's user, and what callers make belongs to that user. What the
 //!   caller claims to be is not looked at; if the server is root, owners can be set.
-//! - Handles are good while the server runs. A file that is renamed by somebody else is stale until it is
-//!   looked up again. On file systems that do not tell when a file was made, a handle can stand for a later
-//!   file of the same number.
+//! - A file that is renamed by somebody else is stale until it is looked up again. On file systems that do not tell when
+//!   a file was made, a handle can stand for a later file of the same number. A handle of a server that ran before is
+//!   found by a walk over the whole directory, once, which ends after a million files.
 //! - Attributes from before and after a change belong to it as far as this server's own callers go; processes
 //!   of this machine can come between.
 //! - The owner's right to read and write a file whatever its mode is made by widening the mode for a moment: a
@@ -20,6 +20,7 @@
 mod change;
 mod locks;
 mod operations;
+mod rediscovery;
 mod stat;
 mod table;
 
@@ -27,6 +28,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::Once;
 
 use cap_std::fs::Dir;
 use rustix::fs::{CWD, Mode, OFlags, chmod, openat};
@@ -35,7 +37,7 @@ use rustix::process::geteuid;
 use self::locks::Locks;
 use self::stat::{Key, Stat};
 use self::table::Table;
-use super::{Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc};
+use super::{Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
 use crate::export::Before;
 
 /// A directory that is served.
@@ -45,6 +47,8 @@ pub struct DirectoryExport {
     root: Stat,
     table: Table,
     locks: Locks,
+    /// Whether all that is there was walked through, for handles of a server before this one.
+    walked: Once,
     write_verifier: Verifier,
     /// Whether the server may give files away.
     privileged: bool,
@@ -115,6 +119,7 @@ impl DirectoryExport {
             root,
             table: Table::default(),
             locks: Locks::default(),
+            walked: Once::new(),
             write_verifier: RandomState::new().build_hasher().finish().to_be_bytes(),
             privileged: geteuid().is_root(),
         })
@@ -145,6 +150,17 @@ impl DirectoryExport {
     /// Opens the file that a handle stands for.
     fn locate(&self, handle: &FileHandle) -> Result<Located, Error> {
         let (key, generation) = self.identity(handle)?;
+        match self.locate_known(key, generation) {
+            Err(Error::Stale) if key != self.root.key => {
+                self.walked.call_once(|| self.learn_all());
+                self.locate_known(key, generation)
+            }
+            located => located,
+        }
+    }
+
+    /// Opens the file by the names that are known of it.
+    fn locate_known(&self, key: Key, generation: u64) -> Result<Located, Error> {
         let is_it = |located: &Located| located.stat.key == key && located.stat.generation == generation;
         if key == self.root.key {
             return Some(at_name(&self.top, b".")?).filter(is_it).ok_or(Error::Stale);

@@ -389,9 +389,16 @@ pub trait Export: Send + Sync + 'static {
     /// Makes a device, socket or pipe. Exports that do not do so leave the method as it is.
     ///
     /// # Errors
-    /// [`Error::NotSupp`].
-    fn mknod(&self, caller: &Caller, dir: &FileHandle, name: &[u8], kind: FileKind) -> Outcome<Found> {
-        let _ = (caller, name, kind);
+    /// [`Error::NotSupp`] for kinds that it does not make, and as [`Export::create`].
+    fn mknod(
+        &self,
+        caller: &Caller,
+        dir: &FileHandle,
+        name: &[u8],
+        kind: FileKind,
+        new: &SetAttributes,
+    ) -> Outcome<Found> {
+        let _ = (caller, name, kind, new);
         let after = self.attributes(dir).ok();
         Outcome { result: Err(Error::NotSupp), wcc: Wcc { before: None, after } }
     }

@@ -159,16 +159,17 @@ impl<E: Export> Handler for NfsHandler<E> {
 
     async fn mknod(&self, cx: &CallContext, args: Mknod3Args) -> Result<Mknod3Res, Reject> {
         let Diropargs3 { dir, name } = args.r#where;
-        let kind = match args.what {
-            Mknoddata3::Device(Ftype3::Nf3blk, _) => Ok(FileKind::Block),
-            Mknoddata3::Device(..) => Ok(FileKind::Character),
-            Mknoddata3::PipeAttributes(Ftype3::Nf3sock, _) => Ok(FileKind::Socket),
-            Mknoddata3::PipeAttributes(..) => Ok(FileKind::Fifo),
+        let (kind, new) = match &args.what {
+            Mknoddata3::Device(Ftype3::Nf3blk, device) => (Ok(FileKind::Block), Some(&device.dev_attributes)),
+            Mknoddata3::Device(_, device) => (Ok(FileKind::Character), Some(&device.dev_attributes)),
+            Mknoddata3::PipeAttributes(Ftype3::Nf3sock, new) => (Ok(FileKind::Socket), Some(new)),
+            Mknoddata3::PipeAttributes(_, new) => (Ok(FileKind::Fifo), Some(new)),
             // Files, directories and links are made by procedures of their own.
-            Mknoddata3::Default(_) => Err(Error::BadType),
+            Mknoddata3::Default(_) => (Err(Error::BadType), None),
         };
+        let new = new.map(set_attributes).unwrap_or_default();
         let change = move |export: &E, caller: &_| match kind {
-            Ok(kind) => export.mknod(caller, &dir.data, &name, kind),
+            Ok(kind) => export.mknod(caller, &dir.data, &name, kind, &new),
             Err(error) => {
                 let after = export.attributes(&dir.data).ok();
                 Outcome { result: Err(error), wcc: Wcc { before: None, after } }

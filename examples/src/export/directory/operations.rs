@@ -1,8 +1,8 @@
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    Access, AtFlags, CWD, Mode, OFlags, access, fdatasync, fstatvfs, fsync, ftruncate, linkat, mkdirat,
-    openat, readlinkat, renameat, symlinkat, unlinkat,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, access, fdatasync, fstatvfs, fsync, ftruncate, linkat,
+    mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
@@ -184,6 +184,27 @@ impl Export for DirectoryExport {
             }
             symlinkat(&target[..], &dir.file, name)?;
             self.made(dir, name, &SetAttributes { size: None, mode: None, ..new.clone() })
+        })
+    }
+
+    /// Pipes and sockets. Devices are not made: with this server's rights, every caller could reach those of this machine.
+    fn mknod(
+        &self,
+        _caller: &Caller,
+        dir: &FileHandle,
+        name: &[u8],
+        kind: FileKind,
+        new: &SetAttributes,
+    ) -> Outcome<Found> {
+        self.change(self.locate_directory(dir), |dir| {
+            names::check_new(name)?;
+            let kind = match kind {
+                FileKind::Fifo => FileType::Fifo,
+                FileKind::Socket => FileType::Socket,
+                _ => return Err(Error::NotSupp),
+            };
+            mknodat(&dir.file, name, kind, Mode::RUSR | Mode::WUSR, 0)?;
+            self.made(dir, name, &SetAttributes { size: None, ..new.clone() })
         })
     }
 

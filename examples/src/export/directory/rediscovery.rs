@@ -1,0 +1,44 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use rustix::fs::{Dir, Mode, OFlags, openat};
+
+use super::stat::Stat;
+use super::{DirectoryExport, FileKind, names};
+
+/// Files that are learnt at most: about a hundred MB of memory.
+const FILES_MAX: u32 = 1 << 20;
+
+impl DirectoryExport {
+    /// Learns where every file is, so that handles find their files that a server before this one gave out. What
+    /// cannot be read is left out.
+    pub(super) fn learn_all(&self) {
+        let mut pending = vec![PathBuf::new()];
+        let mut learnt = 0;
+        while let Some(path) = pending.pop() {
+            let opened =
+                if path.as_os_str().is_empty() { self.top.try_clone() } else { self.top.open_dir(&path) };
+            let Ok(dir) = opened else { continue };
+            // What the sandbox opens is good for names below it, and not to be read.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let listed = openat(&dir, c".", flags, Mode::empty()).and_then(Dir::new);
+            let (Ok(of), Ok(listed)) = (Stat::of(&dir), listed) else { continue };
+            for entry in listed.map_while(Result::ok) {
+                let name = entry.file_name().to_bytes();
+                if names::is_dot(name) {
+                    continue;
+                }
+                let Ok(stat) = Stat::of_name(&dir, name) else { continue };
+                self.table.learn(stat.key, stat.is(FileKind::Directory), of.key, name);
+                if stat.is(FileKind::Directory) {
+                    pending.push(path.join(OsStr::from_bytes(name)));
+                }
+                learnt += 1;
+                if learnt >= FILES_MAX {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! One guest for all tests of this run; they take turns.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use xtask::lab::{Lab, Machine, Ports, Series};
+
+/// What one command in the guest may take: the machine may be slow, and its emulation is.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// The guest.
+pub(crate) struct Guest {
+    machine: Machine,
+    /// The siw that is loaded.
+    siw: Option<Siw>,
+    knfsd: bool,
+}
+
+/// Which of both siw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Siw {
+    /// As it is in Linux: it can leave the first message of a connection that it accepts unread.
+    Stock,
+    /// Without that.
+    Mended,
+}
+
+/// The guest with this siw, for the one test that holds it; `None` where the lab is not asked for.
+pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
+    static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
+    if std::env::var_os("RPCRDMA_LAB").is_none_or(|value| value != "1") {
+        eprintln!("skipped: RPCRDMA_LAB=1 runs this against a Linux kernel in a guest");
+        return None;
+    }
+    let guest = GUEST.get_or_init(|| {
+        let machine = Lab::at_hand().unwrap().boot(Series::wanted().unwrap()).unwrap();
+        Mutex::new(Guest { machine, siw: None, knfsd: false })
+    });
+    let mut guest = guest.lock().unwrap_or_else(PoisonError::into_inner);
+    if guest.siw != Some(siw) {
+        guest.run(&format!("/lab/siw {siw:?}").to_lowercase());
+        guest.siw = Some(siw);
+    }
+    Some(guest)
+}
+
+/// The guest with this siw and the kernel's NFS server.
+pub(crate) fn server(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
+    let mut guest = guest(siw)?;
+    if !guest.knfsd {
+        guest.run("/lab/knfsd");
+        guest.knfsd = true;
+    }
+    Some(guest)
+}
+
+impl Guest {
+    /// Runs a bash script that must succeed, and returns what it printed.
+    pub(crate) fn run(&self, script: &str) -> String {
+        let ran =
+            self.machine.run(script, LIMIT).unwrap_or_else(|error| panic!("{error}\n{}", self.last_words()));
+        assert_eq!(ran.status, 0, "{script}\n{}\n{}", ran.printed, self.last_words());
+        ran.printed
+    }
+
+    /// What the kernel in the guest said last.
+    fn last_words(&self) -> String {
+        self.machine.last_words()
+    }
+
+    pub(crate) fn ports(&self) -> Ports {
+        self.machine.ports
+    }
+}
+
+/// Numbers that differ from run to run; the seed is told, for a run that failed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new() -> Self {
+        let seed = RandomState::new().build_hasher().finish() | 1;
+        eprintln!("seed {seed:#x}");
+        Random(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A length up to `max`, of which small ones are as likely as large ones.
+    pub(crate) fn length(&mut self, max: usize) -> usize {
+        let bits = self.next() % u64::from(usize::BITS - max.leading_zeros());
+        let length = 1 + self.next() % (2 << bits);
+        usize::try_from(length).unwrap().min(max)
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}

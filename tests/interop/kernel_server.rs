@@ -1,0 +1,166 @@
+//! Our client, with iWARP in user space, and the kernel's NFS server behind siw.
+
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_examples::client::{Remote, this_user};
+use rpcrdma_mount3::{Mountres3, mount_v3};
+use rpcrdma_nfs3::*;
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::proto::rdma::Traffic;
+use rpcrdma_runtime::shell::{CallReport, ClientOptions, Observer};
+
+use crate::guest::{Guest, Random, Siw, server};
+use crate::procedures::every_procedure;
+
+/// What a call may take in a slow guest.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+fn options(crc: bool) -> ClientOptions {
+    let mut options =
+        ClientOptions { credential: this_user(), timeout: TIMEOUT, ..ClientOptions::of::<nfs_v3::NfsV3>() };
+    options.iwarp.crc = crc;
+    options
+}
+
+async fn connect(guest: &Guest, options: ClientOptions) -> Client {
+    Client::connect_with(format!("127.0.0.1:{}", guest.ports().nfs_rdma), options).await.unwrap()
+}
+
+/// The handle of /export, which the kernel's server tells over TCP only.
+async fn root(guest: &Guest) -> NfsFh3 {
+    let tcp = Client::connect_tcp(format!("127.0.0.1:{}", guest.ports().mount)).await.unwrap();
+    match mount_v3::Client(tcp).mnt(&"/export".into()).await.unwrap() {
+        Mountres3::Mnt3Ok(found) => NfsFh3 { data: found.fhandle },
+        refused => panic!("{refused:?}"),
+    }
+}
+
+async fn mount(guest: &Guest, options: ClientOptions) -> Remote {
+    Remote::of(connect(guest, options).await, root(guest).await).await.unwrap()
+}
+
+async fn put(remote: &Remote, name: &str, data: &[u8]) -> String {
+    let root = remote.find(b"/").await.unwrap();
+    let file = remote.create(&root, Bytes::copy_from_slice(name.as_bytes()), 0o644).await.unwrap();
+    remote.write_file(&file, &mut Cursor::new(data), &|_| {}).await.unwrap().to_string()
+}
+
+async fn get(remote: &Remote, name: &str) -> String {
+    let file = remote.find(name.as_bytes()).await.unwrap();
+    remote.read_file(&file, &mut |_| Ok(())).await.unwrap().to_string()
+}
+
+/// Remembers how calls of one procedure travelled.
+fn watched(options: ClientOptions, procedure: &'static str) -> (ClientOptions, Arc<Mutex<Vec<Traffic>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = seen.clone();
+    let observer = Observer::new(move |report: &CallReport| {
+        if let Some(traffic) = report.traffic.clone()
+            && report.procedure.ends_with(procedure)
+        {
+            kept.lock().unwrap().push(traffic);
+        }
+    });
+    (ClientOptions { observer: Some(observer), ..options }, seen)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_procedure_of_nfs3_does_what_it_says() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    for crc in [true, false] {
+        let client = connect(&guest, options(crc)).await;
+        every_procedure(&nfs_v3::Client(client), root(&guest).await, &format!("crc-{crc}")).await;
+    }
+    let left = guest.run("ls -A /export");
+    assert!(!left.contains("crc-"), "{left}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_any_size_arrive_and_come_back() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    let mut random = Random::new();
+    let mut sizes = vec![0, 1, 3, 4095, 4096, 4097, 1_048_575, 1_048_577, 8 << 20];
+    sizes.extend((0..10).map(|_| random.length(8 << 20)));
+    for (index, size) in sizes.into_iter().enumerate() {
+        let crc = index % 2 == 0;
+        let (watching, writes) = watched(options(crc), "WRITE");
+        let remote = mount(&guest, watching).await;
+        let sent = put(&remote, "file", &random.bytes(size)).await;
+        let there = guest.run("sha256sum </export/file; stat -c %s /export/file");
+        assert!(there.starts_with(&sent) && there.contains(&format!("\n{size}\n")), "{size} bytes: {there}");
+        let (watching, reads) = watched(options(!crc), "READ");
+        let remote = mount(&guest, watching).await;
+        assert_eq!(get(&remote, "/file").await, sent, "{size} bytes");
+        if size > 4096 {
+            assert!(writes.lock().unwrap().iter().any(|call| call.read_bytes > 4096), "{writes:?}");
+            assert!(reads.lock().unwrap().iter().any(|call| call.write_bytes > 4096), "{reads:?}");
+        }
+        remote.nfs().0.close();
+    }
+    guest.run("rm /export/file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_comes_in_reply_chunks() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    guest.run("mkdir /export/many; cd /export/many; for i in $(seq 700); do echo $i >name-of-file-$i; done");
+    let (watching, listings) = watched(options(true), "READDIRPLUS");
+    let remote = mount(&guest, watching).await;
+    let folder = remote.find(b"/many").await.unwrap();
+    let mut names: Vec<_> = remote.list(&folder).await.unwrap().into_iter().map(|item| item.name).collect();
+    names.sort();
+    let mut expected: Vec<_> = (1..=700).map(|index| Bytes::from(format!("name-of-file-{index}"))).collect();
+    expected.sort();
+    assert_eq!(names, expected);
+    let listings = listings.lock().unwrap();
+    assert!(listings.iter().any(|call| call.reply_chunk_bytes > 16_384), "{listings:?}");
+    guest.run("rm -r /export/many");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_too_long_for_a_message_is_fetched() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    // No item is worth a chunk of its own: what does not fit inline goes as a whole, by a Position-Zero chunk.
+    let long = ClientOptions { min_item: usize::MAX, ..options(true) };
+    let (watching, writes) = watched(long, "WRITE");
+    let remote = mount(&guest, watching).await;
+    let data = Random::new().bytes(70_001);
+    let sent = put(&remote, "long", &data).await;
+    assert!(guest.run("sha256sum </export/long; rm /export/long").starts_with(&sent));
+    let writes = writes.lock().unwrap();
+    assert!(writes.iter().all(|call| call.position_zero > 70_000 && call.read_chunks == 0), "{writes:?}");
+    assert!(!writes.is_empty());
+}
+
+/// 6.12 ends a connection with more calls in flight than it has granted (it has memory for no more), 6.1 may not.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_calls_than_credits_take_turns() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    let client = nfs_v3::Client(connect(&guest, options(true)).await);
+    let object = root(&guest).await;
+    let call = |_| {
+        let client = client.clone();
+        tokio::spawn(async move { client.getattr(&Getattr3Args { object }).await })
+    };
+    for call in (0..500).map(call).collect::<Vec<_>>() {
+        let result = call.await.unwrap().unwrap();
+        assert!(matches!(result, Getattr3Res::Nfs3Ok(_)), "{result:?}");
+    }
+}
+
+/// Siw as it is in Linux leaves the first message unread when it comes too soon. A client must not wait for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_connection_to_siw_as_it_is_hangs() {
+    let Some(guest) = server(Siw::Stock) else { return };
+    let object = root(&guest).await;
+    for index in 0..200 {
+        let client = nfs_v3::Client(connect(&guest, options(index % 2 == 0)).await);
+        client.null().await.unwrap_or_else(|error| panic!("connection {index}: {error}"));
+        let result = client.getattr(&Getattr3Args { object }).await.unwrap();
+        assert!(matches!(result, Getattr3Res::Nfs3Ok(_)), "connection {index}: {result:?}");
+        client.0.close();
+    }
+}

@@ -1,0 +1,14 @@
+//! Against Linux's own NFS/RDMA client and server, which run in a guest (`cargo xtask lab`). It takes some minutes and a
+//! download, so it runs with `RPCRDMA_LAB=1` only, and otherwise says that it did not.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![allow(
+    clippy::await_holding_lock,
+    reason = "tests take turns with the guest, and each has a runtime of its own"
+)]
+
+mod guest;
+mod kernel_client;
+mod kernel_server;
+mod procedures;
