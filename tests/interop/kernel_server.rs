@@ -58,7 +58,7 @@ fn watched(options: ClientOptions, procedure: &'static str) -> (ClientOptions, A
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = seen.clone();
     let observer = Observer::new(move |report: &CallReport| {
-        if let Some(traffic) = report.traffic.clone()
+        if let Some(traffic) = report.traffic
             && report.procedure.ends_with(procedure)
         {
             kept.lock().unwrap().push(traffic);
