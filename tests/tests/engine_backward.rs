@@ -294,7 +294,7 @@ fn calls_and_replies_are_to_the_byte_what_linux_sends() {
     let id = server.submit(message(theirs.bytes.slice(HEADER..)));
     let mut sent = Vec::new();
     std::iter::from_fn(|| server.poll_action()).for_each(|action| note(&mut sent, &action));
-    assert_eq!(sent, [theirs.bytes.clone()]);
+    assert_eq!(sent, std::slice::from_ref(&theirs.bytes));
 
     let mut client = BackwardResponder::new(config(64, 16), NEGOTIATED);
     assert!(client.take(received(theirs.bytes.clone())).is_none());
@@ -303,7 +303,7 @@ fn calls_and_replies_are_to_the_byte_what_linux_sends() {
     client.reply(arrived.key, message(answer.bytes.slice(HEADER..)));
     sent.clear();
     std::iter::from_fn(|| client.poll_action()).for_each(|action| note(&mut sent, &action));
-    assert_eq!(sent, [answer.bytes.clone()]);
+    assert_eq!(sent, std::slice::from_ref(&answer.bytes));
 
     assert!(server.take(received(answer.bytes.clone())).is_none());
     match server.poll_event() {
