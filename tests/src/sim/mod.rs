@@ -1,11 +1,13 @@
 //! Both engines over the fabric: a test program, a pair of engines, and random runs of them, over
 //! one connection or over one after the other.
 
+mod backward;
 mod echo;
 mod pair;
 mod run;
 mod sessions;
 
+pub use backward::{BothWays, run_both_ways};
 pub use echo::{Args, Echo, Res, Want, call, pattern};
 pub use pair::{Pair, Settings, left_config, right_config};
 pub use run::{Outcome, run};

@@ -2,12 +2,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::rdma::{Config, Event, Requester, Responder, ResponderEvent};
+use rpcrdma_runtime::proto::rdma::{
+    BackwardRequester, BackwardResponder, Config, Event, Requester, Responder, ResponderEvent,
+};
 use rpcrdma_runtime::proto::work::{Action, Completion};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::fabric::{End, EndConfig, Fabric, FabricConfig, Faults, Side};
 use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
-use rpcrdma_runtime::wire::rdma::{Header, decode_reply};
+use rpcrdma_runtime::wire::rdma::{Body, Header, decode_call, decode_reply};
 
 /// Two engines and what is between them.
 #[derive(Clone, Debug)]
@@ -67,6 +69,10 @@ pub struct Pair {
     pub requester: Requester,
     /// The responder.
     pub responder: Responder,
+    /// Calls of the right end, at the left one; nothing, if it takes none.
+    pub callee: Option<BackwardResponder>,
+    /// The same at the right end.
+    pub caller: BackwardRequester,
     /// What both agreed on.
     pub negotiated: Negotiated,
     /// Every Send of the requester, whole.
@@ -78,6 +84,10 @@ pub struct Pair {
     right: End,
     left_receives: Receives,
     right_receives: Receives,
+    /// Those for replies in the backward direction.
+    right_backward: Receives,
+    /// How many calls in the backward direction the left end grants, as long as it is connected.
+    backward: u64,
 }
 
 /// A side's Receives.
@@ -103,6 +113,8 @@ impl Pair {
         Pair {
             requester: Requester::new(settings.left, negotiated, left.info().max_region),
             responder: Responder::new(settings.right, negotiated, right.info().reads_out),
+            callee: None,
+            caller: BackwardRequester::new(settings.right, negotiated),
             negotiated,
             calls_sent: Vec::new(),
             replies_sent: Vec::new(),
@@ -112,7 +124,19 @@ impl Pair {
             right,
             left_receives: Receives::default(),
             right_receives: Receives::default(),
+            right_backward: Receives::default(),
+            backward: 0,
         }
+    }
+
+    /// Connects them, and both may call.
+    #[must_use]
+    pub fn both_ways(settings: &Settings) -> Self {
+        let mut pair = Pair::new(settings);
+        pair.callee = Some(BackwardResponder::new(settings.left, pair.negotiated));
+        pair.backward = settings.left.backward_credits.max(1).into();
+        pair.caller.ready();
+        pair
     }
 
     /// Lets both engines do what they can do now, then goes on to the next thing that happens. False if nothing
@@ -136,19 +160,52 @@ impl Pair {
                 self.right.submit(action);
                 moved = true;
             }
+            while let Some(action) = self.callee.as_mut().and_then(BackwardResponder::poll_action) {
+                self.check_backward_reply(&action);
+                self.left.submit(action);
+                moved = true;
+            }
+            while let Some(action) = self.caller.poll_action() {
+                self.check_backward_call(&action);
+                self.right.submit(action);
+                moved = true;
+            }
             while let Some(completion) = next(&mut self.left) {
-                self.left_receives.count(&completion);
-                self.requester.handle_completion(completion);
+                self.hear_left(completion);
                 moved = true;
             }
             while let Some(completion) = next(&mut self.right) {
-                self.right_receives.count(&completion);
-                self.responder.handle_completion(completion);
+                self.hear_right(completion);
                 moved = true;
             }
             if !moved {
                 return self.check_flow();
             }
+        }
+    }
+
+    fn hear_left(&mut self, completion: Completion) {
+        self.left_receives.count(&completion);
+        if matches!(completion, Completion::Closed { .. }) {
+            self.backward = 0;
+        }
+        let completion = match &mut self.callee {
+            Some(callee) => callee.take(completion),
+            None => Some(completion),
+        };
+        if let Some(completion) = completion {
+            self.requester.handle_completion(completion);
+        }
+    }
+
+    fn hear_right(&mut self, completion: Completion) {
+        let mut one = Receives::default();
+        one.count(&completion);
+        if let Some(completion) = self.caller.take(completion) {
+            self.right_receives.taken += one.taken;
+            self.responder.handle_completion(completion);
+        } else {
+            self.right_backward.taken += one.taken;
         }
     }
 
@@ -219,7 +276,57 @@ impl Pair {
         }
     }
 
+    fn check_backward_call(&mut self, action: &Action) {
+        match action {
+            Action::PostReceives { count } => self.right_backward.posted += u64::from(*count),
+            Action::Send { message, invalidate: None, .. } => {
+                let message: Bytes = message.concat().into();
+                assert!(message.len() <= self.negotiated.reply_threshold as usize, "R218: {message:?}");
+                let (header, _) = decode_call(&message, &self.limits).expect("a call");
+                assert!(header.credits > 0, "R035: the credits are never 0");
+                assert!(matches!(header.body, Body::Msg(lists) if lists.is_empty()), "chunks: {message:?}");
+            }
+            other => panic!("a call in the backward direction is a Send: {other:?}"),
+        }
+    }
+
+    fn check_backward_reply(&mut self, action: &Action) {
+        match action {
+            Action::PostReceives { count } => self.left_receives.posted += u64::from(*count),
+            Action::Send { message, invalidate: None, .. } => {
+                let message: Bytes = message.concat().into();
+                assert!(message.len() <= self.negotiated.call_threshold as usize, "R218: {message:?}");
+                let (header, _) = decode_reply(&message, &self.limits).expect("a reply");
+                assert!(header.credits > 0, "R035: the grant is never 0");
+                let plain = match header.body {
+                    Body::Msg(lists) => lists.is_empty(),
+                    Body::NoMsg(_) => false,
+                    Body::Error(_) => true,
+                };
+                assert!(plain, "chunks: {message:?}");
+            }
+            other => panic!("a reply in the backward direction is a Send: {other:?}"),
+        }
+    }
+
+    /// Receives for the calls of the right end and for their replies.
+    fn check_backward_flow(&self) {
+        let credits = self.caller.credits();
+        assert!(credits.granted() >= 1 && credits.granted() <= credits.asked(), "{credits:?}");
+        let waiting = self.right_backward.posted - self.right_backward.taken;
+        assert!(waiting >= u64::from(credits.in_flight()), "R215: {credits:?} with {waiting} Receives");
+        let Some(callee) = &self.callee else { return };
+        let waiting = self.left_receives.posted - self.left_receives.taken;
+        let expected = self.backward.saturating_sub(callee.in_progress() as u64);
+        let replies = u64::from(self.requester.credits().in_flight());
+        assert!(
+            waiting >= expected + replies,
+            "R214: {waiting} Receives for {expected} calls, {replies} replies"
+        );
+    }
+
     fn check_flow(&self) {
+        self.check_backward_flow();
         let credits = self.requester.credits();
         assert!(credits.granted() >= 1 && credits.granted() <= credits.asked(), "{credits:?}");
         let waiting = self.left_receives.posted - self.left_receives.taken;
