@@ -25,9 +25,7 @@ use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Credential, Reject};
 use rpcrdma_runtime::proto::rdma::{Link, Stated};
 use rpcrdma_runtime::shell::CallError;
-
-/// RPCSEC_GSS (RFC 2203 section 3).
-const RPCSEC_GSS: u32 = 6;
+use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
 
 /// Which callers may set what holds on their connection: what is proper depends on who can reach the network (RFC 5666
 /// section 11). Others get AUTH_TOOWEAK.

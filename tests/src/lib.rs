@@ -1,6 +1,7 @@
 //! Tests.
 
 pub mod captured;
+pub mod gss;
 pub mod sim;
 
 /// The examples of the README are compiled, and run where they say so.

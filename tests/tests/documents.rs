@@ -11,7 +11,7 @@ use xdrgen::ast::{DefinitionKind, Identifier};
 use xdrgen::source::{Source, Sources};
 
 const DOCUMENTS: &[&str] =
-    &["rpc", "rpcrdma1", "nfs3", "mount3", "rpcbind", "rdma-conf", "rpcrdma1-keepalive"];
+    &["rpc", "rpcsec_gss", "rpcrdma1", "nfs3", "mount3", "rpcbind", "rdma-conf", "rpcrdma1-keepalive"];
 
 fn document(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs").join(name).with_extension("txt")
@@ -111,6 +111,20 @@ const COMPARISONS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("rdma-conf", "rfc5666.txt", &[]),
+    (
+        "rpcsec_gss",
+        "rfc2203.txt",
+        &[
+            "RPCSEC_GSS_FLAVOR",
+            "RPCSEC_GSS_VERS_1",
+            "MAXSEQ",
+            "GSS_S_COMPLETE",
+            "GSS_S_CONTINUE_NEEDED",
+            "rpc_gss_cred_vers_1_t",
+            "rpc_gss_cred_t",
+            "rpc_gss_priv_data",
+        ],
+    ),
 ];
 
 /// The definitions of a document by name, each as tokens that are the same for the same layout.

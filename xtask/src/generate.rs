@@ -33,6 +33,7 @@ struct Run {
 /// Everything that is generated, but for the list of the runtime's modules.
 const RUNS: &[Run] = &[
     Run { sources: &["rpc.txt"], directory: WIRE, options: || wire("rpc_msg") },
+    Run { sources: &["rpcsec_gss.txt"], directory: WIRE, options: || wire("rpcsec_gss") },
     Run { sources: &["rpcrdma1.txt"], directory: WIRE, options: || wire("rpcrdma1") },
     Run {
         sources: &["nfs3.txt", "nfs3.ddp.toml"],
@@ -87,6 +88,10 @@ pub mod rpc_msg;
 /// From `specs/rpcrdma1.txt`: the header of RPC-over-RDMA version 1 (RFC 8166 section 4).
 #[rustfmt::skip]
 pub mod rpcrdma1;
+
+/// From `specs/rpcsec_gss.txt`: the credential and the bodies of RPCSEC_GSS (RFC 2203).
+#[rustfmt::skip]
+pub mod rpcsec_gss;
 ";
 
 /// The build script: `@FILES@` are paths and sums.

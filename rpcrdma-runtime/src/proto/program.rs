@@ -173,7 +173,7 @@ pub trait Service: Send + Sync + 'static {
     fn version(&self) -> u32;
 
     /// Whether calls with credentials of this flavor are taken, besides AUTH_NONE and AUTH_SYS. By default none
-    /// is: such calls are answered with AUTH_ERROR.
+    /// is: such calls are answered with AUTH_ERROR. A server with contexts of RPCSEC_GSS does not ask for that flavor.
     fn accepts_flavor(&self, flavor: u32) -> bool {
         let _ = flavor;
         false

@@ -9,17 +9,18 @@ use tokio::net::{ToSocketAddrs, lookup_host};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, debug, debug_span};
 
+use super::carrier::Carrier;
 use super::driver::{Command, Connect, Driver, LastPeer, Outcome, Peer};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, Observer};
-use crate::proto::program::{Binding, Caller, Procedure, Program};
+use crate::proto::program::{Binding, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::session::{Call, Policy, Session};
 use crate::proto::rdma::{FailReason, Reply, Stated, Traffic};
 use crate::provider::{Connection, iwarp};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Reader, Reducer};
+use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
 
 /// Calls to one server, by any number of callers: clones share the connection.
 ///
@@ -236,13 +237,7 @@ impl Client {
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let call = self.prepare::<Q>(xid, args)?;
-        let reply = self.transact(call).await.map_err(|error| match error {
-            CallError::Transport(FailReason::UnboundedReply) => {
-                CallError::UnboundedReply { procedure: Q::NAME }
-            }
-            CallError::Transport(FailReason::Timeout(after)) => CallError::Timeout(after),
-            other => other,
-        })?;
+        let reply = self.transact(call).await.map_err(|error| named(error, Q::NAME))?;
         let mut reader = Reader::new(&reply.message);
         decode_reply(&mut reader, xid)?;
         let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
@@ -279,6 +274,44 @@ impl Client {
         let reply = outcome.await;
         guard.key = None;
         Ok(reply.map_err(|_| CallError::Disconnected)??)
+    }
+}
+
+/// What the transport says, with the procedure's name.
+fn named(error: CallError, procedure: &'static str) -> CallError {
+    match error {
+        CallError::Transport(FailReason::UnboundedReply) => CallError::UnboundedReply { procedure },
+        CallError::Transport(FailReason::Timeout(after)) => CallError::Timeout(after),
+        other => other,
+    }
+}
+
+impl<P: Binding> Carrier<P> for Client {
+    fn next_xid(&self) -> u32 {
+        self.shared.next_xid.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn min_item(&self) -> usize {
+        self.shared.options.min_item
+    }
+
+    async fn observe<Q: Procedure<Program = P>>(
+        &self,
+        xid: u32,
+        exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
+    ) -> Result<Q::Res, CallError> {
+        observed::<P, Q>(self.shared.options.observer.as_ref(), &self.shared.stats, xid, exchange).await
+    }
+
+    async fn carry(
+        &self,
+        procedure: &'static str,
+        message: Message,
+        bounds: ReplyBounds,
+    ) -> Result<(Received, Traffic), CallError> {
+        let call = Call { message, bounds, timeout: self.timeout, retransmit: self.retransmit };
+        let reply = self.transact(call).await.map_err(|error| named(error, procedure))?;
+        Ok((reply.message, reply.traffic))
     }
 }
 

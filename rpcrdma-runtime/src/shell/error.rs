@@ -2,6 +2,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::proto::rdma::FailReason;
+use crate::proto::rpc::gss::GssFailure;
 use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
 use crate::xdr;
@@ -35,6 +36,9 @@ pub enum CallError {
     /// next connection.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
+    /// RPCSEC_GSS: the context, or what is protected by it.
+    #[error(transparent)]
+    Gss(#[from] GssFailure),
     /// The client was closed, or its one connection has ended and cannot be made again.
     #[error("the connection is closed")]
     Disconnected,

@@ -5,10 +5,12 @@
 
 mod accept;
 mod backward;
+mod carrier;
 mod client;
 mod driver;
 mod duplicates;
 mod error;
+mod gss;
 mod options;
 mod running;
 mod server;
@@ -17,9 +19,11 @@ mod stats;
 mod tcp;
 
 pub use backward::{BackwardClient, BothWays};
+pub use carrier::Carrier;
 pub use client::{CallReport, Client};
 pub use duplicates::{CallerScope, DuplicateCache, DuplicateOptions, Remember};
 pub use error::{CallError, ConnectError, ServeError};
+pub use gss::GssClient;
 pub use options::{ClientOptions, Observer, ServerOptions};
 pub use server::{Server, serve_connection};
 pub use stats::{ClientSnapshot, ConnectionCounts, DuplicateCounts, Failures, ServerSnapshot, ServerStats};

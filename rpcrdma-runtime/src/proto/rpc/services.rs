@@ -2,13 +2,21 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+#[cfg(feature = "std")]
+use super::gss::answer::GssCall;
 use crate::proto::program::{AuthStat, CallContext, Credential, Origin, Reject, Service};
+#[cfg(feature = "std")]
+use crate::wire::rpc::RPCSEC_GSS;
 use crate::wire::rpc::{CallHeader, CallRefusal, ReplyHeader};
 use crate::xdr::{Message, Reader, Received, Reducer};
 
 /// The services of a server, found by program and version.
 #[derive(Clone, Default)]
-pub struct Services(Vec<Arc<dyn Service>>);
+pub struct Services {
+    services: Vec<Arc<dyn Service>>,
+    #[cfg(feature = "std")]
+    gss: Option<Arc<super::gss::GssServer>>,
+}
 
 impl Services {
     /// None yet.
@@ -19,30 +27,42 @@ impl Services {
 
     /// Adds one. Of two with the same program and version the first is asked.
     pub fn add(&mut self, service: impl Service) {
-        self.0.push(Arc::new(service));
+        self.services.push(Arc::new(service));
+    }
+
+    /// Takes calls over RPCSEC_GSS as well. Every service is called by callers who have shown who they are, and finds them as
+    /// [`GssCaller`](super::gss::GssCaller) in the call's extensions; [`Service::accepts_flavor`] is not asked.
+    #[cfg(feature = "std")]
+    pub fn secured(&mut self, gss: impl Into<Arc<super::gss::GssServer>>) {
+        self.gss = Some(gss.into());
     }
 
     /// Which programs and versions there are.
     pub fn programs(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.0.iter().map(|service| (service.program(), service.version()))
+        self.services.iter().map(|service| (service.program(), service.version()))
     }
 
     /// Runs a call and gives its reply, every item of it out of the stream, unless the call's credential says that it
     /// must stay whole; or nothing, if the message is no call.
     pub async fn answer(&self, message: &Received, origin: impl Into<Origin>) -> Option<Message> {
-        let Origin { peer, extensions } = origin.into();
         let mut args = Reader::new(message);
-        let header = match CallHeader::decode(&mut args) {
-            Ok(header) => header,
-            Err(CallRefusal::NotACall) => return None,
-            Err(CallRefusal::RpcMismatch { xid }) => return error(xid, ReplyHeader::RpcMismatch),
-            Err(CallRefusal::Truncated { xid }) => {
-                return error(xid, ReplyHeader::Rejected(Reject::GarbageArguments));
-            }
-            Err(CallRefusal::Auth { xid, stat }) => {
-                return error(xid, ReplyHeader::Rejected(Reject::AuthError(stat)));
-            }
+        let (header, verifier, unverified) = match CallHeader::decode_verified(&mut args) {
+            Ok(decoded) => decoded,
+            Err(refusal) => return refused(refusal),
         };
+        #[cfg(feature = "std")]
+        if let (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) = (&self.gss, &header.credential) {
+            let credential = body.clone();
+            let unverified = usize::try_from(unverified).ok().and_then(|len| message.stream.get(..len))?;
+            let call = GssCall { header, credential, unverified, verifier, args };
+            return self.answer_gss(gss, call, origin.into()).await;
+        }
+        let _ = (verifier, unverified); // of the other flavors none has one that says anything
+        self.run(header, args, origin.into()).await
+    }
+
+    /// Runs a call of a caller who says who it is, or not even that.
+    async fn run(&self, header: CallHeader, args: Reader<'_>, origin: Origin) -> Option<Message> {
         let service = match self.find(&header) {
             Ok(service) => service,
             Err(refused) => return error(header.xid, refused),
@@ -62,8 +82,8 @@ impl Services {
             version: header.version,
             procedure: header.procedure,
             credential: header.credential,
-            peer,
-            extensions,
+            peer: origin.peer,
+            extensions: origin.extensions,
         };
         ReplyHeader::Success.encode(xid, &mut reply).ok()?;
         match service.dispatch(&context, args, &mut reply).await {
@@ -78,8 +98,8 @@ impl Services {
         error(xid, ReplyHeader::Rejected(Reject::SystemError))
     }
 
-    fn find(&self, header: &CallHeader) -> Result<&Arc<dyn Service>, ReplyHeader> {
-        let of_program = || self.0.iter().filter(|service| service.program() == header.program);
+    pub(super) fn find(&self, header: &CallHeader) -> Result<&Arc<dyn Service>, ReplyHeader> {
+        let of_program = || self.services.iter().filter(|service| service.program() == header.program);
         if let Some(service) = of_program().find(|service| service.version() == header.version) {
             return Ok(service);
         }
@@ -88,6 +108,16 @@ impl Services {
             (Some(low), Some(high)) => Err(ReplyHeader::ProgramMismatch { low, high }),
             _ => Err(ReplyHeader::ProgramUnavailable),
         }
+    }
+}
+
+/// The answer to what is no call that can be run.
+fn refused(refusal: CallRefusal) -> Option<Message> {
+    match refusal {
+        CallRefusal::NotACall => None,
+        CallRefusal::RpcMismatch { xid } => error(xid, ReplyHeader::RpcMismatch),
+        CallRefusal::Truncated { xid } => error(xid, ReplyHeader::Rejected(Reject::GarbageArguments)),
+        CallRefusal::Auth { xid, stat } => error(xid, ReplyHeader::Rejected(Reject::AuthError(stat))),
     }
 }
 

@@ -8,6 +8,7 @@ use super::Atomics;
 use crate::proto::counts::counts;
 use crate::proto::rdma::session::Counts as SessionCounts;
 use crate::proto::rdma::{FailReason, Traffic, TrafficCounts};
+use crate::proto::rpc::gss::GssFailure;
 
 counts! {
     /// Calls that ended without a result, by the reason ([`CallError`]).
@@ -45,8 +46,15 @@ impl Failures {
             CallError::Transport(FailReason::Registration) => &mut counts.registration,
             CallError::Transport(FailReason::Version { .. }) => &mut counts.version,
             CallError::Transport(FailReason::Chunk) => &mut counts.chunk,
-            CallError::Transport(FailReason::BadReply(_)) | CallError::Decode(_) => &mut counts.bad_reply,
-            CallError::Rejected(_) => &mut counts.rejected,
+            CallError::Gss(GssFailure::Encode(_) | GssFailure::Mechanism(_) | GssFailure::Exhausted) => {
+                &mut counts.unsendable
+            }
+            CallError::Rejected(_) | CallError::Gss(GssFailure::Rejected(_) | GssFailure::Refused(_)) => {
+                &mut counts.rejected
+            }
+            CallError::Transport(FailReason::BadReply(_)) | CallError::Decode(_) | CallError::Gss(_) => {
+                &mut counts.bad_reply
+            }
             CallError::Timeout(_) | CallError::Transport(FailReason::Timeout(_)) => &mut counts.timeout,
             _ => &mut counts.disconnected,
         };

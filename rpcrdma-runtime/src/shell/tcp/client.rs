@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,16 +11,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::{Instrument, debug, debug_span};
 
+use super::super::carrier::Carrier;
 use super::super::client::{first_xid, observed};
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::{CallError, ConnectError};
 use super::stream::{Incoming, Outgoing, halves, prepare};
 use super::{TcpClientOptions, TcpOptions};
-use crate::proto::program::{Caller, Procedure, Program};
+use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::{FailReason, Traffic};
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
+use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
 
 /// The smallest item that is sent from where it is, in octets; a smaller one is copied.
 const MIN_ITEM: usize = 16 << 10;
@@ -104,11 +106,10 @@ impl TcpClient {
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
-        let limit = self.0.options.timeout;
-        let waiting = self.transact(xid, self.encode::<Q>(xid, args)?);
-        let (sent, reply) = timeout(limit, waiting).await.map_err(|_| CallError::Timeout(limit))??;
-        let traffic = Traffic { call_inline: sent, reply_inline: reply.len() as u64, ..Traffic::default() };
-        let mut reader = Reader::from_bytes(&reply);
+        let message = self.encode::<Q>(xid, args)?;
+        let (reply, traffic) =
+            Carrier::<Q::Program>::carry(self, Q::NAME, message, Q::reply_bounds(args)).await?;
+        let mut reader = Reader::new(&reply);
         decode_reply(&mut reader, xid)?;
         let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
         reader.finish().map_err(CallError::Decode)?;
@@ -140,6 +141,38 @@ impl TcpClient {
             .map_err(|_| CallError::Disconnected)?;
         let _guard = Forget { client: self, xid };
         Ok((sent, outcome.await.map_err(gone)??))
+    }
+}
+
+impl<P: Program> Carrier<P> for TcpClient {
+    fn next_xid(&self) -> u32 {
+        self.0.next_xid.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn min_item(&self) -> usize {
+        MIN_ITEM
+    }
+
+    async fn observe<Q: Procedure<Program = P>>(
+        &self,
+        xid: u32,
+        exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
+    ) -> Result<Q::Res, CallError> {
+        observed::<P, Q>(self.0.options.observer.as_ref(), &self.0.stats, xid, exchange).await
+    }
+
+    async fn carry(
+        &self,
+        _: &'static str,
+        message: Message,
+        _: ReplyBounds,
+    ) -> Result<(Received, Traffic), CallError> {
+        let limit = self.0.options.timeout;
+        let xid = message.stream.first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
+        let waiting = self.transact(xid, message);
+        let (sent, reply) = timeout(limit, waiting).await.map_err(|_| CallError::Timeout(limit))??;
+        let traffic = Traffic { call_inline: sent, reply_inline: reply.len() as u64, ..Traffic::default() };
+        Ok((Received::whole(reply), traffic))
     }
 }
 

@@ -7,3 +7,7 @@ pub mod rpc_msg;
 /// From `specs/rpcrdma1.txt`: the header of RPC-over-RDMA version 1 (RFC 8166 section 4).
 #[rustfmt::skip]
 pub mod rpcrdma1;
+
+/// From `specs/rpcsec_gss.txt`: the credential and the bodies of RPCSEC_GSS (RFC 2203).
+#[rustfmt::skip]
+pub mod rpcsec_gss;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::wire::generated::rpc_msg as xdr;
-use crate::xdr::{Error, Opaque, XdrString, from_bytes, to_bytes};
+use crate::xdr::{Error, XdrString, from_bytes, to_bytes};
 
 /// The largest body of a credential or a verifier, in bytes (RFC 5531 section 8.2).
 pub const MAX_AUTH_BYTES: u32 = xdr::MAX_AUTH_BYTES;
@@ -15,7 +15,6 @@ pub const MAX_GIDS: usize = 16;
 
 const AUTH_NONE: u32 = 0;
 const AUTH_SYS: u32 = 1;
-const RPCSEC_GSS: u32 = 6;
 /// `rpc_gss_svc_none`: a message is protected in no way but its header (RFC 2203 section 5.3.2).
 const GSS_SERVICE_NONE: u32 = 1;
 
@@ -43,7 +42,7 @@ impl Credential {
     #[must_use]
     pub fn allows_reduction(&self) -> bool {
         match self {
-            Credential::Other { flavor: RPCSEC_GSS, body } => {
+            Credential::Other { flavor: super::RPCSEC_GSS, body } => {
                 // Behind the version, the control procedure and the sequence number.
                 body.get(12..16).is_some_and(|service| service == GSS_SERVICE_NONE.to_be_bytes())
             }
@@ -67,6 +66,27 @@ pub struct AuthSys {
     pub gids: Vec<u32>,
 }
 
+/// What shows that a credential or a reply is its sender's (RFC 5531 section 8.2). By default nothing does: AUTH_NONE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verifier {
+    /// The flavor's number.
+    pub flavor: u32,
+    /// Its body, at most 400 bytes.
+    pub body: Bytes,
+}
+
+impl Verifier {
+    pub(super) fn to_xdr(&self) -> xdr::OpaqueAuth {
+        xdr::OpaqueAuth { flavor: self.flavor.cast_signed(), body: self.body.clone().into() }
+    }
+}
+
+impl From<xdr::OpaqueAuth> for Verifier {
+    fn from(auth: xdr::OpaqueAuth) -> Self {
+        Verifier { flavor: auth.flavor.cast_unsigned(), body: auth.body.into_bytes() }
+    }
+}
+
 /// Why a server does not take a caller (RFC 5531 section 9, `auth_stat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthStat {
@@ -80,6 +100,10 @@ pub enum AuthStat {
     RejectedVerifier,
     /// AUTH_TOOWEAK: refused for security's sake.
     TooWeak,
+    /// RPCSEC_GSS_CREDPROBLEM: the server does not have the context, or its checksum is wrong. It is to be made anew.
+    GssCredentialProblem,
+    /// RPCSEC_GSS_CTXPROBLEM: the context has come to its end. It is to be made anew.
+    GssContextProblem,
     /// Any other value.
     Other(i32),
 }
@@ -92,6 +116,8 @@ impl From<AuthStat> for i32 {
             AuthStat::BadVerifier => 3,
             AuthStat::RejectedVerifier => 4,
             AuthStat::TooWeak => 5,
+            AuthStat::GssCredentialProblem => 13,
+            AuthStat::GssContextProblem => 14,
             AuthStat::Other(value) => value,
         }
     }
@@ -105,13 +131,11 @@ impl From<i32> for AuthStat {
             3 => AuthStat::BadVerifier,
             4 => AuthStat::RejectedVerifier,
             5 => AuthStat::TooWeak,
+            13 => AuthStat::GssCredentialProblem,
+            14 => AuthStat::GssContextProblem,
             other => AuthStat::Other(other),
         }
     }
-}
-
-pub(super) fn none() -> xdr::OpaqueAuth {
-    xdr::OpaqueAuth { flavor: 0, body: Opaque::default() }
 }
 
 /// # Errors

@@ -1,4 +1,4 @@
-use super::auth::{self, AuthStat, Credential};
+use super::auth::{self, AuthStat, Credential, Verifier};
 use crate::wire::generated::rpc_msg as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Sink};
 
@@ -56,9 +56,29 @@ impl CallHeader {
             vers: self.version,
             proc: self.procedure,
             cred: auth::encode(&self.credential)?,
-            verf: auth::none(),
+            verf: Verifier::default().to_xdr(),
         };
         xdr::RpcMsg { xid: self.xid, body: xdr::RpcBody::Call(body) }.encode(sink)
+    }
+
+    /// Writes the header up to and including the credential: what a verifier is computed of.
+    ///
+    /// # Errors
+    /// A credential that breaks the bounds of its flavor.
+    pub fn encode_unverified<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        let kind = (xdr::MsgType::Call as i32).cast_unsigned();
+        for word in [self.xid, kind, RPC_VERSION, self.program, self.version, self.procedure] {
+            sink.put_u32(word)?;
+        }
+        auth::encode(&self.credential)?.encode(sink)
+    }
+
+    /// Writes the rest of a header.
+    ///
+    /// # Errors
+    /// A verifier of more than 400 bytes.
+    pub fn encode_verifier<S: Sink + ?Sized>(verifier: &Verifier, sink: &mut S) -> Result<(), Error> {
+        verifier.to_xdr().encode(sink)
     }
 
     /// Reads the header; the reader stands at the arguments then.
@@ -66,6 +86,14 @@ impl CallHeader {
     /// # Errors
     /// [`CallRefusal`].
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, CallRefusal> {
+        CallHeader::decode_verified(reader).map(|(header, _, _)| header)
+    }
+
+    /// The same, and the verifier, and how long the header is in front of the verifier, in bytes.
+    ///
+    /// # Errors
+    /// [`CallRefusal`].
+    pub fn decode_verified(reader: &mut Reader<'_>) -> Result<(Self, Verifier, u64), CallRefusal> {
         // Word by word, because what is answered depends on how far it can be read.
         let mut word = || reader.u32().map_err(|_| CallRefusal::NotACall);
         let (xid, kind) = (word()?, word()?);
@@ -79,8 +107,9 @@ impl CallHeader {
         let (program, version, procedure) = (word()?, word()?, word()?);
         let malformed = |stat| move |_: Error| CallRefusal::Auth { xid, stat };
         let credential = xdr::OpaqueAuth::decode(reader).map_err(malformed(AuthStat::BadCredential))?;
-        xdr::OpaqueAuth::decode(reader).map_err(malformed(AuthStat::BadVerifier))?;
+        let unverified = reader.position();
+        let verifier = xdr::OpaqueAuth::decode(reader).map_err(malformed(AuthStat::BadVerifier))?;
         let credential = auth::decode(&credential).map_err(|stat| CallRefusal::Auth { xid, stat })?;
-        Ok(CallHeader { xid, program, version, procedure, credential })
+        Ok((CallHeader { xid, program, version, procedure, credential }, verifier.into(), unverified))
     }
 }

@@ -2,10 +2,12 @@
 
 mod auth;
 mod call;
+mod gss;
 mod record;
 mod reply;
 
-pub use auth::{AuthStat, AuthSys, Credential, MAX_AUTH_BYTES, MAX_GIDS, MAX_MACHINE_NAME};
+pub use auth::{AuthStat, AuthSys, Credential, MAX_AUTH_BYTES, MAX_GIDS, MAX_MACHINE_NAME, Verifier};
 pub use call::{CallHeader, CallRefusal, RPC_VERSION};
+pub use gss::{GssControl, GssCredential, GssService, MAX_HANDLE, MAX_SEQUENCE, RPCSEC_GSS};
 pub use record::{RecordError, Records, record_mark};
-pub use reply::{Reject, ReplyError, ReplyHeader, decode_reply};
+pub use reply::{Reject, ReplyError, ReplyHeader, decode_reply, decode_verified};

@@ -1,6 +1,6 @@
 use thiserror::Error as ThisError;
 
-use super::auth::{self, AuthStat};
+use super::auth::{AuthStat, Verifier};
 use crate::wire::generated::rpc_msg as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Sink};
 
@@ -86,9 +86,22 @@ impl ReplyHeader {
     /// # Errors
     /// None that a header of fixed parts could meet; the sink's own.
     pub fn encode<S: Sink + ?Sized>(&self, xid: u32, sink: &mut S) -> Result<(), Error> {
+        self.encode_verified(xid, &Verifier::default(), sink)
+    }
+
+    /// The same with a verifier, which a reply that is denied has no place for.
+    ///
+    /// # Errors
+    /// A verifier of more than 400 bytes; the sink's own.
+    pub fn encode_verified<S: Sink + ?Sized>(
+        &self,
+        xid: u32,
+        verifier: &Verifier,
+        sink: &mut S,
+    ) -> Result<(), Error> {
         use xdr::AcceptStat as Stat;
-        let accepted =
-            |reply_data| xdr::ReplyBody::Accepted(xdr::AcceptedReply { verf: auth::none(), reply_data });
+        let verf = || verifier.to_xdr();
+        let accepted = |reply_data| xdr::ReplyBody::Accepted(xdr::AcceptedReply { verf: verf(), reply_data });
         let plain = |stat| accepted(xdr::AcceptedBody::Default(stat));
         let body = match *self {
             ReplyHeader::Success => accepted(xdr::AcceptedBody::Success),
@@ -119,26 +132,42 @@ impl ReplyHeader {
 /// # Errors
 /// [`ReplyError`]: why there are none.
 pub fn decode_reply(reader: &mut Reader<'_>, xid: u32) -> Result<(), ReplyError> {
+    decode_verified(reader, xid)?.1
+}
+
+/// Reads the header of the reply to call `xid`: the verifier, which one that is denied has not, and whether results
+/// follow.
+///
+/// # Errors
+/// [`ReplyError`], if it is no reply to this call, or cannot be read.
+pub fn decode_verified(
+    reader: &mut Reader<'_>,
+    xid: u32,
+) -> Result<(Option<Verifier>, Result<(), ReplyError>), ReplyError> {
     use xdr::AcceptStat as Stat;
     let message = xdr::RpcMsg::decode(reader)?;
     let xdr::RpcBody::Reply(body) = message.body else { return Err(ReplyError::NotTheReply) };
     if message.xid != xid {
         return Err(ReplyError::NotTheReply);
     }
-    Err(match body {
-        xdr::ReplyBody::Accepted(accepted) => match accepted.reply_data {
-            xdr::AcceptedBody::Success => return Ok(()),
-            xdr::AcceptedBody::ProgMismatch(range) => {
-                ReplyError::ProgramMismatch { low: range.low, high: range.high }
-            }
-            xdr::AcceptedBody::Default(Stat::ProgUnavail) => ReplyError::ProgramUnavailable,
-            xdr::AcceptedBody::Default(Stat::ProcUnavail) => ReplyError::ProcedureUnavailable,
-            xdr::AcceptedBody::Default(Stat::GarbageArgs) => ReplyError::GarbageArguments,
-            xdr::AcceptedBody::Default(_) => ReplyError::SystemError,
-        },
+    let denied = match body {
+        xdr::ReplyBody::Accepted(accepted) => {
+            let status = match accepted.reply_data {
+                xdr::AcceptedBody::Success => Ok(()),
+                xdr::AcceptedBody::ProgMismatch(range) => {
+                    Err(ReplyError::ProgramMismatch { low: range.low, high: range.high })
+                }
+                xdr::AcceptedBody::Default(Stat::ProgUnavail) => Err(ReplyError::ProgramUnavailable),
+                xdr::AcceptedBody::Default(Stat::ProcUnavail) => Err(ReplyError::ProcedureUnavailable),
+                xdr::AcceptedBody::Default(Stat::GarbageArgs) => Err(ReplyError::GarbageArguments),
+                xdr::AcceptedBody::Default(_) => Err(ReplyError::SystemError),
+            };
+            return Ok((Some(accepted.verf.into()), status));
+        }
         xdr::ReplyBody::Denied(xdr::RejectedReply::RpcMismatch(range)) => {
             ReplyError::RpcMismatch { low: range.low, high: range.high }
         }
         xdr::ReplyBody::Denied(xdr::RejectedReply::AuthError(why)) => ReplyError::Auth(i32::from(why).into()),
-    })
+    };
+    Ok((None, Err(denied)))
 }

@@ -1,0 +1,241 @@
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::table::{Handle, Handles, Table};
+use super::{
+    GssContext, GssControl, GssCredential, GssError, GssExchange, GssMechanism, GssService, GssStep,
+    SequenceWindow,
+};
+use crate::proto::program::AuthStat;
+use crate::wire::generated::rpcsec_gss as xdr;
+use crate::wire::rpc::{MAX_SEQUENCE, RPCSEC_GSS, Verifier};
+
+/// What a server's end of RPCSEC_GSS is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GssServerOptions {
+    /// The weakest service that calls may have (default [`GssService::None`]); weaker ones get AUTH_TOOWEAK.
+    pub at_least: GssService,
+    /// How many sequence numbers are kept for each context (default 1,024; at least 1, at most 65,536).
+    pub window: u32,
+    /// Contexts at once (default 4,096). The one that was not used for longest goes when there is no room; its client
+    /// makes a new one.
+    pub contexts: usize,
+    /// Contexts that are being made, at once (default 256). They are apart from those that are made: anybody can begin one,
+    /// and only who has ended it is known.
+    pub unfinished: usize,
+}
+
+impl Default for GssServerOptions {
+    fn default() -> Self {
+        GssServerOptions { at_least: GssService::None, window: 1024, contexts: 4096, unfinished: 256 }
+    }
+}
+
+/// Who made a call over RPCSEC_GSS, as its handler finds it in
+/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GssCaller {
+    /// The caller's name, in the mechanism's form. It is shown, not claimed.
+    pub name: Bytes,
+    /// How arguments and results are protected.
+    pub service: GssService,
+}
+
+/// A server's end of RPCSEC_GSS, for [`Services::secured`](crate::proto::rpc::Services::secured): it makes contexts, checks what
+/// callers show, and protects results. Servers that share it share the contexts: one that was made over TCP is good over
+/// RPC-over-RDMA.
+pub struct GssServer {
+    mechanism: Box<dyn GssMechanism>,
+    options: GssServerOptions,
+    handles: Mutex<Handles>,
+    making: Mutex<Table<Box<dyn GssExchange>>>,
+    made: Mutex<Table<Context>>,
+}
+
+/// A context that is made, and the sequence numbers that came.
+struct Context {
+    context: Arc<dyn GssContext>,
+    window: SequenceWindow,
+}
+
+/// What a client is answered while a context is made.
+pub(super) struct Made {
+    pub(super) result: xdr::RpcGssInitRes,
+    pub(super) verifier: Verifier,
+}
+
+/// A call whose caller is shown to be the context's.
+pub(super) struct Admitted {
+    pub(super) context: Arc<dyn GssContext>,
+    pub(super) service: GssService,
+    pub(super) sequence: u32,
+    /// The reply's.
+    pub(super) verifier: Verifier,
+}
+
+/// A call that is not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is denied.
+    Denied(AuthStat),
+    /// It has come before, or might have: it gets no answer (RFC 2203 section 5.3.3.1).
+    Silently,
+}
+
+impl GssServer {
+    /// One with default options.
+    pub fn new(mechanism: impl GssMechanism + 'static) -> Self {
+        GssServer::with(mechanism, GssServerOptions::default())
+    }
+
+    /// One with these options.
+    pub fn with(mechanism: impl GssMechanism + 'static, options: GssServerOptions) -> Self {
+        let options = GssServerOptions { window: options.window.clamp(1, 1 << 16), ..options };
+        GssServer {
+            mechanism: Box::new(mechanism),
+            options,
+            handles: Mutex::default(),
+            making: Mutex::new(Table::new(options.unfinished)),
+            made: Mutex::new(Table::new(options.contexts)),
+        }
+    }
+
+    /// How many contexts there are.
+    #[must_use]
+    pub fn contexts(&self) -> usize {
+        lock(&self.made).len()
+    }
+
+    /// How many are being made.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        lock(&self.making).len()
+    }
+
+    /// Takes a client's token.
+    pub(super) fn make(
+        &self,
+        credential: &GssCredential,
+        verifier: &Verifier,
+        token: &[u8],
+    ) -> Result<Made, AuthStat> {
+        if *verifier != Verifier::default() {
+            return Err(AuthStat::BadVerifier);
+        }
+        let (handle, exchange) = match credential.control {
+            GssControl::Init if credential.handle.is_empty() => {
+                let handle = lock(&self.handles).next();
+                match self.mechanism.begin() {
+                    Ok(exchange) => (handle, exchange),
+                    Err(error) => return Ok(failed(error)),
+                }
+            }
+            GssControl::ContinueInit => self.taken_out(&credential.handle)?,
+            _ => return Err(AuthStat::BadCredential),
+        };
+        Ok(self.step(handle, exchange, token).unwrap_or_else(failed))
+    }
+
+    /// A context that takes another token. It is nobody else's then.
+    fn taken_out(&self, handle: &[u8]) -> Result<(Handle, Box<dyn GssExchange>), AuthStat> {
+        match (Handle::try_from(handle), lock(&self.making).remove(handle)) {
+            (Ok(handle), Some(exchange)) => Ok((handle, exchange)),
+            _ => Err(AuthStat::RejectedCredential),
+        }
+    }
+
+    fn step(
+        &self,
+        handle: Handle,
+        mut exchange: Box<dyn GssExchange>,
+        token: &[u8],
+    ) -> Result<Made, GssError> {
+        let window = self.options.window;
+        let (major, token, verifier) = match exchange.step(token)? {
+            GssStep::Continue(token) => {
+                lock(&self.making).insert(handle, exchange);
+                (xdr::GSS_S_CONTINUE_NEEDED, token, Verifier::default())
+            }
+            GssStep::Done(token, context) => {
+                let verifier = checksum(&*context, &window.to_be_bytes())?;
+                lock(&self.made).insert(handle, Context { context, window: SequenceWindow::new(window) });
+                (xdr::GSS_S_COMPLETE, token, verifier)
+            }
+        };
+        let result = xdr::RpcGssInitRes {
+            handle: Vec::from(handle).into(),
+            gss_major: major,
+            gss_minor: 0,
+            seq_window: window,
+            gss_token: token.into(),
+        };
+        Ok(Made { result, verifier })
+    }
+
+    /// Looks at what a caller shows: `header` is all of the message in front of the verifier.
+    pub(super) fn admit(
+        &self,
+        credential: &GssCredential,
+        verifier: &Verifier,
+        header: &[u8],
+    ) -> Result<Admitted, Refused> {
+        let (handle, sequence) = (&credential.handle[..], credential.sequence);
+        let unknown = Refused::Denied(AuthStat::GssCredentialProblem);
+        let context = lock(&self.made).get(handle).map(|made| made.context.clone()).ok_or(unknown)?;
+        if verifier.flavor != RPCSEC_GSS {
+            return Err(Refused::Denied(AuthStat::BadVerifier));
+        }
+        context.verify_mic(header, &verifier.body).map_err(|error| {
+            let expired = error.is_expired();
+            Refused::Denied(if expired {
+                AuthStat::GssContextProblem
+            } else {
+                AuthStat::GssCredentialProblem
+            })
+        })?;
+        if sequence >= MAX_SEQUENCE {
+            return Err(Refused::Denied(AuthStat::GssContextProblem));
+        }
+        let service = credential.service.ok_or(Refused::Denied(AuthStat::BadCredential))?;
+        if service < self.options.at_least && credential.control == GssControl::Data {
+            return Err(Refused::Denied(AuthStat::TooWeak));
+        }
+        let new = lock(&self.made).get(handle).map(|made| made.window.take(sequence)).ok_or(unknown)?;
+        if !new {
+            return Err(Refused::Silently);
+        }
+        let verifier = checksum(&*context, &sequence.to_be_bytes())
+            .map_err(|_| Refused::Denied(AuthStat::GssContextProblem))?;
+        Ok(Admitted { context, service, sequence, verifier })
+    }
+
+    /// Forgets a context.
+    pub(super) fn forget(&self, handle: &[u8]) {
+        lock(&self.made).remove(handle);
+    }
+}
+
+fn lock<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn checksum(context: &dyn GssContext, message: &[u8]) -> Result<Verifier, GssError> {
+    Ok(Verifier { flavor: RPCSEC_GSS, body: context.get_mic(message)?.into() })
+}
+
+/// The answer when no context is made.
+fn failed(error: GssError) -> Made {
+    let result = xdr::RpcGssInitRes { gss_major: error.major, gss_minor: error.minor, ..Default::default() };
+    Made { result, verifier: Verifier::default() }
+}
+
+impl fmt::Debug for GssServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GssServer").field("options", &self.options).finish_non_exhaustive()
+    }
+}

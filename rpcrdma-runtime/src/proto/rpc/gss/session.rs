@@ -1,0 +1,307 @@
+use alloc::sync::Arc;
+use core::fmt;
+
+use bytes::Bytes;
+
+use super::{GssContext, GssControl, GssCredential, GssError, GssService, body};
+use crate::proto::program::{Procedure, Program, ReplyBounds};
+use crate::wire::generated::rpcsec_gss as xdr;
+use crate::wire::rpc::{
+    CallHeader, Credential, MAX_HANDLE, MAX_SEQUENCE, RPCSEC_GSS, ReplyError, Verifier, decode_verified,
+};
+use crate::xdr::{Decode, Encode, Error, Message, Reader, Received, Reducer, Size};
+
+/// Why a call over RPCSEC_GSS has no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GssFailure {
+    /// The mechanism of this end.
+    #[error(transparent)]
+    Mechanism(#[from] GssError),
+    /// The server's mechanism refused to make a context.
+    #[error("the server makes no context: {0}")]
+    Refused(GssError),
+    /// The server does not make contexts as RFC 2203 says.
+    #[error("the server breaks RFC 2203: {0}")]
+    Protocol(&'static str),
+    /// A reply is not the server's, or was changed on its way. The call may have been executed.
+    #[error("the reply is not shown to be the server's")]
+    Unverified,
+    /// What is protected belongs to another call.
+    #[error("what is protected belongs to another call")]
+    Sequence,
+    /// Every sequence number has been used: a new context is needed.
+    #[error("the context has no sequence numbers left")]
+    Exhausted,
+    /// The arguments break a bound of their type.
+    #[error("the arguments cannot be encoded: {0}")]
+    Encode(#[source] Error),
+    /// The server answered without a result.
+    #[error(transparent)]
+    Rejected(#[from] ReplyError),
+    /// What is protected, or the result in it, cannot be decoded.
+    #[error("the result cannot be decoded: {0}")]
+    Decode(#[source] Error),
+}
+
+/// A client's context with a server. It does not count: each call brings a sequence number that no other has, below
+/// 2^31 and not further ahead of the oldest unanswered one than [`GssSession::window`].
+#[derive(Clone)]
+pub struct GssSession {
+    context: Arc<dyn GssContext>,
+    handle: Bytes,
+    service: GssService,
+    window: u32,
+}
+
+/// What the server answers while a context is made.
+#[derive(Clone, Debug)]
+pub struct InitAnswer {
+    /// Its name for the context, for the next token.
+    pub handle: Bytes,
+    /// Its own token; the client's mechanism is to get it.
+    pub token: Bytes,
+    /// How many sequence numbers it keeps.
+    pub window: u32,
+    /// Whether it is content and takes no more tokens.
+    pub complete: bool,
+    verifier: Verifier,
+}
+
+impl GssSession {
+    /// The message that brings a token to the server: the first with an empty handle.
+    ///
+    /// # Errors
+    /// [`GssFailure::Encode`].
+    pub fn init_call<P: Program>(xid: u32, handle: &Bytes, token: Bytes) -> Result<Message, GssFailure> {
+        let control = if handle.is_empty() { GssControl::Init } else { GssControl::ContinueInit };
+        let credential =
+            GssCredential { control, sequence: 0, service: Some(GssService::None), handle: handle.clone() };
+        let header = CallHeader {
+            xid,
+            program: P::NUMBER,
+            version: P::VERSION,
+            procedure: 0,
+            credential: credential_of(&credential)?,
+        };
+        let mut message = Reducer::disabled();
+        header.encode(&mut message).map_err(GssFailure::Encode)?;
+        let token = xdr::RpcGssInitArg { gss_token: token.into() };
+        token.encode(&mut message).map_err(GssFailure::Encode)?;
+        Ok(message.into_message())
+    }
+
+    /// How large the reply to such a message is at most.
+    #[must_use]
+    pub fn init_bounds(longest_token: u32) -> ReplyBounds {
+        // Two counts, three numbers and the handle.
+        let fixed = Size::Bounded(20).plus(Size::padded(MAX_HANDLE as u64));
+        let whole = fixed.plus(Size::padded(u64::from(longest_token)));
+        ReplyBounds { whole, reduced: whole, item: Size::ZERO, items: Size::ZERO }
+    }
+
+    /// Reads the reply to such a message.
+    ///
+    /// # Errors
+    /// [`GssFailure::Refused`] if no context is made, and what else is wrong with the reply.
+    pub fn init_answer(xid: u32, reply: &Received) -> Result<InitAnswer, GssFailure> {
+        let mut reader = Reader::new(reply);
+        let (verifier, status) = decode_verified(&mut reader, xid)?;
+        status?;
+        let answer = xdr::RpcGssInitRes::decode(&mut reader).map_err(GssFailure::Decode)?;
+        reader.finish().map_err(GssFailure::Decode)?;
+        let complete = match answer.gss_major {
+            xdr::GSS_S_COMPLETE => true,
+            xdr::GSS_S_CONTINUE_NEEDED => false,
+            major => return Err(GssFailure::Refused(GssError { major, minor: answer.gss_minor })),
+        };
+        if answer.handle.is_empty() || answer.handle.len() > MAX_HANDLE {
+            return Err(GssFailure::Protocol("a handle that is empty or too long"));
+        }
+        Ok(InitAnswer {
+            handle: answer.handle.into_bytes(),
+            token: answer.gss_token.into_bytes(),
+            window: answer.seq_window,
+            complete,
+            verifier: verifier.unwrap_or_default(),
+        })
+    }
+
+    /// The session, once both ends are content: the server's last answer has to be shown to be the server's.
+    ///
+    /// # Errors
+    /// [`GssFailure::Unverified`].
+    pub fn new(
+        context: Arc<dyn GssContext>,
+        service: GssService,
+        last: InitAnswer,
+    ) -> Result<Self, GssFailure> {
+        verify(&*context, &last.window.to_be_bytes(), &last.verifier)?;
+        Ok(GssSession { context, handle: last.handle, service, window: last.window.max(1) })
+    }
+
+    /// How arguments and results are protected.
+    #[must_use]
+    pub fn service(&self) -> GssService {
+        self.service
+    }
+
+    /// How many sequence numbers may be in use at a time, from the oldest to the newest.
+    #[must_use]
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Who the server is, in the mechanism's form of a name.
+    #[must_use]
+    pub fn peer(&self) -> &[u8] {
+        self.context.peer()
+    }
+
+    /// A call as it is sent. Items of at least `min_item` bytes are out of the stream if the service allows it.
+    ///
+    /// # Errors
+    /// [`GssFailure::Encode`], [`GssFailure::Mechanism`], [`GssFailure::Exhausted`].
+    pub fn call<Q: Procedure>(
+        &self,
+        xid: u32,
+        sequence: u32,
+        args: &Q::Args,
+        min_item: usize,
+    ) -> Result<Message, GssFailure> {
+        let mut message = match self.service {
+            GssService::None => Reducer::new(min_item),
+            GssService::Integrity | GssService::Privacy => Reducer::disabled(),
+        };
+        self.head::<Q::Program>(xid, sequence, GssControl::Data, Q::NUMBER, &mut message)?;
+        if self.service == GssService::None {
+            args.encode(&mut message).map_err(GssFailure::Encode)?;
+        } else {
+            let mut body = body::begin(sequence)?;
+            args.encode(&mut body).map_err(GssFailure::Encode)?;
+            body::seal(&*self.context, self.service, body, &mut message)?;
+        }
+        Ok(message.into_message())
+    }
+
+    /// The message that ends the context. It has no arguments, and its reply no results.
+    ///
+    /// # Errors
+    /// As [`GssSession::call`].
+    pub fn destroy<P: Program>(&self, xid: u32, sequence: u32) -> Result<Message, GssFailure> {
+        let mut message = Reducer::disabled();
+        self.head::<P>(xid, sequence, GssControl::Destroy, 0, &mut message)?;
+        Ok(message.into_message())
+    }
+
+    /// The header, its checksum in the verifier.
+    fn head<P: Program>(
+        &self,
+        xid: u32,
+        sequence: u32,
+        control: GssControl,
+        procedure: u32,
+        message: &mut Reducer,
+    ) -> Result<(), GssFailure> {
+        if sequence >= MAX_SEQUENCE {
+            return Err(GssFailure::Exhausted);
+        }
+        let service = Some(self.service);
+        let credential = GssCredential { control, sequence, service, handle: self.handle.clone() };
+        let credential = credential_of(&credential)?;
+        let header = CallHeader { xid, program: P::NUMBER, version: P::VERSION, procedure, credential };
+        let mut unverified = Reducer::disabled();
+        header.encode_unverified(&mut unverified).map_err(GssFailure::Encode)?;
+        let unverified = unverified.into_message().stream;
+        let verifier = Verifier { flavor: RPCSEC_GSS, body: self.context.get_mic(&unverified)?.into() };
+        crate::xdr::Sink::put(message, &unverified).map_err(GssFailure::Encode)?;
+        CallHeader::encode_verifier(&verifier, message).map_err(GssFailure::Encode)
+    }
+
+    /// How large a reply can be that is so large without RPCSEC_GSS.
+    #[must_use]
+    pub fn reply_bounds(&self, bounds: ReplyBounds) -> ReplyBounds {
+        let overhead = self.context.overhead();
+        let mic = Size::padded(u64::from(overhead.mic));
+        // The count of the body and its sequence number; its padding, as a mechanism's output has any length.
+        let more = match self.service {
+            GssService::None => return bounds,
+            GssService::Integrity => Size::Bounded(4 + 4 + 4).plus(mic),
+            GssService::Privacy => Size::Bounded(4 + 4 + 3).plus(Size::Bounded(u64::from(overhead.wrap))),
+        };
+        let whole = bounds.whole.plus(more);
+        ReplyBounds { whole, reduced: whole, item: Size::ZERO, items: Size::ZERO }
+    }
+
+    /// Reads the reply to [`GssSession::destroy`].
+    ///
+    /// # Errors
+    /// [`GssFailure`].
+    pub fn ended(&self, xid: u32, sequence: u32, reply: &Received) -> Result<(), GssFailure> {
+        let mut reader = Reader::new(reply);
+        self.accepted(&mut reader, xid, sequence)?;
+        if reader.remaining() == 0 {
+            return Ok(());
+        }
+        // Some servers answer as to a call without results, protected as its service has it.
+        body::open(&*self.context, self.service, sequence, reader).map(drop)
+    }
+
+    /// The result of a call. What the server says without one counts only if the server is shown to have said it, but for a
+    /// denial, which has no verifier.
+    ///
+    /// # Errors
+    /// [`GssFailure`].
+    pub fn result<Res: for<'de> Decode<'de>>(
+        &self,
+        xid: u32,
+        sequence: u32,
+        reply: &Received,
+    ) -> Result<Res, GssFailure> {
+        let mut reader = Reader::new(reply);
+        self.accepted(&mut reader, xid, sequence)?;
+        if self.service == GssService::None {
+            let result = Res::decode(&mut reader).map_err(GssFailure::Decode)?;
+            reader.finish().map_err(GssFailure::Decode)?;
+            return Ok(result);
+        }
+        let body = body::open(&*self.context, self.service, sequence, reader)?;
+        let mut reader = Reader::from_bytes(&body);
+        let result = Res::decode(&mut reader).map_err(GssFailure::Decode)?;
+        reader.finish().map_err(GssFailure::Decode)?;
+        Ok(result)
+    }
+}
+
+impl GssSession {
+    /// Reads a reply's header, and who sent it.
+    fn accepted(&self, reader: &mut Reader<'_>, xid: u32, sequence: u32) -> Result<(), GssFailure> {
+        let (verifier, status) = decode_verified(reader, xid)?;
+        if let Some(verifier) = verifier {
+            verify(&*self.context, &sequence.to_be_bytes(), &verifier)?;
+        }
+        Ok(status?)
+    }
+}
+
+fn credential_of(credential: &GssCredential) -> Result<Credential, GssFailure> {
+    let body = credential.encode().map_err(GssFailure::Encode)?;
+    Ok(Credential::Other { flavor: RPCSEC_GSS, body })
+}
+
+fn verify(context: &dyn GssContext, message: &[u8], verifier: &Verifier) -> Result<(), GssFailure> {
+    if verifier.flavor != RPCSEC_GSS {
+        return Err(GssFailure::Unverified);
+    }
+    context.verify_mic(message, &verifier.body).map_err(|_| GssFailure::Unverified)
+}
+
+impl fmt::Debug for GssSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GssSession")
+            .field("handle", &self.handle)
+            .field("service", &self.service)
+            .field("window", &self.window)
+            .finish_non_exhaustive()
+    }
+}

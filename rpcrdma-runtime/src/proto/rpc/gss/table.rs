@@ -1,0 +1,102 @@
+//! What a server keeps of its clients, of which the least recently used goes first.
+
+use alloc::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// The server's name for a context.
+pub(super) type Handle = [u8; 16];
+
+/// Values by handle, up to a number.
+pub(super) struct Table<T> {
+    most: usize,
+    entries: HashMap<Handle, Entry<T>>,
+    /// By when they were used.
+    used: BTreeMap<u64, Handle>,
+    now: u64,
+}
+
+struct Entry<T> {
+    used: u64,
+    value: T,
+}
+
+/// Makes handles that nobody has and that cannot be guessed.
+#[derive(Default)]
+pub(super) struct Handles {
+    random: RandomState,
+    made: u64,
+}
+
+impl Handles {
+    pub(super) fn next(&mut self) -> Handle {
+        self.made = self.made.wrapping_add(1);
+        let half = |salt: u64| {
+            let mut hasher = self.random.build_hasher();
+            hasher.write_u64(self.made);
+            hasher.write_u64(salt);
+            hasher.finish()
+        };
+        (u128::from(half(0)) << 64 | u128::from(half(1))).to_be_bytes()
+    }
+}
+
+impl<T> Table<T> {
+    pub(super) fn new(most: usize) -> Self {
+        Table { most: most.max(1), entries: HashMap::new(), used: BTreeMap::new(), now: 0 }
+    }
+
+    /// Puts a value in, and the one out that was not used for longest if there are too many.
+    pub(super) fn insert(&mut self, handle: Handle, value: T) {
+        self.remove(&handle);
+        if self.entries.len() >= self.most
+            && let Some((_, oldest)) = self.used.pop_first()
+        {
+            self.entries.remove(&oldest);
+        }
+        self.now = self.now.wrapping_add(1);
+        self.used.insert(self.now, handle);
+        self.entries.insert(handle, Entry { used: self.now, value });
+    }
+
+    /// Takes a value out.
+    pub(super) fn remove(&mut self, handle: &[u8]) -> Option<T> {
+        let entry = self.entries.remove(handle)?;
+        self.used.remove(&entry.used);
+        Some(entry.value)
+    }
+
+    /// A value, which is used by this.
+    pub(super) fn get(&mut self, handle: &[u8]) -> Option<&mut T> {
+        let (own, entry) = self.entries.get_key_value(handle).map(|(own, entry)| (*own, entry.used))?;
+        self.used.remove(&entry);
+        self.now = self.now.wrapping_add(1);
+        self.used.insert(self.now, own);
+        let entry = self.entries.get_mut(handle)?;
+        entry.used = self.now;
+        Some(&mut entry.value)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let (mut table, mut handles) = (Table::new(2), Handles::default());
+        let [one, two, three] = [handles.next(), handles.next(), handles.next()];
+        assert!(one != two && two != three && one != three);
+        table.insert(one, 1);
+        table.insert(two, 2);
+        assert_eq!(table.get(&one), Some(&mut 1));
+        table.insert(three, 3);
+        assert_eq!((table.get(&two), table.len()), (None, 2));
+        assert_eq!((table.remove(&one), table.remove(&one), table.remove(&three)), (Some(1), None, Some(3)));
+        assert_eq!((table.len(), table.get(b"another length")), (0, None));
+    }
+}

@@ -1,0 +1,37 @@
+//! What carries calls whose messages somebody else makes.
+
+use std::future::Future;
+
+use crate::proto::program::{Procedure, Program, ReplyBounds};
+use crate::proto::rdma::Traffic;
+use crate::shell::CallError;
+use crate::xdr::{Message, Received};
+
+/// A client that carries whole RPC messages of a program version for what stands on it, as [`GssClient`](super::GssClient)
+/// does. Clones are the same client.
+pub trait Carrier<P: Program>: Clone + Send + Sync + 'static {
+    /// An XID that no unanswered call has.
+    fn next_xid(&self) -> u32;
+
+    /// The smallest item that is worth to be taken out of a message, in bytes.
+    fn min_item(&self) -> usize;
+
+    /// Makes a call that `exchange` is, counted and reported as the client's own calls are. By default it is neither.
+    fn observe<Q: Procedure<Program = P>>(
+        &self,
+        xid: u32,
+        exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
+    ) -> impl Future<Output = Result<Q::Res, CallError>> + Send {
+        let _ = xid;
+        async { exchange.await.map(|(result, _)| result) }
+    }
+
+    /// Sends a call, whose first word is its XID, and gives the message that answers it, whatever it says. `procedure` is
+    /// what errors call it.
+    fn carry(
+        &self,
+        procedure: &'static str,
+        message: Message,
+        bounds: ReplyBounds,
+    ) -> impl Future<Output = Result<(Received, Traffic), CallError>> + Send;
+}

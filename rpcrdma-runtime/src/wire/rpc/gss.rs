@@ -1,0 +1,153 @@
+//! The credential of RPCSEC_GSS (RFC 2203 section 5).
+
+use bytes::Bytes;
+
+use super::{AuthStat, MAX_AUTH_BYTES};
+use crate::wire::generated::rpcsec_gss as xdr;
+use crate::xdr::{Error, from_bytes, to_bytes};
+
+/// The flavor's number (RFC 2203 section 3).
+pub const RPCSEC_GSS: u32 = xdr::RPCSEC_GSS_FLAVOR;
+/// Sequence numbers are below this (RFC 2203 section 5).
+pub const MAX_SEQUENCE: u32 = xdr::MAXSEQ;
+/// The longest handle that fits into a credential, in bytes: the other fields take 20.
+pub const MAX_HANDLE: usize = MAX_AUTH_BYTES as usize - 20;
+
+/// What a message with such a credential is (RFC 2203 section 5, `rpc_gss_proc_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GssControl {
+    /// A call of the program.
+    Data,
+    /// The first token of a new context.
+    Init,
+    /// A further token.
+    ContinueInit,
+    /// The end of the context.
+    Destroy,
+}
+
+/// How arguments and results are protected (RFC 2203 section 5, `rpc_gss_service_t`), the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GssService {
+    /// Not at all; who calls is shown all the same.
+    None,
+    /// Nobody can change them unnoticed.
+    Integrity,
+    /// Nobody else can read them either.
+    Privacy,
+}
+
+/// The body of an RPCSEC_GSS credential of version 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GssCredential {
+    /// What the message is.
+    pub control: GssControl,
+    /// The call's sequence number. It means nothing while a context is made.
+    pub sequence: u32,
+    /// How the arguments are protected; nothing if that is no number of a service, which is right only while a context is
+    /// made.
+    pub service: Option<GssService>,
+    /// The server's name for the context: at most [`MAX_HANDLE`] bytes, none with the first token.
+    pub handle: Bytes,
+}
+
+impl GssCredential {
+    /// The body.
+    ///
+    /// # Errors
+    /// Never for a handle of at most [`MAX_HANDLE`] bytes.
+    pub fn encode(&self) -> Result<Bytes, Error> {
+        let gss_proc = match self.control {
+            GssControl::Data => xdr::RpcGssProcT::Data,
+            GssControl::Init => xdr::RpcGssProcT::Init,
+            GssControl::ContinueInit => xdr::RpcGssProcT::ContinueInit,
+            GssControl::Destroy => xdr::RpcGssProcT::Destroy,
+        };
+        let service = match self.service {
+            None | Some(GssService::None) => xdr::RpcGssServiceT::None,
+            Some(GssService::Integrity) => xdr::RpcGssServiceT::Integrity,
+            Some(GssService::Privacy) => xdr::RpcGssServiceT::Privacy,
+        };
+        to_bytes(&xdr::RpcGssCredT::RpcsecGssVers1(xdr::RpcGssCredVers1T {
+            gss_proc,
+            seq_num: self.sequence,
+            service: (service as i32).cast_unsigned(),
+            handle: self.handle.clone().into(),
+        }))
+    }
+
+    /// Reads the body of a credential.
+    ///
+    /// # Errors
+    /// [`AuthStat::RejectedCredential`] if it is of another version (RFC 2203 section 5.1), [`AuthStat::BadCredential`] if it
+    /// cannot be read (section 5.3.3.3).
+    pub fn decode(body: &Bytes) -> Result<Self, AuthStat> {
+        let vers_1 = match from_bytes(body) {
+            Ok(xdr::RpcGssCredT::RpcsecGssVers1(vers_1)) => vers_1,
+            _ if body.first_chunk().is_some_and(|word| *word != xdr::RPCSEC_GSS_VERS_1.to_be_bytes()) => {
+                return Err(AuthStat::RejectedCredential);
+            }
+            _ => return Err(AuthStat::BadCredential),
+        };
+        let control = match vers_1.gss_proc {
+            xdr::RpcGssProcT::Data => GssControl::Data,
+            xdr::RpcGssProcT::Init => GssControl::Init,
+            xdr::RpcGssProcT::ContinueInit => GssControl::ContinueInit,
+            xdr::RpcGssProcT::Destroy => GssControl::Destroy,
+        };
+        let service = match xdr::RpcGssServiceT::try_from(vers_1.service.cast_signed()) {
+            Ok(xdr::RpcGssServiceT::None) => Some(GssService::None),
+            Ok(xdr::RpcGssServiceT::Integrity) => Some(GssService::Integrity),
+            Ok(xdr::RpcGssServiceT::Privacy) => Some(GssService::Privacy),
+            Err(_) => None,
+        };
+        if service.is_none() && matches!(control, GssControl::Data | GssControl::Destroy) {
+            return Err(AuthStat::BadCredential);
+        }
+        Ok(GssCredential { control, sequence: vers_1.seq_num, service, handle: vers_1.handle.into_bytes() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn words(words: &[u32]) -> Bytes {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>().into()
+    }
+
+    #[test]
+    fn a_credential_there_and_back() {
+        let credential = GssCredential {
+            control: GssControl::Data,
+            sequence: 7,
+            service: Some(GssService::Privacy),
+            handle: Bytes::from_static(b"abcd"),
+        };
+        let body = credential.encode().unwrap();
+        assert_eq!(body[..], [&words(&[1, 0, 7, 3, 4])[..], b"abcd"].concat());
+        assert_eq!(GssCredential::decode(&body), Ok(credential));
+    }
+
+    #[test]
+    fn the_service_is_ignored_while_a_context_is_made_and_only_then() {
+        for (control, service, taken) in
+            [(0, 0, false), (0, 1, true), (0, 4, false), (1, 0, true), (2, 99, true), (3, 0, false)]
+        {
+            let read = GssCredential::decode(&words(&[1, control, 5, service, 0]));
+            assert_eq!(read.is_ok(), taken, "{control} {service}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_and_other_versions() {
+        assert_eq!(GssCredential::decode(&words(&[2, 0, 0, 1, 0])), Err(AuthStat::RejectedCredential));
+        assert_eq!(GssCredential::decode(&words(&[0])), Err(AuthStat::RejectedCredential));
+        for bad in [&words(&[])[..], &words(&[1]), &words(&[1, 4, 0, 1, 0]), &words(&[1, 0, 0, 1, 8])] {
+            let read = GssCredential::decode(&Bytes::copy_from_slice(bad));
+            assert_eq!(read, Err(AuthStat::BadCredential), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A mechanism for tests of RPCSEC_GSS. It protects nothing from anybody: its sums can be computed by hand, and both ends know
+//! the one key. What it shows is what is summed, what is wrapped, and who looks at it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rpcrdma_runtime::proto::rpc::gss::{GssContext, GssError, GssExchange, GssMechanism, GssStep, Overhead};
+
+/// How long its sums are.
+const SUM: usize = 37;
+
+/// A name, a key, and how many tokens each end wants to see.
+#[derive(Clone, Debug)]
+pub struct Toy {
+    /// Who this end is.
+    pub name: &'static str,
+    /// What both ends know.
+    pub key: u64,
+    /// How many of the other end's tokens this end waits for.
+    pub rounds: usize,
+    /// How long its tokens are.
+    pub token: usize,
+    /// Contexts that were begun.
+    pub begun: Arc<AtomicUsize>,
+    /// Contexts of this end are too old as long as this is set.
+    pub expired: Arc<AtomicBool>,
+}
+
+impl Toy {
+    /// One of this name, with the key that all have.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        let (begun, expired) = (Arc::default(), Arc::default());
+        Toy { name, key: 0x0123_4567_89ab_cdef, rounds: 1, token: 40, begun, expired }
+    }
+}
+
+struct Exchange {
+    toy: Toy,
+    seen: usize,
+}
+
+impl GssMechanism for Toy {
+    fn begin(&self) -> Result<Box<dyn GssExchange>, GssError> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(Exchange { toy: self.clone(), seen: 0 }))
+    }
+}
+
+impl GssExchange for Exchange {
+    /// A token is the name, a colon, and stuffing.
+    fn step(&mut self, token: &[u8]) -> Result<GssStep, GssError> {
+        let own = format!("{}:{}", self.toy.name, "x".repeat(self.toy.token)).into_bytes();
+        if token.is_empty() && self.seen == 0 {
+            // The client's first step: what it has to say; it is done if it waits for nothing.
+            return Ok(match self.toy.rounds {
+                0 => GssStep::Done(own, self.context(b"a server")),
+                _ => GssStep::Continue(own),
+            });
+        }
+        let peer = token.split(|byte| *byte == b':').next().ok_or(GssError::DEFECTIVE_TOKEN)?;
+        if peer == b"nobody" {
+            return Err(GssError { minor: 77, ..GssError::FAILURE });
+        }
+        self.seen += 1;
+        if self.seen < self.toy.rounds {
+            return Ok(GssStep::Continue(own));
+        }
+        let context = self.context(peer);
+        let last = if self.toy.name == "server" { own } else { Vec::new() };
+        Ok(GssStep::Done(last, context))
+    }
+}
+
+impl Exchange {
+    fn context(&self, peer: &[u8]) -> Arc<dyn GssContext> {
+        Arc::new(Context { key: self.toy.key, peer: peer.to_vec(), expired: self.toy.expired.clone() })
+    }
+}
+
+struct Context {
+    key: u64,
+    peer: Vec<u8>,
+    expired: Arc<AtomicBool>,
+}
+
+impl Context {
+    fn sum(&self, message: &[u8]) -> Vec<u8> {
+        let mut sum = self.key;
+        for byte in message {
+            sum = (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(5);
+        }
+        sum.to_be_bytes().into_iter().cycle().take(SUM).collect()
+    }
+
+    fn check(&self) -> Result<(), GssError> {
+        if self.expired.load(Ordering::Relaxed) { Err(GssError::CONTEXT_EXPIRED) } else { Ok(()) }
+    }
+
+    fn veil(&self, message: &[u8]) -> Vec<u8> {
+        message.iter().zip(self.key.to_be_bytes().into_iter().cycle()).map(|(a, b)| a ^ b ^ 0x5a).collect()
+    }
+}
+
+impl GssContext for Context {
+    fn get_mic(&self, message: &[u8]) -> Result<Vec<u8>, GssError> {
+        self.check()?;
+        Ok(self.sum(message))
+    }
+
+    fn verify_mic(&self, message: &[u8], mic: &[u8]) -> Result<(), GssError> {
+        self.check()?;
+        if mic == self.sum(message) { Ok(()) } else { Err(GssError::BAD_MIC) }
+    }
+
+    fn wrap(&self, message: &[u8]) -> Result<Vec<u8>, GssError> {
+        self.check()?;
+        Ok([self.sum(message), self.veil(message)].concat())
+    }
+
+    fn unwrap(&self, wrapped: &[u8]) -> Result<Vec<u8>, GssError> {
+        self.check()?;
+        let (sum, veiled) = wrapped.split_at_checked(SUM).ok_or(GssError::DEFECTIVE_TOKEN)?;
+        let message = self.veil(veiled);
+        if sum == self.sum(&message) { Ok(message) } else { Err(GssError::BAD_MIC) }
+    }
+
+    fn overhead(&self) -> Overhead {
+        Overhead { mic: 37, wrap: 37 }
+    }
+
+    fn peer(&self) -> &[u8] {
+        &self.peer
+    }
+}
