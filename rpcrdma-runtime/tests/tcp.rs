@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rpcrdma_runtime::proto::program::{CallContext, Caller, Procedure, Program, Reject, Service};
+use rpcrdma_runtime::proto::rdma::FailReason;
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{
     CallError, ConnectError, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
@@ -152,8 +153,9 @@ async fn failures_are_told_apart() {
     assert!(matches!(error, CallError::Rejected(ReplyError::SystemError)), "a panic: {error}");
     assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1);
     running.end().await;
-    let error = client.call::<EchoSleep>(&1).await.unwrap_err();
-    assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
+    let impatient = client.with_timeout(Duration::from_millis(100));
+    let error = impatient.call::<EchoSleep>(&1).await.unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Unreachable(_))), "{error}");
     let nobody = TcpClient::connect("127.0.0.1:1").await.unwrap_err();
     assert!(matches!(nobody, ConnectError::Tcp { .. }), "{nobody}");
 }

@@ -160,7 +160,7 @@ impl<C: Connection> Driver<C> {
                 return;
             }
             self.count();
-            let alarm = self.set(alarm.as_mut());
+            let alarm = set(alarm.as_mut(), self.began, self.session.poll_timeout());
             tokio::select! {
                 completion = hear(self.connection.as_mut()) => {
                     trace!(?completion, "hear");
@@ -284,16 +284,16 @@ impl<C: Connection> Driver<C> {
             Command::Close => self.session.close(now, &CloseReason::Local),
         }
     }
+}
 
-    /// Sets the alarm to what the session waits for, if it waits for a time. One that rings too early does no harm and is
-    /// cheaper than one that is always put right.
-    fn set<'a>(&self, mut alarm: Pin<&'a mut Sleep>) -> Option<Pin<&'a mut Sleep>> {
-        let at = self.began.checked_add(self.session.poll_timeout()?.0)?;
-        if at < alarm.deadline() || alarm.is_elapsed() {
-            alarm.as_mut().reset(at);
-        }
-        Some(alarm)
+/// Sets the alarm to a moment, if there is one. One that rings too early does no harm and is cheaper than one that is
+/// always put right.
+pub(super) fn set(mut alarm: Pin<&mut Sleep>, began: Instant, at: Option<Time>) -> Option<Pin<&mut Sleep>> {
+    let at = began.checked_add(at?.0)?;
+    if at < alarm.deadline() || alarm.is_elapsed() {
+        alarm.as_mut().reset(at);
     }
+    Some(alarm)
 }
 
 async fn hear<C: Connection>(connection: Option<&mut C>) -> Completion {
@@ -310,14 +310,14 @@ async fn answer(callee: Option<&mut Callee>) {
     }
 }
 
-async fn made<C>(connecting: Option<&mut Connecting<C>>) -> Result<C, ConnectError> {
+pub(super) async fn made<C>(connecting: Option<&mut Connecting<C>>) -> Result<C, ConnectError> {
     match connecting {
         Some(connecting) => connecting.await,
         None => pending().await,
     }
 }
 
-async fn ring(alarm: Option<Pin<&mut Sleep>>) {
+pub(super) async fn ring(alarm: Option<Pin<&mut Sleep>>) {
     match alarm {
         Some(alarm) => alarm.await,
         None => pending().await,
@@ -336,24 +336,24 @@ struct Counted {
 
 /// Callers by their call.
 #[derive(Default)]
-struct Waiting {
+pub(super) struct Waiting {
     calls: HashMap<CallId, (u64, oneshot::Sender<Outcome>)>,
     keys: HashMap<u64, CallId>,
 }
 
 impl Waiting {
-    fn begin(&mut self, key: u64, call: CallId, done: oneshot::Sender<Outcome>) {
+    pub(super) fn begin(&mut self, key: u64, call: CallId, done: oneshot::Sender<Outcome>) {
         self.keys.insert(key, call);
         self.calls.insert(call, (key, done));
     }
 
-    fn forget(&mut self, key: u64) -> Option<CallId> {
+    pub(super) fn forget(&mut self, key: u64) -> Option<CallId> {
         let call = self.keys.remove(&key)?;
         self.calls.remove(&call);
         Some(call)
     }
 
-    fn end(&mut self, call: CallId, outcome: Outcome) {
+    pub(super) fn end(&mut self, call: CallId, outcome: Outcome) {
         if let Some((key, done)) = self.calls.remove(&call) {
             self.keys.remove(&key);
             // A caller that left in this very moment does not hear it.

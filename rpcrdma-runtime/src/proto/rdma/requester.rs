@@ -22,6 +22,14 @@ use crate::xdr::{Message, Received};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
+#[cfg(feature = "shell")]
+impl CallId {
+    /// The name of a call of another transport.
+    pub(crate) fn new(number: u64) -> Self {
+        CallId(number)
+    }
+}
+
 /// A call to be made.
 #[derive(Clone, Debug)]
 pub struct Call {

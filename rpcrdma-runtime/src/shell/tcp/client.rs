@@ -1,56 +1,56 @@
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use tracing::{Instrument, debug, debug_span};
+use tracing::{Instrument, debug_span};
 
 use super::super::carrier::Carrier;
-use super::super::client::{first_xid, observed};
+use super::super::client::{first_xid, is_sent_once, observed, seed};
+use super::super::driver::Outcome;
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::{CallError, ConnectError};
-use super::stream::{Incoming, Outgoing, halves, prepare};
+use super::driver::{Command, Dialled, Driver};
+use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
 use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
-use crate::proto::rdma::{FailReason, Traffic};
-use crate::proto::work::CloseReason;
+use crate::proto::rdma::session::{Call, Policy, Session};
+use crate::proto::rdma::{FailReason, Reply, Traffic};
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
 
 /// The smallest item that is sent from where it is, in octets; a smaller one is copied.
 const MIN_ITEM: usize = 16 << 10;
 
-/// A connection over TCP to a server, for any number of callers: clones share it.
+/// Calls to one server by TCP, by any number of callers: clones share the connection.
 ///
 /// It carries calls of every program. Dropping a call's future abandons the call; its reply is dropped when it comes.
 /// When the last clone is dropped the connection is closed.
+///
+/// When the connection is lost, or closed because nobody used it, the next one is made as soon as there are calls, and those
+/// that have no reply are sent on it, with the same XID: such a call may be executed twice by a server that keeps no
+/// duplicate-request cache ([`TcpClient::without_retransmission`]). A call whose time is up costs the others nothing.
 #[derive(Clone)]
-pub struct TcpClient(Arc<Shared>);
+pub struct TcpClient {
+    shared: Arc<Shared>,
+    timeout: Option<Duration>,
+    retransmit: Option<bool>,
+}
 
 struct Shared {
     commands: mpsc::UnboundedSender<Command>,
-    free: Arc<Semaphore>,
     next_xid: AtomicU32,
-    peer: SocketAddr,
+    next_key: AtomicU64,
+    peer: Arc<Mutex<SocketAddr>>,
     stats: ClientStats,
     options: TcpClientOptions,
 }
-
-/// What callers ask of the connection's task.
-enum Command {
-    /// Send a call and wait for its reply.
-    Call { xid: u32, message: Message, slot: OwnedSemaphorePermit, done: oneshot::Sender<Outcome> },
-    /// Nobody waits for this reply any more.
-    Forget { xid: u32 },
-}
-
-type Outcome = Result<bytes::Bytes, FailReason>;
 
 impl TcpClient {
     /// Connects with default options.
@@ -70,39 +70,64 @@ impl TcpClient {
         options: TcpClientOptions,
     ) -> Result<Self, ConnectError> {
         let name = address.to_string();
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
-        let candidates = lookup_host(address)
-            .await
-            .map_err(|source| ConnectError::Resolve { address: name.clone(), source })?;
-        for candidate in candidates {
-            match dial(candidate, &options.tcp).await {
-                Ok(socket) => return Ok(TcpClient::over(socket, candidate, options)),
-                Err(error) => last = error,
+        let connect = {
+            let tcp = options.tcp;
+            move || {
+                let name = name.clone();
+                async move { reach(&name, &tcp).await }
             }
-        }
-        Err(ConnectError::Tcp { address: name, source: last })
-    }
-
-    fn over(socket: TcpStream, peer: SocketAddr, options: TcpClientOptions) -> Self {
-        let (incoming, outgoing) = halves(socket, &options.tcp);
+        };
+        let first = connect().await?;
+        let TcpClientOptions { timeout, idle, reconnect, tcp, .. } = options;
+        let session = Session::new(Policy { timeout, idle, keep: false, reconnect }, seed());
+        let peer = Arc::new(Mutex::new(first.1));
+        let span = debug_span!("client", peer = %first.1);
+        let connect = Box::new(move || Box::pin(connect()) as _);
+        let stats = ClientStats::default();
+        let driver = Driver::new(session, tcp, connect, peer.clone(), stats.clone(), first);
         let (commands, receiver) = mpsc::unbounded_channel();
-        let task = Task { outgoing, waiting: HashMap::new() };
-        tokio::spawn(task.run(incoming, receiver).instrument(debug_span!("connection", %peer)));
-        let free = Arc::new(Semaphore::new(options.tcp.calls.clamp(1, Semaphore::MAX_PERMITS)));
-        let (next_xid, stats) = (AtomicU32::new(first_xid()), ClientStats::default());
-        TcpClient(Arc::new(Shared { commands, free, next_xid, peer, stats, options }))
+        tokio::spawn(driver.run(receiver).instrument(span));
+        let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
+        let shared = Shared { commands, next_xid, next_key, peer, stats, options };
+        Ok(TcpClient { shared: Arc::new(shared), timeout: None, retransmit: None })
     }
 
-    /// The server's address.
+    /// The same connection, for calls that may take this long each: from the call to its reply, however many connections
+    /// that takes.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        TcpClient { timeout: Some(timeout), ..self.clone() }
+    }
+
+    /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
+    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one. With a credential
+    /// of RPCSEC_GSS all calls are so.
+    #[must_use]
+    pub fn without_retransmission(&self) -> Self {
+        TcpClient { retransmit: Some(false), ..self.clone() }
+    }
+
+    /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
+    pub fn close(&self) {
+        let _ = self.shared.commands.send(Command::Close);
+    }
+
+    /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
+    pub async fn drain(&self) {
+        let _ = self.shared.commands.send(Command::Drain);
+        self.shared.commands.closed().await;
+    }
+
+    /// The server's address: of the connection that there is, or of the last one.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
-        self.0.peer
+        *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was counted up to now, for all clones.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
-        self.0.stats.snapshot()
+        self.shared.stats.snapshot()
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
@@ -113,7 +138,7 @@ impl TcpClient {
         decode_reply(&mut reader, xid)?;
         let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
         reader.finish().map_err(CallError::Decode)?;
-        Ok((result, traffic))
+        Ok((result, reply.traffic))
     }
 
     fn encode<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<Message, CallError> {
@@ -122,31 +147,35 @@ impl TcpClient {
             program: <Q::Program as Program>::NUMBER,
             version: <Q::Program as Program>::VERSION,
             procedure: Q::NUMBER,
-            credential: self.0.options.credential.clone(),
+            credential: self.shared.options.credential.clone(),
         };
         let mut message = Reducer::new(MIN_ITEM);
         header.encode(&mut message).and_then(|()| args.encode(&mut message)).map_err(CallError::Encode)?;
         Ok(message.into_message())
     }
 
-    /// Gives how many octets were sent, and the reply.
-    async fn transact(&self, xid: u32, message: Message) -> Result<(u64, bytes::Bytes), CallError> {
-        let gone = |_| CallError::Disconnected;
-        let slot = self.0.free.clone().acquire_owned().await.map_err(|_| CallError::Disconnected)?;
-        let sent = message.unreduced_len();
-        let (done, outcome) = oneshot::channel();
-        self.0
-            .commands
-            .send(Command::Call { xid, message, slot, done })
-            .map_err(|_| CallError::Disconnected)?;
-        let _guard = Forget { client: self, xid };
-        Ok((sent, outcome.await.map_err(gone)??))
+    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
+        if is_sent_once(&call.message) {
+            call.retransmit = Some(false);
+        }
+        let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
+        let (done, outcome) = oneshot::channel::<Outcome>();
+        let command = Command::Call { key, call, done };
+        self.shared.commands.send(command).map_err(|_| CallError::Disconnected)?;
+        let mut guard = Abandon { client: self, key: Some(key) };
+        let reply = outcome.await;
+        guard.key = None;
+        match reply {
+            Ok(Err(FailReason::Timeout(after))) => Err(CallError::Timeout(after)),
+            Ok(reply) => Ok(reply?),
+            Err(_) => Err(CallError::Disconnected),
+        }
     }
 }
 
 impl<P: Program> Carrier<P> for TcpClient {
     fn next_xid(&self) -> u32 {
-        self.0.next_xid.fetch_add(1, Ordering::Relaxed)
+        self.shared.next_xid.fetch_add(1, Ordering::Relaxed)
     }
 
     fn min_item(&self) -> usize {
@@ -158,22 +187,35 @@ impl<P: Program> Carrier<P> for TcpClient {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
-        observed::<P, Q>(self.0.options.observer.as_ref(), &self.0.stats, xid, exchange).await
+        let Shared { options, stats, .. } = &*self.shared;
+        observed::<P, Q>(options.observer.as_ref(), stats, xid, exchange).await
     }
 
     async fn carry(
         &self,
         _: &'static str,
         message: Message,
-        _: ReplyBounds,
+        bounds: ReplyBounds,
     ) -> Result<(Received, Traffic), CallError> {
-        let limit = self.0.options.timeout;
-        let xid = message.stream.first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
-        let waiting = self.transact(xid, message);
-        let (sent, reply) = timeout(limit, waiting).await.map_err(|_| CallError::Timeout(limit))??;
-        let traffic = Traffic { call_inline: sent, reply_inline: reply.len() as u64, ..Traffic::default() };
-        Ok((Received::whole(reply), traffic))
+        let (timeout, retransmit) = (self.timeout, self.retransmit);
+        let reply = self.transact(Call { message, bounds, timeout, retransmit }).await?;
+        Ok((reply.message, reply.traffic))
     }
+}
+
+/// Connects to one of the addresses that a name stands for.
+async fn reach(name: &str, options: &TcpOptions) -> Result<Dialled, ConnectError> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    let candidates = lookup_host(name)
+        .await
+        .map_err(|source| ConnectError::Resolve { address: name.to_owned(), source })?;
+    for candidate in candidates {
+        match dial(candidate, options).await {
+            Ok(socket) => return Ok((socket, candidate)),
+            Err(error) => last = error,
+        }
+    }
+    Err(ConnectError::Tcp { address: name.to_owned(), source: last })
 }
 
 async fn dial(address: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream> {
@@ -183,16 +225,18 @@ async fn dial(address: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream
     Ok(socket)
 }
 
-/// Tells the connection's task when a call has ended, or its caller has left.
-struct Forget<'a> {
+/// Tells the connection's task when a caller leaves before its call has ended.
+struct Abandon<'a> {
     client: &'a TcpClient,
-    xid: u32,
+    key: Option<u64>,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for Abandon<'_> {
     fn drop(&mut self) {
-        // If the task is gone there is nothing to forget.
-        let _ = self.client.0.commands.send(Command::Forget { xid: self.xid });
+        if let Some(key) = self.key {
+            // If the task is gone there is nothing to abandon.
+            let _ = self.client.shared.commands.send(Command::Cancel { key });
+        }
     }
 }
 
@@ -200,81 +244,14 @@ impl<P: Program> Caller<P> for TcpClient {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let xid = self.0.next_xid.fetch_add(1, Ordering::Relaxed);
-        let Shared { options, stats, .. } = &*self.0;
+        let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
+        let Shared { options, stats, .. } = &*self.shared;
         observed::<P, Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
     }
 }
 
 impl fmt::Debug for TcpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpClient").field("peer", &self.0.peer).finish_non_exhaustive()
-    }
-}
-
-/// The task that owns a connection.
-struct Task {
-    outgoing: Outgoing<Arc<OwnedSemaphorePermit>>,
-    waiting: HashMap<u32, Waiting>,
-}
-
-/// A call that waits for its reply.
-struct Waiting {
-    done: oneshot::Sender<Outcome>,
-    /// Free once the call has left and is answered or forgotten: what waits to be sent has a bound.
-    _slot: Arc<OwnedSemaphorePermit>,
-}
-
-impl Task {
-    async fn run(mut self, mut incoming: Incoming, mut commands: mpsc::UnboundedReceiver<Command>) {
-        let reason = loop {
-            tokio::select! {
-                record = incoming.next() => match record {
-                    Ok(Some(reply)) => self.received(reply),
-                    Ok(None) => break CloseReason::Peer,
-                    Err(error) => break CloseReason::Io(error.to_string()),
-                },
-                written = self.outgoing.write(), if !self.outgoing.is_empty() => if let Err(error) = written {
-                    break CloseReason::Io(error.to_string());
-                },
-                command = commands.recv() => match command {
-                    Some(Command::Call { xid, message, slot, done }) => self.begin(xid, message, slot, done),
-                    Some(Command::Forget { xid }) => drop(self.waiting.remove(&xid)),
-                    None => break CloseReason::Local,
-                },
-            }
-        };
-        debug!(%reason, "connection closed");
-        for (_, call) in self.waiting.drain() {
-            let _ = call.done.send(Err(FailReason::Closed(reason.clone())));
-        }
-    }
-
-    fn begin(
-        &mut self,
-        xid: u32,
-        message: Message,
-        slot: OwnedSemaphorePermit,
-        done: oneshot::Sender<Outcome>,
-    ) {
-        let slot = Arc::new(slot);
-        let why = if self.waiting.contains_key(&xid) {
-            "another call has its XID"
-        } else if self.outgoing.push(message, slot.clone()).is_err() {
-            "it is 2 GiB or longer"
-        } else {
-            self.waiting.insert(xid, Waiting { done, _slot: slot });
-            return;
-        };
-        let _ = done.send(Err(FailReason::Unsendable(why)));
-    }
-
-    /// Gives a reply to who waits for it; one that nobody waits for is late, or nobody's.
-    fn received(&mut self, reply: bytes::Bytes) {
-        let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
-        match xid.and_then(|xid| self.waiting.remove(&xid)) {
-            Some(call) => drop(call.done.send(Ok(reply))),
-            None => debug!(?xid, "no call waits for this reply"),
-        }
+        f.debug_struct("TcpClient").field("peer", &self.peer()).finish_non_exhaustive()
     }
 }

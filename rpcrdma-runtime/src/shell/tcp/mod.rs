@@ -4,6 +4,8 @@
 //! nothing is placed directly.
 
 mod client;
+mod driver;
+mod line;
 mod options;
 mod server;
 mod stream;

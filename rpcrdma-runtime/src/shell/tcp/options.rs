@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::super::{DuplicateCache, Observer};
 use crate::proto::program::Credential;
+use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::provider::iwarp::Keepalive;
 
 /// What one end of a TCP connection is set to.
@@ -39,8 +40,16 @@ impl Default for TcpOptions {
 pub struct TcpClientOptions {
     /// Who calls (default AUTH_NONE).
     pub credential: Credential,
-    /// How long a call may take, waiting for its turn included (default 60 s).
+    /// How long a call may take, waiting for a connection and for its turn included, and on all connections on which it is
+    /// sent (default 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) has other calls take longer or
+    /// less.
     pub timeout: Duration,
+    /// A connection without calls is closed after this time, and made again for the next call (default 5 minutes; `None`
+    /// keeps it).
+    pub idle: Option<Duration>,
+    /// How connections are made again, and which calls are sent again on them. `None`: when the connection ends its calls
+    /// fail, and so do all later ones.
+    pub reconnect: Option<Reconnect>,
     /// The connection's own.
     pub tcp: TcpOptions,
     /// Hears of every call.
@@ -49,9 +58,12 @@ pub struct TcpClientOptions {
 
 impl Default for TcpClientOptions {
     fn default() -> Self {
+        let policy = Policy::default();
         TcpClientOptions {
             credential: Credential::None,
-            timeout: Duration::from_secs(60),
+            timeout: policy.timeout,
+            idle: policy.idle,
+            reconnect: policy.reconnect,
             tcp: TcpOptions::default(),
             observer: None,
         }

@@ -1,0 +1,209 @@
+//! The task that owns the calls of a client over TCP, and one connection after the other.
+
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tracing::debug;
+
+use super::super::driver::{Connect, Connecting, Outcome, Waiting, made, ring, set};
+use super::super::stats::ClientStats;
+use super::TcpOptions;
+use super::line::{Slot, TcpLine};
+use super::stream::{Incoming, Outgoing, halves};
+use crate::proto::rdma::session::{Call, Event, Line, Session};
+use crate::proto::time::Time;
+use crate::proto::work::CloseReason;
+
+/// What callers ask of the task.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Make a call.
+    Call { key: u64, call: Call, done: oneshot::Sender<Outcome> },
+    /// Nobody waits for this call any more.
+    Cancel { key: u64 },
+    /// Take no more calls, and close the connection once those that there are have ended.
+    Drain,
+    /// End all calls and close the connection.
+    Close,
+}
+
+/// A connection and whom it leads to.
+pub(super) type Dialled = (TcpStream, SocketAddr);
+
+/// Everything that the task owns.
+pub(super) struct Driver {
+    session: Session<TcpLine>,
+    options: TcpOptions,
+    connect: Connect<Dialled>,
+    connection: Option<(Incoming, Outgoing<Slot>)>,
+    connecting: Option<Connecting<Dialled>>,
+    peer: Arc<Mutex<SocketAddr>>,
+    stats: ClientStats,
+    waiting: Waiting,
+    began: Instant,
+}
+
+impl Driver {
+    /// A driver with its first connection.
+    pub(super) fn new(
+        session: Session<TcpLine>,
+        options: TcpOptions,
+        connect: Connect<Dialled>,
+        peer: Arc<Mutex<SocketAddr>>,
+        stats: ClientStats,
+        first: Dialled,
+    ) -> Self {
+        let mut driver = Driver {
+            session,
+            options,
+            connect,
+            connection: None,
+            connecting: None,
+            peer,
+            stats,
+            waiting: Waiting::default(),
+            began: Instant::now(),
+        };
+        driver.connected(first);
+        driver
+    }
+
+    fn connected(&mut self, (socket, peer): Dialled) {
+        debug!(%peer, "connected");
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
+        self.connection = Some(halves(socket, &self.options));
+        let now = self.now();
+        self.session.handle_connected(now, TcpLine::new(self.options.calls));
+    }
+
+    /// Runs until the session is over; it closes it when every [`super::TcpClient`] of it is gone.
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let mut clients = true;
+        let mut alarm = Box::pin(sleep_until(self.began));
+        while !self.work() {
+            self.stats.session(self.session.counts());
+            let alarm = set(alarm.as_mut(), self.began, self.session.poll_timeout());
+            let (incoming, outgoing) = self.connection.as_mut().map(|(read, write)| (read, write)).unzip();
+            tokio::select! {
+                record = next(incoming) => match record {
+                    Ok(Some(reply)) => self.with_line(|line| line.received(reply)),
+                    Ok(None) => self.lost(CloseReason::Peer),
+                    Err(error) => self.lost(CloseReason::Io(error.to_string())),
+                },
+                written = write(outgoing) => if let Err(error) = written {
+                    self.lost(CloseReason::Io(error.to_string()));
+                },
+                made = made(self.connecting.as_mut()) => {
+                    self.connecting = None;
+                    match made {
+                        Ok(dialled) => self.connected(dialled),
+                        Err(error) => {
+                            debug!(%error, "no connection");
+                            let now = self.now();
+                            self.session.handle_connect_failed(now, error.to_string());
+                        }
+                    }
+                }
+                command = commands.recv(), if clients => {
+                    clients = command.is_some();
+                    self.obey(command.unwrap_or(Command::Close));
+                }
+                () = ring(alarm) => {
+                    let now = self.now();
+                    self.session.handle_timeout(now);
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(self.began.elapsed())
+    }
+
+    /// Does what the session asks for. True once it is over.
+    fn work(&mut self) -> bool {
+        loop {
+            self.exchange();
+            while let Some(event) = self.session.poll_event() {
+                match event {
+                    Event::Done { call, outcome } => self.waiting.end(call, outcome),
+                    Event::Connect => self.connecting = Some((self.connect)()),
+                    Event::Disconnected(reason) => debug!(%reason, "connection closed"),
+                    Event::Ended(reason) => {
+                        debug!(%reason, "session ended");
+                        return true;
+                    }
+                }
+            }
+            if !self.session.line().is_some_and(Line::is_closing) {
+                return false;
+            }
+        }
+    }
+
+    /// Gives the connection what is to be sent, or ends it.
+    fn exchange(&mut self) {
+        let Some(line) = self.session.line_mut() else { return };
+        if let Some(reason) = line.closing().cloned() {
+            return self.lost(reason);
+        }
+        while let (Some((_, outgoing)), Some((message, slot))) = (&mut self.connection, line.poll_send()) {
+            if let Err(error) = outgoing.push(message, slot) {
+                // The line has looked at its length.
+                return self.lost(CloseReason::Io(error.to_string()));
+            }
+        }
+        let now = self.now();
+        self.session.settle(now);
+    }
+
+    fn lost(&mut self, reason: CloseReason) {
+        self.connection = None;
+        self.with_line(|line| line.ended(&reason));
+    }
+
+    fn with_line(&mut self, give: impl FnOnce(&mut TcpLine)) {
+        if let Some(line) = self.session.line_mut() {
+            give(line);
+        }
+        let now = self.now();
+        self.session.settle(now);
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = self.now();
+        match command {
+            Command::Call { key, call, done } => {
+                let call = self.session.submit(now, call);
+                self.waiting.begin(key, call, done);
+            }
+            Command::Cancel { key } => {
+                if let Some(call) = self.waiting.forget(key) {
+                    self.session.cancel(now, call);
+                }
+            }
+            Command::Drain => self.session.close_when_idle(now),
+            Command::Close => self.session.close(now, &CloseReason::Local),
+        }
+    }
+}
+
+async fn next(incoming: Option<&mut Incoming>) -> io::Result<Option<Bytes>> {
+    match incoming {
+        Some(incoming) => incoming.next().await,
+        None => pending().await,
+    }
+}
+
+async fn write(outgoing: Option<&mut Outgoing<Slot>>) -> io::Result<usize> {
+    match outgoing {
+        Some(outgoing) if !outgoing.is_empty() => outgoing.write().await,
+        _ => pending().await,
+    }
+}

@@ -1,0 +1,146 @@
+//! One TCP connection's calls, as a session sees them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::debug;
+
+use crate::proto::program::ReplyBounds;
+use crate::proto::rdma::session::Line;
+use crate::proto::rdma::{CallId, Event, FailReason, Reply, Traffic};
+use crate::proto::work::CloseReason;
+use crate::wire::rpc::record_mark;
+use crate::xdr::{Message, Received};
+
+/// Room for one call: free once the call has left and is answered or forgotten, so that what waits to be sent has a bound.
+pub(super) type Slot = Arc<OwnedSemaphorePermit>;
+
+/// The calls on one connection: those that were sent, and those that wait for their turn.
+#[derive(Debug)]
+pub(super) struct TcpLine {
+    next: u64,
+    slots: Arc<Semaphore>,
+    /// Calls that wait for a slot, in the order in which they were submitted.
+    queue: BTreeMap<CallId, Message>,
+    calls: BTreeMap<CallId, Sent>,
+    by_xid: HashMap<u32, CallId>,
+    outbox: VecDeque<(Message, Slot)>,
+    events: VecDeque<Event>,
+    closing: Option<CloseReason>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    xid: u32,
+    octets: u64,
+    _slot: Slot,
+}
+
+impl TcpLine {
+    /// A new connection's, with room for so many calls at once.
+    pub(super) fn new(calls: usize) -> Self {
+        TcpLine {
+            next: 0,
+            slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
+            queue: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            by_xid: HashMap::new(),
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            closing: None,
+        }
+    }
+
+    /// Why the connection is to be closed, if it is.
+    pub(super) fn closing(&self) -> Option<&CloseReason> {
+        self.closing.as_ref()
+    }
+
+    /// The next message to be sent, with what is to be dropped once it has left.
+    pub(super) fn poll_send(&mut self) -> Option<(Message, Slot)> {
+        while self.outbox.is_empty() && !self.queue.is_empty() {
+            let slot = self.slots.clone().try_acquire_owned().ok()?;
+            let (id, message) = self.queue.pop_first()?;
+            self.start(id, message, slot.into());
+        }
+        self.outbox.pop_front()
+    }
+
+    fn start(&mut self, id: CallId, message: Message, slot: Slot) {
+        let xid = message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
+        let octets = message.unreduced_len();
+        let why = match xid {
+            None => "it has no XID",
+            Some(xid) if self.by_xid.contains_key(&xid) => "another call has its XID",
+            Some(_) if record_mark(octets).is_none() => "it is 2 GiB or longer",
+            Some(xid) => {
+                self.by_xid.insert(xid, id);
+                self.calls.insert(id, Sent { xid, octets, _slot: slot.clone() });
+                return self.outbox.push_back((message, slot));
+            }
+        };
+        self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsendable(why)) });
+    }
+
+    /// Gives a reply to who waits for it; one that nobody waits for is late, or nobody's.
+    pub(super) fn received(&mut self, reply: Bytes) {
+        let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
+        let call = xid.and_then(|xid| self.by_xid.remove(&xid));
+        let Some((id, sent)) = call.and_then(|id| self.calls.remove_entry(&id)) else {
+            return debug!(?xid, "no call waits for this reply");
+        };
+        let traffic =
+            Traffic { call_inline: sent.octets, reply_inline: reply.len() as u64, ..Traffic::default() };
+        let reply = Reply { message: Received::whole(reply), traffic };
+        self.events.push_back(Event::Done { call: id, outcome: Ok(reply) });
+    }
+
+    /// The connection is gone: what has no reply has ended.
+    pub(super) fn ended(&mut self, reason: &CloseReason) {
+        self.closing = Some(reason.clone());
+        self.by_xid.clear();
+        self.outbox.clear();
+        let sent = std::mem::take(&mut self.calls).into_keys().map(|id| (id, true));
+        let queued = std::mem::take(&mut self.queue).into_keys().map(|id| (id, false));
+        for (call, sent) in sent.chain(queued) {
+            let why = if sent { FailReason::Closed } else { FailReason::Unsent };
+            self.events.push_back(Event::Done { call, outcome: Err(why(reason.clone())) });
+        }
+        self.events.push_back(Event::Closed(reason.clone()));
+    }
+}
+
+impl Line for TcpLine {
+    fn submit(&mut self, message: Message, _: &ReplyBounds) -> Result<CallId, FailReason> {
+        self.next = self.next.wrapping_add(1);
+        let id = CallId::new(self.next);
+        self.queue.insert(id, message);
+        Ok(id)
+    }
+
+    fn cancel(&mut self, call: CallId) {
+        self.queue.remove(&call);
+        if let Some(sent) = self.calls.remove(&call) {
+            self.by_xid.remove(&sent.xid);
+        }
+    }
+
+    /// A call that nobody waits for costs a TCP connection nothing.
+    fn holds(&self, _: CallId) -> bool {
+        false
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        self.closing.get_or_insert(reason);
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}

@@ -1,0 +1,215 @@
+//! A client over TCP that outlives its connections.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+mod echo;
+mod gate;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rpcrdma_runtime::Server;
+use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::proto::rdma::FailReason;
+use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
+use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use echo::{EchoBlob, EchoServer, EchoSleep, blob};
+use gate::{GateServer, Pass};
+
+const WAIT: Duration = Duration::from_secs(30);
+
+struct Running {
+    address: SocketAddr,
+    gate: GateServer,
+    task: JoinHandle<()>,
+}
+
+async fn serve(address: impl Into<SocketAddr>, open: bool) -> Running {
+    let address = address.into();
+    let gate = GateServer::new(open);
+    // The address may be taken for a moment by what is left of the server before.
+    let server = loop {
+        match Server::bind_tcp(address).await {
+            Ok(server) => break server.service(gate.clone()).service(EchoServer),
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    };
+    let address = server.local_addr().unwrap();
+    let task = tokio::spawn(async move { server.run(std::future::pending()).await.unwrap() });
+    Running { address, gate, task }
+}
+
+impl Running {
+    /// Ends all connections at once, as a crash does.
+    async fn kill(self) -> SocketAddr {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+        self.address
+    }
+
+    async fn come(&self, calls: u32) {
+        timeout(WAIT, async {
+            while self.gate.come() < calls {
+                sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .unwrap();
+    }
+}
+
+async fn first() -> Running {
+    serve(([127, 0, 0, 1], 0), false).await
+}
+
+fn options() -> TcpClientOptions {
+    let backoff = Backoff { max: Duration::from_millis(500), ..Backoff::default() };
+    let reconnect = Some(Reconnect { backoff, ..Reconnect::default() });
+    TcpClientOptions { reconnect, timeout: WAIT, ..TcpClientOptions::default() }
+}
+
+fn pass(client: &TcpClient) -> JoinHandle<Result<u32, CallError>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.call::<Pass>(&()).await })
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
+    let mut server = first().await;
+    let tcp = TcpOptions { calls: 8, ..TcpOptions::default() };
+    let client =
+        TcpClient::connect_with(server.address, TcpClientOptions { tcp, ..options() }).await.unwrap();
+    let mut calls: Vec<_> = (0..20).map(|_| pass(&client)).collect();
+    for round in 0..2 {
+        server.come(8).await;
+        for size in [100, 50_000, 300_000] {
+            let client = client.clone();
+            calls.push(tokio::spawn(async move {
+                let sent = blob(size % 7, size);
+                assert_eq!(client.call::<EchoBlob>(&sent).await?, sent);
+                Ok(0)
+            }));
+        }
+        let address = server.kill().await;
+        assert!(
+            calls.iter().take(20).all(|call| !call.is_finished()),
+            "a call that nobody answered has ended"
+        );
+        server = serve(address, round == 1).await;
+    }
+    for call in calls {
+        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
+    }
+    assert_eq!(server.gate.come(), 20, "each was sent again, and once");
+    assert_eq!(client.peer(), server.address);
+}
+
+#[tokio::test]
+async fn what_is_dropped_or_not_to_be_sent_again_is_not() {
+    let server = first().await;
+    let client = TcpClient::connect_with(server.address, options()).await.unwrap();
+    let (dropped, once, kept) = (pass(&client), pass(&client.without_retransmission()), pass(&client));
+    server.come(3).await;
+    let address = server.kill().await;
+    dropped.abort();
+    assert!(dropped.await.unwrap_err().is_cancelled());
+    let error = timeout(WAIT, once).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
+    let error = client.with_timeout(Duration::from_millis(20)).call::<Pass>(&()).await.unwrap_err();
+    assert!(
+        matches!(error, CallError::Transport(FailReason::Unreachable(_)) | CallError::Timeout(_)),
+        "{error}"
+    );
+    let server = serve(address, true).await;
+    assert_eq!(timeout(WAIT, kept).await.unwrap().unwrap().unwrap(), 0);
+    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "no other has come");
+    drop(server);
+}
+
+/// Over TCP a reply that comes too late costs nothing but itself.
+#[tokio::test]
+async fn a_call_whose_time_is_up_ends_alone() {
+    let server = first().await;
+    let client = TcpClient::connect_with(server.address, options()).await.unwrap();
+    let other = pass(&client);
+    server.come(1).await;
+    let error = client.with_timeout(Duration::from_millis(50)).call::<EchoSleep>(&10_000).await.unwrap_err();
+    assert!(matches!(error, CallError::Timeout(after) if after == Duration::from_millis(50)), "{error}");
+    server.gate.open.add_permits(1);
+    assert_eq!(timeout(WAIT, other).await.unwrap().unwrap().unwrap(), 0);
+    assert_eq!(server.gate.come(), 1, "on the same connection");
+}
+
+#[tokio::test]
+async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let options = TcpClientOptions { idle: Some(Duration::from_millis(50)), ..options() };
+    let client = TcpClient::connect_with(listener.local_addr().unwrap(), options).await.unwrap();
+    for _ in 0..3 {
+        let call = pass(&client);
+        let (mut socket, _) = timeout(WAIT, listener.accept()).await.unwrap().unwrap();
+        let mut request = [0; 44];
+        timeout(WAIT, socket.read_exact(&mut request)).await.unwrap().unwrap();
+        // A record of one fragment: XID, a reply, accepted, no verifier, success, 9 (RFC 5531 section 9).
+        let xid = u32::from_be_bytes(*request[4..].first_chunk().unwrap());
+        let words = [0x8000_001c, xid, 1, 0, 0, 0, 0, 9];
+        let reply: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
+        socket.write_all(&reply).await.unwrap();
+        assert_eq!(timeout(WAIT, call).await.unwrap().unwrap().unwrap(), 9);
+        assert_eq!(
+            timeout(WAIT, socket.read(&mut request)).await.unwrap().unwrap(),
+            0,
+            "closed by the client"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_what_runs_and_takes_no_more() {
+    let server = first().await;
+    let client = TcpClient::connect_with(server.address, options()).await.unwrap();
+    let running = pass(&client);
+    server.come(1).await;
+    let draining = tokio::spawn({
+        let client = client.clone();
+        async move { client.drain().await }
+    });
+    tokio::task::yield_now().await;
+    let error = client.call::<Pass>(&()).await.unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Unsent(_))), "{error}");
+    assert!(!draining.is_finished() && !running.is_finished());
+    server.gate.open.add_permits(10);
+    assert_eq!(timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
+    timeout(WAIT, draining).await.unwrap().unwrap();
+    assert!(matches!(client.call::<Pass>(&()).await, Err(CallError::Disconnected)));
+}
+
+#[tokio::test]
+async fn closing_ends_all_calls() {
+    let server = first().await;
+    let client = TcpClient::connect_with(server.address, options()).await.unwrap();
+    let running = pass(&client);
+    server.come(1).await;
+    client.close();
+    let error = timeout(WAIT, running).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
+    assert!(client.call::<Pass>(&()).await.is_err());
+}
+
+#[tokio::test]
+async fn without_reconnection_the_end_of_the_connection_is_the_end() {
+    let server = first().await;
+    let once = TcpClientOptions { reconnect: None, ..options() };
+    let client = TcpClient::connect_with(server.address, once).await.unwrap();
+    let running = pass(&client);
+    server.come(1).await;
+    let address = server.kill().await;
+    let error = timeout(WAIT, running).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
+    let _server = serve(address, true).await;
+    assert!(client.call::<Pass>(&()).await.is_err());
+}
