@@ -187,7 +187,9 @@ async fn calls_fail_once_when_the_server_goes_away_and_nobody_connects_again() {
 async fn a_call_that_is_never_answered_ends_its_connection_and_not_those_behind_it() {
     let config = config(4096);
     let client = ClientOptions { config, timeout: Duration::from_millis(200), ..ClientOptions::default() };
-    let fixture = start(ServerOptions { config, ..ServerOptions::default() }, client).await;
+    // A server that knows calls that come again goes through with this one.
+    let drain = Duration::from_millis(100);
+    let fixture = start(ServerOptions { config, drain, ..ServerOptions::default() }, client).await;
     let patient = fixture.client.with_timeout(Duration::from_secs(20));
     let never = fixture.client.call::<EchoSleep>(&60_000);
     // It holds the only credit of a new connection. The call behind it is made on the next one.

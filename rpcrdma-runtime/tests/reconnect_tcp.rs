@@ -106,6 +106,8 @@ async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
     }
     assert_eq!(server.gate.come(), 20, "each was sent again, and once");
     assert_eq!(client.peer(), server.address);
+    let counted = client.stats().session;
+    assert_eq!((counted.connections, counted.retransmissions >= 16), (3, true), "{counted:?}");
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ pub struct ClientSnapshot {
     pub credit_wait_time: Duration,
     /// Messages of the server that belonged to no call.
     pub discarded: u64,
-    /// Connections, the first one included, and what became of the calls on them. Nothing over TCP.
+    /// Connections, the first one included, and what became of the calls on them.
     pub session: SessionCounts,
 }
 
