@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{Caller, Credential};
+use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::rdma::FailReason;
 use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
 use rpcrdma_runtime::provider::iwarp;
@@ -141,23 +141,6 @@ async fn what_is_not_to_be_sent_again_fails_with_its_connection() {
     assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
     let _server = serve(address, true).await;
     timeout(WAIT, again).await.unwrap().unwrap().unwrap();
-}
-
-/// Its sequence number is taken once: sent again it would be dropped, and wait for its time to be up.
-#[tokio::test]
-async fn what_has_a_sequence_number_of_rpcsec_gss_is_not_sent_again() {
-    let server = first().await;
-    // Version 1, data, sequence number 7, integrity, no context (RFC 2203 section 5.3.1).
-    let body: Vec<u8> = [1, 0, 7, 2, 0].into_iter().flat_map(u32::to_be_bytes).collect();
-    let credential = Credential::Other { flavor: echo::GSS, body: body.into() };
-    let client =
-        Client::connect_with(server.address, ClientOptions { credential, ..options() }).await.unwrap();
-    let once = tokio::spawn(async move { client.call::<EchoSleep>(&20_000).await });
-    sleep(Duration::from_millis(200)).await;
-    let address = server.kill().await;
-    let _server = serve(address, true).await;
-    let error = timeout(WAIT, once).await.unwrap().unwrap().unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
 }
 
 #[tokio::test]

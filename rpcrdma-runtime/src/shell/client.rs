@@ -159,8 +159,7 @@ impl Client {
     }
 
     /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
-    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one. With a credential
-    /// of RPCSEC_GSS all calls are so.
+    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { retransmit: Some(false), ..self.clone() }
@@ -266,10 +265,7 @@ impl Client {
         Ok(Call { message: message.into_message(), bounds, timeout, retransmit })
     }
 
-    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
-        if is_sent_once(&call.message) {
-            call.retransmit = Some(false);
-        }
+    async fn transact(&self, call: Call) -> Result<Reply, CallError> {
         let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
         let (done, outcome) = oneshot::channel::<Outcome>();
         let command = Command::Call { key, call, done };
@@ -420,12 +416,4 @@ pub(super) fn first_xid() -> u32 {
 /// What the waits between attempts to connect are drawn from.
 pub(super) fn seed() -> u64 {
     getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
-}
-
-/// Whether a message must not be sent again as it is: a server takes each sequence number of RPCSEC_GSS once, and drops what
-/// comes with it again (RFC 2203 section 5.3.3.1).
-pub(super) fn is_sent_once(message: &Message) -> bool {
-    const RPCSEC_GSS: [u8; 4] = [0, 0, 0, 6];
-    // Behind XID, message type, RPC version, program, version and procedure (RFC 5531 section 9).
-    message.stream.get(24..28) == Some(&RPCSEC_GSS)
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
 use super::super::carrier::Carrier;
-use super::super::client::{first_xid, is_sent_once, observed, seed};
+use super::super::client::{first_xid, observed, seed};
 use super::super::driver::Outcome;
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::{CallError, ConnectError};
@@ -100,8 +100,7 @@ impl TcpClient {
     }
 
     /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
-    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one. With a credential
-    /// of RPCSEC_GSS all calls are so.
+    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { retransmit: Some(false), ..self.clone() }
@@ -138,7 +137,7 @@ impl TcpClient {
         decode_reply(&mut reader, xid)?;
         let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
         reader.finish().map_err(CallError::Decode)?;
-        Ok((result, reply.traffic))
+        Ok((result, traffic))
     }
 
     fn encode<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<Message, CallError> {
@@ -154,10 +153,7 @@ impl TcpClient {
         Ok(message.into_message())
     }
 
-    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
-        if is_sent_once(&call.message) {
-            call.retransmit = Some(false);
-        }
+    async fn transact(&self, call: Call) -> Result<Reply, CallError> {
         let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
         let (done, outcome) = oneshot::channel::<Outcome>();
         let command = Command::Call { key, call, done };
