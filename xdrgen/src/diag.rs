@@ -139,25 +139,63 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
 }
 
-/// How many findings of a run's meaning are kept. Whoever has more has one mistake many times.
+/// How many errors of one stage are kept, and how many warnings. Whoever has more has one mistake many times.
 const KEPT: usize = 4096;
 
 /// Findings, of which no more are kept than memory bears; the rest is counted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) kept: Vec<Diagnostic>,
     pub(crate) more: Count,
+    /// How many of both there were.
+    all: Count,
+}
+
+/// How much had been found at some time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    kept: usize,
+    more: Count,
+    all: Count,
 }
 
 impl Found {
+    /// Adds a finding. No number of warnings keeps an error from being kept.
     pub(crate) fn push(&mut self, found: Diagnostic) {
-        if self.kept.len() < KEPT {
+        let (all, more) = match found.severity {
+            Severity::Error => (&mut self.all.errors, &mut self.more.errors),
+            Severity::Warning => (&mut self.all.warnings, &mut self.more.warnings),
+        };
+        *all += 1;
+        if *all <= KEPT {
             self.kept.push(found);
-        } else if found.is_error() {
-            self.more.errors += 1;
         } else {
-            self.more.warnings += 1;
+            *more += 1;
         }
+    }
+
+    /// Adds what another stage found.
+    pub(crate) fn append(&mut self, other: Found) {
+        self.more = self.more.and(other.more);
+        other.kept.into_iter().for_each(|found| self.push(found));
+    }
+
+    /// The same as warnings.
+    pub(crate) fn weakened(self, weaken: impl Fn(Diagnostic) -> Diagnostic) -> Self {
+        let warnings = |count: Count| Count { errors: 0, warnings: count.errors + count.warnings };
+        let kept = self.kept.into_iter().map(weaken).collect();
+        Found { kept, more: warnings(self.more), all: warnings(self.all) }
+    }
+
+    /// What has been found up to now, to go back to it.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { kept: self.kept.len(), more: self.more, all: self.all }
+    }
+
+    /// Forgets what was found since.
+    pub(crate) fn back_to(&mut self, mark: Mark) {
+        self.kept.truncate(mark.kept);
+        (self.more, self.all) = (mark.more, mark.all);
     }
 
     pub(crate) fn has_errors(&self) -> bool {
@@ -175,6 +213,12 @@ pub struct Count {
 }
 
 impl Count {
+    /// With others.
+    #[must_use]
+    pub fn and(self, other: Count) -> Count {
+        Count { errors: self.errors + other.errors, warnings: self.warnings + other.warnings }
+    }
+
     /// Counts findings.
     #[must_use]
     pub fn of(diagnostics: &[Diagnostic]) -> Self {

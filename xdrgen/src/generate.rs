@@ -10,7 +10,6 @@ use crate::emit::{self, Emitter, Head, Known};
 use crate::extract::{Form, extract};
 use crate::ir::{Data, Module};
 use crate::names::{self, Names, Taken};
-use crate::parse::parse_extract;
 use crate::sema::{self, Document, Trust};
 use crate::sizes::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span};
@@ -240,7 +239,7 @@ pub(crate) fn resolved(
         .iter()
         .filter_map(|id| Some((*id, sources.get(*id)?)))
         .filter(|(_, source)| source.kind() != Kind::Binding)
-        .map(|(id, source)| read(id, source, options, &mut found))
+        .map(|(id, source)| read(id, source, options, &mut found, &mut Count::default()))
         .collect();
     let known = known(&mut documents, sources, options, &mut found);
     let documents = views(&documents);
@@ -257,11 +256,13 @@ fn read(
     source: &Source,
     options: &Options,
     found: &mut Vec<Diagnostic>,
+    more: &mut Count,
 ) -> (SourceId, Specification, Trust) {
     let extract = extract(id, source);
     let parse_options = crate::parse::Options { defined: options.defined.clone() };
-    let (specification, diagnostics) = parse_extract(&extract, &parse_options);
-    found.extend(diagnostics);
+    let (specification, read) = crate::parse::read(&extract, &parse_options);
+    found.extend(read.kept);
+    *more = more.and(read.more);
     let trust = match extract.form {
         Form::Indented if extract.published => Trust::Example,
         _ if extract.published => Trust::Published,
@@ -306,13 +307,13 @@ fn analyzed(
 ) -> (Module, Generated, Vec<(SourceId, Specification, Trust)>) {
     let mut documents: Vec<(SourceId, Specification, Trust)> = Vec::new();
     let mut bindings = Vec::new();
-    let mut found = Vec::new();
+    let (mut found, mut more) = (Vec::new(), Count::default());
     for (id, source) in sources.iter() {
         if source.kind() == Kind::Binding {
             bindings.extend(binding::read(id, source, &mut found));
             continue;
         }
-        documents.push(read(id, source, options, &mut found));
+        documents.push(read(id, source, options, &mut found, &mut more));
     }
     let mut badly_set = Vec::new();
     check_paths(options, &mut badly_set);
@@ -329,7 +330,7 @@ fn analyzed(
     let views = views(&documents);
     let unread = Unread::of(&views, sources, &found);
     let (module, diagnostics, whole) = sema::analyze(&views, &bindings, &known, options.names);
-    let more = diagnostics.more;
+    let more = more.and(diagnostics.more);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     diag::sort(&mut found);

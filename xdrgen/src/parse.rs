@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::ast::Specification;
-use crate::diag::{self, Diagnostic, LeftOut, Severity};
+use crate::diag::{self, Count, Diagnostic, Found, LeftOut, Severity};
 use crate::extract::{Extract, Form, extract};
 use crate::source::{SourceId, Sources, Span};
 
@@ -44,6 +44,8 @@ pub struct Parsed {
     pub documents: Vec<(SourceId, Specification)>,
     /// What was found, in the order of the places. A document with errors still has its sound definitions.
     pub diagnostics: Vec<Diagnostic>,
+    /// How many more there are than anybody could read, which are not kept.
+    pub more: Count,
 }
 
 /// Extracts and parses all documents. No name is defined for `#ifdef`.
@@ -58,49 +60,60 @@ pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
     let mut parsed = Parsed::default();
     for (id, source) in sources.iter() {
         let extract = extract(id, source);
-        let (specification, diagnostics) = parse_extract(&extract, options);
+        let (specification, found) = read(&extract, options);
         parsed.documents.push((id, specification));
-        parsed.diagnostics.extend(diagnostics);
+        parsed.diagnostics.extend(found.kept);
+        parsed.more = parsed.more.and(found.more);
     }
     diag::sort(&mut parsed.diagnostics);
     parsed
 }
 
-/// Parses what was extracted from one document. The extraction's own findings are among those returned.
+/// Parses what was extracted from one document. The extraction's own findings are among those returned; of very many, some
+/// thousand are.
 #[must_use]
 pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
+    let (specification, found) = read(extract, options);
+    (specification, found.kept)
+}
+
+/// Does what [`parse_extract`] does, and says how much was found besides.
+pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Found) {
     let blocks = if is_lenient(extract) { additions::find(&extract.text) } else { Vec::new() };
-    let (mut specification, mut diagnostics) = if blocks.is_empty() {
+    let (mut specification, mut found) = if blocks.is_empty() {
         parse_text(extract, options)
     } else {
         let blanked = Extract { text: additions::blanked(&extract.text, &blocks), ..extract.clone() };
         parse_text(&blanked, options)
     };
     for block in blocks {
-        let (mut added, found) = parse_text(&block.definition(extract), options);
+        let (mut added, of_block) = parse_text(&block.definition(extract), options);
         for definition in &mut added.definitions {
             definition.section = extract.section(definition.span.start).map(str::to_owned);
         }
-        diagnostics.extend(block.nested(extract));
+        block.nested(extract).into_iter().for_each(|nested| found.push(nested));
         // A `,` behind the last line is how such lines are written.
-        diagnostics.extend(found.into_iter().filter(|found| found.code != "X131").map(weakened));
+        let told = of_block.kept.into_iter().filter(|found| found.code != "X131");
+        told.for_each(|one| found.push(weakened(one)));
         specification.additions.extend(added.definitions);
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
-    if nothing && is_lenient(extract) && !diagnostics.is_empty() {
-        let found = no_xdr(extract, &diagnostics);
-        specification.unread.push(Span { start: 0, end: u32::MAX, ..found.primary.span });
-        return (specification, vec![found]);
+    if nothing && is_lenient(extract) && !found.kept.is_empty() {
+        let error = no_xdr(extract, &found.kept);
+        specification.unread.push(Span { start: 0, end: u32::MAX, ..error.primary.span });
+        let mut only = Found::default();
+        only.push(error);
+        return (specification, only);
     }
-    if nothing && diagnostics.is_empty() {
+    if nothing && found.kept.is_empty() {
         let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
-        let found = Diagnostic::warning("X001", start, "no definition was found in this document");
+        let warning = Diagnostic::warning("X001", start, "no definition was found in this document");
         let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
-        let found = found.with_label("not from here to the end").with_help(help);
-        diagnostics.push(found.with_left_out("", true));
+        let warning = warning.with_label("not from here to the end").with_help(help);
+        found.push(warning.with_left_out("", true));
     }
-    diag::sort(&mut diagnostics);
-    (specification, diagnostics)
+    diag::sort(&mut found.kept);
+    (specification, found)
 }
 
 /// A published document marks lines, and none of them is a definition: it must mean something else by the marks, as
@@ -129,7 +142,7 @@ fn weakened(found: Diagnostic) -> Diagnostic {
     Diagnostic { severity: Severity::Warning, help, left_out, ..found }
 }
 
-fn parse_text(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
+fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
     let conditions = condition::Conditions::new(&options.defined);
     let lexed = lex::lex(&extract.text, &extract.map, conditions);
     let context = tokens::Context {
@@ -138,17 +151,19 @@ fn parse_text(extract: &Extract, options: &Options) -> (Specification, Vec<Diagn
         lexed: &lexed,
         prose: false,
         published: extract.published,
-        found: RefCell::new(Vec::new()),
+        found: RefCell::default(),
     };
     let specification = def::specification(&context, extract);
-    let found = context.found.into_inner();
-    let mut diagnostics = extract.diagnostics.clone();
+    let of_grammar = context.found.into_inner();
+    let mut found = Found::default();
+    extract.diagnostics.iter().for_each(|one| found.push(one.clone()));
     // What the scanner of an indented document kept it has parsed, and has told what it thinks of it.
     if extract.form != Form::Indented {
         let lenient = is_lenient(extract);
-        let all = lexed.diagnostics.iter().cloned().chain(found);
-        diagnostics.extend(all.map(|found| if lenient { weakened(found) } else { found }));
+        for one in [lexed.diagnostics, of_grammar] {
+            found.append(if lenient { one.weakened(weakened) } else { one });
+        }
     }
-    diag::sort(&mut diagnostics);
-    (specification, diagnostics)
+    diag::sort(&mut found.kept);
+    (specification, found)
 }

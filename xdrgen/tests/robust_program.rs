@@ -89,6 +89,26 @@ fn one_member(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
 }
 
+/// The same with the shortest name that there is.
+fn one_letter(_: &mut Numbers) -> Vec<u8> {
+    format!("enum e{{{}a}};", "a,".repeat(SIZE / 2 - 1)).into_bytes()
+}
+
+/// A comment that begins in a comment, again and again: what the lexer finds.
+fn comments(_: &mut Numbers) -> Vec<u8> {
+    "/* /* */".repeat(SIZE / 8).into_bytes()
+}
+
+/// A condition's branch without its beginning, again and again.
+fn branches(_: &mut Numbers) -> Vec<u8> {
+    "#elif\n".repeat(SIZE / 6).into_bytes()
+}
+
+/// A mistake in each definition: what the grammar finds.
+fn commas(_: &mut Numbers) -> Vec<u8> {
+    "enum a{b,};".repeat(SIZE / 11).into_bytes()
+}
+
 /// A field's name, again and again.
 fn one_field(_: &mut Numbers) -> Vec<u8> {
     format!("struct a{{{}}};", "int a;".repeat(SIZE / 6)).into_bytes()
@@ -97,14 +117,21 @@ fn one_field(_: &mut Numbers) -> Vec<u8> {
 #[test]
 fn findings_that_nobody_reads_are_counted() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    for (make, errors) in [(one_member as Make, SIZE / 4 - 1), (one_field, SIZE / 6 - 1)] {
+    // What the meaning has errors in, and what the lexer and the grammar warn of.
+    let kinds = [
+        (one_member as Make, SIZE / 4 - 1, "error"),
+        (one_letter, SIZE / 2 - 1, "error"),
+        (one_field, SIZE / 6 - 1, "error"),
+        (comments, SIZE / 8, "warning"),
+    ];
+    for (make, count, what) in kinds {
         std::fs::write(folder.path().join("a.x"), make(&mut Numbers(1))).expect("a scratch file");
         let output = run(folder.path(), &["check", "--message-format", "short"], "a.x");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(output.status.code(), Some(i32::from(what == "error")), "{said}");
         let last = said.lines().last().unwrap_or("");
-        assert!(last.starts_with(&format!("xdrgen: {errors} error")), "{last}");
-        assert!(last.contains(&format!("; {} more are not shown", errors - 200)), "{last}");
+        assert!(last.starts_with(&format!("xdrgen: {count} {what}")), "{last}");
+        assert!(last.contains(&format!("; {} more are not shown", count - 200)), "{last}");
     }
 }
 
@@ -128,13 +155,16 @@ fn run(folder: &Path, task: &[&str], file: &str) -> Output {
 #[test]
 fn a_megabyte_of_anything_costs_little_memory_and_comes_to_an_end() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    let kinds: [(&str, Make); 6] = [
+    let kinds: [(&str, Make); 9] = [
         ("random", random),
         ("cut", cut_up),
         ("mutated", mutated),
         ("line", one_line),
         ("member", one_member),
         ("field", one_field),
+        ("letter", one_letter),
+        ("branch", branches),
+        ("comma", commas),
     ];
     for (name, make) in kinds {
         let bytes = make(&mut Numbers(0x5eed));

@@ -135,16 +135,16 @@ impl Conditions {
     }
 
     /// What was wrong with the conditions of a whole text.
-    pub(crate) fn finish(self, map: &Map) -> Vec<Diagnostic> {
-        let warning = |place: Range<u32>, message, help| {
+    pub(crate) fn finish(self, map: &Map) -> impl Iterator<Item = Diagnostic> {
+        let warning = move |place: Range<u32>, message, help| {
             Diagnostic::warning("X105", map.span(place), message).with_help(help)
         };
-        let unclosed = self.open.into_iter().map(|open| {
+        let unclosed = self.open.into_iter().map(move |open| {
             let found = Diagnostic::error("X106", map.span(open.place), "a condition is never closed");
             found.with_label("it begins here").with_help("end it with `#endif`")
         });
-        let found = self.found.into_iter().map(|(place, message, help)| warning(place, message, help));
-        found.chain(unclosed).collect()
+        let found = self.found.into_iter().map(move |(place, message, help)| warning(place, message, help));
+        found.chain(unclosed)
     }
 }
 

@@ -335,10 +335,10 @@ fn warn_of_order(input: Tokens<'_>, default: usize) {
 /// What is wrong with what stands where an arm or the end must stand.
 fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     let any = !body.arms.is_empty() || body.default.is_some();
-    let said = input.context.found.borrow().len();
+    let said = input.context.found.borrow().mark();
     let again = any && declaration(input).is_ok_and(|(rest, _)| rest.word(0) == ";");
     // What is odd about a declaration that has no place here does not matter.
-    input.context.found.borrow_mut().truncate(said);
+    input.context.found.borrow_mut().back_to(said);
     if again {
         return Reason::SecondDeclaration;
     }
@@ -390,10 +390,10 @@ fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {
         return None;
     }
-    let said = input.context.found.borrow().len();
+    let said = input.context.found.borrow().mark();
     let read = field(input).ok();
     if read.is_none() {
-        input.context.found.borrow_mut().truncate(said);
+        input.context.found.borrow_mut().back_to(said);
     }
     read
 }

@@ -35,7 +35,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut lost = false;
     let mut left_out = Vec::new();
     // Where a comment begins that has no end: there is one at most.
-    let open = context.lexed.diagnostics.iter().find(|found| found.code == "X101");
+    let open = context.lexed.diagnostics.kept.iter().find(|found| found.code == "X101");
     let open = open.map(|open| open.primary.span.start);
     let mut unread = Unread::default();
     while input.input_len() > 0 {
@@ -47,7 +47,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
             input = input.take_from(1);
             continue;
         }
-        let said = context.found.borrow().len();
+        let said = context.found.borrow().mark();
         match definition(input) {
             Ok((rest, (kind, last))) => {
                 definitions.push(finish(context, extract, kind, input.at, last));
@@ -56,7 +56,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
             Err(error) => {
                 let syntax = syntax_of(error, input);
                 // What is odd about a definition does not matter when it is wrong.
-                context.found.borrow_mut().truncate(said);
+                context.found.borrow_mut().back_to(said);
                 let found = recover::diagnostic(context, input.at, syntax);
                 let resume = recover::resume(context, input.at, syntax).at.max(input.at + 1);
                 let names = recover::names(context, input.at, resume);

@@ -16,7 +16,7 @@ use nom::{IResult, Input, Parser};
 use super::condition::{Conditions, undefined};
 use super::expression;
 use super::undone::Undone;
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Found};
 use crate::extract::{Map, Places};
 
 /// What a token is.
@@ -100,7 +100,7 @@ pub(crate) struct Lexed<'a> {
     numbers: Vec<i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
-    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) diagnostics: Found,
     /// What was passed over for an error: its bytes in the extracted text.
     pub(crate) unread: Vec<Range<u32>>,
 }
@@ -146,7 +146,7 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed
     let Lexer { conditions, undone, mut out, .. } = lexer;
     undone.replace(&mut out);
     out.unread.extend(conditions.first_open().map(|start| start..narrow(text.len())));
-    out.diagnostics.extend(conditions.finish(map));
+    conditions.finish(map).for_each(|found| out.diagnostics.push(found));
     out
 }
 

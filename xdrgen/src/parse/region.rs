@@ -59,7 +59,7 @@ pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
     let constants =
         words(|before, after| matches!(before, "const" | "{" | ",") && matches!(after, "=" | "," | "}"));
     let key = tokens.iter().map(|token| token.text).collect::<Vec<_>>().join(" ");
-    let found = context.found.into_inner().into_iter().chain(lexed.diagnostics.iter().cloned());
+    let found = context.found.into_inner().kept.into_iter().chain(lexed.diagnostics.kept.iter().cloned());
     let found = found.filter(|found| found.primary.span.start <= limit).collect();
     Region::Definition { end, key, sizes, constants, found }
 }

@@ -9,7 +9,7 @@ use nom::{IResult, Input, Needed};
 
 use super::lex::{Comment, Kind, Lexed, Token};
 use crate::ast::Identifier;
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Found};
 use crate::extract::Map;
 use crate::source::Span;
 
@@ -56,7 +56,7 @@ pub(crate) struct Context<'a> {
     /// Whether nobody can mend the document: what is plainly meant is read so.
     pub(crate) published: bool,
     /// What was found beside an error that ends a definition.
-    pub(crate) found: RefCell<Vec<Diagnostic>>,
+    pub(crate) found: RefCell<Found>,
 }
 
 impl<'a> Context<'a> {

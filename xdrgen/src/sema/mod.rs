@@ -74,8 +74,8 @@ fn resolve(documents: &[Document<'_>], known: &Known<'_>, names: Names, stage: u
         lower.run();
         let Lower { scope, module, spans, mut found, type_idents, .. } = lower;
         ends::check(&module, &spans, &mut found);
-        let (kept, more) = forgiven.forgive(found.kept);
-        let found = Found { kept, ..found };
+        let (kept, more) = forgiven.forgive(std::mem::take(&mut found.kept));
+        found.kept = kept;
         rounds += 1;
         let unfinished = more && rounds == MAX_ROUNDS;
         if unfinished {
