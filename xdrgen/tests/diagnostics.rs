@@ -9,10 +9,13 @@
 //!
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the `.stderr` files anew.
 
+mod pieces;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use pieces::PIECES;
 use serde_json::Value;
 use xdrgen::Options;
 use xdrgen::diag::{self, Diagnostic};
@@ -353,56 +356,6 @@ fn a_keyword_with_two_letters_in_the_wrong_order_is_one_finding_in_its_line() {
     }
     assert!(tried > 10, "{tried}");
 }
-
-/// What texts that have anything wrong are made of.
-const PIECES: &[&str] = &[
-    "struct",
-    "enum",
-    "union",
-    "switch",
-    "case",
-    "const",
-    "typedef",
-    "opaque",
-    "string",
-    "void",
-    "program",
-    "a",
-    "b",
-    "é",
-    "\u{1d11e}",
-    "{",
-    "}",
-    "(",
-    ")",
-    "[",
-    "]",
-    "<",
-    ">",
-    ";",
-    ":",
-    ",",
-    "=",
-    "*",
-    "1",
-    "-1",
-    "08",
-    "/*",
-    "*/",
-    "\n",
-    "\r\n",
-    "\t",
-    " ",
-    "%",
-    "#if",
-    "#endif",
-    "\u{0}",
-    "\u{1b}",
-    "\u{feff}",
-    "   /// ",
-    "\u{c}",
-    "\"",
-];
 
 proptest::proptest! {
     #[test]

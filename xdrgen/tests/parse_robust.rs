@@ -1,9 +1,13 @@
 //! Whatever a document holds, it is read to its end without a panic, and what is found has a place in it.
 
+mod pieces;
+
 use proptest::prelude::*;
 use xdrgen::diag::render;
 use xdrgen::source::{Source, Sources};
 use xdrgen::{Generated, Options};
+
+use pieces::PIECES;
 
 /// Parses a text under a name; all places must lie in the document, and rendering them must work.
 fn survives(name: &str, text: &str) {
@@ -92,75 +96,8 @@ RFC 9999                  A Test                  June 2020
 
 /// Pieces that documents are made of, so that random texts reach deep.
 fn piece() -> impl Strategy<Value = String> {
-    let words = [
-        "struct",
-        "union",
-        "enum",
-        "typedef",
-        "const",
-        "program",
-        "version",
-        "switch",
-        "case",
-        "default",
-        "void",
-        "opaque",
-        "string",
-        "unsigned",
-        "int",
-        "hyper",
-        "bool",
-        "{",
-        "}",
-        "(",
-        ")",
-        "[",
-        "]",
-        "<",
-        ">",
-        ";",
-        ":",
-        ",",
-        "=",
-        "*",
-        "/*",
-        "*/",
-        "//",
-        "\n",
-        "\n\n",
-        "   ",
-        "///",
-        "\n   /// ",
-        "%",
-        "\n%/*",
-        "\n#if",
-        "\n#endif\n",
-        "\n#define A 1\n",
-        "\u{c}",
-        "[Page 3]\n",
-        "\nRFC 1234   2020\n",
-        "a",
-        "b",
-        "NAME",
-        "0",
-        "1",
-        "-1",
-        "0x",
-        "08",
-        "99999999999999999999",
-        "\"",
-        "\r\n",
-        "\u{feff}",
-        "\u{e9}",
-        "\u{2028}",
-        "1. Title\n",
-        "struct a {\n",
-        "};\n",
-        "union u switch (int a) {\n",
-        "pragma x;\n",
-    ];
     prop_oneof![
-        8 => prop::sample::select(words.to_vec()).prop_map(str::to_owned),
+        8 => prop::sample::select(PIECES).prop_map(str::to_owned),
         1 => "\\PC{0,6}",
     ]
 }

@@ -64,17 +64,9 @@ impl Emitter<'_> {
     pub(super) fn lent_client(&self, version: &Version) -> TokenStream {
         let program = ident(&version.ident);
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.method_docs(
-                procedure,
-                "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
-            );
+            let docs = self.client_docs(procedure);
             let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
-            let (parameter, args) = if procedure.arguments == Type::Void {
-                (None, quote!(&()))
-            } else {
-                let args = self.ty_token(&procedure.arguments, Place::Version);
-                (Some(quote!(args: &#args)), quote!(args))
-            };
+            let (parameter, args) = self.sent(procedure);
             quote! {
                 #docs
                 pub async fn #method(&self, #parameter) -> Result<borrowed::Reply<proc::#name>, C::Error> {
@@ -96,10 +88,7 @@ impl Emitter<'_> {
 
     pub(super) fn lent_handler(&self, version: &Version) -> TokenStream {
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.method_docs(
-                procedure,
-                "A refusal of the call itself; what the protocol has a status for is a result.",
-            );
+            let docs = self.handler_docs(procedure);
             let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
             let args = (procedure.arguments != Type::Void).then(|| {
                 let args = self.ty_token(&procedure.arguments, Place::Version);

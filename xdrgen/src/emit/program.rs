@@ -161,8 +161,32 @@ impl Emitter<'_> {
         })
     }
 
-    /// The documentation of a client's or a handler's method.
-    pub(super) fn method_docs(&self, procedure: &Procedure, errors: &str) -> Literal {
+    /// The documentation of a client's method.
+    pub(super) fn client_docs(&self, procedure: &Procedure) -> Literal {
+        self.method_docs(
+            procedure,
+            "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
+        )
+    }
+
+    /// The documentation of a handler's method.
+    pub(super) fn handler_docs(&self, procedure: &Procedure) -> Literal {
+        self.method_docs(
+            procedure,
+            "A refusal of the call itself; what the protocol has a status for is a result.",
+        )
+    }
+
+    /// The parameter of a client's method, if the procedure takes anything, and what is sent.
+    pub(super) fn sent(&self, procedure: &Procedure) -> (Option<TokenStream>, TokenStream) {
+        if procedure.arguments == Type::Void {
+            return (None, quote!(&()));
+        }
+        let args = self.ty_token(&procedure.arguments, Place::Version);
+        (Some(quote!(args: &#args)), quote!(args))
+    }
+
+    fn method_docs(&self, procedure: &Procedure, errors: &str) -> Literal {
         self.texts.lines(|lines| {
             docs::part(&procedure.docs, lines);
             lines.part();
@@ -174,18 +198,10 @@ impl Emitter<'_> {
     fn client(&self, version: &Version) -> TokenStream {
         let program = ident(&version.ident);
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.method_docs(
-                procedure,
-                "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
-            );
+            let docs = self.client_docs(procedure);
             let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
             let res = self.ty_token(&procedure.result, Place::Version);
-            let (parameter, args) = if procedure.arguments == Type::Void {
-                (None, quote!(&()))
-            } else {
-                let args = self.ty_token(&procedure.arguments, Place::Version);
-                (Some(quote!(args: &#args)), quote!(args))
-            };
+            let (parameter, args) = self.sent(procedure);
             quote! {
                 #docs
                 pub async fn #method(&self, #parameter) -> Result<#res, C::Error> {
@@ -206,10 +222,7 @@ impl Emitter<'_> {
 
     fn handler(&self, version: &Version) -> TokenStream {
         let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.method_docs(
-                procedure,
-                "A refusal of the call itself; what the protocol has a status for is a result.",
-            );
+            let docs = self.handler_docs(procedure);
             let method = ident(&procedure.method);
             let res = self.ty_token(&procedure.result, Place::Version);
             let args = (procedure.arguments != Type::Void).then(|| {

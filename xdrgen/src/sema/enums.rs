@@ -2,67 +2,96 @@
 
 use super::consts;
 use super::lower::Lower;
-use crate::ast::EnumBody;
+use crate::ast::{EnumBody, EnumMember, Identifier};
 use crate::diag::{Diagnostic, Severity};
-use crate::hash::HashMap;
+use crate::hash::{self, HashMap};
 use crate::ir::{Body, Docs, Member};
 use crate::names::{Names, Taken};
 use crate::source::Span;
 
+/// What is known of an enum's members up to one of them.
+struct Members<'a> {
+    /// What all of their names begin with, and lose in Rust.
+    prefix: &'a str,
+    idents: Taken,
+    /// Where each name stands.
+    seen: HashMap<&'a str, Span>,
+    /// The first member of each value, by its place among the lowered ones.
+    first_of: HashMap<i32, usize>,
+    lowered: Vec<Member>,
+    /// Whether a value was reported. Values that follow from it are not reported again.
+    odd: Option<Severity>,
+}
+
+impl<'a> Members<'a> {
+    fn of(body: &'a EnumBody, names: Names) -> Self {
+        let all: Vec<&str> = body.members.iter().map(|member| member.name.name.as_str()).collect();
+        Members {
+            prefix: names.prefix(&all),
+            idents: Taken::with_room(all.len()),
+            seen: hash::with_room(all.len()),
+            first_of: hash::with_room(all.len()),
+            lowered: Vec::with_capacity(all.len()),
+            odd: None,
+        }
+    }
+
+    /// A member's name in Rust; one that has an earlier member's value is a constant there.
+    fn ident(&mut self, name: &str, names: Names, is_const: bool) -> (String, Option<String>) {
+        let rest = name.strip_prefix(self.prefix).unwrap_or(name);
+        let rust = match names {
+            Names::Rust if is_const => names.of_const(&rest.to_uppercase()),
+            names => names.of_type(rest),
+        };
+        self.idents.take(rust, name)
+    }
+}
+
 impl Lower<'_> {
     pub(crate) fn enumeration(&mut self, body: &EnumBody) -> Option<Body> {
         let values = self.consts.members(body, &self.scope, &mut self.found);
-        let all: Vec<&str> = body.members.iter().map(|member| member.name.name.as_str()).collect();
-        let prefix = self.names.prefix(&all);
-        let count = body.members.len();
-        let mut idents = Taken::with_room(count);
-        let mut seen: HashMap<&str, Span> = crate::hash::with_room(count);
-        let mut members: Vec<Member> = Vec::with_capacity(count);
-        let mut first_of: HashMap<i32, usize> = crate::hash::with_room(count);
-        // Values that follow from one that was reported are not reported again.
-        let mut odd = None;
+        let mut members = Members::of(body, self.names);
         for (member, value) in body.members.iter().zip(values) {
-            let name = &member.name;
-            odd = odd.filter(|_| member.value.is_none());
-            if let Some(first) = seen.insert(&name.name, name.span) {
-                self.found.push(
-                    Diagnostic::error("X206", name.span, format!("two members are called `{}`", name.name))
-                        .with_label("the second")
-                        .with_related(first, "the first"),
-                );
-                continue;
+            members.odd = members.odd.filter(|_| member.value.is_none());
+            if let Some(first) = members.seen.insert(&member.name.name, member.name.span) {
+                self.say_twice(&member.name, first);
+            } else if let Some(value) = value {
+                self.member(member, value, &mut members);
             }
-            let span = member.value.as_ref().map_or(name.span, consts::span);
-            let Some(value) = value else { continue };
-            let Some(value) = self.member_value(value, span, &mut odd) else {
-                members.push(stand_in(&name.name, members.len()));
-                continue;
-            };
-            let same_as = first_of.get(&value).copied();
-            first_of.entry(value).or_insert(members.len());
-            if let Some(other) = same_as.and_then(|index| members.get(index)) {
-                let first = (other.name.as_str(), seen.get(other.name.as_str()).copied());
-                self.warn_same(first, (&name.name, span), value, &mut odd);
-            }
-            let rest = name.name.strip_prefix(prefix).unwrap_or(&name.name);
-            let rust = match self.names {
-                Names::Rust if same_as.is_some() => self.names.of_const(&rest.to_uppercase()),
-                names => names.of_type(rest),
-            };
-            let (ident, clash) = idents.take(rust, &name.name);
-            self.say_clash(name, &ident, clash);
-            let docs = Docs {
-                comments: member.docs.clone(),
-                section: None,
-                declaration: format!("{} = {value}", name.name),
-                span: name.span,
-            };
-            members.push(Member { name: name.name.clone(), ident, value, same_as, docs });
         }
-        if members.is_empty() {
-            return None;
+        (!members.lowered.is_empty()).then_some(Body::Enum(members.lowered))
+    }
+
+    /// A member of a name of its own.
+    fn member(&mut self, member: &EnumMember, value: i128, members: &mut Members<'_>) {
+        let name = &member.name;
+        let span = member.value.as_ref().map_or(name.span, consts::span);
+        let Some(value) = self.member_value(value, span, &mut members.odd) else {
+            return members.lowered.push(stand_in(&name.name, members.lowered.len()));
+        };
+        let same_as = members.first_of.get(&value).copied();
+        members.first_of.entry(value).or_insert(members.lowered.len());
+        if let Some(other) = same_as.and_then(|index| members.lowered.get(index)) {
+            let first = (other.name.as_str(), members.seen.get(other.name.as_str()).copied());
+            self.warn_same(first, (&name.name, span), value, &mut members.odd);
         }
-        Some(Body::Enum(members))
+        let (ident, clash) = members.ident(&name.name, self.names, same_as.is_some());
+        self.say_clash(name, &ident, clash);
+        let docs = Docs {
+            comments: member.docs.clone(),
+            section: None,
+            declaration: format!("{} = {value}", name.name),
+            span: name.span,
+        };
+        members.lowered.push(Member { name: name.name.clone(), ident, value, same_as, docs });
+    }
+
+    fn say_twice(&mut self, name: &Identifier, first: Span) {
+        self.found.push(
+            Diagnostic::error("X206", name.span, format!("two members are called `{}`", name.name))
+                .with_label("the second")
+                .with_related(first, "the first"),
+        );
     }
 
     fn warn_same(
