@@ -9,6 +9,9 @@ use crate::ir::{Body, Docs, Member};
 use crate::names::{Names, Taken};
 use crate::source::Span;
 
+/// For how many members room is made at once: of more, most may be wrong.
+const MOST_ROOM: usize = 1 << 14;
+
 /// What is known of an enum's members up to one of them.
 struct Members<'a> {
     /// What all of their names begin with, and lose in Rust.
@@ -26,12 +29,13 @@ struct Members<'a> {
 impl<'a> Members<'a> {
     fn of(body: &'a EnumBody, names: Names) -> Self {
         let all: Vec<&str> = body.members.iter().map(|member| member.name.name.as_str()).collect();
+        let room = all.len().min(MOST_ROOM);
         Members {
             prefix: names.prefix(&all),
-            idents: Taken::with_room(all.len()),
-            seen: hash::with_room(all.len()),
-            first_of: hash::with_room(all.len()),
-            lowered: Vec::with_capacity(all.len()),
+            idents: Taken::with_room(room),
+            seen: hash::with_room(room),
+            first_of: hash::with_room(room),
+            lowered: Vec::with_capacity(room),
             odd: None,
         }
     }
