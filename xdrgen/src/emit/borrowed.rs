@@ -3,7 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Emitter, Place, ident};
+use super::program::{CALL_FAILS, HANDLER_REFUSES, is_null, method_docs};
+use super::{Emitter, Place, add, ident};
 use crate::ir::{Bound, Data, Field, Procedure, Type, TypeDef, Version};
 
 impl Emitter<'_> {
@@ -63,80 +64,59 @@ impl Emitter<'_> {
 impl Emitter<'_> {
     pub(super) fn lent_client(&self, version: &Version) -> TokenStream {
         let program = ident(&version.ident);
-        let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.client_docs(procedure);
-            let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
-            let (parameter, args) = self.sent(procedure);
-            quote! {
-                #docs
-                pub async fn #method(&self, #parameter) -> Result<borrowed::Reply<proc::#name>, C::Error> {
-                    let args = borrowed::Arguments::new(#args);
-                    self.0.call::<borrowed::Lent<proc::#name>>(&args).await
-                }
-            }
-        });
+        let mut out = String::new();
+        for procedure in &version.procedures {
+            method_docs(procedure, CALL_FAILS, &mut out);
+            let taken = self.taken(procedure, ", args: &");
+            let (args, name) = (if taken.is_some() { "args" } else { "&()" }, procedure.ident.as_str());
+            add(&mut out, ["pub async fn ", &procedure.method, "(&self", taken.as_deref().unwrap_or("")]);
+            add(&mut out, [") -> Result<borrowed::Reply<proc::", name, ">, C::Error> {\n"]);
+            add(&mut out, ["let args = borrowed::Arguments::new(", args, ");\n"]);
+            add(&mut out, ["self.0.call::<borrowed::Lent<proc::", name, ">>(&args).await\n}\n"]);
+        }
+        let methods = self.texts.code(out);
         quote! {
             /// A client over anything that carries calls of this version. A reply owns its message; `get` has the result.
             #[derive(Clone, Debug)]
             pub struct Client<C>(pub C);
 
             impl<C: program::Caller<#program>> Client<C> {
-                #(#methods)*
+                #methods
             }
         }
     }
 
     pub(super) fn lent_handler(&self, version: &Version) -> TokenStream {
-        let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.handler_docs(procedure);
-            let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
-            let args = (procedure.arguments != Type::Void).then(|| {
-                let args = self.ty_token(&procedure.arguments, Place::Version);
-                quote!(args: #args,)
-            });
-            let null = procedure.number == 0 && args.is_none() && procedure.result == Type::Void;
-            let body = if null {
-                quote!({
-                    let _ = context;
-                    ::core::future::ready(answer.with(&()))
-                })
+        let mut out = String::new();
+        for procedure in &version.procedures {
+            method_docs(procedure, HANDLER_REFUSES, &mut out);
+            let taken = self.taken(procedure, ", args: ");
+            add(&mut out, ["fn ", &procedure.method, "(&self, context: &program::CallContext"]);
+            add(&mut out, [taken.as_deref().unwrap_or(""), ", answer: borrowed::Answer<'_, proc::"]);
+            add(&mut out, [&procedure.ident, ">) -> impl Future<Output = "]);
+            out.push_str("Result<borrowed::Answered, program::Reject>> + Send");
+            out.push_str(if is_null(procedure) {
+                " {\nlet _ = context;\n::core::future::ready(answer.with(&()))\n}\n"
             } else {
-                quote!(;)
-            };
-            quote! {
-                #docs
-                fn #method(
-                    &self,
-                    context: &program::CallContext,
-                    #args
-                    answer: borrowed::Answer<'_, proc::#name>,
-                ) -> impl Future<Output = Result<borrowed::Answered, program::Reject>> + Send #body
-            }
-        });
+                ";\n"
+            });
+        }
+        let methods = self.texts.code(out);
         quote! {
             /// What a server of this version does: one method a procedure. An `async fn` implements each, and hands its
             /// result to `answer` while what the result borrows is there.
             pub trait Handler: Send + Sync + 'static {
-                #(#methods)*
+                #methods
             }
         }
     }
+}
 
-    /// What a dispatcher does for one procedure.
-    pub(super) fn lent_call(procedure: &Procedure) -> TokenStream {
-        let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
-        let decoded = quote!(call.arguments::<proc::#name>()?);
-        let answer = quote!(borrowed::Answer::new(reply));
-        if procedure.arguments == Type::Void {
-            quote!({
-                #decoded;
-                self.0.#method(context, #answer).await.map(borrowed::Answered::done)
-            })
-        } else {
-            quote!({
-                let args = #decoded;
-                self.0.#method(context, args, #answer).await.map(borrowed::Answered::done)
-            })
-        }
-    }
+/// What a dispatcher does for one procedure.
+pub(super) fn lent_call(procedure: &Procedure, out: &mut String) {
+    let has_args = procedure.arguments != Type::Void;
+    let (kept, handed) = if has_args { ("let args = ", "args, ") } else { ("", "") };
+    add(out, ["{\n", kept, "call.arguments::<proc::", &procedure.ident, ">()?;\n"]);
+    add(out, ["self.0.", &procedure.method, "(context, ", handed, "borrowed::Answer::new(reply)).await"]);
+    out.push_str(".map(borrowed::Answered::done)\n}");
 }

@@ -180,15 +180,8 @@ impl Emitter<'_> {
         out.push('>');
     }
 
-    /// A type where it is used among tokens: one token that stands for it.
-    fn ty_token(&self, ty: &Type, from: Place) -> Literal {
-        let mut code = String::new();
-        self.ty(ty, from, &mut code);
-        self.texts.code(code)
-    }
-
     /// The document's name, for a search in the documentation, among tokens.
-    fn alias(&self, name: &str, ident: &str) -> Literal {
+    fn alias_token(&self, name: &str, ident: &str) -> Literal {
         self.texts.with(|out| types::alias(name, ident, out))
     }
 }

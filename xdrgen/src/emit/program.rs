@@ -1,9 +1,12 @@
 //! Programs: a module for each version, with its procedures, its client and its server.
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Emitter, Place, docs, ident, number, parse};
+use super::borrowed::lent_call;
+use super::docs::{self, Lines};
+use super::types::{alias, number};
+use super::{Emitter, Place, add, ident, number as number_token, parse};
 use crate::ir::{Procedure, Program, ReplyBounds, Sum, Type, Version};
 use crate::sizes;
 
@@ -59,29 +62,32 @@ impl Emitter<'_> {
     /// The type that stands for the version, and whether it has a binding.
     fn marker(&self, program: &Program, version: &Version) -> TokenStream {
         let name = ident(&version.ident);
-        let (number, version_number) =
-            (number(i128::from(program.number)), number(i128::from(version.number)));
+        let (program_number, version_number) =
+            (number_token(i128::from(program.number)), number_token(i128::from(version.number)));
         let title = format!("The version itself: what a client and a server of `{}` name.", version.name);
         let title = self.texts.lines(|lines| lines.push(&title));
-        let (xdr_name, alias) = (&version.name, self.alias(&version.name, &version.ident));
-        let procedures = version.procedures.iter().map(|procedure| {
-            let (number, name) = (self::number(i128::from(procedure.number)), &procedure.name);
-            quote!((#number, #name))
-        });
+        let (xdr_name, alias) = (&version.name, self.alias_token(&version.name, &version.ident));
+        let mut listed = String::new();
+        for procedure in &version.procedures {
+            listed.push('(');
+            number(i128::from(procedure.number), &mut listed);
+            add(&mut listed, [", \"", &procedure.name, "\"), "]);
+        }
+        let procedures = self.texts.code(listed);
         let binding = version.binding.as_ref().map(|binding| {
             if binding.backward {
                 return quote!(impl program::BackwardOnly for #name {});
             }
             let port = match binding.port {
                 Some(port) => {
-                    let port = self::number(i128::from(port));
+                    let port = number_token(i128::from(port));
                     quote!(Some(#port))
                 }
                 None => quote!(None),
             };
             let netids = &binding.netids;
             let threshold = binding.inline_threshold.map(|bytes| {
-                let bytes = self::number(i128::from(bytes));
+                let bytes = number_token(i128::from(bytes));
                 quote!(const INLINE_THRESHOLD: Option<u32> = Some(#bytes);)
             });
             quote! {
@@ -99,10 +105,10 @@ impl Emitter<'_> {
             pub struct #name;
 
             impl program::Program for #name {
-                const NUMBER: u32 = #number;
+                const NUMBER: u32 = #program_number;
                 const VERSION: u32 = #version_number;
                 const NAME: &'static str = #xdr_name;
-                const PROCEDURES: &'static [(u32, &'static str)] = &[#(#procedures),*];
+                const PROCEDURES: &'static [(u32, &'static str)] = &[#procedures];
             }
 
             #binding
@@ -112,142 +118,103 @@ impl Emitter<'_> {
     /// A type for each procedure; `lent` where arguments and results borrow their message.
     fn procedures(&self, version: &Version, lent: bool) -> TokenStream {
         let runtime = &self.runtime;
-        let program = ident(&version.ident);
-        let procedures = version.procedures.iter().map(|procedure| {
-            let (docs, alias) =
-                (self.procedure_docs(procedure), self.alias(&procedure.name, &procedure.ident));
-            let (name, xdr_name, number) =
-                (ident(&procedure.ident), &procedure.name, number(i128::from(procedure.number)));
-            let args = self.ty_token(&procedure.arguments, Place::Procedures);
-            let res = self.ty_token(&procedure.result, Place::Procedures);
-            let lifetimes = if lent { [Some(quote!(<'_>)), Some(quote!(<'static>))] } else { [None, None] };
-            let bounds = reply_bounds(&procedure.reply, lifetimes);
-            let (path, lifetime) =
-                if lent { (quote!(program::borrowed), quote!(<'a>)) } else { (quote!(program), quote!()) };
-            quote! {
-                #docs
-                #alias
-                #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-                pub struct #name;
-
-                impl #path::Procedure for #name {
-                    type Program = super::#program;
-                    type Args #lifetime = #args;
-                    type Res #lifetime = #res;
-                    const NUMBER: u32 = #number;
-                    const NAME: &'static str = #xdr_name;
-                    #bounds
-                }
-            }
-        });
+        let mut out = String::new();
+        for procedure in &version.procedures {
+            self.procedure(version, procedure, lent, &mut out);
+        }
+        let procedures = self.texts.code(out);
         let import = (!version.procedures.is_empty()).then(|| quote!(use #runtime::proto::program;));
         quote! {
             /// The procedures, one type each.
             pub mod proc {
                 #import
 
-                #(#procedures)*
+                #procedures
             }
         }
     }
 
-    fn procedure_docs(&self, procedure: &Procedure) -> Literal {
-        self.texts.lines(|lines| {
-            docs::part(&procedure.docs, lines);
-            if let Some(sizes) = &self.sizes {
-                lines.part();
-                lines.push(&sizes::line(procedure, sizes));
-            }
-        })
-    }
-
-    /// The documentation of a client's method.
-    pub(super) fn client_docs(&self, procedure: &Procedure) -> Literal {
-        self.method_docs(
-            procedure,
-            "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.",
-        )
-    }
-
-    /// The documentation of a handler's method.
-    pub(super) fn handler_docs(&self, procedure: &Procedure) -> Literal {
-        self.method_docs(
-            procedure,
-            "A refusal of the call itself; what the protocol has a status for is a result.",
-        )
-    }
-
-    /// The parameter of a client's method, if the procedure takes anything, and what is sent.
-    pub(super) fn sent(&self, procedure: &Procedure) -> (Option<TokenStream>, TokenStream) {
-        if procedure.arguments == Type::Void {
-            return (None, quote!(&()));
+    fn procedure(&self, version: &Version, procedure: &Procedure, lent: bool, out: &mut String) {
+        let (name, lifetime) = (procedure.ident.as_str(), if lent { "<'a>" } else { "" });
+        let path = if lent { "program::borrowed" } else { "program" };
+        self.procedure_docs(procedure, &mut Lines::new(out));
+        alias(&procedure.name, name, out);
+        out.push_str("#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]\n");
+        add(out, ["pub struct ", name, ";\nimpl ", path, "::Procedure for ", name, " {\n"]);
+        add(out, ["type Program = super::", &version.ident, ";\ntype Args", lifetime, " = "]);
+        self.ty(&procedure.arguments, Place::Procedures, out);
+        add(out, [";\ntype Res", lifetime, " = "]);
+        self.ty(&procedure.result, Place::Procedures, out);
+        out.push_str(";\nconst NUMBER: u32 = ");
+        number(i128::from(procedure.number), out);
+        add(out, [";\nconst NAME: &'static str = \"", &procedure.name, "\";\n"]);
+        let lifetimes = if lent { [Some(quote!(<'_>)), Some(quote!(<'static>))] } else { [None, None] };
+        if let Some(bounds) = reply_bounds(&procedure.reply, lifetimes) {
+            out.push_str(&bounds.to_string());
         }
-        let args = self.ty_token(&procedure.arguments, Place::Version);
-        (Some(quote!(args: &#args)), quote!(args))
+        out.push_str("}\n");
     }
 
-    fn method_docs(&self, procedure: &Procedure, errors: &str) -> Literal {
-        self.texts.lines(|lines| {
-            docs::part(&procedure.docs, lines);
+    fn procedure_docs(&self, procedure: &Procedure, lines: &mut Lines<'_>) {
+        docs::part(&procedure.docs, lines);
+        if let Some(sizes) = &self.sizes {
             lines.part();
-            lines.push("# Errors");
-            lines.push(errors);
-        })
+            lines.push(&sizes::line(procedure, sizes));
+        }
+    }
+
+    /// The type that a client's or a handler's method takes, with what stands before it, if it takes anything.
+    pub(super) fn taken(&self, procedure: &Procedure, before: &str) -> Option<String> {
+        let mut taken = before.to_owned();
+        self.ty(&procedure.arguments, Place::Version, &mut taken);
+        (procedure.arguments != Type::Void).then_some(taken)
     }
 
     fn client(&self, version: &Version) -> TokenStream {
         let program = ident(&version.ident);
-        let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.client_docs(procedure);
-            let (method, name) = (ident(&procedure.method), ident(&procedure.ident));
-            let res = self.ty_token(&procedure.result, Place::Version);
-            let (parameter, args) = self.sent(procedure);
-            quote! {
-                #docs
-                pub async fn #method(&self, #parameter) -> Result<#res, C::Error> {
-                    self.0.call::<proc::#name>(#args).await
-                }
-            }
-        });
+        let mut out = String::new();
+        for procedure in &version.procedures {
+            method_docs(procedure, CALL_FAILS, &mut out);
+            let taken = self.taken(procedure, ", args: &");
+            let args = if taken.is_some() { "args" } else { "&()" };
+            add(&mut out, ["pub async fn ", &procedure.method, "(&self", taken.as_deref().unwrap_or("")]);
+            out.push_str(") -> Result<");
+            self.ty(&procedure.result, Place::Version, &mut out);
+            out.push_str(", C::Error> {\n");
+            add(&mut out, ["self.0.call::<proc::", &procedure.ident, ">(", args, ").await\n}\n"]);
+        }
+        let methods = self.texts.code(out);
         quote! {
             /// A client over anything that carries calls of this version.
             #[derive(Clone, Debug)]
             pub struct Client<C>(pub C);
 
             impl<C: program::Caller<#program>> Client<C> {
-                #(#methods)*
+                #methods
             }
         }
     }
 
     fn handler(&self, version: &Version) -> TokenStream {
-        let methods = version.procedures.iter().map(|procedure| {
-            let docs = self.handler_docs(procedure);
-            let method = ident(&procedure.method);
-            let res = self.ty_token(&procedure.result, Place::Version);
-            let args = (procedure.arguments != Type::Void).then(|| {
-                let args = self.ty_token(&procedure.arguments, Place::Version);
-                quote!(args: #args)
-            });
-            let null = procedure.number == 0 && args.is_none() && procedure.result == Type::Void;
-            let body = if null {
-                quote!({
-                    let _ = context;
-                    ::core::future::ready(Ok(()))
-                })
+        let mut out = String::new();
+        for procedure in &version.procedures {
+            method_docs(procedure, HANDLER_REFUSES, &mut out);
+            let taken = self.taken(procedure, ", args: ");
+            add(&mut out, ["fn ", &procedure.method, "(&self, context: &program::CallContext"]);
+            add(&mut out, [taken.as_deref().unwrap_or(""), ") -> impl Future<Output = Result<"]);
+            self.ty(&procedure.result, Place::Version, &mut out);
+            out.push_str(", program::Reject>> + Send");
+            out.push_str(if is_null(procedure) {
+                " {\nlet _ = context;\n::core::future::ready(Ok(()))\n}\n"
             } else {
-                quote!(;)
-            };
-            quote! {
-                #docs
-                fn #method(&self, context: &program::CallContext, #args)
-                    -> impl Future<Output = Result<#res, program::Reject>> + Send #body
-            }
-        });
+                ";\n"
+            });
+        }
+        let methods = self.texts.code(out);
         quote! {
             /// What a server of this version does: one method a procedure. An `async fn` implements each.
             pub trait Handler: Send + Sync + 'static {
-                #(#methods)*
+                #methods
             }
         }
     }
@@ -257,17 +224,21 @@ impl Emitter<'_> {
         let program = ident(&version.ident);
         let many = (version.procedures.len() > MANY)
             .then(|| quote!(#[allow(clippy::too_many_lines, reason = "one arm a procedure")]));
-        let arms = version.procedures.iter().map(|procedure| {
-            let (number, method) = (number(i128::from(procedure.number)), ident(&procedure.method));
+        let mut out = String::new();
+        for procedure in &version.procedures {
+            number(i128::from(procedure.number), &mut out);
+            out.push_str(" => ");
             if self.is_borrowed() {
-                let call = Self::lent_call(procedure);
-                quote!(#number => #call)
+                lent_call(procedure, &mut out);
             } else if procedure.arguments == Type::Void {
-                quote!(#number => answer(args, reply, |()| self.0.#method(context)).await)
+                add(&mut out, ["answer(args, reply, |()| self.0.", &procedure.method, "(context)).await"]);
             } else {
-                quote!(#number => answer(args, reply, |args| self.0.#method(context, args)).await)
+                add(&mut out, ["answer(args, reply, |args| self.0.", &procedure.method]);
+                out.push_str("(context, args)).await");
             }
-        });
+            out.push_str(",\n");
+        }
+        let arms = self.texts.code(out);
         let gathered = (self.is_borrowed() && !version.procedures.is_empty())
             .then(|| quote!(let call = borrowed::Call::new(args)?;));
         quote! {
@@ -296,7 +267,7 @@ impl Emitter<'_> {
                     #heap::boxed::Box::pin(async move {
                         #gathered
                         match context.procedure {
-                            #(#arms,)*
+                            #arms
                             _ => Err(program::Reject::ProcedureUnavailable),
                         }
                     })
@@ -304,6 +275,27 @@ impl Emitter<'_> {
             }
         }
     }
+}
+
+/// What a client's method says of its errors.
+pub(super) const CALL_FAILS: &str =
+    "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.";
+/// What a handler's method says of them.
+pub(super) const HANDLER_REFUSES: &str =
+    "A refusal of the call itself; what the protocol has a status for is a result.";
+
+/// The documentation of a client's or a handler's method.
+pub(super) fn method_docs(procedure: &Procedure, errors: &str, out: &mut String) {
+    let mut lines = Lines::new(out);
+    docs::part(&procedure.docs, &mut lines);
+    lines.part();
+    lines.push("# Errors");
+    lines.push(errors);
+}
+
+/// Whether a procedure does nothing, as number 0 of any program does: it need not be implemented.
+pub(super) fn is_null(procedure: &Procedure) -> bool {
+    procedure.number == 0 && procedure.arguments == Type::Void && procedure.result == Type::Void
 }
 
 /// The function that overrides what the result's type allows, if the binding has more to say.
@@ -333,7 +325,7 @@ fn sum_tokens(sum: &Sum) -> TokenStream {
         let path = parse(&format!("args.{}", field.idents.join(".")));
         if field.wide { path } else { quote!(u64::from(#path)) }
     });
-    let number = (sum.number > 0 || sum.fields.is_empty()).then(|| number(i128::from(sum.number)));
+    let number = (sum.number > 0 || sum.fields.is_empty()).then(|| number_token(i128::from(sum.number)));
     let mut terms = fields.chain(number);
     let first = terms.next().unwrap_or_default();
     quote!(#first #(.saturating_add(#terms))*)
