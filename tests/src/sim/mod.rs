@@ -3,12 +3,14 @@
 
 mod backward;
 mod echo;
+mod many;
 mod pair;
 mod run;
 mod sessions;
 
 pub use backward::{BothWays, run_both_ways};
 pub use echo::{Args, Echo, Res, Want, call, pattern};
+pub use many::{Sums, many};
 pub use pair::{Pair, Settings, left_config, right_config};
 pub use run::{Outcome, run};
 pub use sessions::{Tally, run_session};

@@ -80,7 +80,7 @@ pub fn run(seed: u64) -> Outcome {
         outcome: Outcome::default(),
     };
     run.services.add(Echo);
-    run.left_to_make = 1 + run.rng.below(24);
+    run.left_to_make = length(&mut run.rng);
     run.next_xid = word(&mut run.rng);
     run.play();
     run.outcome
@@ -88,6 +88,12 @@ pub fn run(seed: u64) -> Outcome {
 
 pub(super) fn word(rng: &mut Rng) -> u32 {
     u32::try_from(rng.below(1 << 32)).expect("below 2^32")
+}
+
+/// How many calls a run makes: mostly a few, so that each thing that happens is near another; at times very many.
+pub(super) fn length(rng: &mut Rng) -> u64 {
+    let most = one(rng, &[24, 24, 40, 400]);
+    1 + rng.below(most)
 }
 
 /// One of several values.

@@ -17,7 +17,7 @@ use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side};
 use rpcrdma_runtime::xdr::Message;
 
-use super::run::{arguments, at_once, check_reply, min_item, one, settings, word};
+use super::run::{arguments, at_once, check_reply, length, min_item, one, settings, word};
 use super::{Args, Echo, Pair, Settings, call};
 
 /// What runs of sessions came to.
@@ -128,7 +128,7 @@ pub fn run_session(seed: u64) -> Tally {
         troubled: rng.chance(3, 4),
         refusals: one(&mut rng, &[0, 0, 1, 5]),
         silence: one(&mut rng, &[0, 0, 0, 100, 1000]),
-        left_to_make: 1 + rng.below(40),
+        left_to_make: length(&mut rng),
         next_xid: word(&mut rng),
         settings,
         rng,

@@ -1,0 +1,85 @@
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use super::{Outcome, Tally, run, run_session};
+
+/// What many seeds came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Runs of one connection.
+    pub pairs: Outcome,
+    /// Runs of sessions.
+    pub sessions: Tally,
+}
+
+/// Runs the seeds below `seeds`, both ways, on as many threads as the machine has processors.
+///
+/// # Panics
+/// If a rule is broken: with the seed, after what is wrong.
+#[must_use]
+pub fn many(seeds: u64) -> Sums {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut sums = Sums::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return sums;
+            }
+            let (pair, session) = catch_unwind(|| (run(seed), run_session(seed))).unwrap_or_else(|_| {
+                next.store(seeds, Ordering::Relaxed);
+                panic!("seed {seed} (SIM_SEED={seed} runs it again)")
+            });
+            sums.pairs += pair;
+            sums.sessions += session;
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = Sums::default();
+        for thread in running {
+            let sums = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.pairs += sums.pairs;
+            all.sessions += sums.sessions;
+        }
+        all
+    })
+}
+
+impl Sums {
+    /// Holds that each call ended once, and that the runs had everything that can happen in them.
+    ///
+    /// # Panics
+    /// If not.
+    pub fn check(&self) {
+        let Sums { pairs, sessions } = self;
+        assert_eq!(pairs.calls, pairs.replies + pairs.failures + pairs.abandoned);
+        assert_eq!(
+            sessions.calls,
+            sessions.replies + sessions.timeouts + sessions.failures + sessions.abandoned
+        );
+        for (kind, count) in [
+            ("replies", pairs.replies),
+            ("failures", pairs.failures),
+            ("abandoned calls", pairs.abandoned),
+            ("Read chunks", pairs.with_read_chunks),
+            ("Long calls", pairs.long_calls),
+            ("Write chunks", pairs.with_write_chunks),
+            ("Long replies", pairs.long_replies),
+            ("remote invalidations", pairs.remote_invalidations),
+            ("replies of sessions", sessions.replies),
+            ("timeouts", sessions.timeouts),
+            ("failures of sessions", sessions.failures),
+            ("abandoned calls of sessions", sessions.abandoned),
+            ("connections after connections", sessions.connections),
+            ("refused attempts", sessions.refused),
+            ("connections that nobody used", sessions.idle),
+            ("calls that came again", sessions.repeated),
+            ("calls that the server knew", sessions.remembered),
+        ] {
+            assert!(count > 50, "the runs hardly had {kind}: {count}");
+        }
+    }
+}
