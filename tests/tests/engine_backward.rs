@@ -13,7 +13,6 @@ use rpcrdma_runtime::wire::private_data::Negotiated;
 use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, ErrorBody, Header, ReadSegment, WriteChunk};
 use rpcrdma_runtime::xdr::Message;
 use rpcrdma_tests::captured::ours;
-use rpcrdma_tests::sim::{BothWays, run_both_ways};
 
 const NEGOTIATED: Negotiated =
     Negotiated { call_threshold: 1024, reply_threshold: 2048, remote_invalidation: true };
@@ -535,31 +534,4 @@ fn a_call_to_a_client_without_service_does_not_touch_it() {
     }
     assert_eq!(sends(&mut client), [words(&[9, 1, 1, 4, 2])], "one error at a time");
     assert_eq!(client.discarded(), 5);
-}
-
-/// Requirement: R033, R034, R035, R210, R214, R215, R218
-#[test]
-fn every_call_of_both_directions_ends_once_and_its_data_is_intact() {
-    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
-    if let Some(seed) = number("SIM_SEED") {
-        println!("{:?}", run_both_ways(seed));
-        return;
-    }
-    let mut sum = BothWays::default();
-    for seed in 0..number("SIM_RUNS").unwrap_or(400) {
-        let one = std::panic::catch_unwind(|| run_both_ways(seed));
-        sum += one.unwrap_or_else(|_| panic!("seed {seed} (SIM_SEED={seed} runs it again)"));
-    }
-    println!("{sum:?}");
-    for direction in 0..2 {
-        let ended = [sum.replies, sum.failures, sum.abandoned, sum.too_long].map(|count| count[direction]);
-        assert_eq!(sum.calls[direction], ended.iter().sum(), "{sum:?}");
-        for count in ended {
-            assert!(count > 50, "the runs hardly had some of it: {sum:?}");
-        }
-    }
-    assert!(sum.same_xid > 50, "{sum:?}");
-    for seed in [2, 61] {
-        assert_eq!(run_both_ways(seed), run_both_ways(seed), "a seed runs the same again");
-    }
 }

@@ -15,7 +15,7 @@ fn main() -> io::Result<ExitCode> {
     };
     let began = Instant::now();
     let sums = many(seeds);
-    let calls = sums.pairs.calls + sums.sessions.calls;
+    let calls = sums.calls();
     writeln!(
         io::stdout(),
         "{:#?}\n{seeds} seeds, {calls} calls, in {:.1} s: nothing was broken",

@@ -2,7 +2,7 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::{Outcome, Tally, run, run_session};
+use super::{BothWays, Outcome, Tally, run, run_both_ways, run_session};
 
 /// What many seeds came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,9 +11,11 @@ pub struct Sums {
     pub pairs: Outcome,
     /// Runs of sessions.
     pub sessions: Tally,
+    /// Runs with calls in both directions.
+    pub both_ways: BothWays,
 }
 
-/// Runs the seeds below `seeds`, both ways, on as many threads as the machine has processors.
+/// Runs the seeds below `seeds`, in every way, on as many threads as the machine has processors.
 ///
 /// # Panics
 /// If a rule is broken: with the seed, after what is wrong.
@@ -27,12 +29,14 @@ pub fn many(seeds: u64) -> Sums {
             if seed >= seeds {
                 return sums;
             }
-            let (pair, session) = catch_unwind(|| (run(seed), run_session(seed))).unwrap_or_else(|_| {
+            let runs = catch_unwind(|| (run(seed), run_session(seed), run_both_ways(seed)));
+            let (pair, session, both_ways) = runs.unwrap_or_else(|_| {
                 next.store(seeds, Ordering::Relaxed);
                 panic!("seed {seed} (SIM_SEED={seed} runs it again)")
             });
             sums.pairs += pair;
             sums.sessions += session;
+            sums.both_ways += both_ways;
         }
     };
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -43,18 +47,25 @@ pub fn many(seeds: u64) -> Sums {
             let sums = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             all.pairs += sums.pairs;
             all.sessions += sums.sessions;
+            all.both_ways += sums.both_ways;
         }
         all
     })
 }
 
 impl Sums {
+    /// All calls.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.pairs.calls + self.sessions.calls + self.both_ways.calls.iter().sum::<u64>()
+    }
+
     /// Holds that each call ended once, and that the runs had everything that can happen in them.
     ///
     /// # Panics
     /// If not.
     pub fn check(&self) {
-        let Sums { pairs, sessions } = self;
+        let Sums { pairs, sessions, both_ways } = self;
         assert_eq!(pairs.calls, pairs.replies + pairs.failures + pairs.abandoned);
         assert_eq!(
             sessions.calls,
@@ -81,5 +92,12 @@ impl Sums {
         ] {
             assert!(count > 50, "the runs hardly had {kind}: {count}");
         }
+        for direction in 0..2 {
+            let BothWays { replies, failures, abandoned, too_long, .. } = both_ways;
+            let ended = [replies, failures, abandoned, too_long].map(|count| count[direction]);
+            assert_eq!(both_ways.calls[direction], ended.iter().sum(), "{both_ways:?}");
+            assert!(ended.iter().all(|count| *count > 50), "the runs hardly had some of it: {both_ways:?}");
+        }
+        assert!(both_ways.same_xid > 50, "{both_ways:?}");
     }
 }
