@@ -659,13 +659,19 @@ fn every_call_ends_once_when_the_connection_ends() {
     peer.slow = true;
     let first = peer.lists(1, offering(1, &[8], None));
     peer.receive(msg(1, 8, returning(vec![first.writes[0].filled(0)], None), &rpc_reply(1, 16)));
+    let placed = peer.lists(5, offering(5, &[8], None));
+    peer.receive(msg(5, 8, returning(vec![placed.writes[0].filled(4)], None), &rpc_reply(5, 16)));
     let abandoned = peer.call(2, offering(2, &[8], None));
     peer.requester.cancel(abandoned);
     peer.call(3, short(3));
     let returned = std::mem::take(&mut peer.exposed).into_values().collect();
     peer.requester.handle_completion(Completion::Closed { reason: CloseReason::Peer, returned });
     peer.collect();
-    assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer), "the one that was being fenced");
+    assert!(
+        peer.outcome().is_ok(),
+        "its reply was there, and nothing of it in the memory that was being fenced"
+    );
+    assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer), "what it returned is not to be found");
     assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer));
     assert!(matches!(peer.events.pop_front(), Some(Event::Closed(CloseReason::Peer))));
     assert!(peer.events.is_empty());

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::plan::Role;
 use super::returned::{self, Lengths};
 use super::{FailReason, Reply, Traffic};
-use crate::proto::work::{Memory, Segment};
+use crate::proto::work::{CloseReason, Memory, Segment};
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment, WriteChunk};
 use crate::xdr::{Placed, Received};
 
@@ -49,6 +49,17 @@ pub(super) enum Outcome {
         writes: Vec<Lengths>,
     },
     Failed(FailReason),
+}
+
+impl Outcome {
+    /// Whether something of the reply is in memory that was offered for it.
+    fn is_placed(&self) -> bool {
+        match self {
+            Outcome::Inline { writes, .. } => writes.iter().flatten().any(|length| *length > 0),
+            Outcome::Long { .. } => true,
+            Outcome::Failed(_) => false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -127,6 +138,17 @@ impl CallState {
                 Err("the XIDs of the header and of the RPC message differ")
             }
             Some(stream) => Ok(Outcome::Inline { stream, writes }),
+        }
+    }
+
+    /// The end of a call whose connection has ended, which has fenced its memory and does not say which is which. A reply
+    /// that came before counts, if nothing of it is in that memory.
+    pub(super) fn into_outcome_of_end(self, reason: &CloseReason) -> Result<Reply, FailReason> {
+        let back = self.regions.iter().all(|region| matches!(region.state, RegionState::Back(_)));
+        match &self.phase {
+            Phase::Registering { .. } => Err(FailReason::Unsent(reason.clone())),
+            Phase::Fencing(outcome) if back || !outcome.is_placed() => self.into_outcome(),
+            Phase::Waiting | Phase::Fencing(_) => Err(FailReason::Closed(reason.clone())),
         }
     }
 

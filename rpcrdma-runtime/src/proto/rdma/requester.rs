@@ -546,12 +546,15 @@ impl Requester {
         self.actions.clear();
         self.work.clear();
         self.by_xid.clear();
-        let calls = core::mem::take(&mut self.calls).into_iter().filter(|(_, call)| !call.abandoned);
-        let calls = calls.map(|(id, call)| (id, !matches!(call.phase, Phase::Registering { .. })));
-        let queued = core::mem::take(&mut self.queue).into_keys().map(|id| (id, false));
-        for (call, sent) in calls.chain(queued) {
-            let why = if sent { FailReason::Closed } else { FailReason::Unsent };
-            self.events.push_back(Event::Done { call, outcome: Err(why(reason.clone())) });
+        for (id, call) in core::mem::take(&mut self.calls) {
+            if !call.abandoned {
+                let outcome = call.into_outcome_of_end(reason);
+                self.events.push_back(Event::Done { call: id, outcome });
+            }
+        }
+        for call in core::mem::take(&mut self.queue).into_keys() {
+            let outcome = Err(FailReason::Unsent(reason.clone()));
+            self.events.push_back(Event::Done { call, outcome });
         }
         self.events.push_back(Event::Closed(reason.clone()));
     }
