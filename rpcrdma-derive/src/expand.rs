@@ -437,20 +437,30 @@ fn union_sizes(discriminant: &Type, arms: &[Arm<'_>]) -> Sizes {
     }
 }
 
+/// The discriminant, and the payload behind it.
+fn encode_payload(arm: &Arm<'_>) -> TokenStream {
+    let Some(field) = &arm.payload else { return quote!(__xdr::Encode::encode(&__discriminant, __sink)?;) };
+    let (binding, name, ty) = (&field.binding, &field.name, field.ty);
+    if field.attrs.eligible.is_none() && field.attrs.max.is_none() && field.attrs.list.is_none() {
+        // The discriminant is what its type can write: what fails is the payload.
+        let both =
+            quote_spanned!(type_span(ty)=> encode_behind::<_, #ty, _>(&__discriminant, #binding, __sink));
+        return quote!(__xdr::derive_support::#both.map_err(|__error| __xdr::Error::within(__error, #name))?;);
+    }
+    let payload = encode_field(field, &quote!(#binding));
+    quote!(__xdr::Encode::encode(&__discriminant, __sink)?; #payload)
+}
+
 fn encode_arm(arm: &Arm<'_>, arms: &[Arm<'_>], discriminant: &Type, unknown: &TokenStream) -> TokenStream {
     let ident = arm.ident;
     let payload: Vec<&Ident> = arm.payload.iter().map(|field| &field.binding).collect();
-    let encode_payload = arm.payload.as_ref().map(|field| {
-        let binding = &field.binding;
-        encode_field(field, &quote!(#binding))
-    });
+    let encode_payload = encode_payload(arm);
     if !arm.keeps_discriminant {
         let pattern = (!payload.is_empty()).then(|| quote!((#(#payload)*)));
         let case = arm.cases.first();
         return quote! {
             Self::#ident #pattern => {
                 let __discriminant: #discriminant = #case;
-                __xdr::Encode::encode(&__discriminant, __sink)?;
                 #encode_payload
                 ::core::result::Result::Ok(())
             }
@@ -475,7 +485,6 @@ fn encode_arm(arm: &Arm<'_>, arms: &[Arm<'_>], discriminant: &Type, unknown: &To
             if !__allowed {
                 return ::core::result::Result::Err(__xdr::Error::new(#unknown, __xdr::Sink::position(__sink)));
             }
-            __xdr::Encode::encode(&__discriminant, __sink)?;
             #encode_payload
             ::core::result::Result::Ok(())
         }

@@ -672,3 +672,79 @@ fn what_follows_small_opaque_data_is_no_part_of_it() {
     assert_eq!(format!("{:?}", read(0xaa)), "0x010203");
     assert_eq!(&to_bytes(&(read(0xaa))).unwrap()[..], [0, 0, 0, 3, 1, 2, 3, 0]);
 }
+
+/// A sink that offers nothing but what it must.
+#[derive(Default)]
+struct Plain(Vec<u8>);
+
+impl Sink for Plain {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Entry {
+    number: u64,
+    name: XdrString<600>,
+    handle: Option<SmallOpaque<64>>,
+    stamp: Option<u64>,
+    more: Vec<Opaque<40>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Listing {
+    #[xdr(list)]
+    entries: Vec<Entry>,
+    #[xdr(max = 50)]
+    counted: Vec<Entry>,
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    let bytes = |max: usize| proptest::collection::vec(any::<u8>(), 0..max);
+    let name = prop_oneof![bytes(40), bytes(601)];
+    let handle = proptest::option::of(bytes(65));
+    let more = proptest::collection::vec(bytes(42), 0..4);
+    (any::<u64>(), name, handle, any::<Option<u64>>(), more).prop_map(
+        |(number, name, handle, stamp, more)| Entry {
+            number,
+            name: name.into(),
+            handle: handle.map(|handle| SmallOpaque::new(&handle).unwrap()),
+            stamp,
+            more: more.into_iter().map(Opaque::from).collect(),
+        },
+    )
+}
+
+proptest! {
+    /// Some values break a bound, in an element that is written into memory that is there or must be made.
+    #[test]
+    fn what_a_sink_offers_changes_nothing_of_what_is_written(
+        entries in proptest::collection::vec(entry(), 0..30),
+        counted in proptest::collection::vec(entry(), 0..30),
+        before in 0usize..1200,
+        capacity in 0usize..4000,
+    ) {
+        let listing = Listing { entries, counted };
+        let mut plain = Plain(vec![0x77; before]);
+        let expected = listing.encode(&mut plain).map_err(|error| error.to_string());
+        // A new writer, one that has been used, and one that takes items out.
+        let mut writer = Writer::with_capacity(capacity);
+        for _ in 0..2 {
+            writer.clear();
+            writer.put(&vec![0x77; before]).unwrap();
+            let written = listing.encode(&mut writer).map_err(|error| error.to_string());
+            prop_assert_eq!(&written, &expected);
+            prop_assert!(written.is_err() || writer.as_slice() == plain.0);
+        }
+        let mut reducer = Reducer::new(0);
+        reducer.put(&vec![0x77; before]).unwrap();
+        prop_assert_eq!(&listing.encode(&mut reducer).map_err(|error| error.to_string()), &expected);
+        prop_assert!(expected.is_err() || reducer.into_message().stream == plain.0);
+    }
+}

@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 
-use super::{Decode, Encode, Error, Layout, Reader, Sink};
+use super::sink::Ahead;
+use super::{Decode, Encode, Error, Layout, Reader, Sink, Size};
 
 /// Writes a counted array of at most `max` elements (RFC 4506 section 4.13).
 ///
@@ -9,10 +10,66 @@ use super::{Decode, Encode, Error, Layout, Reader, Sink};
 #[inline]
 pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &mut S) -> Result<(), Error> {
     sink.put_count(values.len(), max)?;
-    for (index, value) in values.iter().enumerate() {
+    encode_elements::<T, S, false>(values, sink)
+}
+
+/// Writes elements, each behind the word that says that it is there if `LINKED`.
+///
+/// # Errors
+/// What an element refuses.
+#[inline]
+pub(super) fn encode_elements<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
+    values: &[T],
+    sink: &mut S,
+) -> Result<(), Error> {
+    let mut index = 0;
+    while let Some(rest) = values.get(index..)
+        && !rest.is_empty()
+        && !sink.is_full()
+    {
+        // An item has to be handed to the sink itself.
+        if matches!(T::ITEMS, Size::Bounded(0)) {
+            index = index.saturating_add(encode_ahead::<T, S, LINKED>(rest, index, sink)?);
+        }
+        let Some(value) = values.get(index) else { break };
+        if LINKED {
+            sink.put_u32(1)?;
+        }
         value.encode(sink).map_err(|error| error.at_index(index))?;
+        index = index.saturating_add(1);
     }
     Ok(())
+}
+
+/// Writes as many elements as have room in the memory behind the sink's end, the first of which is the one of this index.
+/// Where they go is in registers meanwhile; a sink has it in memory, which is waited for from one value to the next.
+#[inline]
+fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
+    values: &[T],
+    first: usize,
+    sink: &mut S,
+) -> Result<usize, Error> {
+    let position = sink.position();
+    let memory = sink.ahead();
+    let all = memory.len();
+    if all == 0 {
+        return Ok(0);
+    }
+    let mut ahead = Ahead::new(memory, position);
+    let (mut done, mut left) = (0usize, all);
+    for value in values {
+        let link = if LINKED { ahead.put_u32(1) } else { Ok(()) };
+        let written = link.and_then(|()| value.encode(&mut ahead));
+        // Where there was no room for all of it, the place of an error is not known either.
+        if ahead.is_full() {
+            break;
+        }
+        written.map_err(|error| error.at_index(first.saturating_add(done)))?;
+        left = ahead.left();
+        done = done.saturating_add(1);
+    }
+    sink.advance(all.saturating_sub(left));
+    Ok(done)
 }
 
 /// Reads a counted array of at most `max` elements. Reserves no more than the rest of the stream can hold.
@@ -56,10 +113,7 @@ pub(super) fn require_elements<T: Layout>(reader: &mut Reader<'_>, count: u32) -
 /// What an element refuses.
 #[inline]
 pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> Result<(), Error> {
-    for (index, value) in values.iter().enumerate() {
-        sink.put_u32(1)?;
-        value.encode(sink).map_err(|error| error.at_index(index))?;
-    }
+    encode_elements::<T, S, true>(values, sink)?;
     sink.put_u32(0)
 }
 

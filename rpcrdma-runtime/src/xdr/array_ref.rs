@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use super::array::require_elements;
+use super::array::{encode_elements, require_elements};
 use super::{Decode, Encode, Error, ErrorKind, Layout, Limits, Reader, Sink, Size};
 
 /// Where elements are.
@@ -142,10 +142,7 @@ impl<T: Encode, const MAX: u32> Encode for ArrayRef<'_, T, MAX> {
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         sink.put_count(self.0.len(), MAX)?;
         match &self.0 {
-            Held::Values(values) => values
-                .iter()
-                .enumerate()
-                .try_for_each(|(index, value)| value.encode(sink).map_err(|error| error.at_index(index))),
+            Held::Values(values) => encode_elements::<T, S, false>(values, sink),
             Held::Encoded(encoded) => sink.put(encoded.bytes),
         }
     }

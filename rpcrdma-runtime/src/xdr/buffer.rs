@@ -56,6 +56,23 @@ impl Buffer {
         Some(room)
     }
 
+    /// What is behind the end and has values already; what is written there counts with [`Buffer::advance`]. Takes no
+    /// more memory for it.
+    #[inline]
+    pub(super) fn ahead(&mut self) -> &mut [u8] {
+        let end = self.len.saturating_add(AHEAD).min(self.bytes.capacity());
+        if end > self.bytes.len() {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes.get_mut(self.len..).unwrap_or_default()
+    }
+
+    /// Moves the end over bytes that were written [`Buffer::ahead`].
+    #[inline]
+    pub(super) fn advance(&mut self, len: usize) {
+        self.len = self.len.saturating_add(len).min(self.bytes.len());
+    }
+
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) {
         if bytes.len() <= AHEAD

@@ -43,6 +43,32 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
     }
 }
 
+/// Writes a value behind the word that announces it, a discriminant or whether it is there: into room that is made once,
+/// if both have one length.
+///
+/// # Errors
+/// What the value refuses.
+#[inline(always)]
+pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
+    announced: &D,
+    value: &T,
+    sink: &mut S,
+) -> Result<(), Error> {
+    let position = sink.position();
+    if let (Size::Bounded(max), Ok(len)) =
+        (D::MAX.plus(T::MAX), usize::try_from(D::MIN.saturating_add(T::MIN)))
+        && max == len as u64
+        && let Some(room) = sink.room(len)
+    {
+        let mut room = Room::new(room, position);
+        announced.encode(&mut room)?;
+        value.encode(&mut room)?;
+        return room.finish();
+    }
+    announced.encode(sink)?;
+    value.encode(sink)
+}
+
 /// Writes a struct field by field: into room that is made once, if its encodings have one length.
 ///
 /// # Errors

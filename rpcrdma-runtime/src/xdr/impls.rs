@@ -228,6 +228,8 @@ impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
         });
         match failed {
             Some(error) => Err(error),
+            // No input leads to what cannot be reached: Rust has no way yet to make an array of what may fail
+            // (`array::try_from_fn`), but to allocate.
             None => Ok(values.map(|value| value.unwrap_or_else(|| unreachable!("none has failed")))),
         }
     }
@@ -246,10 +248,7 @@ impl<T: Encode> Encode for Option<T> {
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         match self {
-            Some(value) => {
-                sink.put_u32(1)?;
-                value.encode(sink)
-            }
+            Some(value) => super::derive_support::encode_behind(&true, value, sink),
             None => sink.put_u32(0),
         }
     }

@@ -20,6 +20,24 @@ pub trait Sink {
         None
     }
 
+    /// Memory behind the end that may be written at will: as much of it as was told to [`Sink::advance`] is appended. So
+    /// values of any length are written without asking for room each time. A sink that has no such memory gives none.
+    #[inline]
+    fn ahead(&mut self) -> &mut [u8] {
+        &mut []
+    }
+
+    /// Appends the first `len` bytes of what [`Sink::ahead`] gave.
+    #[inline]
+    fn advance(&mut self, _len: usize) {}
+
+    /// Whether what comes goes nowhere, so that it need not come.
+    #[doc(hidden)]
+    #[inline]
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Offset of the next byte in the unreduced stream.
     fn position(&self) -> u64;
 
@@ -141,6 +159,16 @@ macro_rules! put_into {
         }
 
         #[inline]
+        fn ahead(&mut $self) -> &mut [u8] {
+            $buffer.ahead()
+        }
+
+        #[inline]
+        fn advance(&mut $self, len: usize) {
+            $buffer.advance(len);
+        }
+
+        #[inline]
         fn put_padded(&mut $self, data: &[u8]) -> Result<(), Error> {
             $buffer.put_padded(data);
             Ok(())
@@ -212,6 +240,89 @@ impl Sink for Room<'_> {
     #[inline(always)]
     fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         self.rest.split_off_mut(..len)
+    }
+
+    #[inline]
+    fn position(&self) -> u64 {
+        self.end.saturating_sub(self.rest.len() as u64)
+    }
+}
+
+/// Memory behind another sink's end. Where it ends early, what comes is not written, and the values of which that was a
+/// part are written anew in another way.
+pub(super) struct Ahead<'a> {
+    rest: &'a mut [u8],
+    /// Offset of the end of `rest` in the unreduced stream.
+    end: u64,
+    full: bool,
+}
+
+impl<'a> Ahead<'a> {
+    #[inline]
+    pub(super) fn new(rest: &'a mut [u8], position: u64) -> Self {
+        let end = position.saturating_add(rest.len() as u64);
+        Ahead { rest, end, full: false }
+    }
+
+    /// How many bytes are left.
+    #[inline]
+    pub(super) fn left(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+impl Sink for Ahead<'_> {
+    #[inline(always)]
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match self.room(bytes.len()) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => self.full = true,
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn room(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.rest.split_off_mut(..len)
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.full
+    }
+
+    #[inline(always)]
+    fn put_padded(&mut self, data: &[u8]) -> Result<(), Error> {
+        let room = data.len().checked_add(pad_len(data.len())).and_then(|padded| self.room(padded));
+        let Some(room) = room else {
+            self.full = true;
+            return Ok(());
+        };
+        // Padding is in the last word, of which the data then takes what is not.
+        if let Some(word) = room.last_chunk_mut::<4>() {
+            *word = [0; 4];
+        }
+        if let Some((front, _)) = room.split_at_mut_checked(data.len()) {
+            front.copy_from_slice(data);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put_first(&mut self, data: &[u8], len: usize) -> Result<(), Error> {
+        let Some((front, _)) = self.rest.split_at_mut_checked(data.len().saturating_add(4)) else {
+            return self.put_padded(data.get(..len).unwrap_or(data));
+        };
+        // All of `data` goes, for its length is a constant. Padding goes as a whole word over what was too much.
+        if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
+            all.copy_from_slice(data);
+        }
+        if let Some(word) = front.get_mut(len..).and_then(|behind| behind.first_chunk_mut()) {
+            *word = [0; 4];
+        }
+        let len = len.min(data.len());
+        self.room(len.saturating_add(pad_len(len)));
+        Ok(())
     }
 
     #[inline]
