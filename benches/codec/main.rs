@@ -7,6 +7,7 @@
 mod messages;
 mod peers;
 mod ratios;
+mod tirpc;
 
 use std::hint::black_box;
 use std::path::Path;
@@ -16,9 +17,13 @@ use criterion::Criterion;
 use rpcrdma_runtime::xdr::{self, Bytes, Encode, ListRef, Writer};
 
 use peers::{borrowed, decode_fastxdr, decode_jsgf, decode_nfs3, encode_jsgf, encode_nfs3, fastxdr, jsgf};
+use tirpc::Tirpc;
 
 /// Where the estimates of this run are.
 const ESTIMATES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/codec");
+
+/// Where C's program is made.
+const TIRPC: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/tirpc");
 
 fn main() {
     // What an earlier run left would be read as a figure of this one. There may be nothing.
@@ -30,21 +35,28 @@ fn main() {
         .sample_size(50)
         .output_directory(Path::new(ESTIMATES))
         .configure_from_args();
-    getattr(&mut criterion);
-    lookup(&mut criterion);
-    read(&mut criterion, "READ 64 KiB", 64 << 10);
-    read(&mut criterion, "READ 1 MiB", 1 << 20);
-    write(&mut criterion, "WRITE 64 KiB", 64 << 10);
-    write(&mut criterion, "WRITE 1 MiB", 1 << 20);
-    readdirplus(&mut criterion);
+    let tirpc = Tirpc::start(Path::new(TIRPC));
+    let absent = tirpc.as_ref().err().cloned();
+    let mut tirpc = tirpc.ok();
+    let run = &mut (&mut criterion, &mut tirpc);
+    getattr(run);
+    lookup(run);
+    read(run, "READ 64 KiB", 64 << 10);
+    read(run, "READ 1 MiB", 1 << 20);
+    write(run, "WRITE 64 KiB", 64 << 10);
+    write(run, "WRITE 1 MiB", 1 << 20);
+    readdirplus(run);
     criterion.final_summary();
-    ratios::print(Path::new(ESTIMATES));
+    ratios::print(Path::new(ESTIMATES), absent.as_deref());
 }
+
+/// What measures, and C's program if there is one.
+type Run<'r> = (&'r mut Criterion, &'r mut Option<Tirpc>);
 
 /// One message read by everybody. What is decoded is dropped within the time.
 macro_rules! decode {
-    ($criterion:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $fastxdr:ty) => {
-        let mut group = $criterion.benchmark_group(format!("{} decode", $name));
+    ($run:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $fastxdr:ty) => {
+        let mut group = $run.0.benchmark_group(format!("{} decode", $name));
         let shared = bytes::Bytes::copy_from_slice(&$bytes);
         group.bench_function("bytes", |b| {
             b.iter(|| xdr::from_bytes::<rpcrdma_nfs3::$type>(black_box(&$bytes)).unwrap());
@@ -57,28 +69,42 @@ macro_rules! decode {
         });
         group.bench_function("xdr-codec", |b| b.iter(|| decode_jsgf::<jsgf::$name3>(black_box(&$bytes))));
         group.bench_function("fastxdr", |b| b.iter(|| decode_fastxdr::<$fastxdr>(black_box(&shared))));
+        if let Some(tirpc) = $run.1 {
+            let name = stringify!($name3);
+            tirpc.load(name, &$bytes);
+            group.bench_function("libtirpc", |b| b.iter_custom(|count| tirpc.time("decode", name, count)));
+        }
         group.finish();
     };
 }
 
 /// One message written by everybody, into memory that is there already.
 macro_rules! encode {
-    ($criterion:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $borrowed:expr) => {
-        let mut group = $criterion.benchmark_group(format!("{} encode", $name));
+    ($run:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $borrowed:expr) => {
+        let mut group = $run.0.benchmark_group(format!("{} encode", $name));
         let mut writer = Writer::with_capacity($bytes.len());
         let ours: rpcrdma_nfs3::$type = xdr::from_bytes(&$bytes).unwrap();
+        write_again(&mut writer, &ours);
+        assert_eq!(writer.as_slice(), $bytes);
         group.bench_function("bytes", |b| b.iter(|| write_again(&mut writer, black_box(&ours))));
-        assert_eq!(writer.as_slice(), $bytes);
         let borrowed = $borrowed;
-        group.bench_function("borrowed", |b| b.iter(|| write_again(&mut writer, black_box(&borrowed))));
+        write_again(&mut writer, &borrowed);
         assert_eq!(writer.as_slice(), $bytes);
+        group.bench_function("borrowed", |b| b.iter(|| write_again(&mut writer, black_box(&borrowed))));
         let mut out = Vec::with_capacity($bytes.len());
         let nfs3 = decode_nfs3::<nfs3_types::nfs3::$name3>(&$bytes);
+        encode_nfs3(&mut out, &nfs3);
+        assert_eq!(out, $bytes);
         group.bench_function("nfs3_types", |b| b.iter(|| encode_nfs3(&mut out, black_box(&nfs3))));
-        assert_eq!(out, $bytes);
         let theirs = decode_jsgf::<jsgf::$name3>(&$bytes);
-        group.bench_function("xdr-codec", |b| b.iter(|| encode_jsgf(&mut out, black_box(&theirs))));
+        encode_jsgf(&mut out, &theirs);
         assert_eq!(out, $bytes);
+        group.bench_function("xdr-codec", |b| b.iter(|| encode_jsgf(&mut out, black_box(&theirs))));
+        if let Some(tirpc) = $run.1 {
+            let name = stringify!($name3);
+            tirpc.load(name, &$bytes);
+            group.bench_function("libtirpc", |b| b.iter_custom(|count| tirpc.time("encode", name, count)));
+        }
         group.finish();
     };
 }
@@ -89,49 +115,42 @@ fn write_again<T: Encode>(writer: &mut Writer, value: &T) {
     black_box(writer);
 }
 
-fn getattr(criterion: &mut Criterion) {
+fn getattr(run: &mut Run<'_>) {
     let bytes = messages::getattr();
-    decode!(criterion, "GETATTR", bytes, Getattr3Res, GETATTR3res, fastxdr::GETATTR3res);
-    encode!(criterion, "GETATTR", bytes, Getattr3Res, GETATTR3res, {
+    decode!(run, "GETATTR", bytes, Getattr3Res, GETATTR3res, fastxdr::GETATTR3res);
+    encode!(run, "GETATTR", bytes, Getattr3Res, GETATTR3res, {
         xdr::from_slice::<borrowed::Getattr3Res>(&bytes).unwrap()
     });
 }
 
-fn lookup(criterion: &mut Criterion) {
+fn lookup(run: &mut Run<'_>) {
     let bytes = messages::lookup();
-    decode!(criterion, "LOOKUP", bytes, Lookup3Res, LOOKUP3res, fastxdr::LOOKUP3res<_>);
-    encode!(criterion, "LOOKUP", bytes, Lookup3Res, LOOKUP3res, {
+    decode!(run, "LOOKUP", bytes, Lookup3Res, LOOKUP3res, fastxdr::LOOKUP3res<_>);
+    encode!(run, "LOOKUP", bytes, Lookup3Res, LOOKUP3res, {
         xdr::from_slice::<borrowed::Lookup3Res>(&bytes).unwrap()
     });
 }
 
-fn read(criterion: &mut Criterion, name: &str, len: u32) {
+fn read(run: &mut Run<'_>, name: &str, len: u32) {
     let bytes = messages::read(len);
-    decode!(criterion, name, bytes, Read3Res, READ3res, fastxdr::READ3res<_>);
+    decode!(run, name, bytes, Read3Res, READ3res, fastxdr::READ3res<_>);
 }
 
-fn write(criterion: &mut Criterion, name: &str, len: u32) {
+fn write(run: &mut Run<'_>, name: &str, len: u32) {
     let bytes = messages::write(len);
-    decode!(criterion, name, bytes, Write3Args, WRITE3args, fastxdr::WRITE3args<_>);
+    decode!(run, name, bytes, Write3Args, WRITE3args, fastxdr::WRITE3args<_>);
 }
 
-fn readdirplus(criterion: &mut Criterion) {
+fn readdirplus(run: &mut Run<'_>) {
     let bytes: Bytes = messages::readdirplus(100);
-    decode!(
-        criterion,
-        "READDIRPLUS of 100",
-        bytes,
-        Readdirplus3Res,
-        READDIRPLUS3res,
-        fastxdr::READDIRPLUS3res<_>
-    );
+    decode!(run, "READDIRPLUS of 100", bytes, Readdirplus3Res, READDIRPLUS3res, fastxdr::READDIRPLUS3res<_>);
     let borrowed::Readdirplus3Res::Nfs3Ok(mut reply) = xdr::from_slice(&bytes).unwrap() else {
         unreachable!("the message is one of success")
     };
     // Entries as a server has them. Written as they came they would be copied in one piece.
     let entries = reply.reply.entries.to_vec();
     reply.reply.entries = ListRef::new(&entries);
-    encode!(criterion, "READDIRPLUS of 100", bytes, Readdirplus3Res, READDIRPLUS3res, {
+    encode!(run, "READDIRPLUS of 100", bytes, Readdirplus3Res, READDIRPLUS3res, {
         borrowed::Readdirplus3Res::Nfs3Ok(reply)
     });
 }

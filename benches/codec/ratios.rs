@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 const OURS: [&str; 2] = ["bytes", "borrowed"];
-const PEERS: [&str; 3] = ["nfs3_types", "xdr-codec", "fastxdr"];
+const PEERS: [&str; 4] = ["nfs3_types", "xdr-codec", "fastxdr", "libtirpc"];
 
 /// What is measured, and the ratio that is wanted where one is.
 const WANTED: [(&str, Option<f64>); 10] = [
@@ -22,13 +22,22 @@ const WANTED: [(&str, Option<f64>); 10] = [
     ("READDIRPLUS of 100 encode", Some(2.0)),
 ];
 
-/// Prints what was measured in this run.
+/// Prints what was measured in this run, and why C is not among it if it is not.
 #[expect(clippy::print_stdout, reason = "a benchmark says what it found")]
-pub(crate) fn print(estimates: &Path) {
+pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
     println!("\nMedians in nanoseconds; `x` is the best of the others over ours");
     println!(
-        "{:<26}{:>10}{:>12}{:>12}{:>12}{:>10}{:>11}{:>12}{:>8}",
-        "", "bytes", "borrowed", "nfs3_types", "xdr-codec", "fastxdr", "x bytes", "x borrowed", "wanted"
+        "{:<26}{:>10}{:>12}{:>12}{:>12}{:>12}{:>12}{:>11}{:>12}{:>8}",
+        "",
+        "bytes",
+        "borrowed",
+        "nfs3_types",
+        "xdr-codec",
+        "fastxdr",
+        "libtirpc",
+        "x bytes",
+        "x borrowed",
+        "wanted"
     );
     for (name, wanted) in WANTED {
         let medians = |who: &[&str]| who.iter().map(|who| median(estimates, name, who)).collect::<Vec<_>>();
@@ -39,13 +48,16 @@ pub(crate) fn print(estimates: &Path) {
         let best = peers.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         let figure = |value: &Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
         print!("{name:<26}");
-        for (column, width) in ours.iter().chain(&peers).zip([10, 12, 12, 12, 10]) {
+        for (column, width) in ours.iter().chain(&peers).zip([10, 12, 12, 12, 12, 12]) {
             print!("{:>width$}", figure(column));
         }
         for (ours, width) in ours.iter().zip([11, 12]) {
             print!("{:>width$}", figure(&ours.map(|ours| best / ours)));
         }
         println!("{:>8}", figure(&wanted));
+    }
+    if let Some(reason) = no_tirpc {
+        println!("libtirpc with rpcgen's code is not among it: {reason}");
     }
 }
 

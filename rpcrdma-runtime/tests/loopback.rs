@@ -113,6 +113,21 @@ async fn a_long_call_with_its_item_beside_it() {
 }
 
 #[tokio::test]
+async fn calls_of_one_connection_that_differ_in_which_items_are_worth_a_chunk() {
+    let fixture = start_with(Config { long_call: LongCall::Reduced, ..config(1024) }).await;
+    let sent = blob(2000, 501);
+    let keen = fixture.client.with_min_item(501);
+    for (client, chunk) in [(&fixture.client, (0, 0)), (&keen, (1, 501)), (&keen.with_min_item(502), (0, 0))]
+    {
+        assert_eq!(client.call::<EchoBlob>(&sent).await.unwrap(), sent);
+        let traffic = fixture.last();
+        assert_eq!((traffic.read_chunks, traffic.read_bytes), chunk);
+    }
+    drop(keen);
+    fixture.end().await;
+}
+
+#[tokio::test]
 async fn many_calls_at_once_within_few_credits() {
     let fixture = start_with(Config { credits: 4, ..config(4096) }).await;
     let calls: Vec<_> = (0..100)

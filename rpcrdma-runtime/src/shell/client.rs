@@ -38,6 +38,7 @@ pub struct Client {
     shared: Arc<Shared>,
     timeout: Option<Duration>,
     retransmit: Option<bool>,
+    min_item: Option<usize>,
 }
 
 struct Shared {
@@ -147,8 +148,8 @@ impl Client {
         let span = debug_span!("client", peer = ?peer.get().address);
         tokio::spawn(driver.run(receiver).instrument(span));
         let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-        let shared = Shared { commands, next_xid, next_key, peer, stats, options };
-        Client { shared: Arc::new(shared), timeout: None, retransmit: None }
+let shared = Shared { commands, next_xid, next_key, peer, stats, options };
+        Client { shared: Arc::new(shared), timeout: None, retransmit: None, min_item: None }
     }
 
     /// The same connection, for calls that may take this long each: from the call to its reply, however many connections
@@ -163,6 +164,13 @@ impl Client {
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { retransmit: Some(false), ..self.clone() }
+    }
+
+    /// The same connection, for calls whose items are worth a Read chunk from this many bytes on, instead of
+    /// [`ClientOptions::min_item`].
+    #[must_use]
+    pub fn with_min_item(&self, min_item: usize) -> Self {
+        Client { min_item: Some(min_item), ..self.clone() }
     }
 
     /// What was agreed on when the connection was made, or the last one if there is none now. Before the first one: what
@@ -249,7 +257,7 @@ impl Client {
         let options = &self.shared.options;
         // What the credential protects as a whole stays whole, and so does the reply to it.
         let (bounds, mut message) = if options.credential.allows_reduction() {
-            (Q::reply_bounds(args), Reducer::new(options.min_item))
+            (Q::reply_bounds(args), Reducer::new(self.min_item.unwrap_or(options.min_item)))
         } else {
             (Q::reply_bounds(args).unreduced(), Reducer::disabled())
         };

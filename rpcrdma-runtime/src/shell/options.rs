@@ -41,6 +41,7 @@ pub struct ClientOptions {
     /// threshold there is: a registration and a round trip cost more than to copy so little). A smaller one stays in
     /// its message, also where the message is then too long to be sent inline; one of any size does where the message
     /// with all of its items fits inline (RFC 8166 section 3.5.1), and under RPCSEC_GSS with integrity or privacy.
+    /// [`Client::with_min_item`](super::Client::with_min_item) sets it for some calls.
     pub min_item: usize,
     /// How long a call may take, waiting for a connection and for a credit included, and on all connections on which it is
     /// sent (default 60 s). [`Client::with_timeout`](super::Client::with_timeout) has other calls take longer or less.

@@ -1,0 +1,127 @@
+/*
+ * The decoders and encoders that rpcgen makes of messages.x, run and timed for the benchmark.
+ *
+ * It reads commands and answers each with a line. `load NAME LENGTH` takes that many bytes, the message of this type;
+ * `decode NAME COUNT` and `encode NAME COUNT` say how many nanoseconds it took to do that so many times.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "messages.h"
+
+struct message {
+    const char *name;
+    xdrproc_t proc;
+    size_t size;
+    char *bytes;
+    u_int len;
+    void *value;
+};
+
+#define MESSAGE(type) { #type, (xdrproc_t)xdr_##type, sizeof(type), NULL, 0, NULL }
+
+static struct message messages[] = {
+    MESSAGE(GETATTR3res),
+    MESSAGE(LOOKUP3res),
+    MESSAGE(READ3res),
+    MESSAGE(WRITE3args),
+    MESSAGE(READDIRPLUS3res),
+};
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "%s\n", what);
+    exit(1);
+}
+
+static struct message *find(const char *name)
+{
+    size_t i;
+    for (i = 0; i < sizeof messages / sizeof *messages; i++)
+        if (strcmp(messages[i].name, name) == 0)
+            return &messages[i];
+    fail("no such message");
+    return NULL;
+}
+
+static void decode(struct message *message, void *value)
+{
+    XDR xdrs;
+    memset(value, 0, message->size);
+    xdrmem_create(&xdrs, message->bytes, message->len, XDR_DECODE);
+    if (!message->proc(&xdrs, value) || xdr_getpos(&xdrs) != message->len)
+        fail("a message is not decoded");
+    xdr_destroy(&xdrs);
+}
+
+static void encode(struct message *message, char *out)
+{
+    XDR xdrs;
+    xdrmem_create(&xdrs, out, message->len, XDR_ENCODE);
+    if (!message->proc(&xdrs, message->value) || xdr_getpos(&xdrs) != message->len)
+        fail("a message is not encoded");
+    xdr_destroy(&xdrs);
+}
+
+static void load(struct message *message, u_int len)
+{
+    char *out = calloc(len, 1);
+    free(message->bytes);
+    if (message->value) {
+        xdr_free(message->proc, message->value);
+        free(message->value);
+    }
+    message->bytes = malloc(len);
+    message->value = malloc(message->size);
+    message->len = len;
+    if (!out || !message->bytes || !message->value || fread(message->bytes, 1, len, stdin) != len)
+        fail("a message does not arrive");
+    decode(message, message->value);
+    encode(message, out);
+    if (memcmp(out, message->bytes, len) != 0)
+        fail("a message is not encoded as it came");
+    free(out);
+}
+
+static void run(const char *what, struct message *message, unsigned long count)
+{
+    struct timespec begin, end;
+    void *value = malloc(message->size);
+    char *out = malloc(message->len);
+    if (!message->bytes || !value || !out)
+        fail("a message is not there");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (strcmp(what, "decode") == 0)
+        for (; count; count--) {
+            decode(message, value);
+            xdr_free(message->proc, value);
+        }
+    else
+        for (; count; count--)
+            encode(message, out);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("%lld\n", (end.tv_sec - begin.tv_sec) * 1000000000LL + (end.tv_nsec - begin.tv_nsec));
+    free(value);
+    free(out);
+}
+
+int main(void)
+{
+    char what[16], name[32];
+    unsigned long number;
+    while (scanf("%15s %31s %lu", what, name, &number) == 3) {
+        if (getchar() != '\n')
+            fail("a command does not end");
+        if (strcmp(what, "load") == 0) {
+            load(find(name), number);
+            puts("0");
+        } else {
+            run(what, find(name), number);
+        }
+        fflush(stdout);
+    }
+    return 0;
+}
