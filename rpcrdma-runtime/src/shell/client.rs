@@ -148,7 +148,7 @@ impl Client {
         let span = debug_span!("client", peer = ?peer.get().address);
         tokio::spawn(driver.run(receiver).instrument(span));
         let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-let shared = Shared { commands, next_xid, next_key, peer, stats, options };
+        let shared = Shared { commands, next_xid, next_key, peer, stats, options };
         Client { shared: Arc::new(shared), timeout: None, retransmit: None, min_item: None }
     }
 

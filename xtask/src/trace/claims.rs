@@ -32,7 +32,8 @@ impl Claim {
 /// What a line of a test's documentation begins with that names rules.
 const TAG: &str = "Requirement:";
 /// Files that hold no tests: what is generated, and programs that are compiled by a test.
-const WITHOUT_TESTS: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/", "tests/ui/fail/", "tests/ui/pass/"];
+const WITHOUT_TESTS: &[&str] =
+    &["generated/", "rpcrdma-runtime/src/wire/generated/", "tests/ui/fail/", "tests/ui/pass/"];
 
 /// The tests of the workspace at `root` that name rules, in the order of their files.
 ///
