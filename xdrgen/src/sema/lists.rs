@@ -2,7 +2,7 @@
 
 use super::ends::MAX_DEPTH;
 use super::graph::collect_named;
-use crate::hash::HashSet;
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{Arm, Body, Docs, Field, Item, Module, Scalar, Type, TypeDef, TypeId, Union};
 use crate::names::{Names, Taken};
 
@@ -127,11 +127,20 @@ fn wrap_procedures(
             }
         }
     }
+    // Each stands before its program.
+    let mut before: HashMap<usize, Vec<Item>> = HashMap::default();
     for (program, ty) in added {
-        let id = TypeId(module.types.len());
+        before.entry(program).or_default().push(Item::Type(TypeId(module.types.len())));
         module.types.push(ty);
-        let place = module.order.iter().position(|item| *item == Item::Program(program));
-        module.order.insert(place.unwrap_or(module.order.len()), Item::Type(id));
+    }
+    if before.is_empty() {
+        return;
+    }
+    for item in std::mem::take(&mut module.order) {
+        if let Item::Program(index) = item {
+            module.order.extend(before.remove(&index).into_iter().flatten());
+        }
+        module.order.push(item);
     }
 }
 

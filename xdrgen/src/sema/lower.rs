@@ -73,6 +73,8 @@ pub(crate) struct Lower<'a> {
     order: Vec<(usize, Item)>,
     current: usize,
     ids: HashMap<&'a str, TypeId>,
+    /// The names of the types that arguments become, where a procedure takes several.
+    tuples: HashSet<String>,
     const_idents: HashMap<&'a str, String>,
     undefined: HashSet<String>,
     /// Constants that were used as bounds and cannot be.
@@ -103,6 +105,7 @@ impl<'a> Lower<'a> {
             order: Vec::new(),
             current: 0,
             ids: HashMap::default(),
+            tuples: HashSet::default(),
             const_idents: HashMap::default(),
             undefined: HashSet::default(),
             bad_bounds: HashSet::default(),
@@ -212,6 +215,11 @@ impl<'a> Lower<'a> {
             _ => None,
         };
         self.place(id, body);
+    }
+
+    /// Takes a name for the type that a procedure's arguments become. Says whether it was free.
+    pub(crate) fn name_tuple(&mut self, name: &str) -> bool {
+        !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
     }
 
     /// Gives a type its body and its place in the order.

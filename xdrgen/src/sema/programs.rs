@@ -195,11 +195,8 @@ impl<'a> Lower<'a> {
             });
         }
         let path = format!("{}_args", procedure.name.name);
-        let path = if self.module.types.iter().any(|ty| ty.name == path) {
-            format!("{}_{path}", version.name.name)
-        } else {
-            path
-        };
+        let is_free = self.name_tuple(&path);
+        let path = if is_free { path } else { format!("{}_{path}", version.name.name) };
         let docs = Docs {
             comments: vec![format!("The arguments of {}, one behind the other.", procedure.name.name)],
             section: None,
