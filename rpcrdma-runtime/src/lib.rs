@@ -12,4 +12,4 @@ pub mod wire;
 pub mod xdr;
 
 #[cfg(feature = "shell")]
-pub use shell::{Client, Server};
+pub use shell::{Client, Limits, Server};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::Server;
-use rpcrdma_runtime::proto::program::{CallContext, Reject, ReplyBounds, Service};
+use rpcrdma_runtime::proto::program::{CallContext, Reject, ReplyBounds, Service, Unremembered};
 use rpcrdma_runtime::proto::rdma::{Call, Config, Event, Reply, Requester, Traffic};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::rpc::duplicates::DuplicateLimits;
@@ -372,6 +372,20 @@ async fn what_need_not_be_remembered_is_not() {
     }
     assert_eq!(cache.kept(), 1);
     fixture.end().await;
+}
+
+/// What a call does to its connection it has to do again on the next one.
+#[tokio::test]
+async fn a_service_that_is_not_to_be_remembered_runs_again() {
+    let counter = Counter::default();
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(Unremembered(counter.clone()));
+    let (address, stats) = (server.local_addr().unwrap(), server.stats());
+    tokio::spawn(server.run(std::future::pending()));
+    for run in 1..=2 {
+        let got = Peer::connect(address, Config::default()).await.call(1, COUNT, &args(4, 0, 0)).await;
+        assert_eq!(got.result.unwrap().count, run);
+    }
+    assert_eq!(stats.snapshot().duplicates, DuplicateCounts::default());
 }
 
 #[tokio::test]

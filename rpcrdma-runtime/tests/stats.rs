@@ -15,7 +15,7 @@ use rpcrdma_runtime::proto::rpc::RpcCounts;
 use rpcrdma_runtime::proto::work::{Action, Completion, Token};
 use rpcrdma_runtime::provider::{Connection, iwarp};
 use rpcrdma_runtime::shell::{
-    ClientOptions, ClientSnapshot, Failures, Observer, ServerOptions, ServerStats, TcpServer,
+    CallError, ClientOptions, ClientSnapshot, Failures, Observer, ServerOptions, ServerStats, TcpServer,
 };
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, ReadSegment, Segment};
@@ -142,6 +142,18 @@ async fn waits_for_credits_are_counted() {
 }
 
 #[tokio::test]
+async fn a_client_has_so_many_calls_and_no_more() {
+    let (address, _) = serve(config()).await;
+    let client = connect(address, ClientOptions { pending: 2, ..ClientOptions::default() }).await;
+    let slow = || client.call::<EchoSleep>(&20);
+    let (one, two, three) = tokio::join!(slow(), slow(), slow());
+    assert!(one.is_ok() && two.is_ok());
+    assert!(matches!(three, Err(CallError::TooMany(2))), "{three:?}");
+    assert_eq!(client.stats().failures.unsendable, 1);
+    client.call::<EchoSleep>(&1).await.unwrap();
+}
+
+#[tokio::test]
 async fn connections_are_counted_at_both_ends() {
     let (address, stats) = serve(config()).await;
     let idle = Some(Duration::from_millis(5));
@@ -157,6 +169,30 @@ async fn connections_are_counted_at_both_ends() {
     assert!(nonsense.try_write(&[b'x'; 40]).is_ok());
     until(|| stats.snapshot().connections.failed == 1).await;
     assert_eq!((stats.snapshot().connected, stats.snapshot().connections.made), (0, 3));
+}
+
+#[tokio::test]
+async fn an_address_has_so_many_connections_and_no_more() {
+    let options = ServerOptions { connections_per_address: 2, ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
+    let (address, stats) = (server.local_addr().unwrap(), server.stats());
+    tokio::spawn(server.run(std::future::pending()));
+    let first = connect(address, ClientOptions::default()).await;
+    let second = connect(address, ClientOptions::default()).await;
+    let third =
+        Client::connect_with(address, ClientOptions { reconnect: None, ..ClientOptions::default() }).await;
+    assert!(third.is_err());
+    let connections = stats.snapshot().connections;
+    assert_eq!((connections.made, connections.turned_away), (2, 1));
+    drop(first);
+    until(|| stats.snapshot().connected == 1).await;
+    // Its place is free once its task has ended.
+    let mut third = Client::connect(address).await;
+    while third.is_err() {
+        third = Client::connect(address).await;
+    }
+    third.unwrap().call::<EchoSleep>(&1).await.unwrap();
+    second.call::<EchoSleep>(&1).await.unwrap();
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@
 
 use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Credential, Reject};
+use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Credential, Reject, Unremembered};
 use rpcrdma_runtime::proto::rdma::{Link, Stated};
 use rpcrdma_runtime::shell::CallError;
 use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
@@ -50,10 +50,11 @@ impl Flavors {
 }
 
 /// The program as a server mounts it. It answers with what its own end of the caller's connection takes, whatever was
-/// asked for, and replies on that connection keep to what the caller says of itself.
+/// asked for, and replies on that connection keep to what the caller says of itself. A call that comes again on another
+/// connection runs there.
 #[must_use]
-pub fn server(flavors: Flavors) -> vers1::Server<Configuration> {
-    vers1::Server(Configuration { flavors })
+pub fn server(flavors: Flavors) -> Unremembered<vers1::Server<Configuration>> {
+    Unremembered(vers1::Server(Configuration { flavors }))
 }
 
 /// What [`server`] answers.

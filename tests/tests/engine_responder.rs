@@ -319,6 +319,43 @@ fn r011_no_more_reads_are_outstanding_than_were_agreed_on() {
 }
 
 #[test]
+fn bytes_that_are_fetched_for_a_connection_have_a_bound() {
+    let mut peer = Peer::with(Config { fetched: 100, ..Config::default() }, 16, false);
+    // 60 and 40 are as much as may be; 1 more waits, and so does what comes behind it.
+    let lengths = [60, 40, 1, 8];
+    for (handle, length) in (1..).zip(lengths) {
+        peer.send(msg(reads(vec![read(12, handle, length)]), &rpc(40)));
+    }
+    peer.send(msg(ChunkLists::default(), &rpc(40)));
+    let call_without_chunks = peer.call();
+    peer.reply(&call_without_chunks, Message::whole(stream(40)));
+    peer.answer();
+    assert_eq!(peer.reads.len(), 2, "what is not to be read does not wait");
+    (peer.serve_read(), peer.serve_read());
+    assert!(peer.reads.is_empty(), "what was read is held until the reply");
+    let (first, second) = (peer.call(), peer.call());
+    peer.reply(&second, Message::whole(stream(40)));
+    assert_eq!(peer.reads.len(), 2, "40 left, 9 came");
+    (peer.serve_read(), peer.serve_read());
+    peer.reply(&first, Message::whole(stream(40)));
+    assert_eq!(peer.responder.in_progress(), 2);
+}
+
+#[test]
+fn one_call_may_hold_more_than_the_bound() {
+    let mut peer = Peer::with(Config { fetched: 100, ..Config::default() }, 16, false);
+    peer.send(msg(reads(vec![read(12, 1, 101)]), &rpc(40)));
+    peer.send(msg(reads(vec![read(12, 2, 1)]), &rpc(40)));
+    assert_eq!(peer.reads.len(), 1);
+    peer.serve_read();
+    let first = peer.call();
+    assert!(peer.reads.is_empty());
+    peer.responder.drop_call(first.key);
+    peer.collect();
+    assert_eq!(peer.serve_read().handle, 2, "a call without a reply holds nothing more either");
+}
+
+#[test]
 fn r021_r032_calls_in_progress_do_not_change_the_grant() {
     let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);
     (0..3).for_each(|_| peer.send(msg(ChunkLists::default(), &rpc(40))));

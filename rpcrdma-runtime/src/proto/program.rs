@@ -7,6 +7,7 @@
 
 pub mod borrowed;
 mod origin;
+mod unremembered;
 
 use alloc::boxed::Box;
 use core::future::Future;
@@ -14,6 +15,7 @@ use core::net::SocketAddr;
 use core::pin::Pin;
 
 pub use self::origin::{Extensions, Origin};
+pub use self::unremembered::Unremembered;
 pub use crate::wire::rpc::{AuthStat, AuthSys, Credential, Reject};
 use crate::xdr::{Layout, Reader, Reducer, Size, Xdr};
 
@@ -177,6 +179,13 @@ pub trait Service: Send + Sync + 'static {
     fn accepts_flavor(&self, flavor: u32) -> bool {
         let _ = flavor;
         false
+    }
+
+    /// Whether a server's duplicate-request cache remembers calls of this procedure, so that one that comes again is not run
+    /// again. By default it does; [`Unremembered`] makes a service one whose calls it does not.
+    fn remembers(&self, procedure: u32) -> bool {
+        let _ = procedure;
+        true
     }
 
     /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which holds the RPC reply

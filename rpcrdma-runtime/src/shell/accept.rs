@@ -1,20 +1,27 @@
 //! Taking connections, and letting them end.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::{Instrument, debug, info, warn};
 
-use super::ServeError;
+use super::stats::ConnectionCounts;
+use super::{ServeError, ServerStats};
 
 /// How a server takes connections, whatever they run over.
 pub(super) struct Listening {
     /// Connections at once.
     pub(super) connections: usize,
+    /// Connections of one address at once.
+    pub(super) per_address: usize,
+    /// Where connections are counted that are too many.
+    pub(super) stats: ServerStats,
     /// How long calls that run are waited for at the end.
     pub(super) drain: Duration,
 }
@@ -25,6 +32,7 @@ impl Listening {
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,
+        address: impl Fn(&T) -> IpAddr,
         serve: impl Fn(T, watch::Receiver<bool>) -> Serving,
         executed: impl Future<Output = ()>,
         shutdown: impl Future<Output = ()>,
@@ -33,6 +41,7 @@ impl Listening {
         Accepting: Future<Output = io::Result<T>>,
         Serving: Future<Output = ()> + Send + 'static,
     {
+        let addresses = Addresses { most: self.per_address, standing: Arc::default() };
         let free = Arc::new(Semaphore::new(self.connections.min(Semaphore::MAX_PERMITS)));
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
@@ -48,11 +57,18 @@ impl Listening {
             };
             match accepted {
                 Ok((connection, slot)) => {
+                    let from = address(&connection);
+                    let Some(place) = addresses.take(from) else {
+                        debug!(%from, "turned away: its address has as many connections as it may have");
+                        let counts = ConnectionCounts { turned_away: 1, ..ConnectionCounts::default() };
+                        self.stats.connections(counts);
+                        continue;
+                    };
                     let serving = serve(connection, stopping.clone());
                     connections.spawn(
                         async move {
                             serving.await;
-                            drop(slot);
+                            drop((slot, place));
                         }
                         .in_current_span(),
                     );
@@ -72,6 +88,44 @@ impl Listening {
             warn!("calls were still running when the time to stop was up");
         }
         failed.map_or(Ok(()), Err)
+    }
+}
+
+/// How many connections each address has.
+#[derive(Clone)]
+struct Addresses {
+    most: usize,
+    standing: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// One connection of an address.
+struct Place {
+    addresses: Addresses,
+    address: IpAddr,
+}
+
+impl Addresses {
+    /// None, if the address has as many as it may have.
+    fn take(&self, address: IpAddr) -> Option<Place> {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = standing.entry(address).or_default();
+        if *count >= self.most.max(1) {
+            return None;
+        }
+        *count += 1;
+        Some(Place { addresses: self.clone(), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut standing = self.addresses.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = standing.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                standing.remove(&self.address);
+            }
+        }
     }
 }
 

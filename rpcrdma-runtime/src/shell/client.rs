@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::net::{ToSocketAddrs, lookup_host};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{Instrument, debug, debug_span};
 
 use super::carrier::Carrier;
@@ -45,6 +45,7 @@ struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     next_xid: AtomicU32,
     next_key: AtomicU64,
+    pending: Semaphore,
     peer: LastPeer,
     stats: ClientStats,
     options: ClientOptions,
@@ -148,7 +149,8 @@ impl Client {
         let span = debug_span!("client", peer = ?peer.get().address);
         tokio::spawn(driver.run(receiver).instrument(span));
         let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-        let shared = Shared { commands, next_xid, next_key, peer, stats, options };
+        let pending = Semaphore::new(options.pending.min(Semaphore::MAX_PERMITS));
+        let shared = Shared { commands, next_xid, next_key, pending, peer, stats, options };
         Client { shared: Arc::new(shared), timeout: None, retransmit: None, min_item: None }
     }
 
@@ -274,6 +276,8 @@ impl Client {
     }
 
     async fn transact(&self, call: Call) -> Result<Reply, CallError> {
+        let pending = self.shared.options.pending;
+        let _place = self.shared.pending.try_acquire().map_err(|_| CallError::TooMany(pending))?;
         let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
         let (done, outcome) = oneshot::channel::<Outcome>();
         let command = Command::Call { key, call, done };

@@ -81,8 +81,7 @@ pub struct DuplicateCache(Arc<Shared>);
 struct Shared {
     table: Mutex<Duplicates<Waiter>>,
     began: Instant,
-    scope: CallerScope,
-    remember: Remember,
+    options: DuplicateOptions,
 }
 
 impl DuplicateCache {
@@ -92,9 +91,14 @@ impl DuplicateCache {
         DuplicateCache(Arc::new(Shared {
             table: Mutex::new(Duplicates::new(options.limits)),
             began: Instant::now(),
-            scope: options.scope,
-            remember: options.remember,
+            options,
         }))
+    }
+
+    /// What it is set to.
+    #[must_use]
+    pub fn options(&self) -> &DuplicateOptions {
+        &self.0.options
     }
 
     /// Replies that are kept.
@@ -110,11 +114,11 @@ impl DuplicateCache {
         peer: Option<SocketAddr>,
         connection: u64,
     ) -> Option<CallIdentity> {
-        let caller = match (self.0.scope, peer) {
+        let caller = match (self.0.options.scope, peer) {
             (CallerScope::Client, Some(peer)) => CallerId::Address(peer.ip()),
             _ => CallerId::Connection(connection),
         };
-        CallIdentity::of(call, caller).filter(|identity| self.0.remember.has(identity.procedure()))
+        CallIdentity::of(call, caller).filter(|identity| self.0.options.remember.has(identity.procedure()))
     }
 
     pub(super) fn begin(&self, call: CallIdentity, waiter: Waiter) -> Begun<Waiter> {
@@ -139,9 +143,6 @@ impl Default for DuplicateCache {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DuplicateCache")
-            .field("scope", &self.scope)
-            .field("remember", &self.remember)
-            .finish_non_exhaustive()
+        f.debug_struct("DuplicateCache").field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -46,6 +46,9 @@ pub struct ClientOptions {
     /// How long a call may take, waiting for a connection and for a credit included, and on all connections on which it is
     /// sent (default 60 s). [`Client::with_timeout`](super::Client::with_timeout) has other calls take longer or less.
     pub timeout: Duration,
+    /// Calls that have not ended, those that wait for a credit or a connection included (default 65,536). Further ones fail
+    /// at once with [`CallError::TooMany`](super::CallError::TooMany).
+    pub pending: usize,
     /// A connection without calls is closed after this time, and made again for the next call (default 5 minutes; `None`
     /// keeps it).
     pub idle: Option<Duration>,
@@ -82,6 +85,7 @@ impl Default for ClientOptions {
             credential: Credential::None,
             min_item: 1024,
             timeout: policy.timeout,
+            pending: 65_536,
             idle: policy.idle,
             reconnect: policy.reconnect,
             backward: Services::new(),
@@ -98,6 +102,8 @@ pub struct ServerOptions {
     pub config: Config,
     /// Connections at once (default 1,024); further ones wait to be accepted.
     pub connections: usize,
+    /// Connections of one address at once, at least 1 (default 256); further ones are closed.
+    pub connections_per_address: usize,
     /// How long a server that is asked to stop waits for the calls that run (default 10 s).
     pub drain: Duration,
     /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
@@ -119,6 +125,7 @@ impl Default for ServerOptions {
         ServerOptions {
             config: Config::default(),
             connections: 1024,
+            connections_per_address: 256,
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             iwarp: iwarp::Options::default(),

@@ -97,14 +97,20 @@ impl Server {
     /// [`ServeError::Accept`], if the listener fails for good.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Server { listener, services, stats, options } = self;
-        let listening = Listening { connections: options.connections, drain: options.drain };
+        let listening = Listening {
+            connections: options.connections,
+            per_address: options.connections_per_address,
+            stats: stats.clone(),
+            drain: options.drain,
+        };
+        let address = |incoming: &iwarp::Incoming| incoming.peer().ip();
         let serving = Serving::new(services, options.duplicates, stats);
         let accept = || listener.accept();
         let serve = |incoming: iwarp::Incoming, stopping| {
             let span = debug_span!("connection", peer = %incoming.peer());
             serve_incoming(incoming, serving.clone(), options.config, stopping).instrument(span)
         };
-        let ended = listening.run(accept, serve, serving.executed(), shutdown).await;
+        let ended = listening.run(accept, address, serve, serving.executed(), shutdown).await;
         info!(stats = %serving.stats().snapshot(), "stopped");
         ended
     }

@@ -77,7 +77,7 @@ impl Connected {
             self;
         let known = duplicates.as_ref().and_then(|cache| {
             let identity = cache.identity(&call, origin.peer, connection)?;
-            Some((cache.clone(), identity))
+            services.remembers(identity.procedure()).then(|| (cache.clone(), identity))
         });
         let Some((cache, identity)) = known else { return services.answer(&call, origin).await };
         let xid = identity.xid();

@@ -28,8 +28,11 @@ pub struct Config {
     pub max_segment: u32,
     /// How calls travel that are too long.
     pub long_call: LongCall,
-    /// Bounds on the peer.
+    /// Bounds on the peer's messages.
     pub limits: Limits,
+    /// Bytes of Read chunks that a responder holds at a time for the calls of one connection, from the first RDMA Read until
+    /// the reply (default 64 MiB). Calls beyond wait; one alone may hold more, up to [`Limits::transfer`].
+    pub fetched: u64,
 }
 
 impl Config {
@@ -53,6 +56,7 @@ impl Default for Config {
             max_segment: u32::MAX,
             long_call: LongCall::default(),
             limits: Limits::default(),
+            fetched: 64 << 20,
         }
     }
 }

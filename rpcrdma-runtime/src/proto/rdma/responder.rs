@@ -61,6 +61,8 @@ pub struct Responder {
     /// RDMA Reads that wait for their turn (no more are outstanding than the peer's IRD).
     read_queue: VecDeque<(CallKey, (usize, usize), Segment)>,
     reading: BTreeMap<Token, (CallKey, (usize, usize))>,
+    /// Bytes of Read chunks of calls that are not answered, from their first RDMA Read on.
+    fetched: u64,
     /// Answers that wait because the requester does not take those before them.
     held: VecDeque<Answer>,
     /// Sends that the provider has not finished.
@@ -81,8 +83,17 @@ struct CallState {
     xid: u32,
     lists: ChunkLists,
     traffic: Traffic,
+    /// Whether its Read chunks count as held.
+    holds: bool,
     /// What is still being read; nothing once the call runs.
     fetch: Option<Fetch>,
+}
+
+impl CallState {
+    /// What its Read chunks hold, in bytes.
+    fn fetched(&self) -> u64 {
+        self.traffic.read_bytes.saturating_add(self.traffic.position_zero)
+    }
 }
 
 /// The count of what is refused by one rule.
@@ -111,6 +122,7 @@ impl Responder {
             calls: BTreeMap::new(),
             read_queue: VecDeque::new(),
             reading: BTreeMap::new(),
+            fetched: 0,
             held: VecDeque::new(),
             unsent: 0,
             actions: VecDeque::from([receives]),
@@ -321,19 +333,43 @@ impl Responder {
         }
         let key = CallKey(self.token().0);
         self.read_queue.extend(fetch.wanted().map(|(part, segment)| (key, part, segment)));
-        self.calls.insert(key, CallState { xid, lists, traffic, fetch: Some(fetch) });
+        self.calls.insert(key, CallState { xid, lists, traffic, holds: false, fetch: Some(fetch) });
         self.start_reads();
         self.run_if_complete(key);
     }
 
     fn start_reads(&mut self) {
         while self.reading.len() < self.reads_limit
+            && let Some((key, _, _)) = self.read_queue.front()
+            && self.may_hold(*key)
             && let Some((key, part, source)) = self.read_queue.pop_front()
         {
             let token = self.token();
             self.reading.insert(token, (key, part));
             self.actions.push_back(Action::Read { token, source });
         }
+    }
+
+    /// Whether a call's Read chunks can be held besides those that are: then they are from now on.
+    fn may_hold(&mut self, key: CallKey) -> bool {
+        let Some(call) = self.calls.get_mut(&key).filter(|call| !call.holds) else { return true };
+        let after = self.fetched.saturating_add(call.fetched());
+        if self.fetched > 0 && after > self.config.fetched {
+            return false;
+        }
+        call.holds = true;
+        self.fetched = after;
+        true
+    }
+
+    /// Takes a call off the list; what its chunks held is for others.
+    fn forget(&mut self, key: CallKey) -> Option<CallState> {
+        let call = self.calls.remove(&key)?;
+        if call.holds {
+            self.fetched = self.fetched.saturating_sub(call.fetched());
+            self.start_reads();
+        }
+        Some(call)
     }
 
     fn read_done(&mut self, token: Token, data: Bytes) {
@@ -359,7 +395,7 @@ impl Responder {
     }
 
     fn fail(&mut self, key: CallKey, why: &str, rule: Rule) {
-        if let Some(call) = self.calls.remove(&key) {
+        if let Some(call) = self.forget(key) {
             self.refuse_chunks(call.xid, why, rule);
         }
     }
@@ -374,7 +410,7 @@ impl Responder {
             return self.fail(key, why, |refusals| &mut refusals.room);
         };
         let mut traffic = call.traffic;
-        self.calls.remove(&key);
+        self.forget(key);
         let written = plan.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
         traffic.reply_chunk_bytes = if plan.inline.is_none() { plan.stream } else { 0 };
         traffic.write_bytes = written.saturating_sub(traffic.reply_chunk_bytes);
@@ -389,7 +425,7 @@ impl Responder {
 
     /// A call that gets no reply.
     pub fn drop_call(&mut self, key: CallKey) {
-        if self.calls.remove(&key).is_some() {
+        if self.forget(key).is_some() {
             self.refuse(None, |refusals| &mut refusals.unanswered);
         }
     }

@@ -2,6 +2,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::duplicates::ProcedureId;
 #[cfg(feature = "std")]
 use super::gss::answer::GssCall;
 use crate::proto::program::{AuthStat, CallContext, Credential, Origin, Reject, Service};
@@ -40,6 +41,16 @@ impl Services {
     /// Which programs and versions there are.
     pub fn programs(&self) -> impl Iterator<Item = (u32, u32)> {
         self.services.iter().map(|service| (service.program(), service.version()))
+    }
+
+    /// Whether calls of this procedure are for a duplicate-request cache ([`Service::remembers`]). Calls of programs that are
+    /// not there are not: they have no result.
+    #[must_use]
+    pub fn remembers(&self, called: ProcedureId) -> bool {
+        let ProcedureId { program, version, procedure } = called;
+        let is_called =
+            |service: &&Arc<dyn Service>| (service.program(), service.version()) == (program, version);
+        self.services.iter().find(is_called).is_some_and(|service| service.remembers(procedure))
     }
 
     /// Runs a call and gives its reply, every item of it out of the stream, unless the call's credential says that it

@@ -13,7 +13,8 @@ use crate::proto::rpc::gss::GssFailure;
 counts! {
     /// Calls that ended without a result, by the reason ([`CallError`]).
     pub struct Failures {
-        /// Nothing could be sent: arguments out of bounds, no bound for the reply, chunk lists that are too long.
+        /// Nothing could be sent: arguments out of bounds, no bound for the reply, chunk lists that are too long, too
+        /// many calls.
         pub unsendable: "that could not be sent",
         /// Memory could not be registered.
         pub registration: "for want of memory",
@@ -39,6 +40,7 @@ impl Failures {
         let mut counts = Failures::default();
         let count = match error {
             CallError::Encode(_)
+            | CallError::TooMany(_)
             | CallError::UnboundedReply { .. }
             | CallError::Transport(
                 FailReason::Unsendable(_) | FailReason::UnboundedReply | FailReason::NotReady,

@@ -75,6 +75,8 @@ impl Default for TcpClientOptions {
 pub struct TcpServerOptions {
     /// Connections at once (default 1,024); further ones wait to be accepted.
     pub connections: usize,
+    /// Connections of one address at once, at least 1 (default 256); further ones are closed.
+    pub connections_per_address: usize,
     /// How long a server that is asked to stop waits for the calls that run (default 10 s).
     pub drain: Duration,
     /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
@@ -87,6 +89,7 @@ impl Default for TcpServerOptions {
     fn default() -> Self {
         TcpServerOptions {
             connections: 1024,
+            connections_per_address: 256,
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             tcp: TcpOptions::default(),

@@ -83,14 +83,20 @@ impl TcpServer {
     /// [`ServeError::Accept`], if the listener fails for good.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let TcpServer { listener, services, stats, options } = self;
-        let listening = Listening { connections: options.connections, drain: options.drain };
+        let listening = Listening {
+            connections: options.connections,
+            per_address: options.connections_per_address,
+            stats: stats.clone(),
+            drain: options.drain,
+        };
+        let address = |(_, peer): &(TcpStream, SocketAddr)| peer.ip();
         let serving = Serving::new(services, options.duplicates, stats);
         let accept = || listener.accept();
         let serve = |(socket, peer): (TcpStream, SocketAddr), stopping| {
             let span = debug_span!("connection", %peer);
             serve(socket, peer, serving.clone(), options.tcp, stopping).instrument(span)
         };
-        listening.run(accept, serve, serving.executed(), shutdown).await
+        listening.run(accept, address, serve, serving.executed(), shutdown).await
     }
 }
 
