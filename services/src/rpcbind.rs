@@ -21,20 +21,24 @@
 //! # Ok(()) }
 //! ```
 //!
-//! rpcbind itself is asked over TCP, and takes registrations from its own machine only. Linux's takes them over TCP if
-//! it was started with `-i`; otherwise from a local socket, which is not supported here.
+//! rpcbind itself is asked over TCP. It takes registrations from its own machine only, and many (Linux's, unless it was
+//! started with `-i`) from their local socket only: [`Rpcbind::local`] finds it.
 
 mod address;
 mod error;
+#[cfg(unix)]
+mod local;
 mod netid;
 mod registration;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+#[cfg(unix)]
+use std::sync::Arc;
 use std::time::Duration;
 
 use rpcrdma_rpcbind::{RPCB_PORT, RpList, Rpcb, rpcbvers, rpcbvers4};
-use rpcrdma_runtime::proto::program::Binding;
+use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions};
 use rpcrdma_runtime::wire::rpc::ReplyError;
@@ -53,20 +57,85 @@ pub const PORT: u16 = RPCB_PORT as u16;
 /// The longest answer that is taken, in bytes: thousands of registrations.
 const LONGEST: usize = 1 << 20;
 
+/// How long a call may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where rpcbinds have their local sockets.
+#[cfg(unix)]
+const SOCKETS: [&str; 2] = ["/run/rpcbind.sock", "/var/run/rpcbind.sock"];
+
 /// A connection to an rpcbind. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Rpcbind {
-    client: TcpClient,
+    way: Way,
     owner: String,
 }
 
+/// How an rpcbind is reached.
+#[derive(Clone, Debug)]
+enum Way {
+    Tcp(TcpClient),
+    #[cfg(unix)]
+    Local(Arc<local::Local>),
+}
+
+impl<P: Program> Caller<P> for Way {
+    type Error = CallError;
+
+    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+        match self {
+            Way::Tcp(client) => client.call::<Q>(args).await,
+            #[cfg(unix)]
+            Way::Local(client) => client.call::<Q>(args).await,
+        }
+    }
+}
+
+impl Way {
+    /// Where the host is, for an address that stands for all of its addresses.
+    fn host(&self, address: &SocketAddr) -> SocketAddr {
+        match self {
+            Way::Tcp(client) => client.peer(),
+            #[cfg(unix)]
+            Way::Local(_) if address.is_ipv6() => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+            #[cfg(unix)]
+            Way::Local(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        }
+    }
+
+    /// The transport, if registrations have a netid for it.
+    fn netid(&self) -> Option<Netid> {
+        match self {
+            Way::Tcp(client) => Some(Netid::tcp(client.peer().ip())),
+            #[cfg(unix)]
+            Way::Local(_) => None,
+        }
+    }
+}
+
 impl Rpcbind {
-    /// The rpcbind of this machine, which servers register with.
+    /// The rpcbind of this machine, which servers register with: over its local socket if it has one, and else over TCP.
     ///
     /// # Errors
     /// [`Error::Connect`].
     pub async fn local() -> Result<Self, Error> {
+        #[cfg(unix)]
+        for path in SOCKETS {
+            if let Ok(rpcbind) = Rpcbind::at_socket(path).await {
+                return Ok(rpcbind);
+            }
+        }
         Rpcbind::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))).await
+    }
+
+    /// One with its local socket elsewhere.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[cfg(unix)]
+    pub async fn at_socket(path: impl AsRef<std::path::Path>) -> std::io::Result<Self> {
+        let local = local::Local::connect(path.as_ref(), PATIENCE).await?;
+        Ok(Rpcbind { way: Way::Local(Arc::new(local)), owner: String::new() })
     }
 
     /// The rpcbind of a host, which clients ask.
@@ -82,20 +151,13 @@ impl Rpcbind {
     /// # Errors
     /// [`Error::Connect`].
     pub async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, Error> {
-        let tcp = TcpOptions {
-            max_record: LONGEST,
-            connect_timeout: Duration::from_secs(5),
-            ..TcpOptions::default()
-        };
-        let options =
-            TcpClientOptions { tcp, timeout: Duration::from_secs(10), ..TcpClientOptions::default() };
-        Ok(Rpcbind::over(TcpClient::connect_with(address, options).await?))
+        Ok(Rpcbind::over(connect(address).await?))
     }
 
     /// Over a connection that is there: with other times, or with a credential.
     #[must_use]
     pub fn over(client: TcpClient) -> Self {
-        Rpcbind { client, owner: String::new() }
+        Rpcbind { way: Way::Tcp(client), owner: String::new() }
     }
 
     /// The same with a name for whom registrations belong to. Most rpcbinds know it better, and put in their own.
@@ -115,7 +177,7 @@ impl Rpcbind {
         version: u32,
         netid: Netid,
     ) -> Result<Option<SocketAddr>, Error> {
-        let found = if netid == Netid::tcp(self.client.peer().ip()) {
+        let found = if self.way.netid() == Some(netid) {
             self.address(program, version, netid).await?
         } else {
             self.listed(program, version, netid).await?
@@ -198,26 +260,23 @@ impl Rpcbind {
         Ok(found.map(|map| map.r_addr))
     }
 
-    fn rpcbvers4(&self) -> rpcbvers4::Client<TcpClient> {
-        rpcbvers4::Client(self.client.clone())
+    fn rpcbvers4(&self) -> rpcbvers4::Client<Way> {
+        rpcbvers4::Client(self.way.clone())
     }
 
-    fn rpcbvers(&self) -> rpcbvers::Client<TcpClient> {
-        rpcbvers::Client(self.client.clone())
+    fn rpcbvers(&self) -> rpcbvers::Client<Way> {
+        rpcbvers::Client(self.way.clone())
     }
 
     fn reachable(&self, said: &XdrString, netid: Netid) -> Result<SocketAddr, Error> {
-        let peer = self.client.peer();
         said.to_str()
             .ok()
             .and_then(from_universal)
-            .map(|mut address| {
-                if address.ip().is_unspecified() && netid.has(&address) {
-                    let port = address.port();
-                    address = peer;
-                    address.set_port(port);
-                }
-                address
+            .map(|address| {
+                let mut host = self.way.host(&address);
+                host.set_port(address.port());
+                let is_its = address.ip().is_unspecified() && host.is_ipv4() == address.is_ipv4();
+                if is_its { host } else { address }
             })
             .filter(|address| netid.has(address) && address.port() != 0 && !is_of_many(address.ip()))
             .ok_or_else(|| {
@@ -238,9 +297,16 @@ pub async fn find<P: Binding>(host: &str) -> Result<Option<SocketAddr>, Error> {
         let unresolved = |source| Error::Resolve { host: host.to_owned(), source };
         return Ok(resolved.map_err(unresolved)?.next());
     }
-    let rpcbind = Rpcbind::of(host).await?;
-    let netid = Netid::rdma(rpcbind.client.peer().ip());
-    rpcbind.lookup(P::NUMBER, P::VERSION, netid).await
+    let client = connect(at(host, PORT)).await?;
+    let netid = Netid::rdma(client.peer().ip());
+    Rpcbind::over(client).lookup(P::NUMBER, P::VERSION, netid).await
+}
+
+async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<TcpClient, Error> {
+    let connect_timeout = Duration::from_secs(5);
+    let tcp = TcpOptions { max_record: LONGEST, connect_timeout, ..TcpOptions::default() };
+    let options = TcpClientOptions { tcp, timeout: PATIENCE, ..TcpClientOptions::default() };
+    Ok(TcpClient::connect_with(address, options).await?)
 }
 
 /// A host and a port, as names are resolved.

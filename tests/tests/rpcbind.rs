@@ -226,6 +226,57 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     assert!(matches!(kept, Err(Error::Kept { program: PROGRAM, .. })), "{kept:?}");
 }
 
+/// One call after the other from a local socket, with records.
+#[cfg(unix)]
+async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
+    use rpcrdma_runtime::wire::rpc::{Records, record_mark};
+    use rpcrdma_runtime::xdr::Received;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    while let Ok((mut socket, _)) = listener.accept().await {
+        let (mut records, mut input) = (Records::new(1 << 20), bytes::BytesMut::new());
+        loop {
+            if let Some(call) = records.next(&mut input).unwrap() {
+                let reply = services.answer(&Received::whole(call), None).await.unwrap().flatten();
+                let mark = record_mark(reply.len() as u64).unwrap();
+                // In two pieces, which the reader has to put together.
+                socket.write_all(&mark).await.unwrap();
+                socket.write_all(&reply).await.unwrap();
+            } else if socket.read_buf(&mut input).await.unwrap() == 0 {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn over_its_local_socket_as_over_tcp() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rpcbind.sock");
+    assert!(Rpcbind::at_socket(&path).await.is_err(), "nobody is there");
+    let table = Table::default();
+    let mut services = Services::new();
+    for version in [3, 4] {
+        services.add(Small { version, table: table.clone() });
+    }
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let server = tokio::spawn(serve_socket(listener, services));
+    let rpcbind = Rpcbind::at_socket(&path).await.unwrap();
+    for (netid, address) in
+        [(Netid::Rdma, "0.0.0.0:20049"), (Netid::Tcp, "127.0.0.1:2049"), (Netid::Rdma6, "[::]:7")]
+    {
+        let address: SocketAddr = address.parse().unwrap();
+        let registered = rpcbind.register(&conf(), netid, address).await.unwrap();
+        let found = rpcbind.lookup(PROGRAM, 1, netid).await.unwrap().unwrap();
+        assert!(found.port() == address.port() && found.ip().is_loopback(), "{netid}: {found}");
+        registered.remove().await.unwrap();
+        assert!(table.lock().unwrap().is_empty());
+    }
+    server.abort();
+    assert!(server.await.is_err());
+    assert!(matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(Error::Call(_))), "it is gone");
+}
+
 #[tokio::test]
 async fn an_answer_that_is_no_address_is_an_error() {
     let (table, rpcbind) = run(&[3, 4]).await;
@@ -266,4 +317,34 @@ async fn no_rpcbind_is_an_error_and_nfs_needs_none() {
     assert_eq!(found, Some(v4("127.0.0.1:20049")));
     let found = rpcbind::find::<nfs_v3::NfsV3>("::1").await.unwrap();
     assert_eq!(found, Some("[::1]:20049".parse().unwrap()));
+}
+
+/// With the rpcbind of this machine, if `RPCRDMA_RPCBIND` is set: it registers a program there, and removes it.
+#[tokio::test]
+async fn the_rpcbind_of_this_machine() {
+    use std::io::Write;
+    if std::env::var_os("RPCRDMA_RPCBIND").is_none() {
+        // Not `println!`: the harness would keep that to itself.
+        writeln!(std::io::stderr(), "skipped: RPCRDMA_RPCBIND is not set").unwrap();
+        return;
+    }
+    let local = Rpcbind::local().await.unwrap();
+    let over_tcp = Rpcbind::of("127.0.0.1").await.unwrap();
+    for (netid, address) in [
+        (Netid::Rdma, v4("0.0.0.0:20049")),
+        (Netid::Tcp, v4("127.0.0.1:2049")),
+        (Netid::Rdma6, v4("[::1]:7")),
+    ] {
+        let registered = local.replace(&conf(), netid, address).await.unwrap();
+        // What is registered already, at the same address, an rpcbind may register once more.
+        let another = SocketAddr::new(address.ip(), address.port() + 1);
+        let refused = local.register(&conf(), netid, another).await;
+        assert!(matches!(refused, Err(Error::Refused { .. })), "{netid}: {refused:?}");
+        for rpcbind in [&local, &over_tcp] {
+            let found = rpcbind.lookup(PROGRAM, 1, netid).await.unwrap().unwrap();
+            assert!(found.port() == address.port() && found.ip().is_loopback(), "{netid}: {found}");
+        }
+        registered.remove().await.unwrap();
+        assert_eq!(over_tcp.lookup(PROGRAM, 1, netid).await.unwrap(), None, "{netid}");
+    }
 }

@@ -1,0 +1,85 @@
+//! rpcbind's local socket: how it knows whose a registration is, and what Linux's takes registrations from.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use rpcrdma_runtime::proto::program::{Caller, Credential, Procedure, Program};
+use rpcrdma_runtime::proto::rdma::FailReason;
+use rpcrdma_runtime::proto::work::CloseReason;
+use rpcrdma_runtime::shell::CallError;
+use rpcrdma_runtime::wire::rpc::{CallHeader, Records, decode_reply, record_mark};
+use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Writer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::LONGEST;
+
+/// A connection over a local socket, with records as over TCP. One call at a time.
+#[derive(Debug)]
+pub(super) struct Local {
+    /// Nothing once a call has left it in a state that nobody knows.
+    socket: Mutex<Option<UnixStream>>,
+    next_xid: AtomicU32,
+    limit: Duration,
+}
+
+impl Local {
+    pub(super) async fn connect(path: &Path, limit: Duration) -> io::Result<Self> {
+        let socket = UnixStream::connect(path).await?;
+        Ok(Local { socket: Mutex::new(Some(socket)), next_xid: AtomicU32::new(1), limit })
+    }
+
+    async fn exchange(&self, call: &[u8]) -> Result<Bytes, CallError> {
+        let mut place = self.socket.lock().await;
+        // Put back when the reply is whole: a call that is given up takes the connection with it.
+        let mut socket = place.take().ok_or(CallError::Disconnected)?;
+        let exchanged = timeout(self.limit, transact(&mut socket, call));
+        let reply = exchanged.await.map_err(|_| CallError::Timeout(self.limit))?;
+        let closed = |error: io::Error| FailReason::Closed(CloseReason::Io(error.to_string()));
+        let reply = reply.map_err(closed)?;
+        *place = Some(socket);
+        Ok(reply)
+    }
+}
+
+async fn transact(socket: &mut UnixStream, call: &[u8]) -> io::Result<Bytes> {
+    let mark = record_mark(call.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
+    socket.write_all(&[&mark, call].concat()).await?;
+    let (mut records, mut input) = (Records::new(LONGEST), BytesMut::new());
+    loop {
+        if let Some(reply) = records.next(&mut input).map_err(io::Error::other)? {
+            return Ok(reply);
+        }
+        if socket.read_buf(&mut input).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+impl<P: Program> Caller<P> for Local {
+    type Error = CallError;
+
+    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+        let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
+        let header = CallHeader {
+            xid,
+            program: P::NUMBER,
+            version: P::VERSION,
+            procedure: Q::NUMBER,
+            credential: Credential::None,
+        };
+        let mut call = Writer::new();
+        header.encode(&mut call).and_then(|()| args.encode(&mut call)).map_err(CallError::Encode)?;
+        let reply = self.exchange(call.as_slice()).await?;
+        let mut reader = Reader::from_bytes(&reply);
+        decode_reply(&mut reader, xid)?;
+        let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
+        reader.finish().map_err(CallError::Decode)?;
+        Ok(result)
+    }
+}
