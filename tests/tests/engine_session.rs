@@ -548,8 +548,10 @@ fn closing_ends_every_call_at_once_and_the_session_with_its_connection() {
 
 #[test]
 fn without_reconnection_the_end_of_the_connection_is_the_end() {
-    let mut client = Client::new(Policy { reconnect: None, idle: None, ..policy() });
+    let mut client = Client::new(Policy { reconnect: None, ..policy() });
     client.connect(1024);
+    client.pass(Duration::from_secs(1000));
+    assert_eq!(client.closing, None, "it could not be made again");
     let (sent, unsent) = (client.submit(call(1)), client.submit(call(2)));
     client.lose(CloseReason::Peer);
     assert_eq!(client.failure(sent), FailReason::Closed(CloseReason::Peer));

@@ -111,7 +111,7 @@ impl Client {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn over(connection: impl Connection + 'static, options: ClientOptions) -> Self {
-        Client::start(Some(connection), None, ClientOptions { reconnect: None, idle: None, ..options })
+        Client::start(Some(connection), None, ClientOptions { reconnect: None, ..options })
     }
 
     /// Uses connections that `connect` makes, of any provider: the first one for the first call. The task is spawned on

@@ -45,7 +45,7 @@ pub struct TcpClientOptions {
     /// less.
     pub timeout: Duration,
     /// A connection without calls is closed after this time, and made again for the next call (default 5 minutes; `None`
-    /// keeps it).
+    /// keeps it, and so does a client that does not reconnect).
     pub idle: Option<Duration>,
     /// How connections are made again, and which calls are sent again on them. `None`: when the connection ends its calls
     /// fail, and so do all later ones.

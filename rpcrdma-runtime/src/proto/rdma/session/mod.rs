@@ -198,7 +198,7 @@ impl<L: Line> Session<L> {
         let state = match &self.state {
             State::Waiting { until } => Some(*until),
             State::Up { line, idle_since: Some(since), .. } if !line.is_closing() => {
-                self.policy.idle.filter(|_| !self.policy.keep).and_then(|idle| since.after(idle))
+                self.policy.idle_limit().and_then(|idle| since.after(idle))
             }
             _ => None,
         };
@@ -316,7 +316,7 @@ impl<L: Line> Session<L> {
         match &mut self.state {
             State::Waiting { until } if *until <= self.now => self.state = State::Idle,
             State::Up { line, idle_since: Some(since), .. } => {
-                let end = self.policy.idle.filter(|_| !self.policy.keep).and_then(|idle| since.after(idle));
+                let end = self.policy.idle_limit().and_then(|idle| since.after(idle));
                 if end.is_some_and(|end| end <= self.now) {
                     line.close(CloseReason::Local);
                 }

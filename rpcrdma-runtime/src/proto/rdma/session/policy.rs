@@ -12,7 +12,7 @@ pub struct Policy {
     /// and for a credit included, and all connections on which it is sent (default 60 s).
     pub timeout: Duration,
     /// A connection without calls is closed after this time, and the next call makes a new one (default 5 minutes,
-    /// Linux's; `None` keeps it).
+    /// Linux's; `None` keeps it, and so does a session that does not reconnect).
     pub idle: Option<Duration>,
     /// Once there was a connection there is to be one, with calls or without (default false): `idle` closes none, and
     /// when it is lost the next one is made at once or after the wait between attempts. For a client that may be called
@@ -20,6 +20,13 @@ pub struct Policy {
     pub keep: bool,
     /// What happens when a connection ends that was still needed. `None`: its calls fail, and the session is over.
     pub reconnect: Option<Reconnect>,
+}
+
+impl Policy {
+    /// How long a connection without calls stands, if not for ever: one that cannot be made again is not closed.
+    pub(super) fn idle_limit(&self) -> Option<Duration> {
+        self.idle.filter(|_| !self.keep && self.reconnect.is_some())
+    }
 }
 
 impl Default for Policy {
