@@ -1,7 +1,10 @@
 //! How a server is found: it registers with the rpcbind of its machine, and clients ask that (RFC 1833).
 //!
 //! ```no_run
-//! # async fn example(services: rpcrdma_runtime::proto::rpc::Services) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example(
+//! #     services: rpcrdma_runtime::proto::rpc::Services,
+//! #     stop: impl Future<Output = ()>,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! use rpcrdma_runtime::{Client, Server};
 //! use rpcrdma_services::rpcbind::{Netid, Rpcbind};
 //!
@@ -10,7 +13,7 @@
 //! let address = server.local_addr()?;
 //! let rpcbind = Rpcbind::local().await?;
 //! let registered = rpcbind.register(&services, Netid::rdma(address.ip()), address).await?;
-//! server.run(async { drop(tokio::signal::ctrl_c().await) }).await?;
+//! server.run(stop).await?;
 //! registered.remove().await?;
 //!
 //! // The client's.
