@@ -1,60 +1,20 @@
 //! The kernel's NFS client, mounting what `nfs3d` serves on this machine.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
-use crate::guest::{Guest, Siw, guest};
+use crate::guest::{Guest, Random, Siw, guest};
+use crate::relay::Relay;
+use crate::served::Served;
 
-/// `nfs3d`, and where it listens.
-struct Served {
-    child: Child,
-    rdma: u16,
-    tcp: u16,
-}
-
-impl Served {
-    fn start(dir: &Path) -> Self {
-        Served::start_at(dir, 0, 0)
-    }
-
-    fn start_at(dir: &Path, rdma: u16, tcp: u16) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
-            .arg(dir)
-            .args(["--listen", &format!("127.0.0.1:{rdma}"), "--tcp", &format!("127.0.0.1:{tcp}")])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = |scheme: &str| {
-            let (_, rest) = line.split_once(scheme).unwrap();
-            rest.split('/').next().unwrap().rsplit(':').next().unwrap().parse().unwrap()
-        };
-        Served { rdma: port("rdma://"), tcp: port("tcp://"), child }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Has the guest mount it at /mnt; 10.0.2.2 is the loopback of this machine there.
-    fn mount(&self, guest: &Guest) {
-        let Served { rdma, tcp, .. } = self;
-        guest.run(&format!(
-            "modprobe -a rpcrdma nfs nfsv3; mount -t nfs \
-             -o vers=3,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp} 10.0.2.2:/ /mnt && \
-             grep ' /mnt nfs .*proto=rdma' /proc/mounts"
-        ));
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Has the guest mount what is served, at /mnt; 10.0.2.2 is the loopback of this machine there.
+fn mount(guest: &Guest, rdma: u16, tcp: u16) {
+    guest.run(&format!(
+        "modprobe -a rpcrdma nfs nfsv3; mount -t nfs \
+         -o vers=3,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp} 10.0.2.2:/ /mnt && \
+         grep ' /mnt nfs .*proto=rdma' /proc/mounts"
+    ));
 }
 
 /// Unmounts whatever a test that failed has left.
@@ -83,7 +43,7 @@ fn a_tree_is_copied_and_renamed_and_removed() {
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
-    served.mount(&guest);
+    mount(&guest, served.rdma, served.tcp);
     guest.run(TREE);
     guest.run("cp -a /tmp/tree /mnt/tree && sync && echo 3 >/proc/sys/vm/drop_caches");
     guest.run("cd /mnt/tree && sha256sum --quiet -c /tmp/sums");
@@ -121,14 +81,14 @@ fn a_write_survives_a_server_that_is_killed() {
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let mut served = Served::start(dir.path());
-    served.mount(&guest);
+    mount(&guest, served.rdma, served.tcp);
     guest.run("mkdir /mnt/below; head -c 33554433 /dev/urandom >/tmp/tree");
     guest.run(
         "(dd if=/tmp/tree of=/mnt/below/file bs=256k conv=fsync; echo $? >/run/written) >/run/dd 2>&1 &",
     );
     let file = dir.path().join("below/file");
     while std::fs::metadata(&file).map_or(0, |of| of.len()) < 1 << 20 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        sleep(Duration::from_millis(20));
     }
     served.kill();
     let half = std::fs::metadata(&file).unwrap().len();
@@ -141,4 +101,41 @@ fn a_write_survives_a_server_that_is_killed() {
     assert!(connects > 1, "it was connected {connects} times");
     guest.run("echo 3 >/proc/sys/vm/drop_caches; cmp /tmp/tree /mnt/below/file && umount /mnt && rm /tmp/tree /run/written");
     drop(served);
+}
+
+/// Makes, writes, renames, reads back and removes, for a minute, and fails at the first thing that is not so.
+const WORK: &str = "set -e; cd /mnt; end=$((SECONDS + 60)); round=0
+    while [ $SECONDS -lt $end ]; do
+        round=$((round + 1)); mkdir dir$round
+        for file in 1 2 3; do
+            head -c $((RANDOM * 31 + 1)) /dev/urandom >/tmp/part
+            cp /tmp/part dir$round/part$file; mv dir$round/part$file dir$round/file$file
+            sync; echo 2 >/proc/sys/vm/drop_caches; echo 1 >/proc/sys/vm/drop_caches
+            cmp /tmp/part dir$round/file$file; ln dir$round/file$file dir$round/link$file
+        done
+        rm dir$round/*; rmdir dir$round
+    done; echo $round rounds";
+
+#[test]
+fn connections_that_are_cut_lose_and_repeat_nothing() {
+    let Some(guest) = guest(Siw::Stock) else { return };
+    clear(&guest);
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path());
+    let relay = Relay::to(served.rdma);
+    mount(&guest, relay.port, served.tcp);
+    let mut random = Random::new();
+    guest.run(&format!("cat >/run/work <<'end of work'\n{WORK}\nend of work"));
+    guest.run("rm -f /run/worked; (bash /run/work >/run/said 2>&1; echo $? >/run/worked) >/dev/null 2>&1 &");
+    let mut cuts = 0;
+    while guest.run("[ ! -e /run/worked ] || echo done").trim() != "done" {
+        sleep(Duration::from_millis(1000 + random.next() % 4000));
+        cuts += u32::from(relay.cut());
+    }
+    let said = guest.run("cat /run/said");
+    assert_eq!(guest.run("cat /run/worked").trim(), "0", "{said}");
+    let counters = transport(&guest);
+    assert!(cuts > 3 && counters[2] > 3, "{cuts} cuts, {counters:?}");
+    guest.run("umount /mnt");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }

@@ -11,4 +11,7 @@
 mod guest;
 mod kernel_client;
 mod kernel_server;
+mod ours;
 mod procedures;
+mod relay;
+mod served;

@@ -31,20 +31,33 @@ const MODULES: &[&str] = &[
 
 /// What decides over the pieces below: they are made again when it changes.
 pub(super) fn recipe() -> String {
-    format!("3 {}\n{MENDED}", MODULES.join(" "))
+    format!("3 {}\n{MENDED:?}", MODULES.join(" "))
 }
 
 /// Where siw is in the kernel's source.
 const SIW: &str = "drivers/infiniband/sw/siw";
 
-/// Where siw tells its user of a connection that it has accepted. What came in before that, while nobody
-/// listened to the socket yet, it does not look at.
-const ACCEPTED: &str =
-    "\t\trv = siw_cm_upcall(cep, IW_CM_EVENT_ESTABLISHED, 0);\n\t\tif (rv)\n\t\t\tgoto error;\n";
-/// What is added there for the mended module: looking at it.
-const MENDED: &str = "\t\tif (cep->sock) {\n\t\t\tstruct sock *early = cep->sock->sk;\n\n\
-    \t\t\tlock_sock(early);\n\t\t\tlocal_bh_disable();\n\t\t\tearly->sk_data_ready(early);\n\
-    \t\t\tlocal_bh_enable();\n\t\t\trelease_sock(early);\n\t\t}\n";
+/// What the mended siw has in place of what siw has, by file.
+const MENDED: &[(&str, &str, &str)] = &[
+    // It tells its user of a connection that it has accepted, and does not look at what came in before that, while nobody
+    // listened to the socket yet.
+    (
+        "siw_cm.c",
+        "\t\trv = siw_cm_upcall(cep, IW_CM_EVENT_ESTABLISHED, 0);\n\t\tif (rv)\n\t\t\tgoto error;\n",
+        "\t\trv = siw_cm_upcall(cep, IW_CM_EVENT_ESTABLISHED, 0);\n\t\tif (rv)\n\t\t\tgoto error;\n\
+         \t\tif (cep->sock) {\n\t\t\tstruct sock *early = cep->sock->sk;\n\n\
+         \t\t\tlock_sock(early);\n\t\t\tlocal_bh_disable();\n\t\t\tearly->sk_data_ready(early);\n\
+         \t\t\tlocal_bh_enable();\n\t\t\trelease_sock(early);\n\t\t}\n",
+    ),
+    // Of padding and CRC that come in two segments, it puts the second part over the first, and takes the FPDU for
+    // damaged. Networks that divide the stream anew, as QEMU's does, bring that about.
+    (
+        "siw_qp_rx.c",
+        "\tskb_copy_bits(skb, srx->skb_offset, tbuf, avail);\n",
+        "\tskb_copy_bits(skb, srx->skb_offset,\n\t\t      tbuf + srx->pad + sizeof(srx->trailer.crc) - srx->fpdu_part_rem,\n\
+         \t\t      avail);\n",
+    ),
+];
 
 /// Packages of one kernel, all of the same version.
 struct Packages {
@@ -152,12 +165,14 @@ fn build_siw(packages: &Packages, source: &Path, work: &Path, folder: &Path) -> 
         )
     };
     make("siw-stock.ko")?;
-    let path = siw.join("siw_cm.c");
-    let text = fs::read_to_string(&path).map_err(at(&path))?;
-    if text.matches(ACCEPTED).count() != 1 {
-        return Err(format!("siw of Linux {} does not accept connections as it used to", packages.version));
+    for (file, old, new) in MENDED {
+        let path = siw.join(file);
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        if text.matches(old).count() != 1 {
+            return Err(format!("{file} of siw in Linux {} is not what it used to be", packages.version));
+        }
+        fs::write(&path, text.replace(old, new)).map_err(at(&path))?;
     }
-    fs::write(&path, text.replace(ACCEPTED, &format!("{ACCEPTED}{MENDED}"))).map_err(at(&path))?;
     make("siw.ko").map(drop)
 }
 

@@ -1,0 +1,54 @@
+//! A relay between two programs, which cuts the connections that go through it when it is told to.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// The relay. Connections that are there when the process ends end with it.
+pub(crate) struct Relay {
+    /// Where it listens, on 127.0.0.1.
+    pub(crate) port: u16,
+    through: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Relay {
+    /// Leads to a port of 127.0.0.1.
+    pub(crate) fn to(target: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let through = Arc::new(Mutex::new(Vec::new()));
+        let kept = through.clone();
+        thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                // Refused there: closed here.
+                let Ok(far) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)) else { continue };
+                for socket in [&near, &far] {
+                    socket.set_nodelay(true).unwrap();
+                    kept.lock().unwrap().push(socket.try_clone().unwrap());
+                }
+                let (from, to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+                thread::spawn(move || copy(from, to));
+                thread::spawn(move || copy(far, near));
+            }
+        });
+        Relay { port, through }
+    }
+
+    /// Cuts what goes through, at whatever byte it is. Returns whether there was a connection.
+    pub(crate) fn cut(&self) -> bool {
+        let cut = std::mem::take(&mut *self.through.lock().unwrap());
+        cut.iter().filter(|socket| socket.shutdown(Shutdown::Both).is_ok()).count() > 0
+    }
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = [0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}
