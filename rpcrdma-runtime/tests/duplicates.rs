@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::program::{CallContext, Reject, ReplyBounds, Service, Unremembered};
-use rpcrdma_runtime::proto::rdma::{Call, Config, Event, Reply, Requester, Traffic};
+use rpcrdma_runtime::proto::rdma::{Call, Config, Event, FailReason, Reply, Requester, Traffic};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::rpc::duplicates::DuplicateLimits;
+use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Token};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::iwarp::{self, IwarpConnection};
 use rpcrdma_runtime::shell::{
@@ -21,6 +22,7 @@ use rpcrdma_runtime::shell::{
     TcpServer, TcpServerOptions,
 };
 use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, Segment, WriteChunk};
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Layout, Opaque, Reader, Reducer, Size, Xdr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -140,6 +142,15 @@ impl Fixture {
 
     async fn peer(&self) -> Peer {
         Peer::connect(self.address, Config::default()).await
+    }
+
+    async fn no_connection(&self) {
+        let gone = async {
+            while self.stats.snapshot().connected > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(WAIT, gone).await.unwrap();
     }
 
     async fn end(self) {
@@ -317,6 +328,46 @@ async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
     assert_eq!(fixture.counter.runs(), 1);
     let counted = fixture.stats.snapshot().duplicates;
     assert_eq!((counted.remembered, counted.joined + counted.answered), (1, 2));
+    fixture.end().await;
+}
+
+/// A Reply chunk that says more than there is memory: writing to it ends the connection. The call would end every other
+/// one, too.
+#[tokio::test]
+async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let long = args(10, 20_000, 0);
+    let mut liar = fixture.peer().await;
+    let closed = async {
+        liar.connection.submit(Action::PostReceives { count: 4 });
+        let memory = Memory::Sink(BytesMut::zeroed(8));
+        liar.connection.submit(Action::Register { token: Token(1), memory });
+        loop {
+            match poll_fn(|cx| liar.connection.poll_completion(cx)).await {
+                Completion::Registered { segment, .. } => {
+                    let segment = Segment { length: 30_000, ..segment };
+                    let lists =
+                        ChunkLists { reply: Some(WriteChunk(vec![segment])), ..ChunkLists::default() };
+                    let header = Header { xid: 1, credits: 4, body: Body::Msg(lists) }.encode();
+                    let call = call_message(1, COUNT, &long, usize::MAX).into_message().stream;
+                    let message = vec![header, call];
+                    liar.connection.submit(Action::Send { token: Token(2), message, invalidate: None });
+                }
+                Completion::Closed { .. } => break,
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(WAIT, closed).await.unwrap();
+    drop(liar);
+    fixture.no_connection().await;
+    let mut next = fixture.peer().await;
+    next.submit(1, COUNT, &long, 1024);
+    let event = tokio::time::timeout(WAIT, next.event()).await.unwrap();
+    assert!(matches!(event, Event::Done { outcome: Err(FailReason::Chunk), .. }), "{event:?}");
+    assert_eq!(next.call(2, COUNT, &long).await.result.unwrap().count, 2, "the connection goes on");
+    assert_eq!(next.call(1, COUNT, &long).await.result.unwrap().count, 1, "it is refused once");
+    assert_eq!(fixture.stats.snapshot().refusals.fatal, 1);
     fixture.end().await;
 }
 

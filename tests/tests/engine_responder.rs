@@ -357,6 +357,67 @@ fn one_call_may_hold_more_than_the_bound() {
     assert_eq!(peer.serve_read().handle, 2, "a call without a reply holds nothing more either");
 }
 
+/// What has ended a connection, by a Terminate of the requester's provider.
+fn suspects(mut peer: Peer) -> Vec<u32> {
+    let reason = CloseReason::Terminated { layer: 1, etype: 1, code: 1 };
+    peer.responder.handle_completion(Completion::Closed { reason, returned: Vec::new() });
+    peer.responder.suspects().to_vec()
+}
+
+fn with_xid(xid: u32, lists: ChunkLists) -> Bytes {
+    let header = Header { xid, credits: 4, body: Body::Msg(lists) }.encode();
+    [&header[..], &words(&[xid, 0]), &[0x11; 40]].concat().into()
+}
+
+fn reply_chunk() -> ChunkLists {
+    ChunkLists { reply: Some(chunk(&[4000])), ..ChunkLists::default() }
+}
+
+#[test]
+fn r178_what_ended_a_connection_is_answered_with_err_chunk_on_the_next() {
+    let mut peer = Peer::new();
+    peer.send(msg(reply_chunk(), &rpc(40)));
+    let call = peer.call();
+    peer.reply(&call, Message::whole(stream(2000)));
+    assert_eq!(suspects(peer), [XID]);
+    let mut next = Peer::new();
+    next.responder.refuse_calls([XID, 5].into());
+    next.send(with_xid(6, reply_chunk()));
+    assert_eq!(next.call().xid, 6, "others run");
+    next.send(msg(ChunkLists::default(), &rpc(40)));
+    assert_eq!(next.call().xid, XID, "nothing is read or written for this one");
+    next.send(msg(reply_chunk(), &rpc(40)));
+    assert!(next.answers_err_chunk() && next.events.is_empty());
+    next.send(msg(reply_chunk(), &rpc(40)));
+    assert_eq!(next.call().xid, XID, "once");
+    assert_eq!(next.responder.take_unrefused(), [5].into());
+    assert_eq!(next.responder.take_counts().1.fatal, 1);
+}
+
+#[test]
+fn r178_only_what_was_read_or_written_and_not_yet_received_can_have_ended_a_connection() {
+    let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 16, false);
+    for (xid, len) in [(1, 2000), (2, 40), (3, 2000), (4, 2000)] {
+        peer.send(with_xid(xid, reply_chunk()));
+        let call = peer.call();
+        peer.reply(&call, Message::whole(stream(len)));
+        peer.sent.clear();
+    }
+    // With three credits the reply to the first call had arrived before the fourth was sent; the second was inline.
+    assert_eq!(suspects(peer), [4, 3]);
+    let mut reading = Peer::with(Config { credits: 2, ..Config::default() }, 16, false);
+    reading.send(with_xid(1, reply_chunk()));
+    let call = reading.call();
+    reading.reply(&call, Message::whole(stream(40)));
+    reading.send(with_xid(2, reads(vec![read(12, 1, 4)])));
+    assert_eq!(suspects(reading), [2], "the other reply was inline");
+    let mut cut = Peer::new();
+    cut.send(with_xid(1, reads(vec![read(12, 1, 4)])));
+    let reason = CloseReason::Io("cut".into());
+    cut.responder.handle_completion(Completion::Closed { reason, returned: Vec::new() });
+    assert!(cut.responder.suspects().is_empty(), "a network that fails accuses nobody");
+}
+
 #[test]
 fn r021_r032_calls_in_progress_do_not_change_the_grant() {
     let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);

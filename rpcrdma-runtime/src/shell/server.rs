@@ -162,9 +162,11 @@ async fn serve_calls(
     let link = Link::new(own, negotiated);
     let (backward, mut calls) = Calls::new(config, negotiated, info.peer);
     let extensions = Extensions::default().with(link.clone()).with(backward);
-    let caller = serving.caller(Origin { peer: info.peer, extensions });
+    let peer = info.peer;
+    let caller = serving.caller(Origin { peer, extensions });
     let _connected = serving.stats().connected();
     let mut responder = Responder::new(config, negotiated, info.reads_out);
+    serving.warn(&mut responder, peer);
     let mut running = Running::<CallKey>::default();
     let mut draining = false;
     debug!(?negotiated, "serving");
@@ -182,7 +184,7 @@ async fn serve_calls(
                 ResponderEvent::Call(IncomingCall { key, xid, message }) => {
                     running.start(key, xid, message, caller.clone());
                 }
-                ResponderEvent::Closed(reason) => return debug!(%reason, "connection closed"),
+                ResponderEvent::Closed(reason) => return serving.ended(&mut responder, peer, &reason),
             }
         }
         if draining && responder.in_progress() == 0 {

@@ -1,17 +1,21 @@
 //! What the connections of a server have in common: how a call gets its reply.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::{Instrument, debug, warn};
 
 use super::duplicates::DuplicateCache;
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::program::Origin;
+use crate::proto::rdma::{FatalCalls, Responder};
 use crate::proto::rpc::duplicates::{Begun, Ticket};
 use crate::proto::rpc::{RpcCounts, Services};
+use crate::proto::work::CloseReason;
 use crate::xdr::{Message, Received};
 
 /// The services of a server, and what it remembers of their calls.
@@ -22,6 +26,8 @@ pub(super) struct Serving {
     executing: Executing,
     stats: ServerStats,
     connections: Arc<AtomicU64>,
+    fatal: Arc<Mutex<FatalCalls<IpAddr>>>,
+    began: Instant,
 }
 
 /// Who calls, by one connection.
@@ -35,8 +41,8 @@ pub(super) struct Connected {
 
 impl Serving {
     pub(super) fn new(services: Services, duplicates: Option<DuplicateCache>, stats: ServerStats) -> Self {
-        let (executing, connections) = (Executing::default(), Arc::default());
-        Serving { services, duplicates, executing, stats, connections }
+        let (executing, connections, fatal) = (Executing::default(), Arc::default(), Arc::default());
+        Serving { services, duplicates, executing, stats, connections, fatal, began: Instant::now() }
     }
 
     /// Without a cache, and with counts that nobody reads.
@@ -48,6 +54,28 @@ impl Serving {
     pub(super) fn caller(&self, origin: impl Into<Origin>) -> Connected {
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         Connected { serving: self.clone(), origin: origin.into(), connection }
+    }
+
+    /// Has a new connection refuse what has ended one of the same client before.
+    pub(super) fn warn(&self, responder: &mut Responder, client: Option<SocketAddr>) {
+        if let Some(client) = client {
+            let refused = self.fatal().take(client.ip(), self.began.elapsed());
+            responder.refuse_calls(refused);
+        }
+    }
+
+    /// A connection has ended.
+    pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>, reason: &CloseReason) {
+        debug!(%reason, "connection closed");
+        if let Some(client) = client {
+            let (mut fatal, now) = (self.fatal(), self.began.elapsed());
+            fatal.give_back(client.ip(), &responder.take_unrefused(), now);
+            fatal.blame(client.ip(), responder.suspects(), now);
+        }
+    }
+
+    fn fatal(&self) -> MutexGuard<'_, FatalCalls<IpAddr>> {
+        self.fatal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn stats(&self) -> &ServerStats {

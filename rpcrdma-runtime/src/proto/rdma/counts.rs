@@ -50,6 +50,8 @@ counts! {
         pub xid: "ERR_CHUNK for the XID",
         /// Calls that ran and offered too little for their reply: ERR_CHUNK (R177).
         pub room: "ERR_CHUNK for want of room",
+        /// Calls that came again after what was read or written for them had ended a connection: ERR_CHUNK (R178).
+        pub fatal: "ERR_CHUNK for the end of a connection",
         /// Calls that got no reply, since the server stops or the message was no call.
         pub unanswered: "calls without an answer",
     }

@@ -1,6 +1,6 @@
 //! The responder: it fetches what calls left in the requester's memory, and puts replies where they were asked for.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -65,6 +65,13 @@ pub struct Responder {
     fetched: u64,
     /// Answers that wait because the requester does not take those before them.
     held: VecDeque<Answer>,
+    /// Calls that are refused when they come ([`Responder::refuse_calls`]).
+    fatal: BTreeSet<u32>,
+    /// The answers that left last, as many as the requester can still wait for: which call each was for, if something was
+    /// written for it.
+    recent: VecDeque<Option<u32>>,
+    /// What may have ended the connection.
+    suspects: Vec<u32>,
     /// Sends that the provider has not finished.
     unsent: u32,
     actions: VecDeque<Action>,
@@ -102,6 +109,8 @@ type Rule = fn(&mut Refusals) -> &mut u64;
 /// A reply or an error, placed and ready to go.
 #[derive(Debug)]
 struct Answer {
+    /// The call.
+    xid: u32,
     writes: Vec<(Segment, Bytes)>,
     message: Vec<Bytes>,
     invalidate: Option<u32>,
@@ -124,6 +133,9 @@ impl Responder {
             reading: BTreeMap::new(),
             fetched: 0,
             held: VecDeque::new(),
+            fatal: BTreeSet::new(),
+            recent: VecDeque::new(),
+            suspects: Vec::new(),
             unsent: 0,
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
@@ -162,6 +174,24 @@ impl Responder {
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.calls.len().saturating_add(self.held.len())
+    }
+
+    /// Answers these calls with ERR_CHUNK, once each, if they come with chunks: by the same client as before they ended a
+    /// connection (RFC 8166 section 4.5.3).
+    pub fn refuse_calls(&mut self, xids: BTreeSet<u32>) {
+        self.fatal = xids;
+    }
+
+    /// Those of them that did not come.
+    pub fn take_unrefused(&mut self) -> BTreeSet<u32> {
+        core::mem::take(&mut self.fatal)
+    }
+
+    /// Once the connection is closed: if the requester's provider ended it, the calls whose RDMA Reads or Writes may have been
+    /// the reason.
+    #[must_use]
+    pub fn suspects(&self) -> &[u32] {
+        &self.suspects
     }
 
     /// What was counted since this was last asked for: calls that were answered, and what was refused.
@@ -208,6 +238,9 @@ impl Responder {
             Completion::ReadDone { token, data } => self.read_done(token, data),
             Completion::Closed { reason, .. } => {
                 self.closed = true;
+                if matches!(reason, CloseReason::Terminated { .. }) {
+                    self.suspects = self.find_suspects();
+                }
                 self.calls.clear();
                 self.held.clear();
                 self.actions.clear();
@@ -243,12 +276,22 @@ impl Responder {
             Err(Refusal::Version { xid, version }) => {
                 debug!(xid, version, "answered with ERR_VERS");
                 let error = encode_version_error(xid, version, self.grant());
-                self.refuse(Some(error), |refusals| &mut refusals.version);
+                self.refuse(Some((xid, error)), |refusals| &mut refusals.version);
             }
             Err(Refusal::Chunk { xid, why }) => {
                 self.refuse_chunks(xid, &why, |refusals| &mut refusals.header);
             }
         }
+    }
+
+    /// Whose RDMA Reads are under way, or whose reply was written and may not have arrived: a requester waits for at most
+    /// as many replies as were granted, those of the calls in progress included.
+    fn find_suspects(&self) -> Vec<u32> {
+        let reading: BTreeSet<CallKey> = self.reading.values().map(|(key, _)| *key).collect();
+        let reading = reading.iter().filter_map(|key| self.calls.get(key)).map(|call| call.xid);
+        let granted = usize::try_from(self.grant()).unwrap_or(usize::MAX);
+        let awaited = granted.saturating_sub(self.in_progress());
+        reading.chain(self.recent.iter().rev().take(awaited).filter_map(|xid| *xid)).collect()
     }
 
     /// What is granted with every reply; never 0, whatever is in progress (RFC 8166 section 3.3.1).
@@ -261,11 +304,13 @@ impl Responder {
     }
 
     /// Deals with a message that begins no call, or not even that.
-    fn refuse(&mut self, error: Option<Bytes>, rule: Rule) {
+    fn refuse(&mut self, error: Option<(u32, Bytes)>, rule: Rule) {
         let count = rule(&mut self.refusals);
         *count = count.saturating_add(1);
         match error {
-            Some(error) => self.answer(Answer { writes: Vec::new(), message: vec![error], invalidate: None }),
+            Some((xid, error)) => {
+                self.answer(Answer { xid, writes: Vec::new(), message: vec![error], invalidate: None });
+            }
             None => self.actions.push_back(Action::PostReceives { count: 1 }),
         }
     }
@@ -274,7 +319,7 @@ impl Responder {
     fn refuse_chunks(&mut self, xid: u32, why: &str, rule: Rule) {
         debug!(xid, why, "answered with ERR_CHUNK");
         let error = self.chunk_error(xid);
-        self.refuse(Some(error), rule);
+        self.refuse(Some((xid, error)), rule);
     }
 
     /// Lets an answer go, or holds it while the requester takes none: its Receive is not posted again before, so a
@@ -287,7 +332,11 @@ impl Responder {
         }
     }
 
-    fn submit(&mut self, Answer { writes, message, invalidate }: Answer) {
+    fn submit(&mut self, Answer { xid, writes, message, invalidate }: Answer) {
+        while self.recent.len() >= usize::try_from(self.grant()).unwrap_or(usize::MAX) {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((!writes.is_empty()).then_some(xid));
         for (sink, data) in writes {
             let token = self.token();
             self.actions.push_back(Action::Write { token, sink, data });
@@ -321,6 +370,10 @@ impl Responder {
         }
         if payload.as_ref().is_some_and(|stream| stream.first_chunk() != Some(&xid.to_be_bytes())) {
             return self.refuse_chunks(xid, XIDS_DIFFER, |refusals| &mut refusals.xid);
+        }
+        if !lists.is_empty() && self.fatal.remove(&xid) {
+            let why = "what was read or written for it has ended a connection";
+            return self.refuse_chunks(xid, why, |refusals| &mut refusals.fatal);
         }
         let mut traffic = Traffic { call_inline: received, ..Traffic::default() };
         traffic.count_offered(&lists, payload.is_none());
@@ -420,7 +473,7 @@ impl Responder {
         traffic.reply_inline = message.iter().map(|piece| piece.len() as u64).sum();
         debug!(xid, %traffic, "answered");
         self.traffic.count(&traffic);
-        self.answer(Answer { writes: plan.writes, message, invalidate });
+        self.answer(Answer { xid, writes: plan.writes, message, invalidate });
     }
 
     /// A call that gets no reply.
