@@ -257,7 +257,7 @@ fn only_the_first_bytes_and_the_length_are_compared() {
 }
 
 #[test]
-fn what_is_no_call_or_is_protected_by_its_credential_is_not_for_the_cache() {
+fn what_is_no_call_or_has_a_flavor_that_nobody_knows_is_not_for_the_cache() {
     let of = |bytes: &[u8]| CallIdentity::of(&Received::whole(Bytes::copy_from_slice(bytes)), HERE);
     let call = whole(1, b"").stream;
     assert!(of(&call).is_some());
@@ -269,6 +269,12 @@ fn what_is_no_call_or_is_protected_by_its_credential_is_not_for_the_cache() {
         other[at] ^= 1;
         assert_eq!(of(&other), None, "{what}");
     }
-    let gss = Credential::Other { flavor: 6, body: Bytes::from_static(&[0; 20]) };
-    assert_eq!(of(&reduced(1, gss, b"").flatten()), None);
+    let of_flavor = |flavor, body: &'static [u8]| {
+        of(&reduced(1, Credential::Other { flavor, body: Bytes::from_static(body) }, b"").flatten())
+    };
+    assert_eq!(of_flavor(390_003, &[0; 20]), None);
+    // RPCSEC_GSS: another sequence number is another call.
+    let number = |last| of_flavor(6, last).expect("a call");
+    assert_eq!(number(&[0, 0, 0, 7]), number(&[0, 0, 0, 7]));
+    assert_ne!(number(&[0, 0, 0, 7]), number(&[0, 0, 0, 8]));
 }

@@ -16,7 +16,9 @@ use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::rpc::gss::{
     GssCaller, GssCredential, GssFailure, GssServer, GssServerOptions, GssService,
 };
-use rpcrdma_runtime::shell::{CallError, Carrier, ClientOptions, GssClient, Observer};
+use rpcrdma_runtime::shell::{
+    CallError, Carrier, ClientOptions, GssClient, Observer, TcpServer, TcpServerOptions,
+};
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, Verifier, decode_verified};
 use rpcrdma_runtime::xdr::{Message, Placed, Reader, Received, Reducer};
 use rpcrdma_runtime::{Client, Server};
@@ -408,6 +410,43 @@ async fn a_call_that_comes_again_gets_no_answer() {
         assert_eq!(direct.send(message.clone()).await, None);
         echo(&client, &args(1, 1, 1)).await.unwrap();
         assert_eq!(direct.send(message).await, None);
+    }
+}
+
+/// Sends a record on a new connection; gives what comes back, if anything does before the connection is closed.
+async fn sent_alone(address: SocketAddr, call: &[u8]) -> Option<Vec<u8>> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mark = rpcrdma_runtime::wire::rpc::record_mark(call.len() as u64).unwrap();
+    socket.write_all(&[&mark, call].concat()).await.unwrap();
+    let mark = socket.read_u32().await.ok()?;
+    let mut reply = vec![0; (mark & 0x7fff_ffff) as usize];
+    socket.read_exact(&mut reply).await.ok()?;
+    Some(reply)
+}
+
+/// As a client does whose connection went away: the call is run once, and its reply comes again if it is remembered.
+#[tokio::test]
+async fn a_call_that_is_sent_again_on_another_connection_is_answered_as_before() {
+    for service in SERVICES {
+        for remembers in [true, false] {
+            let (direct, client, message) = a_call(service).await;
+            let mut options = TcpServerOptions::default();
+            if !remembers {
+                options.duplicates = None;
+            }
+            let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap();
+            let server = server.services(direct.services.clone());
+            let address = server.local_addr().unwrap();
+            tokio::spawn(server.run(std::future::pending()));
+            let first = sent_alone(address, &message).await.expect("a reply");
+            assert_eq!(said(&first.clone().into()).1, Ok(()));
+            let second = sent_alone(address, &message).await;
+            assert_eq!(second, remembers.then_some(first), "{service:?}");
+            // Another number makes another call of it.
+            echo(&client, &args(10, 10, 10)).await.unwrap();
+            assert_ne!(direct.last_call().flatten()[32..], message[32..]);
+        }
     }
 }
 

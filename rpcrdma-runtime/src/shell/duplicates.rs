@@ -73,7 +73,7 @@ pub struct DuplicateOptions {
 /// A call that it remembers is run once, though it comes twice: while it runs, the second is answered with the first;
 /// afterwards with the reply that was kept, placed into the chunks that the second offers. It is gone through with even if
 /// its connection goes away. Not kept are replies without a result, and those that are too long
-/// ([`DuplicateLimits::reply`]); calls with other credentials than AUTH_NONE and AUTH_SYS are not remembered
+/// ([`DuplicateLimits::reply`]); calls with other credentials than AUTH_NONE, AUTH_SYS and RPCSEC_GSS are not remembered
 /// ([`CallIdentity::of`]).
 #[derive(Clone, Debug)]
 pub struct DuplicateCache(Arc<Shared>);

@@ -28,9 +28,9 @@ const MOST_STEPS: usize = 16;
 /// used up, a new one is made and the call, which was not executed, is made again. The last clone that is dropped tells
 /// the server that the context is not needed any more, by a task of its own.
 ///
-/// A call that a [`Client`](super::Client) sends once more, on a new connection, has the sequence number that it had: a server
-/// takes it if the first one did not come, and says nothing to it otherwise. So it is not run twice, and if the reply was
-/// lost it ends with its time.
+/// A call that a [`Client`](super::Client) sends once more, on a new connection, is the very message that it was, sequence
+/// number included. A server that remembers its reply ([`DuplicateCache`](super::DuplicateCache)) sends that; it takes the call
+/// if the first one did not come, and otherwise says nothing to it. So it is not run twice, whatever the server remembers.
 pub struct GssClient<C: Carrier<P>, P: Program>(Arc<Shared<C, P>>);
 
 struct Shared<C: Carrier<P>, P: Program> {

@@ -195,10 +195,17 @@ impl Drop for Executed {
     }
 }
 
-/// Whether a reply has a result: it is accepted, and its status is SUCCESS (RFC 5531 section 9). Its verifier is AUTH_NONE's.
+/// Whether a reply has a result: it is accepted, and its status, behind the verifier, is SUCCESS (RFC 5531 section 9).
 fn is_success(reply: &[u8]) -> bool {
-    const HEAD: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    reply.get(4..24) == Some(&HEAD)
+    let word = |at: usize| {
+        let word = reply.get(at..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*word))
+    };
+    let status = || {
+        let verifier = usize::try_from(word(16)?).ok()?.checked_next_multiple_of(4)?;
+        word(verifier.checked_add(20)?)
+    };
+    (word(4), word(8), status()) == (Some(1), Some(0), Some(0))
 }
 
 /// Calls that run on without their connection.

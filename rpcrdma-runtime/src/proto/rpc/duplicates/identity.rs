@@ -1,6 +1,6 @@
 use core::net::IpAddr;
 
-use crate::wire::rpc::RPC_VERSION;
+use crate::wire::rpc::{RPC_VERSION, RPCSEC_GSS};
 use crate::xdr::{Placed, Received, pad_len};
 
 /// Who is taken for the same caller.
@@ -48,9 +48,10 @@ impl CallIdentity {
     /// How many bytes of a call are compared, by their sum.
     pub const PREFIX: usize = 1024;
 
-    /// The identity of a call; none of a message that is no call, and of one with another credential than AUTH_NONE or
-    /// AUTH_SYS: a call with RPCSEC_GSS is not the same bytes when it is sent again, and its reply is bound to its sequence
-    /// number (RFC 2203 section 5.3.3.1).
+    /// The identity of a call; none of a message that is no call, and of one with another credential than AUTH_NONE, AUTH_SYS
+    /// or RPCSEC_GSS. A call with RPCSEC_GSS has a sequence number among its first bytes, to which its reply is bound: only
+    /// one that is sent again as it was is the same. Clients that give it another number (RFC 2203 section 5.3.3.1) make
+    /// another call of it.
     #[must_use]
     pub fn of(call: &Received, caller: CallerId) -> Option<Self> {
         let word = |index: usize| {
@@ -58,7 +59,8 @@ impl CallIdentity {
             call.stream.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
         };
         let (xid, flavor) = (word(0)?, word(6)?);
-        if word(1)? != CALL || word(2)? != RPC_VERSION || !matches!(flavor, AUTH_NONE | AUTH_SYS) {
+        if word(1)? != CALL || word(2)? != RPC_VERSION || !matches!(flavor, AUTH_NONE | AUTH_SYS | RPCSEC_GSS)
+        {
             return None;
         }
         let procedure = ProcedureId { program: word(3)?, version: word(4)?, procedure: word(5)? };
