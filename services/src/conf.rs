@@ -22,7 +22,7 @@
 
 use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Credential, Reject, Unremembered};
+use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Caller, Credential, Reject, Unremembered};
 use rpcrdma_runtime::proto::rdma::{Link, Stated};
 use rpcrdma_runtime::shell::CallError;
 use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
@@ -82,19 +82,31 @@ impl vers1::Handler for Configuration {
 
 /// Tells the server what this end takes, and keeps the client to what the server answers, as long as the connection lasts.
 /// It is to be the first call on it, under a security flavor that is proper for the network (RFC 5666 section 11): the
-/// client's credential.
+/// client's credential, or what [`configure_by`] is given.
 ///
 /// # Errors
 /// [`CallError`]; nothing is changed then. A server without the program is no worse for it: what was agreed on when the
 /// connection was made holds.
 pub async fn configure(client: &Client) -> Result<Stated, CallError> {
+    configure_by(client, client.clone()).await
+}
+
+/// The same by a caller over the client that shows more than its credential does: a
+/// [`GssClient`](rpcrdma_runtime::shell::GssClient) of it.
+///
+/// # Errors
+/// As [`configure`].
+pub async fn configure_by<C>(client: &Client, caller: C) -> Result<Stated, CallError>
+where
+    C: Caller<vers1::Vers1, Error = CallError>,
+{
     let own = client.own_limits();
     let asked = ConfigRdmaReq {
         maxcall_sendsize: client.longest_call(),
         maxreply_sendsize: own.inline,
         maxrdmaread: own.reads,
     };
-    let reply = vers1::Client(client.clone()).conf_rdma(&asked).await?;
+    let reply = vers1::Client(caller).conf_rdma(&asked).await?;
     let server = Stated { inline: reply.maxcall_sendsize, reads: reply.maxrdmaread };
     client.limit(server);
     Ok(server)

@@ -11,8 +11,10 @@ use rpcrdma_runtime::proto::program::{AuthStat, AuthSys, CallContext, Caller, Cr
 use rpcrdma_runtime::proto::rdma::{
     Call, Config, Event, FailReason, ReplyResources, Requester, Responder, ResponderEvent, Stated, Traffic,
 };
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::rpc::gss::{GssServer, GssService};
 use rpcrdma_runtime::proto::work::{Action, Completion, Segment};
-use rpcrdma_runtime::shell::{CallError, ClientOptions, Observer, ServerOptions};
+use rpcrdma_runtime::shell::{CallError, ClientOptions, GssClient, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_reply,
@@ -21,6 +23,7 @@ use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::xdr::Message;
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_services::conf::{self, Flavors};
+use rpcrdma_tests::gss::Toy;
 use rpcrdma_tests::sim::{Args, Echo, Want};
 
 const XID: u32 = 0x0a0b_0c0d;
@@ -199,6 +202,22 @@ async fn r271_who_does_not_say_who_it_is_configures_nothing() {
         let client = Client::connect_with(address, options).await.unwrap();
         assert!(matches!(conf::configure(&client).await, Err(CallError::Rejected(ReplyError::Auth(_)))));
     }
+}
+
+/// Requirement: R271
+#[tokio::test]
+async fn who_shows_who_it_is_configures_under_the_strictest_rule() {
+    let mut services = Services::new();
+    services.add(conf::server(Flavors::RpcsecGss));
+    services.secured(GssServer::new(Toy::new("server")));
+    let server = Server::bind("127.0.0.1:0").await.unwrap().services(services);
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    let client = Client::connect(address).await.unwrap();
+    let refused = conf::configure(&client).await;
+    assert!(matches!(refused, Err(CallError::Rejected(ReplyError::Auth(AuthStat::TooWeak)))), "{refused:?}");
+    let shown = GssClient::new(client.clone(), Toy::new("alice"), GssService::Integrity);
+    assert_eq!(conf::configure_by(&client, shown).await.unwrap().inline, 4096);
 }
 
 #[tokio::test]
