@@ -101,6 +101,7 @@ impl Kernel {
 ///
 /// # Errors
 /// What is missing or went wrong.
+#[allow(clippy::print_stdout, reason = "what was asked for, of a program")]
 pub fn run(task: &Task) -> Result<u8, String> {
     let lab = Lab::at_hand()?;
     match task {
@@ -108,13 +109,13 @@ pub fn run(task: &Task) -> Result<u8, String> {
         Task::Up(kernel) => lab.up(kernel.series()?).map(|()| 0),
         Task::Run { limit, command } => {
             let ran = lab.present()?.run(&command.join(" "), Duration::from_secs(*limit))?;
-            eprint!("{}", ran.printed);
+            print!("{}", ran.printed);
             Ok(u8::try_from(ran.status).unwrap_or(1))
         }
         Task::Status => {
             match lab.present() {
-                Ok(machine) => eprintln!("{}", Lab::about(&machine)),
-                Err(none) => eprintln!("{none}"),
+                Ok(machine) => println!("{}", Lab::about(&machine)),
+                Err(none) => println!("{none}"),
             }
             Ok(0)
         }
