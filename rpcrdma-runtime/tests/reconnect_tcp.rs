@@ -13,7 +13,7 @@ use rpcrdma_runtime::proto::rdma::FailReason;
 use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
 use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -132,6 +132,33 @@ async fn what_is_dropped_or_not_to_be_sent_again_is_not() {
     drop(server);
 }
 
+/// Reads a call and answers it with 9.
+async fn answer(socket: &mut TcpStream) {
+    let mut request = [0; 44];
+    timeout(WAIT, socket.read_exact(&mut request)).await.unwrap().unwrap();
+    // A record of one fragment: XID, a reply, accepted, no verifier, success, 9 (RFC 5531 section 9).
+    let xid = u32::from_be_bytes(*request[4..].first_chunk().unwrap());
+    let words = [0x8000_001c, xid, 1, 0, 0, 0, 0, 9];
+    let reply: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
+    socket.write_all(&reply).await.unwrap();
+}
+
+/// A server whose machine is gone does not even close its connection.
+#[tokio::test]
+async fn a_server_that_says_nothing_at_all_is_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tcp = TcpOptions { stall_timeout: Duration::from_millis(100), ..TcpOptions::default() };
+    let options = TcpClientOptions { tcp, ..options() };
+    let client = TcpClient::connect_with(listener.local_addr().unwrap(), options).await.unwrap();
+    let (_gone, _) = timeout(WAIT, listener.accept()).await.unwrap().unwrap();
+    let waits = pass(&client);
+    let short = client.with_timeout(Duration::from_millis(200)).call::<Pass>(&()).await.unwrap_err();
+    assert!(matches!(short, CallError::Timeout(_)), "{short}");
+    let (mut back, _) = timeout(WAIT, listener.accept()).await.unwrap().unwrap();
+    answer(&mut back).await;
+    assert_eq!(timeout(WAIT, waits).await.unwrap().unwrap().unwrap(), 9);
+}
+
 /// Over TCP a reply that comes too late costs nothing but itself.
 #[tokio::test]
 async fn a_call_whose_time_is_up_ends_alone() {
@@ -154,16 +181,10 @@ async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another
     for _ in 0..3 {
         let call = pass(&client);
         let (mut socket, _) = timeout(WAIT, listener.accept()).await.unwrap().unwrap();
-        let mut request = [0; 44];
-        timeout(WAIT, socket.read_exact(&mut request)).await.unwrap().unwrap();
-        // A record of one fragment: XID, a reply, accepted, no verifier, success, 9 (RFC 5531 section 9).
-        let xid = u32::from_be_bytes(*request[4..].first_chunk().unwrap());
-        let words = [0x8000_001c, xid, 1, 0, 0, 0, 0, 9];
-        let reply: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
-        socket.write_all(&reply).await.unwrap();
+        answer(&mut socket).await;
         assert_eq!(timeout(WAIT, call).await.unwrap().unwrap().unwrap(), 9);
         assert_eq!(
-            timeout(WAIT, socket.read(&mut request)).await.unwrap().unwrap(),
+            timeout(WAIT, socket.read(&mut [0; 1])).await.unwrap().unwrap(),
             0,
             "closed by the client"
         );

@@ -35,7 +35,8 @@ const MIN_ITEM: usize = 16 << 10;
 ///
 /// When the connection is lost, or closed because nobody used it, the next one is made as soon as there are calls, and those
 /// that have no reply are sent on it, with the same XID: such a call may be executed twice by a server that keeps no
-/// duplicate-request cache ([`TcpClient::without_retransmission`]). A call whose time is up costs the others nothing.
+/// duplicate-request cache ([`TcpClient::without_retransmission`]). A call whose time is up costs the others nothing,
+/// unless the server was silent all the while ([`TcpOptions::stall_timeout`]).
 #[derive(Clone)]
 pub struct TcpClient {
     shared: Arc<Shared>,

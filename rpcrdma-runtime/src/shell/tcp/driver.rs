@@ -79,7 +79,7 @@ impl Driver {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
         self.connection = Some(halves(socket, &self.options));
         let now = self.now();
-        self.session.handle_connected(now, TcpLine::new(self.options.calls));
+        self.session.handle_connected(now, TcpLine::new(&self.options));
     }
 
     /// Runs until the session is over; it closes it when every [`super::TcpClient`] of it is gone.

@@ -1,12 +1,15 @@
 //! One TCP connection's calls, as a session sees them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tracing::debug;
 
+use super::TcpOptions;
 use crate::proto::program::ReplyBounds;
 use crate::proto::rdma::session::Line;
 use crate::proto::rdma::{CallId, Event, FailReason, Reply, Traffic};
@@ -27,6 +30,12 @@ pub(super) struct TcpLine {
     calls: BTreeMap<CallId, Sent>,
     by_xid: HashMap<u32, CallId>,
     outbox: VecDeque<(Message, Slot)>,
+    /// How long a server may say nothing at all.
+    patience: Duration,
+    /// When it said something last, or the connection was made.
+    heard: Instant,
+    /// Calls that nobody waits for, and since which the server was silent for too long.
+    silent: BTreeSet<CallId>,
     events: VecDeque<Event>,
     closing: Option<CloseReason>,
 }
@@ -35,19 +44,23 @@ pub(super) struct TcpLine {
 struct Sent {
     xid: u32,
     octets: u64,
+    at: Instant,
     _slot: Slot,
 }
 
 impl TcpLine {
-    /// A new connection's, with room for so many calls at once.
-    pub(super) fn new(calls: usize) -> Self {
+    /// A new connection's.
+    pub(super) fn new(options: &TcpOptions) -> Self {
         TcpLine {
             next: 0,
-            slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
+            slots: Arc::new(Semaphore::new(options.calls.clamp(1, Semaphore::MAX_PERMITS))),
             queue: BTreeMap::new(),
             calls: BTreeMap::new(),
             by_xid: HashMap::new(),
             outbox: VecDeque::new(),
+            patience: options.stall_timeout,
+            heard: Instant::now(),
+            silent: BTreeSet::new(),
             events: VecDeque::new(),
             closing: None,
         }
@@ -77,7 +90,7 @@ impl TcpLine {
             Some(_) if record_mark(octets).is_none() => "it is 2 GiB or longer",
             Some(xid) => {
                 self.by_xid.insert(xid, id);
-                self.calls.insert(id, Sent { xid, octets, _slot: slot.clone() });
+                self.calls.insert(id, Sent { xid, octets, at: Instant::now(), _slot: slot.clone() });
                 return self.outbox.push_back((message, slot));
             }
         };
@@ -86,6 +99,8 @@ impl TcpLine {
 
     /// Gives a reply to who waits for it; one that nobody waits for is late, or nobody's.
     pub(super) fn received(&mut self, reply: Bytes) {
+        self.heard = Instant::now();
+        self.silent.clear();
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
         let call = xid.and_then(|xid| self.by_xid.remove(&xid));
         let Some((id, sent)) = call.and_then(|id| self.calls.remove_entry(&id)) else {
@@ -124,12 +139,16 @@ impl Line for TcpLine {
         self.queue.remove(&call);
         if let Some(sent) = self.calls.remove(&call) {
             self.by_xid.remove(&sent.xid);
+            if self.heard <= sent.at && sent.at.elapsed() >= self.patience {
+                self.silent.insert(call);
+            }
         }
     }
 
-    /// A call that nobody waits for costs a TCP connection nothing.
-    fn holds(&self, _: CallId) -> bool {
-        false
+    /// A call that nobody waits for costs a TCP connection nothing. But if nothing at all has come since it was sent, for
+    /// as long as a peer may stand still, then nobody is there: TCP alone would find that out much later.
+    fn holds(&self, call: CallId) -> bool {
+        self.silent.contains(&call)
     }
 
     fn close(&mut self, reason: CloseReason) {

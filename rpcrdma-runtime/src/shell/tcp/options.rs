@@ -17,7 +17,8 @@ pub struct TcpOptions {
     /// How long TCP may take to connect (default 10 s).
     pub connect_timeout: Duration,
     /// How long a peer may stand still while it owes the rest of a record, or while it takes nothing of what is to be
-    /// sent (default 30 s).
+    /// sent (default 30 s). At a client also how long a server may say nothing at all: when the time of a call is up and
+    /// so much of it has passed in silence, the connection is made anew for the other calls.
     pub stall_timeout: Duration,
     /// When TCP asks whether the peer is still there (default: after 60 s without a segment); `None` never asks.
     pub keepalive: Option<Keepalive>,
