@@ -58,10 +58,9 @@ pub struct ClientOptions {
     /// The programs that the server may call on the connection, in the backward direction (RFC 8167; default none: such
     /// calls are dropped). The server's side of them is [`BackwardClient`](super::BackwardClient). They stand ready from
     /// the moment a connection is made; it is for the program of the forward direction to tell the server so, anew on each
-    /// connection ([`Client::next_connection`](super::Client::next_connection)), by a procedure that the server does not
-    /// answer from its duplicate-request cache. A client that may be called stays connected: `idle` does not count, and a
-    /// connection that is lost is made again though there be no calls. At most [`Config::backward_credits`] calls run
-    /// at a time.
+    /// connection ([`Client::next_connection`](super::Client::next_connection)), by a call that the server has not had
+    /// before. A client that may be called stays connected: `idle` does not count, and a connection that is lost is made
+    /// again though there be no calls. At most [`Config::backward_credits`] calls run at a time.
     pub backward: Services,
     /// iWARP's own.
     pub iwarp: iwarp::Options,

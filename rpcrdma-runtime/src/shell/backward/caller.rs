@@ -24,7 +24,9 @@ use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
 /// A handler has it from [`CallContext::backward`] and may keep it for as long as it likes; clones are for the same
 /// connection. Calls fail with [`FailReason::NotReady`] until somebody has said [`BackwardClient::ready`]: the protocol
 /// has to tell the server that the client takes them, as NFS version 4.1 does by CREATE_SESSION. When the connection is
-/// gone calls fail, and it is the client's to connect again: a server does not.
+/// gone, also because the server stops, calls fail, and it is the client's to connect again: a server does not. The
+/// procedure that says ready is to run anew then, so it is one whose calls are not remembered
+/// ([`Unremembered`](crate::proto::program::Unremembered)), or the client's calls of it are new ones.
 ///
 /// It carries calls of programs that are [`BackwardOnly`], and [`BackwardClient::both_ways`] those of others. A call and its reply go inline or not at all: a call that is
 /// too long fails before it is sent, with [`FailReason::Unsendable`], and so does with [`FailReason::Chunk`] one whose

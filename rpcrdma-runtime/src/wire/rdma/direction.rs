@@ -74,3 +74,52 @@ fn skip_chunk(reader: &mut Reader<'_>) -> Option<()> {
     }
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, ReadSegment, Segment, WriteChunk};
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    const SEGMENT: Segment = Segment { handle: 1, length: 2, offset: 3 };
+
+    fn lists(position: u32, reads: usize, writes: usize, segments: usize) -> ChunkLists {
+        let chunk = || WriteChunk(vec![SEGMENT; segments]);
+        ChunkLists {
+            reads: vec![ReadSegment { position, segment: SEGMENT }; reads],
+            writes: vec![chunk(); writes],
+            reply: (segments > 1).then(chunk),
+        }
+    }
+
+    fn message(body: Body, stream: &[u32]) -> Vec<u8> {
+        let header = Header { xid: 9, credits: 1, body }.encode();
+        header.iter().copied().chain(stream.iter().flat_map(|word| word.to_be_bytes())).collect()
+    }
+
+    #[test]
+    fn r221_the_rpc_message_tells_behind_any_chunk_lists_and_a_part_of_it_does_not() {
+        for (reads, writes, segments) in [(0, 0, 0), (1, 0, 0), (3, 2, 1), (0, 1, 5), (2, 3, 2)] {
+            for (kind, expected) in [(0, Some(Direction::Call)), (1, Some(Direction::Reply)), (2, None)] {
+                let whole = message(Body::Msg(lists(0, reads, writes, segments)), &[9, kind, 2]);
+                assert_eq!(direction(&whole), expected, "{reads} {writes} {segments}");
+                let told = whole.len() - 4;
+                for cut in 0..whole.len() {
+                    let expected = expected.filter(|_| cut >= told);
+                    assert_eq!(direction(whole.get(..cut).unwrap_or_default()), expected, "{cut} bytes");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn r221_without_an_rpc_message_a_long_call_and_an_error_tell_and_others_do_not() {
+        let of = |body| direction(&message(body, &[]));
+        assert_eq!(of(Body::NoMsg(lists(0, 1, 0, 0))), Some(Direction::Call));
+        assert_eq!(of(Body::NoMsg(lists(4, 2, 0, 0))), None);
+        assert_eq!(of(Body::NoMsg(lists(0, 0, 1, 2))), None, "a long reply, or a call without its message");
+        assert_eq!(of(Body::Error(ErrorBody::Chunk)), Some(Direction::Reply));
+        assert_eq!(of(Body::Error(ErrorBody::Version { low: 1, high: 1 })), Some(Direction::Reply));
+    }
+}
