@@ -58,6 +58,9 @@ const PANIC: u32 = 3;
 /// Waits for the gate, after counting.
 const GATE: u32 = 4;
 
+/// Asks for the way back to its client.
+const BACK: u32 = 5;
+
 #[derive(Clone, Default)]
 struct Counter {
     runs: Arc<AtomicU32>,
@@ -108,6 +111,7 @@ impl Service for Counter {
             match context.procedure {
                 FAIL => return Err(Reject::SystemError),
                 PANIC => panic!("this handler panics"),
+                BACK => assert!(context.backward().is_some()),
                 GATE => self.gate.0.acquire().await.unwrap().forget(),
                 _ => {}
             }
@@ -437,6 +441,17 @@ async fn a_service_that_is_not_to_be_remembered_runs_again() {
         assert_eq!(got.result.unwrap().count, run);
     }
     assert_eq!(stats.snapshot().duplicates, DuplicateCounts::default());
+}
+
+/// So does a handler that asks for the way back to its client.
+#[tokio::test]
+async fn a_call_that_uses_its_connection_runs_again_on_the_next_one() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    for run in 1..=2 {
+        let got = fixture.peer().await.call(1, BACK, &args(4, 0, 0)).await;
+        assert_eq!(got.result.unwrap().count, run);
+    }
+    fixture.end().await;
 }
 
 #[tokio::test]

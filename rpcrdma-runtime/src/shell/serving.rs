@@ -1,7 +1,7 @@
 //! What the connections of a server have in common: how a call gets its reply.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -114,7 +114,9 @@ impl Connected {
         stats.duplicates(counted(&begun));
         match begun {
             Begun::Run(ticket) => {
-                let executed = Executed { cache, ticket: Some(ticket), xid };
+                let used = ConnectionUsed::default();
+                let origin = Origin { extensions: origin.extensions.with(used.clone()), ..origin };
+                let executed = Executed { cache, ticket: Some(ticket), xid, used };
                 let execute = async move {
                     let reply = services.answer(&call, origin).await;
                     executed.end(reply);
@@ -166,11 +168,13 @@ struct Executed {
     cache: DuplicateCache,
     ticket: Option<Ticket>,
     xid: u32,
+    used: ConnectionUsed,
 }
 
 impl Executed {
     fn end(mut self, reply: Option<Message>) {
-        let kept = reply.as_ref().filter(|reply| is_success(&reply.stream));
+        let worth = |reply: &&Message| is_success(&reply.stream) && !self.used.get();
+        let kept = reply.as_ref().filter(worth);
         self.tell(kept, reply.as_ref());
     }
 
@@ -206,6 +210,20 @@ fn is_success(reply: &[u8]) -> bool {
         word(verifier.checked_add(20)?)
     };
     (word(4), word(8), status()) == (Some(1), Some(0), Some(0))
+}
+
+/// Whether a call has used the connection that it came by. What it did there it has to do again on another one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConnectionUsed(Arc<AtomicBool>);
+
+impl ConnectionUsed {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Calls that run on without their connection.

@@ -14,6 +14,7 @@ use crate::proto::work::Completion;
 use crate::provider::Connection;
 use crate::shell::CallError;
 use crate::shell::client::{first_xid, observed};
+use crate::shell::serving::ConnectionUsed;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rpc::{CallHeader, decode_reply};
@@ -61,8 +62,14 @@ enum Command {
 impl CallContext {
     /// Calls of the client that this call came from, on the connection that it came by; nothing where the transport
     /// has no such calls, as RPC over TCP has none here.
+    ///
+    /// A call whose handler asks for this has done something to its connection. So its reply is not kept by the server's
+    /// duplicate-request cache: if the client sends it again on the next connection, it is run there.
     #[must_use]
     pub fn backward(&self) -> Option<BackwardClient> {
+        if let Some(used) = self.extensions.get::<ConnectionUsed>() {
+            used.set();
+        }
         self.extensions.get::<BackwardClient>().cloned()
     }
 }

@@ -20,7 +20,8 @@ pub struct DuplicateLimits {
     /// Calls that run and replies that are kept, together (default 4,096). Of the kept ones the least recently used go
     /// first; calls that run are never forgotten. Calls beyond that are run as without a cache.
     pub entries: usize,
-    /// Bytes of all replies that are kept, items included (default 16 MiB).
+    /// Bytes of all replies that are kept, items included (default 16 MiB). An item that is part of larger memory keeps all
+    /// of that.
     pub bytes: usize,
     /// The longest reply that is kept, in bytes (default 64 KiB). A longer one is of a procedure that reads: its call is
     /// run again.
