@@ -17,13 +17,14 @@ use rpcrdma_runtime::proto::rpc::gss::{
     GssCaller, GssCredential, GssFailure, GssServer, GssServerOptions, GssService,
 };
 use rpcrdma_runtime::shell::{
-    CallError, Carrier, ClientOptions, GssClient, Observer, TcpServer, TcpServerOptions,
+    CallError, Carrier, ClientOptions, DuplicateCache, GssClient, Observer, TcpServer, TcpServerOptions,
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, Verifier, decode_verified};
 use rpcrdma_runtime::xdr::{Message, Placed, Reader, Received, Reducer};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_tests::gss::Toy;
 use rpcrdma_tests::sim::{Args, Echo, Want};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const SERVICES: [GssService; 3] = [GssService::None, GssService::Integrity, GssService::Privacy];
 
@@ -413,16 +414,41 @@ async fn a_call_that_comes_again_gets_no_answer() {
     }
 }
 
-/// Sends a record on a new connection; gives what comes back, if anything does before the connection is closed.
-async fn sent_alone(address: SocketAddr, call: &[u8]) -> Option<Vec<u8>> {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
-    let mark = rpcrdma_runtime::wire::rpc::record_mark(call.len() as u64).unwrap();
-    socket.write_all(&[&mark, call].concat()).await.unwrap();
-    let mark = socket.read_u32().await.ok()?;
-    let mut reply = vec![0; (mark & 0x7fff_ffff) as usize];
-    socket.read_exact(&mut reply).await.ok()?;
-    Some(reply)
+/// A connection by TCP, record by record.
+struct Records(tokio::net::TcpStream);
+
+impl Records {
+    async fn to(address: SocketAddr) -> Self {
+        Records(tokio::net::TcpStream::connect(address).await.unwrap())
+    }
+
+    async fn send(&mut self, call: &[u8]) {
+        let mark = rpcrdma_runtime::wire::rpc::record_mark(call.len() as u64).unwrap();
+        self.0.write_all(&[&mark, call].concat()).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Bytes {
+        let next = async {
+            let mark = self.0.read_u32().await?;
+            let mut reply = vec![0; (mark & 0x7fff_ffff) as usize];
+            self.0.read_exact(&mut reply).await?;
+            std::io::Result::Ok(reply.into())
+        };
+        tokio::time::timeout(Duration::from_secs(30), next).await.unwrap().expect("the connection is open")
+    }
+}
+
+/// A call without a credential, of a program that is not there: one that is answered.
+fn unavailable(xid: u32) -> Vec<u8> {
+    [xid, 0, 2, 77, 1, 0, 0, 0, 0, 0].into_iter().flat_map(u32::to_be_bytes).collect()
+}
+
+async fn over_tcp_with(services: Services, duplicates: Option<DuplicateCache>) -> SocketAddr {
+    let options = TcpServerOptions { duplicates, ..TcpServerOptions::default() };
+    let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().services(services);
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    address
 }
 
 /// As a client does whose connection went away: the call is run once, and its reply comes again if it is remembered.
@@ -431,23 +457,45 @@ async fn a_call_that_is_sent_again_on_another_connection_is_answered_as_before()
     for service in SERVICES {
         for remembers in [true, false] {
             let (direct, client, message) = a_call(service).await;
-            let mut options = TcpServerOptions::default();
-            if !remembers {
-                options.duplicates = None;
+            let duplicates = remembers.then(DuplicateCache::default);
+            let address = over_tcp_with(direct.services.clone(), duplicates).await;
+            let mut socket = Records::to(address).await;
+            socket.send(&message).await;
+            let first = socket.next().await;
+            assert_eq!(said(&first).1, Ok(()));
+            let mut socket = Records::to(address).await;
+            socket.send(&message).await;
+            if remembers {
+                assert_eq!(socket.next().await, first, "{service:?}");
             }
-            let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap();
-            let server = server.services(direct.services.clone());
-            let address = server.local_addr().unwrap();
-            tokio::spawn(server.run(std::future::pending()));
-            let first = sent_alone(address, &message).await.expect("a reply");
-            assert_eq!(said(&first.clone().into()).1, Ok(()));
-            let second = sent_alone(address, &message).await;
-            assert_eq!(second, remembers.then_some(first), "{service:?}");
+            socket.send(&unavailable(5)).await;
+            assert_eq!(socket.next().await[..4], 5u32.to_be_bytes(), "no other reply has come");
             // Another number makes another call of it.
             echo(&client, &args(10, 10, 10)).await.unwrap();
             assert_ne!(direct.last_call().flatten()[32..], message[32..]);
         }
     }
+}
+
+/// RFC 2203 section 5.3.3.1 has the server say nothing to it; the connection has other calls.
+#[tokio::test]
+async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {
+    let (direct, client, message) = a_call(GssService::Integrity).await;
+    let address = over_tcp_with(direct.services.clone(), None).await;
+    let mut socket = Records::to(address).await;
+    socket.send(&message).await;
+    assert_eq!(said(&socket.next().await).1, Ok(()));
+    // More of them than calls may be under way.
+    for n in 0..300 {
+        socket.send(&message).await;
+        socket.send(&unavailable(n)).await;
+        assert_eq!(socket.next().await[..4], n.to_be_bytes());
+    }
+    // What the client sends next is taken.
+    direct.change_calls(|_| vec![0; 4]);
+    assert!(echo(&client, &args(10, 10, 10)).await.is_err());
+    socket.send(&direct.last_call().flatten()).await;
+    assert_eq!(said(&socket.next().await).1, Ok(()));
 }
 
 #[tokio::test]

@@ -115,7 +115,8 @@ async fn serve(
     let (mut incoming, mut outgoing) = halves::<()>(socket, &options);
     let caller = serving.caller(Some(peer));
     let _connected = serving.stats().connected();
-    let mut running = Running::default();
+    // Of each whether it is a call.
+    let mut running = Running::<bool>::default();
     // Calls that run, and replies that have not left.
     let mut unanswered = 0usize;
     let mut open = true;
@@ -124,15 +125,21 @@ async fn serve(
             record = incoming.next(), if open && unanswered < options.calls.max(1) => match record {
                 Ok(Some(call)) => {
                     unanswered += 1;
-                    running.start((), first_word(&call), Received::whole(call), caller.clone());
+                    let (xid, is_call) = (word(&call, 0).unwrap_or(0), word(&call, 4) == Some(CALL));
+                    running.start(is_call, xid, Received::whole(call), caller.clone());
                 }
                 Ok(None) => open = false,
                 Err(error) => return debug!(%error, "connection closed"),
             },
-            Some(((), reply)) = running.next(), if !running.is_empty() => match reply {
+            Some((is_call, reply)) = running.next(), if !running.is_empty() => match reply {
                 Some(reply) => if let Err(error) = outgoing.push(reply, ()) {
                     return debug!(%error, "a reply cannot be sent");
                 },
+                // Such as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1). The others are answered.
+                None if is_call => {
+                    debug!("a call that is not answered");
+                    unanswered = unanswered.saturating_sub(1);
+                }
                 // A message that is no call, on a connection that carries nothing else.
                 None => return debug!("connection closed: a message that is no call"),
             },
@@ -149,6 +156,9 @@ async fn serve(
     }
 }
 
-fn first_word(message: &[u8]) -> u32 {
-    message.first_chunk().map_or(0, |word| u32::from_be_bytes(*word))
+/// `msg_type` of a call (RFC 5531 section 9).
+const CALL: u32 = 0;
+
+fn word(message: &[u8], at: usize) -> Option<u32> {
+    message.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
 }
