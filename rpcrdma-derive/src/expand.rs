@@ -399,13 +399,18 @@ fn expand_union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]
         type_name: #name,
         value: __xdr::Discriminant::number(&__discriminant),
     });
-    let encode = arms.iter().map(|arm| encode_arm(arm, arms, discriminant, &unknown));
+    let encode = arms.iter().enumerate().map(|(index, arm)| encode_arm(arm, index, discriminant, &unknown));
+    let kept = arms
+        .iter()
+        .enumerate()
+        .filter(|(_, arm)| arm.keeps_discriminant)
+        .map(|(index, arm)| keeps(container, arm, index, arms, discriminant));
     let decode = arms.iter().filter(|arm| arm.default.is_none()).map(decode_arm);
     let otherwise = match arms.iter().find(|arm| arm.default.is_some()) {
         Some(default) => decode_arm(default),
         None => quote!(_ => ::core::result::Result::Err(__xdr::Error::new(#unknown, __at)),),
     };
-    impls(
+    let impls = impls(
         container,
         Parts {
             sizes: union_sizes(discriminant, arms),
@@ -418,7 +423,8 @@ fn expand_union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]
                 match __discriminant { #(#decode)* #otherwise }
             },
         },
-    )
+    );
+    quote!(#(#kept)* #impls)
 }
 
 fn union_sizes(discriminant: &Type, arms: &[Arm<'_>]) -> Sizes {
@@ -451,7 +457,7 @@ fn encode_payload(arm: &Arm<'_>) -> TokenStream {
     quote!(__xdr::Encode::encode(&__discriminant, __sink)?; #payload)
 }
 
-fn encode_arm(arm: &Arm<'_>, arms: &[Arm<'_>], discriminant: &Type, unknown: &TokenStream) -> TokenStream {
+fn encode_arm(arm: &Arm<'_>, index: usize, discriminant: &Type, unknown: &TokenStream) -> TokenStream {
     let ident = arm.ident;
     let payload: Vec<&Ident> = arm.payload.iter().map(|field| &field.binding).collect();
     let encode_payload = encode_payload(arm);
@@ -466,27 +472,46 @@ fn encode_arm(arm: &Arm<'_>, arms: &[Arm<'_>], discriminant: &Type, unknown: &To
             }
         };
     }
-    // A discriminant that chooses another arm would not be read as what was written.
-    let (own, others): (Vec<_>, Vec<_>) = (
-        arm.cases.iter().collect(),
-        arms.iter().filter(|_| arm.default.is_some()).flat_map(|other| &other.cases).collect(),
-    );
-    let allowed = if arm.default.is_some() {
-        let refused = (!others.is_empty()).then(|| quote!(#(#others)|* => false,));
-        quote!(#refused _ => true)
-    } else {
-        quote!(#(#own)|* => true, _ => false)
-    };
     quote! {
         Self::#ident(__kept #(, #payload)*) => {
             let __discriminant: #discriminant = ::core::clone::Clone::clone(__kept);
-            #[allow(unreachable_patterns)]
-            let __allowed = match __discriminant { #allowed };
-            if !__allowed {
+            if !<Self as __xdr::derive_support::Keeps<#index>>::chooses(&__discriminant) {
                 return ::core::result::Result::Err(__xdr::Error::new(#unknown, __xdr::Sink::position(__sink)));
             }
             #encode_payload
             ::core::result::Result::Ok(())
+        }
+    }
+}
+
+/// Which discriminants an arm may keep.
+fn keeps(
+    container: &Container<'_>,
+    arm: &Arm<'_>,
+    index: usize,
+    arms: &[Arm<'_>],
+    discriminant: &Type,
+) -> TokenStream {
+    let ident = container.ident;
+    let (impl_generics, type_generics, where_clause) = container.generics.split_for_impl();
+    let others: Vec<_> = arms.iter().flat_map(|other| &other.cases).collect();
+    let chosen = if arm.default.is_some() {
+        let refused = (!others.is_empty()).then(|| quote!(#(#others)|* => false,));
+        quote!(#refused _ => true)
+    } else {
+        let own = &arm.cases;
+        quote!(#(#own)|* => true, _ => false)
+    };
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __xdr::derive_support::Keeps<#index> for #ident #type_generics #where_clause {
+            type Discriminant = #discriminant;
+
+            #[inline]
+            fn chooses(__discriminant: &#discriminant) -> bool {
+                #[allow(unreachable_patterns)]
+                match *__discriminant { #chosen }
+            }
         }
     }
 }

@@ -286,6 +286,24 @@ mod tests {
     }
 
     #[test]
+    fn a_discriminant_that_chooses_another_arm_is_not_read() {
+        use crate::both::more::RESULT;
+        // Of three arms two keep it: that of KIND_DIR (2) and KIND_LINK (3), and the default's.
+        for (wire, kept, good, bad) in [
+            (&[0, 0, 0, 2, 0, 0, 0, 7][..], "KIND_DIR", "KIND_LINK", ["KIND_FILE", "KIND_OTHER"]),
+            (&[0, 0, 0, 4, 0, 0, 0, 0], "KIND_OTHER", "KIND_OTHER", ["KIND_FILE", "KIND_DIR"]),
+        ] {
+            let json = serde_json::to_string(&xdr::from_slice::<RESULT>(wire).unwrap()).unwrap();
+            assert!(json.contains(kept), "{json}");
+            let other = serde_json::from_str::<RESULT>(&json.replace(kept, good)).unwrap();
+            assert!(xdr::to_bytes(&other).is_ok());
+            for bad in bad {
+                assert!(serde_json::from_str::<RESULT>(&json.replace(kept, bad)).is_err(), "{bad} in {json}");
+            }
+        }
+    }
+
+    #[test]
     fn names_are_the_documents() {
         use crate::both::base::{kind, maxName};
         use crate::both::more::{MORE_V2_MORE_FIND_args, TREE, more_v1, more_v2};
@@ -391,7 +409,7 @@ fn a_build_script_compiles_documents() {
     let scratch = user_crate();
     let (success, output) = scratch.cargo(&["test", "--quiet"]);
     assert!(
-        success && output.contains("7 passed") && !output.contains("`emitted` (lib) generated"),
+        success && output.contains("8 passed") && !output.contains("`emitted` (lib) generated"),
         "{output}"
     );
 

@@ -16,6 +16,15 @@ impl<T> Elements for Vec<T> {
     type Element = T;
 }
 
+/// A union one of whose arms, the one of this index, keeps the discriminant that chose it.
+pub trait Keeps<const ARM: usize> {
+    /// The discriminant.
+    type Discriminant;
+
+    /// Whether it chooses this arm: with any other the value would not be read as what was written.
+    fn chooses(discriminant: &Self::Discriminant) -> bool;
+}
+
 /// The least of some sizes; none is 0.
 #[must_use]
 pub const fn least(sizes: &[u64]) -> u64 {

@@ -31,6 +31,7 @@ use core::marker::PhantomData;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeTuple, Serializer};
 
+use super::derive_support::Keeps;
 use super::{Char, Opaque, Quadruple, SmallOpaque, UnsignedChar, XdrString};
 
 /// How a value of type `T` is written and read.
@@ -46,6 +47,40 @@ pub trait Shape<T> {
     /// # Errors
     /// The format's; what breaks a bound.
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error>;
+}
+
+/// What the discriminant names that an arm of a union keeps, the arm of this index: `#[serde(with = "Kept::<Union, 2>")]`.
+/// One that chooses another arm is refused, since the value could not be written as XDR.
+#[derive(Debug)]
+pub struct Kept<U, const ARM: usize>(PhantomData<U>);
+
+impl<U: Keeps<ARM>, const ARM: usize> Kept<U, ARM> {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The format's.
+    pub fn serialize<S: Serializer>(discriminant: &U::Discriminant, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        U::Discriminant: Serialize,
+    {
+        discriminant.serialize(serializer)
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The format's; a discriminant that does not choose the arm.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U::Discriminant, D::Error>
+    where
+        U::Discriminant: Deserialize<'de>,
+    {
+        let discriminant = U::Discriminant::deserialize(deserializer)?;
+        if U::chooses(&discriminant) {
+            Ok(discriminant)
+        } else {
+            Err(de::Error::custom("a discriminant that chooses another arm of the union"))
+        }
+    }
 }
 
 /// What a field names: `#[serde(with = "As::<Shape>")]`.

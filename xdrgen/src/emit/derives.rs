@@ -117,19 +117,29 @@ impl Emitter<'_> {
         serde.into_iter().chain(arbitrary).for_each(|hint| add(out, [&hint, " "]));
     }
 
-    /// What `arbitrary` is told of an arm: it keeps a discriminant that chooses this arm.
-    pub(super) fn arm_hints(&self, union: &Union, arm: &Arm) -> (Option<String>, Option<String>) {
-        if self.knows(Known::Arbitrary).is_none() || !arm.keeps_discriminant() {
-            return (None, None);
-        }
+    /// What the derives are told of an arm, and of the discriminant that it keeps, which has to choose this arm.
+    pub(super) fn arm_hints(&self, name: &str, union: &Union, index: usize) -> (String, String) {
+        let (mut hint, mut kept_hint) = (String::new(), String::new());
+        let Some(arm) = union.arms.get(index).filter(|arm| arm.keeps_discriminant()) else {
+            return (hint, kept_hint);
+        };
         let runtime = &self.runtime;
-        let (function, labels) = self.choice(union, arm);
-        if labels.is_empty() && function == "one_of" {
-            return (Some(self.hint(Known::Arbitrary, &quote!(arbitrary(skip)))), None);
+        if self.knows(Known::Arbitrary).is_some() {
+            let (function, labels) = self.choice(union, arm);
+            if labels.is_empty() && function == "one_of" {
+                hint = self.hint(Known::Arbitrary, &quote!(arbitrary(skip)));
+            } else {
+                let function = super::ident(function);
+                let with = quote!(#runtime::xdr::arbitrary_with::#function(&[#(#labels),*]));
+                kept_hint = self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with)));
+            }
         }
-        let function = super::ident(function);
-        let with = quote!(#runtime::xdr::arbitrary_with::#function(&[#(#labels),*]));
-        (None, Some(self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with)))))
+        if self.knows(Known::Serde).is_some() {
+            let path = quote!(#runtime::xdr::serde_as::Kept).to_string().replace(' ', "");
+            let with = format!("{path}::<{name}, {index}>");
+            kept_hint.push_str(&self.hint(Known::Serde, &quote!(serde(with = #with))));
+        }
+        (hint, kept_hint)
     }
 
     /// The discriminants of an arm: one of these, or none of these.

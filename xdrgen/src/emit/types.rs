@@ -169,7 +169,7 @@ impl Emitter<'_> {
         for (index, arm) in union.arms.iter().enumerate() {
             docs::part(&arm.docs, &mut Lines::new(out));
             out.push_str(if derived && union.initial == Some(index) { "#[default]\n" } else { "" });
-            self.arm(union, arm, &discriminant, out);
+            self.arm(name, union, index, arm, &discriminant, out);
         }
         out.push_str("}\n");
         if let Some(arm) = initial.filter(|_| !derived) {
@@ -181,14 +181,14 @@ impl Emitter<'_> {
     }
 
     /// An arm, behind its documentation.
-    fn arm(&self, union: &Union, arm: &Arm, discriminant: &str, out: &mut String) {
+    fn arm(&self, of: &str, union: &Union, index: usize, arm: &Arm, discriminant: &str, out: &mut String) {
         self.chosen(arm, out);
-        let (hint, kept_hint) = self.arm_hints(union, arm);
-        add(out, [hint.as_deref().unwrap_or(""), &arm.ident]);
+        let (hint, kept_hint) = self.arm_hints(of, union, index);
+        add(out, [&hint, &arm.ident]);
         if arm.keeps_discriminant() || arm.payload.is_some() {
             out.push('(');
             if arm.keeps_discriminant() {
-                add(out, [kept_hint.as_deref().unwrap_or(""), discriminant]);
+                add(out, [&kept_hint, discriminant]);
             }
             if let Some(field) = &arm.payload {
                 out.push_str(if arm.keeps_discriminant() { ", " } else { "" });
