@@ -411,6 +411,22 @@ async fn by_connection_a_new_connection_is_a_new_caller() {
 }
 
 #[tokio::test]
+async fn one_cache_for_two_servers_tells_their_connections_apart() {
+    let options = DuplicateOptions { scope: CallerScope::Connection, ..DuplicateOptions::default() };
+    let cache = DuplicateCache::new(options);
+    for _ in 0..2 {
+        let fixture = Fixture::new(Some(cache.clone())).await;
+        let mut peer = fixture.peer().await;
+        for _ in 0..2 {
+            assert_eq!(peer.call(1, COUNT, &args(4, 0, 0)).await.result.unwrap().count, 1);
+        }
+        assert_eq!(fixture.counter.runs(), 1, "each server runs the calls of its own clients");
+        fixture.end().await;
+    }
+    assert_eq!(cache.kept(), 2);
+}
+
+#[tokio::test]
 async fn what_need_not_be_remembered_is_not() {
     let remember = Remember::only(|called| called.procedure != COUNT);
     let options = DuplicateOptions { remember, ..DuplicateOptions::default() };

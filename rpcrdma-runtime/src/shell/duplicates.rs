@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -82,6 +83,8 @@ struct Shared {
     table: Mutex<Duplicates<Waiter>>,
     began: Instant,
     options: DuplicateOptions,
+    /// How many connections there were, of all servers that share it.
+    connections: AtomicU64,
 }
 
 impl DuplicateCache {
@@ -92,6 +95,7 @@ impl DuplicateCache {
             table: Mutex::new(Duplicates::new(options.limits)),
             began: Instant::now(),
             options,
+            connections: AtomicU64::new(0),
         }))
     }
 
@@ -105,6 +109,11 @@ impl DuplicateCache {
     #[must_use]
     pub fn kept(&self) -> usize {
         self.table().kept()
+    }
+
+    /// The number of a new connection, which no other connection of any server has.
+    pub(super) fn new_connection(&self) -> u64 {
+        self.0.connections.fetch_add(1, Ordering::Relaxed)
     }
 
     /// What this call is to the cache; nothing, if it is not for the cache.

@@ -1,7 +1,7 @@
 //! What the connections of a server have in common: how a call gets its reply.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -25,7 +25,6 @@ pub(super) struct Serving {
     duplicates: Option<DuplicateCache>,
     executing: Executing,
     stats: ServerStats,
-    connections: Arc<AtomicU64>,
     fatal: Arc<Mutex<FatalCalls<IpAddr>>>,
     began: Instant,
 }
@@ -35,14 +34,14 @@ pub(super) struct Serving {
 pub(super) struct Connected {
     serving: Serving,
     origin: Origin,
-    /// Another one for each connection of a server.
+    /// Another one for each connection whose calls the cache knows.
     connection: u64,
 }
 
 impl Serving {
     pub(super) fn new(services: Services, duplicates: Option<DuplicateCache>, stats: ServerStats) -> Self {
-        let (executing, connections, fatal) = (Executing::default(), Arc::default(), Arc::default());
-        Serving { services, duplicates, executing, stats, connections, fatal, began: Instant::now() }
+        let (executing, fatal) = (Executing::default(), Arc::default());
+        Serving { services, duplicates, executing, stats, fatal, began: Instant::now() }
     }
 
     /// Without a cache, and with counts that nobody reads.
@@ -52,7 +51,7 @@ impl Serving {
 
     /// A new connection.
     pub(super) fn caller(&self, origin: impl Into<Origin>) -> Connected {
-        let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        let connection = self.duplicates.as_ref().map_or(0, DuplicateCache::new_connection);
         Connected { serving: self.clone(), origin: origin.into(), connection }
     }
 
