@@ -5,19 +5,21 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Caller, Program, Reject, ReplyBounds, Service};
-use rpcrdma_runtime::proto::rdma::Traffic;
+use rpcrdma_runtime::proto::rdma::{FailReason, Traffic};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::rpc::gss::{
     GssCaller, GssCredential, GssFailure, GssServer, GssServerOptions, GssService,
 };
 use rpcrdma_runtime::shell::{
-    CallError, Carrier, ClientOptions, DuplicateCache, GssClient, Observer, TcpServer, TcpServerOptions,
+    CallError, Carrier, ClientOptions, DuplicateCache, GssClient, Observer, ServerOptions, TcpServer,
+    TcpServerOptions,
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, Verifier, decode_verified};
 use rpcrdma_runtime::xdr::{Message, Placed, Reader, Received, Reducer};
@@ -25,6 +27,8 @@ use rpcrdma_runtime::{Client, Server};
 use rpcrdma_tests::gss::Toy;
 use rpcrdma_tests::sim::{Args, Echo, Want};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 const SERVICES: [GssService; 3] = [GssService::None, GssService::Integrity, GssService::Privacy];
 
@@ -188,6 +192,8 @@ struct Direct {
     calls: Arc<Mutex<Vec<Message>>>,
     call: Arc<Mutex<Option<Change>>>,
     reply: Arc<Mutex<Option<Change>>>,
+    /// Whether nobody hears of contexts that end.
+    silent: Arc<AtomicBool>,
 }
 
 impl Direct {
@@ -198,6 +204,7 @@ impl Direct {
             calls: Arc::default(),
             call: Arc::default(),
             reply: Arc::default(),
+            silent: Arc::default(),
         }
     }
 
@@ -234,6 +241,9 @@ impl Carrier<Echo> for Direct {
         _: ReplyBounds,
     ) -> Result<(Received, Traffic), CallError> {
         self.calls.lock().unwrap().push(message.clone());
+        if self.silent.load(Ordering::Relaxed) && message.stream[36..40] == [0, 0, 0, 3] {
+            std::future::pending::<()>().await;
+        }
         let changed = |change: &Mutex<Option<Change>>, data: Bytes| match &mut *change.lock().unwrap() {
             Some(change) => change(data.to_vec()).into(),
             None => data,
@@ -496,6 +506,167 @@ async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {
     assert!(echo(&client, &args(10, 10, 10)).await.is_err());
     socket.send(&direct.last_call().flatten()).await;
     assert_eq!(said(&socket.next().await).1, Ok(()));
+}
+
+/// An echo that answers nobody before it is opened, and counts who has come to it.
+#[derive(Clone)]
+struct Gate {
+    open: Arc<Semaphore>,
+    come: Arc<AtomicU32>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Gate { open: Arc::new(Semaphore::new(0)), come: Arc::default() }
+    }
+
+    /// With no context yet.
+    fn services(&self) -> Services {
+        let mut services = Services::new();
+        services.add(self.clone());
+        services.secured(GssServer::new(Toy::new("server")));
+        services
+    }
+}
+
+impl Service for Gate {
+    fn program(&self) -> u32 {
+        <Echo as Program>::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        <Echo as Program>::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            self.come.fetch_add(1, Ordering::Relaxed);
+            let _passes = self.open.acquire().await;
+            Echo.dispatch(context, args, reply).await
+        })
+    }
+}
+
+/// A server that remembers no calls, and that is killed by ending its task.
+async fn mortal(address: SocketAddr, tcp: bool, services: Services) -> (SocketAddr, JoinHandle<()>) {
+    let forever = std::future::pending;
+    // The address may be taken for a moment by what is left of the server before.
+    loop {
+        if tcp {
+            let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };
+            if let Ok(server) = TcpServer::bind_with(address, options).await {
+                let server = server.services(services);
+                let address = server.local_addr().unwrap();
+                return (address, tokio::spawn(async move { server.run(forever()).await.unwrap() }));
+            }
+        } else {
+            let options = ServerOptions { duplicates: None, ..ServerOptions::default() };
+            if let Ok(server) = Server::bind_with(address, options).await {
+                let server = server.services(services);
+                let address = server.local_addr().unwrap();
+                return (address, tokio::spawn(async move { server.run(forever()).await.unwrap() }));
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Loses the connection while a call runs. It fails; the next one goes by a new connection.
+async fn lost<C: Carrier<Echo>>(
+    secure: GssClient<C, Echo>,
+    gate: Gate,
+    server: JoinHandle<()>,
+    restart: impl Future<Output = (SocketAddr, JoinHandle<()>)>,
+) {
+    let restarted = async {
+        while gate.come.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.abort();
+        assert!(server.await.unwrap_err().is_cancelled());
+        gate.open.add_permits(100);
+        restart.await
+    };
+    let arguments = args(10, 10, 10);
+    let both = async { tokio::join!(echo(&secure, &arguments), restarted) };
+    let (answer, _) = tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
+    assert!(matches!(answer, Err(CallError::Transport(FailReason::Closed(_)))), "{answer:?}");
+    assert_eq!(gate.come.load(Ordering::Relaxed), 1, "it was executed once");
+    let next = echo(&secure, &arguments);
+    tokio::time::timeout(Duration::from_secs(30), next).await.unwrap().unwrap();
+    assert_eq!(gate.come.load(Ordering::Relaxed), 2);
+}
+
+/// Sent again it would wait for its time to be up, and then take the connection with it; or, if the server has forgotten the
+/// context, it would be executed twice.
+#[tokio::test]
+async fn a_call_that_was_sent_fails_with_its_connection() {
+    for (tcp, forgets) in [(false, false), (false, true), (true, false), (true, true)] {
+        let gate = Gate::new();
+        let services = gate.services();
+        let (address, server) = mortal(([127, 0, 0, 1], 0).into(), tcp, services.clone()).await;
+        let after = if forgets { gate.services() } else { services };
+        let restart = mortal(address, tcp, after);
+        let (alice, service) = (Toy::new("alice"), GssService::Integrity);
+        if tcp {
+            let client = Client::connect_tcp(address).await.unwrap();
+            lost(GssClient::new(client, alice, service), gate, server, restart).await;
+        } else {
+            let client = Client::connect(address).await.unwrap();
+            lost(GssClient::new(client, alice, service), gate, server, restart).await;
+        }
+    }
+}
+
+/// As a client does whose connection went away when the server had the token, and its answer was lost.
+#[tokio::test]
+async fn a_token_that_the_server_has_had_begins_the_context_anew() {
+    for rounds in [2, 3] {
+        let mut services = Services::new();
+        services.add(Echo);
+        services.secured(GssServer::new(Toy { rounds, ..Toy::new("server") }));
+        let direct = Direct::new(services.clone());
+        let lost = Arc::new(AtomicU32::new(0));
+        let calls = lost.clone();
+        direct.change_calls(move |call| {
+            // The last token: the context is finished by it.
+            if calls.fetch_add(1, Ordering::Relaxed) as usize == rounds - 1 {
+                let token = Received::whole(call.clone().into());
+                let first = services.answer(&token, None);
+                let first = std::pin::pin!(first).poll(&mut Context::from_waker(Waker::noop()));
+                assert!(matches!(first, Poll::Ready(Some(_))));
+            }
+            call
+        });
+        let toy = Toy { rounds, ..Toy::new("alice") };
+        let client = GssClient::new(direct, toy.clone(), GssService::Integrity);
+        echo(&client, &args(1, 1, 1)).await.unwrap();
+        assert_eq!(toy.begun.load(Ordering::Relaxed), 2);
+        assert_eq!(lost.load(Ordering::Relaxed) as usize, 2 * rounds + 1, "all tokens twice, and the call");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_hear_of_the_end_of_a_context_holds_up_no_call() {
+    let (direct, client, gss) = direct(GssService::Integrity);
+    echo(&client, &args(1, 1, 1)).await.unwrap();
+    direct.silent.store(true, Ordering::Relaxed);
+    let destroying = client.destroy();
+    let arguments = args(1, 1, 1);
+    let next = async {
+        tokio::select! {
+            biased;
+            ended = destroying => panic!("nobody has answered: {ended:?}"),
+            answer = echo(&client, &arguments) => answer.unwrap(),
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), next).await.expect("the call is not held up");
+    assert_eq!(gss.contexts(), 2, "the old one, and one for the call");
 }
 
 #[tokio::test]

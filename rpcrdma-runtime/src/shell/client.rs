@@ -9,7 +9,7 @@ use tokio::net::{ToSocketAddrs, lookup_host};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{Instrument, debug, debug_span};
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, is_sent_once};
 use super::driver::{Command, Connect, Driver, LastPeer, Outcome, Peer};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
@@ -162,7 +162,8 @@ impl Client {
     }
 
     /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
-    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one.
+    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one. Calls over
+    /// RPCSEC_GSS are so in any case.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { retransmit: Some(false), ..self.clone() }
@@ -275,7 +276,10 @@ impl Client {
         Ok(Call { message: message.into_message(), bounds, timeout, retransmit })
     }
 
-    async fn transact(&self, call: Call) -> Result<Reply, CallError> {
+    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
+        if is_sent_once(&call.message) {
+            call.retransmit = Some(false);
+        }
         let pending = self.shared.options.pending;
         let _place = self.shared.pending.try_acquire().map_err(|_| CallError::TooMany(pending))?;
         let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use super::CallError;
 use super::carrier::Carrier;
 use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::Traffic;
-use crate::proto::rpc::gss::{GssExchange, GssFailure, GssMechanism, GssService, GssSession, GssStep};
+use crate::proto::rpc::gss::{GssFailure, GssMechanism, GssService, GssSession, GssStep};
 use crate::wire::rpc::{MAX_SEQUENCE, ReplyError};
 use crate::xdr::Size;
 
@@ -28,9 +28,10 @@ const MOST_STEPS: usize = 16;
 /// used up, a new one is made and the call, which was not executed, is made again. The last clone that is dropped tells
 /// the server that the context is not needed any more, by a task of its own.
 ///
-/// A call that a [`Client`](super::Client) sends once more, on a new connection, is the very message that it was, sequence
-/// number included. A server that remembers its reply ([`DuplicateCache`](super::DuplicateCache)) sends that; it takes the call
-/// if the first one did not come, and otherwise says nothing to it. So it is not run twice, whatever the server remembers.
+/// No call is executed twice: a server takes each sequence number once, and a [`Client`](super::Client) or
+/// [`TcpClient`](super::TcpClient) sends it once. A call that was sent when its connection ends fails with
+/// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed): it may have been executed, and whether it is to be made again
+/// its caller knows. Calls that were not sent go by the next connection, with the same context.
 pub struct GssClient<C: Carrier<P>, P: Program>(Arc<Shared<C, P>>);
 
 struct Shared<C: Carrier<P>, P: Program> {
@@ -84,7 +85,9 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
     /// # Errors
     /// As a call; the context is not used any more all the same.
     pub async fn destroy(&self) -> Result<(), CallError> {
-        match self.0.live.lock().await.take() {
+        // Not held while the server is told, which may take long: a new context can be made meanwhile.
+        let live = self.0.live.lock().await.take();
+        match live {
             Some(live) => destroy::<C, P>(&self.0.carrier, &live).await,
             None => Ok(()),
         }
@@ -109,9 +112,16 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
     }
 
     async fn make(&self, carrier: &impl Carrier<P>) -> Result<Live, CallError> {
-        let mut exchange = self.0.mechanism.begin().map_err(GssFailure::from)?;
-        let session =
-            exchange_tokens::<P>(carrier, &*self.0.mechanism, &mut *exchange, self.0.service).await?;
+        let (mechanism, service) = (&*self.0.mechanism, self.0.service);
+        let mut handle = Bytes::new();
+        let session = match exchange_tokens(carrier, mechanism, service, &mut handle).await {
+            // A token that is sent again on a new connection finds that the server has had it. Then all begins anew.
+            Err(error) if !handle.is_empty() && is_unknown(&error) => {
+                debug!(%error, "the context is begun anew");
+                exchange_tokens(carrier, mechanism, service, &mut Bytes::new()).await?
+            }
+            other => other?,
+        };
         debug!(?session, "a context was made");
         let numbers = Numbers::new(session.window());
         Ok(Live { session, numbers })
@@ -149,14 +159,15 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
     }
 }
 
-/// Makes a context: tokens go back and forth until both ends are content.
+/// Makes a context: tokens go back and forth until both ends are content. `handle` is what the server calls it, once it has
+/// said so.
 async fn exchange_tokens<P: Program>(
     carrier: &impl Carrier<P>,
     mechanism: &dyn GssMechanism,
-    exchange: &mut dyn GssExchange,
     service: GssService,
+    handle: &mut Bytes,
 ) -> Result<GssSession, CallError> {
-    let mut handle = Bytes::new();
+    let mut exchange = mechanism.begin().map_err(GssFailure::from)?;
     let mut step = exchange.step(&[]).map_err(GssFailure::from)?;
     for _ in 0..MOST_STEPS {
         let (token, context) = match step {
@@ -164,7 +175,7 @@ async fn exchange_tokens<P: Program>(
             GssStep::Done(token, context) => (token, Some(context)),
         };
         let xid = carrier.next_xid();
-        let message = GssSession::init_call::<P>(xid, &handle, token.into())?;
+        let message = GssSession::init_call::<P>(xid, handle, token.into())?;
         let bounds = GssSession::init_bounds(mechanism.longest_token());
         let (reply, _) = carrier.carry("RPCSEC_GSS_INIT", message, bounds).await?;
         let answer = GssSession::init_answer(xid, &reply)?;
@@ -183,7 +194,7 @@ async fn exchange_tokens<P: Program>(
                         _ => Err(GssFailure::Protocol("it takes no token, and there is one").into()),
                     };
                 }
-                handle = answer.handle;
+                *handle = answer.handle;
             }
         }
     }
@@ -198,6 +209,16 @@ async fn destroy<C: Carrier<P>, P: Program>(carrier: &C, live: &Live) -> Result<
     let bounds = live.session.reply_bounds(none);
     let (reply, _) = carrier.carry("RPCSEC_GSS_DESTROY", message, bounds).await?;
     Ok(live.session.ended(xid, number.0, &reply)?)
+}
+
+/// Whether the server does not know the context that is being made.
+fn is_unknown(error: &CallError) -> bool {
+    matches!(
+        error,
+        CallError::Gss(GssFailure::Rejected(ReplyError::Auth(
+            AuthStat::RejectedCredential | AuthStat::GssCredentialProblem | AuthStat::GssContextProblem
+        )))
+    )
 }
 
 /// Whether the call was not executed, and would be with another context.

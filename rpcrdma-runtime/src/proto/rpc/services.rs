@@ -31,8 +31,9 @@ impl Services {
         self.services.push(Arc::new(service));
     }
 
-    /// Takes calls over RPCSEC_GSS as well. Every service is called by callers who have shown who they are, and finds them as
+    /// Takes calls over RPCSEC_GSS as well. Services are called by those who have shown who they are as well, and find them as
     /// [`GssCaller`](super::gss::GssCaller) in the call's extensions; [`Service::accepts_flavor`] is not asked.
+    /// Calls with AUTH_NONE and AUTH_SYS are taken as before, and have no such caller.
     #[cfg(feature = "std")]
     pub fn secured(&mut self, gss: impl Into<Arc<super::gss::GssServer>>) {
         self.gss = Some(gss.into());

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use super::super::carrier::Carrier;
+use super::super::carrier::{Carrier, is_sent_once};
 use super::super::client::{first_xid, observed, seed};
 use super::super::driver::Outcome;
 use super::super::stats::{ClientSnapshot, ClientStats};
@@ -101,7 +101,8 @@ impl TcpClient {
     }
 
     /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
-    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one.
+    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one. Calls over
+    /// RPCSEC_GSS are so in any case.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { retransmit: Some(false), ..self.clone() }
@@ -154,7 +155,10 @@ impl TcpClient {
         Ok(message.into_message())
     }
 
-    async fn transact(&self, call: Call) -> Result<Reply, CallError> {
+    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
+        if is_sent_once(&call.message) {
+            call.retransmit = Some(false);
+        }
         let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
         let (done, outcome) = oneshot::channel::<Outcome>();
         let command = Command::Call { key, call, done };

@@ -18,7 +18,9 @@ use crate::wire::rpc::{MAX_SEQUENCE, RPCSEC_GSS, Verifier};
 /// What a server's end of RPCSEC_GSS is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GssServerOptions {
-    /// The weakest service that calls may have (default [`GssService::None`]); weaker ones get AUTH_TOOWEAK.
+    /// The weakest service that calls over RPCSEC_GSS may have (default [`GssService::None`]); weaker ones get AUTH_TOOWEAK.
+    /// Calls with AUTH_NONE and AUTH_SYS are run as without it: a handler that wants to know who calls refuses those without
+    /// a [`GssCaller`](super::GssCaller) among their extensions.
     pub at_least: GssService,
     /// How many sequence numbers are kept for each context (default 1,024; at least 1, at most 65,536).
     pub window: u32,
