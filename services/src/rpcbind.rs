@@ -223,7 +223,7 @@ impl Rpcbind {
     ) -> Result<Registration, Error> {
         for (program, version) in services.programs() {
             let entry = self.entry(program, version, netid, String::new());
-            // Nothing to remove is no failure; what cannot be removed makes the registration fail.
+            // Nothing to remove is no failure, so it may be sent again; what cannot be removed makes the registration fail.
             self.rpcbvers().unset(&entry).await?;
         }
         self.register(services, netid, address).await
@@ -252,15 +252,19 @@ impl Rpcbind {
 
     /// What its list says, which has every transport.
     async fn listed(&self, program: u32, version: u32, netid: Netid) -> Result<Option<XdrString>, Error> {
+        let is_meant = |map: &Rpcb| {
+            map.r_prog == program && map.r_vers == version && &map.r_netid[..] == netid.as_str().as_bytes()
+        };
+        Ok(self.list().await?.into_iter().find(is_meant).map(|map| map.r_addr))
+    }
+
+    /// All registrations.
+    async fn list(&self) -> Result<Vec<Rpcb>, Error> {
         let list = match self.rpcbvers4().dump().await {
             Err(error) if is_older(&error) => self.rpcbvers().dump().await?,
             other => other?,
         };
-        let is_meant = |map: &Rpcb| {
-            map.r_prog == program && map.r_vers == version && &map.r_netid[..] == netid.as_str().as_bytes()
-        };
-        let found = list.0.into_iter().map(|RpList { rpcb_map }| rpcb_map).find(is_meant);
-        Ok(found.map(|map| map.r_addr))
+        Ok(list.0.into_iter().map(|RpList { rpcb_map }| rpcb_map).collect())
     }
 
     fn rpcbvers4(&self) -> rpcbvers4::Client<Way> {
@@ -269,6 +273,15 @@ impl Rpcbind {
 
     fn rpcbvers(&self) -> rpcbvers::Client<Way> {
         rpcbvers::Client(self.way.clone())
+    }
+
+    /// For calls whose answer is another one when they are run twice: none is sent again.
+    fn once(&self) -> rpcbvers::Client<Way> {
+        rpcbvers::Client(match &self.way {
+            Way::Tcp(client) => Way::Tcp(client.without_retransmission()),
+            #[cfg(unix)]
+            local @ Way::Local(_) => local.clone(),
+        })
     }
 
     fn reachable(&self, said: &XdrString, netid: Netid) -> Result<SocketAddr, Error> {
@@ -322,6 +335,8 @@ fn at(host: &str, port: u16) -> String {
 
 /// Addresses that nobody is alone at.
 fn is_of_many(ip: IpAddr) -> bool {
+    // Those of IPv4 that are written as such of IPv6, too.
+    let ip = ip.to_canonical();
     ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) || ip.is_unspecified()
 }
 

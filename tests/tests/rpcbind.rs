@@ -1,6 +1,7 @@
 //! Registration with an rpcbind, and what clients find by it: over TCP, with an rpcbind of the test's own.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,9 +13,12 @@ use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_rpcbind::{RpList, Rpcb, RpcblistPtr};
 use rpcrdma_runtime::proto::program::{Binding, CallContext, Program, Reject, Service, answer};
 use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::shell::{TcpServer, TcpServerOptions};
 use rpcrdma_runtime::xdr::{Reader, Reducer, XdrString};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_services::rpcbind::{self, Error, Netid, Rpcbind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 /// What is registered.
 type Table = Arc<Mutex<Vec<Rpcb>>>;
@@ -221,9 +225,107 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(first));
     let replaced = rpcbind.replace(&two, Netid::Rdma, second).await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
+    // What was replaced has nothing to remove any more.
+    held.remove().await.unwrap();
+    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
+    assert_eq!(table.lock().unwrap().len(), 2);
     replaced.remove().await.unwrap();
-    let kept = held.remove().await;
-    assert!(matches!(kept, Err(Error::Kept { program: PROGRAM, .. })), "{kept:?}");
+    assert!(table.lock().unwrap().is_empty());
+}
+
+/// What happens to a reply.
+#[derive(Clone, Copy)]
+enum Fault {
+    None,
+    /// It is lost with its connection.
+    Lost,
+    /// It never comes.
+    Withheld,
+}
+
+/// Of the next replies, in their order.
+type Faults = Arc<Mutex<VecDeque<Fault>>>;
+
+/// An rpcbind that knows no calls that are sent again, behind what loses replies.
+async fn behind_faults() -> (Table, Rpcbind, Faults) {
+    let (table, faults) = (Table::default(), Faults::default());
+    let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };
+    let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap();
+    let server = [3, 4]
+        .into_iter()
+        .fold(server, |server, version| server.service(Small { version, table: table.clone() }));
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let rpcbind = front.local_addr().unwrap();
+    let of_all = faults.clone();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = front.accept().await {
+            let server = TcpStream::connect(address).await.unwrap();
+            tokio::spawn(pass(client, server, of_all.clone()));
+        }
+    });
+    (table, Rpcbind::connect(rpcbind).await.unwrap(), faults)
+}
+
+async fn pass(client: TcpStream, server: TcpStream, faults: Faults) {
+    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+        (client.into_split(), server.into_split());
+    let replies = async {
+        while let Ok(mark) = from_server.read_u32().await {
+            let mut reply = vec![0; (mark & 0x7fff_ffff) as usize];
+            from_server.read_exact(&mut reply).await.unwrap();
+            let fault = faults.lock().unwrap().pop_front();
+            match fault {
+                None | Some(Fault::None) => {}
+                Some(Fault::Lost) => return,
+                Some(Fault::Withheld) => continue,
+            }
+            if to_client.write_all(&[&mark.to_be_bytes(), &reply[..]].concat()).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = replies => {}
+        _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
+    }
+}
+
+async fn until(table: &Table, entries: usize) {
+    let reached = async {
+        while table.lock().unwrap().len() != entries {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), reached).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_registration_whose_answer_is_lost_does_not_stay_behind() {
+    let (table, rpcbind, faults) = behind_faults().await;
+    let (services, address) = (conf(), v4("127.0.0.1:1"));
+    faults.lock().unwrap().push_back(Fault::Lost);
+    let failed = rpcbind.register(&services, Netid::Rdma, address).await;
+    assert!(matches!(failed, Err(Error::Call(_))), "{failed:?}");
+    assert!(table.lock().unwrap().is_empty());
+    // Nor one that nobody waits for any more.
+    faults.lock().unwrap().push_back(Fault::Withheld);
+    tokio::select! {
+        ended = rpcbind.register(&services, Netid::Rdma, address) => panic!("without an answer: {ended:?}"),
+        () = until(&table, 1) => {}
+    }
+    until(&table, 0).await;
+}
+
+#[tokio::test]
+async fn a_registration_is_removed_though_the_answer_is_lost() {
+    let (table, rpcbind, faults) = behind_faults().await;
+    let registered = rpcbind.register(&conf(), Netid::Rdma, v4("127.0.0.1:1")).await.unwrap();
+    // The list comes; the answer to what removes it does not.
+    faults.lock().unwrap().extend([Fault::None, Fault::Lost]);
+    registered.remove().await.unwrap();
+    assert!(faults.lock().unwrap().is_empty() && table.lock().unwrap().is_empty());
 }
 
 /// One call after the other from a local socket, with records.
@@ -231,7 +333,6 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
 async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
     use rpcrdma_runtime::wire::rpc::{Records, record_mark};
     use rpcrdma_runtime::xdr::Received;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     while let Ok((mut socket, _)) = listener.accept().await {
         let (mut records, mut input) = (Records::new(1 << 20), bytes::BytesMut::new());
         loop {
@@ -260,6 +361,7 @@ async fn over_its_local_socket_as_over_tcp() {
         services.add(Small { version, table: table.clone() });
     }
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let again = services.clone();
     let server = tokio::spawn(serve_socket(listener, services));
     let rpcbind = Rpcbind::at_socket(&path).await.unwrap();
     for (netid, address) in
@@ -274,7 +376,15 @@ async fn over_its_local_socket_as_over_tcp() {
     }
     server.abort();
     assert!(server.await.is_err());
-    assert!(matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(Error::Call(_))), "it is gone");
+    for _ in 0..2 {
+        assert!(matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(Error::Call(_))), "it is gone");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    tokio::spawn(serve_socket(listener, again));
+    let address = v4("127.0.0.1:2049");
+    let _registered = rpcbind.register(&conf(), Netid::Tcp, address).await.unwrap();
+    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Tcp).await.unwrap(), Some(address), "it is there again");
 }
 
 #[tokio::test]
@@ -292,6 +402,9 @@ async fn an_answer_that_is_no_address_is_an_error() {
         ("rdma6", "::.78.81"),
         ("rdma6", "ff02::1.78.81"),
         ("rdma6", "127.0.0.1.78.81"),
+        ("rdma6", "::ffff:224.0.0.1.78.81"),
+        ("rdma6", "::ffff:255.255.255.255.78.81"),
+        ("rdma6", "::ffff:0.0.0.0.78.81"),
         ("rdma", &long),
     ] {
         *table.lock().unwrap() = vec![Rpcb {

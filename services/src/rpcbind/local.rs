@@ -1,7 +1,7 @@
 //! rpcbind's local socket: how it knows whose a registration is, and what Linux's takes registrations from.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -22,8 +22,9 @@ use super::LONGEST;
 /// A connection over a local socket, with records as over TCP. One call at a time.
 #[derive(Debug)]
 pub(super) struct Local {
-    /// Nothing once a call has left it in a state that nobody knows.
+    /// Nothing once a call has left it in a state that nobody knows: the next call connects again.
     socket: Mutex<Option<UnixStream>>,
+    path: PathBuf,
     next_xid: AtomicU32,
     limit: Duration,
 }
@@ -31,19 +32,29 @@ pub(super) struct Local {
 impl Local {
     pub(super) async fn connect(path: &Path, limit: Duration) -> io::Result<Self> {
         let socket = UnixStream::connect(path).await?;
-        Ok(Local { socket: Mutex::new(Some(socket)), next_xid: AtomicU32::new(1), limit })
+        let path = path.to_owned();
+        Ok(Local { socket: Mutex::new(Some(socket)), path, next_xid: AtomicU32::new(1), limit })
     }
 
     async fn exchange(&self, call: &[u8]) -> Result<Bytes, CallError> {
         let mut place = self.socket.lock().await;
         // Put back when the reply is whole: a call that is given up takes the connection with it.
-        let mut socket = place.take().ok_or(CallError::Disconnected)?;
+        let mut socket = match place.take() {
+            Some(socket) => socket,
+            None => self.again().await?,
+        };
         let exchanged = timeout(self.limit, transact(&mut socket, call));
         let reply = exchanged.await.map_err(|_| CallError::Timeout(self.limit))?;
         let closed = |error: io::Error| FailReason::Closed(CloseReason::Io(error.to_string()));
         let reply = reply.map_err(closed)?;
         *place = Some(socket);
         Ok(reply)
+    }
+
+    async fn again(&self) -> Result<UnixStream, FailReason> {
+        let connecting = timeout(self.limit, UnixStream::connect(&self.path));
+        let socket = connecting.await.map_err(|_| FailReason::Timeout(self.limit))?;
+        socket.map_err(|error| FailReason::Unreachable(error.to_string()))
     }
 }
 
