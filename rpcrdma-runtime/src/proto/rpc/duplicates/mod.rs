@@ -10,9 +10,11 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use bytes::{Bytes, BytesMut};
+
 pub use identity::{CallIdentity, CallerId, ProcedureId};
 
-use crate::xdr::Message;
+use crate::xdr::{Item, Message};
 
 /// How much a duplicate-request cache remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +22,8 @@ pub struct DuplicateLimits {
     /// Calls that run and replies that are kept, together (default 4,096). Of the kept ones the least recently used go
     /// first; calls that run are never forgotten. Calls beyond that are run as without a cache.
     pub entries: usize,
-    /// Bytes of all replies that are kept, items included (default 16 MiB). An item that is part of larger memory keeps all
-    /// of that.
+    /// Bytes of all replies that are kept, items included (default 16 MiB). They are copied: a few bytes of a file do not
+    /// keep all of what was read.
     pub bytes: usize,
     /// The longest reply that is kept, in bytes (default 64 KiB). A longer one is of a procedure that reads: its call is
     /// run again.
@@ -170,7 +172,7 @@ impl<W> Duplicates<W> {
 
     fn keep(&mut self, call: CallIdentity, reply: &Message, now: Duration) {
         let size = held(reply);
-        if size > self.limits.reply || size > self.limits.bytes {
+        if length(reply) > self.limits.reply || size > self.limits.bytes {
             return;
         }
         while self.bytes.saturating_add(size) > self.limits.bytes && self.forget_oldest() {}
@@ -179,7 +181,7 @@ impl<W> Duplicates<W> {
         self.next_use = self.next_use.wrapping_add(1);
         let expires = now.saturating_add(self.limits.lifetime);
         self.by_use.insert(used, call.clone());
-        self.entries.insert(call, Entry::Kept(Kept { reply: reply.clone(), used, expires }));
+        self.entries.insert(call, Entry::Kept(Kept { reply: copied(reply), used, expires }));
     }
 
     /// Forgets what nobody has asked for in its time. What was used before expires before.
@@ -202,8 +204,26 @@ impl<W> Duplicates<W> {
     }
 }
 
-/// What a reply holds, in bytes.
-fn held(reply: &Message) -> usize {
+/// The bytes of a reply.
+fn length(reply: &Message) -> usize {
     let items = reply.items.iter().map(|item| item.data.len());
     items.fold(reply.stream.len(), usize::saturating_add)
+}
+
+/// What a copy of it holds: the list of its items, too, for they may be many and short.
+fn held(reply: &Message) -> usize {
+    size_of_val(&reply.items[..]).saturating_add(length(reply))
+}
+
+/// The reply in memory of its own, in one piece.
+fn copied(reply: &Message) -> Message {
+    let mut all = BytesMut::with_capacity(length(reply));
+    let mut copy = |bytes: &Bytes| {
+        all.extend_from_slice(bytes);
+        all.split().freeze()
+    };
+    let stream = copy(&reply.stream);
+    let items = reply.items.iter();
+    let items = items.map(|item| Item { position: item.position, data: copy(&item.data) }).collect();
+    Message { stream, items }
 }
