@@ -42,7 +42,7 @@ fn reply(len: usize) -> Message {
 }
 
 fn limits() -> DuplicateLimits {
-    DuplicateLimits { entries: 3, bytes: 100, reply: 60, lifetime: Duration::from_secs(10) }
+    DuplicateLimits { entries: 3, running: 1000, bytes: 100, reply: 60, lifetime: Duration::from_secs(10) }
 }
 
 /// A cache whose waiters are numbers.
@@ -58,8 +58,12 @@ impl Cache {
     }
 
     fn begin(&mut self, call: CallIdentity) -> Begun<u32> {
+        self.begin_of(call, 100)
+    }
+
+    fn begin_of(&mut self, call: CallIdentity, size: u64) -> Begun<u32> {
         self.next += 1;
-        self.table.begin(call, self.next, self.now)
+        self.table.begin(call, size, self.next, self.now)
     }
 
     fn run(&mut self, xid: u32) -> Ticket {
@@ -164,6 +168,24 @@ fn calls_that_run_are_never_forgotten_and_those_beyond_are_not_remembered() {
     }
     assert_eq!((1..=3).map(|xid| cache.kept(xid)).collect::<Vec<_>>(), [Some(10); 3]);
     assert!(matches!(cache.begin(identity(4)), Begun::Run(_)));
+}
+
+/// Their arguments are held though their connections be gone.
+#[test]
+fn calls_that_run_have_a_bound_in_bytes_and_give_them_back() {
+    let mut cache = Cache::new(limits());
+    let Begun::Run(first) = cache.begin_of(identity(1), 600) else { panic!("it is new") };
+    let Begun::Run(second) = cache.begin_of(identity(2), 400) else { panic!("it is new") };
+    assert_eq!(cache.table.running_bytes(), 1000);
+    assert!(matches!(cache.begin_of(identity(3), 1), Begun::Unremembered(3)));
+    assert!(matches!(cache.begin_of(identity(2), 400), Begun::Joined { .. }), "it is held already");
+    cache.finish(second, None);
+    let Begun::Run(third) = cache.begin_of(identity(3), 400) else { panic!("there is room") };
+    cache.finish(first, Some(&reply(10)));
+    cache.finish(third, Some(&reply(10)));
+    assert_eq!((cache.table.running(), cache.table.running_bytes()), (0, 0));
+    assert_eq!((cache.kept(1), cache.kept(3)), (Some(10), Some(10)));
+    assert!(matches!(cache.begin_of(identity(4), 1001), Begun::Unremembered(_)));
 }
 
 #[test]

@@ -130,8 +130,8 @@ impl DuplicateCache {
         CallIdentity::of(call, caller).filter(|identity| self.0.options.remember.has(identity.procedure()))
     }
 
-    pub(super) fn begin(&self, call: CallIdentity, waiter: Waiter) -> Begun<Waiter> {
-        self.table().begin(call, waiter, self.0.began.elapsed())
+    pub(super) fn begin(&self, call: CallIdentity, size: u64, waiter: Waiter) -> Begun<Waiter> {
+        self.table().begin(call, size, waiter, self.0.began.elapsed())
     }
 
     pub(super) fn finish(&self, ticket: Ticket, reply: Option<&Message>) -> Vec<Waiter> {

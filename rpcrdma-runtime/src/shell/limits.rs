@@ -13,8 +13,8 @@ use crate::provider::iwarp;
 /// The options of clients and servers have them where they belong; this collects them. `Limits::default()` is what the
 /// options are by default, `with_limits` of each kind of options puts in those that it has, and `limits` says which are in
 /// force. What one connection can hold of a server's memory is about [`Limits::fetched`], one [`MessageLimits::transfer`],
-/// and the replies of [`Limits::credits`] calls; a whole server, [`Limits::connections`] times that and
-/// [`DuplicateLimits::bytes`].
+/// and the replies of [`Limits::credits`] calls; a whole server, [`Limits::connections`] times that,
+/// [`DuplicateLimits::bytes`], and [`DuplicateLimits::running`] for calls whose connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// What one message over RDMA may hold: segments, Write chunks, and bytes of Read chunks.
@@ -279,7 +279,13 @@ mod tests {
             pending: 10,
             connections: 11,
             connections_per_address: 12,
-            duplicates: DuplicateLimits { entries: 13, bytes: 14, reply: 15, lifetime: second(16) },
+            duplicates: DuplicateLimits {
+                entries: 13,
+                running: 26,
+                bytes: 14,
+                reply: 15,
+                lifetime: second(16),
+            },
             record: 17,
             tcp_calls: 18,
             times: TimeLimits {

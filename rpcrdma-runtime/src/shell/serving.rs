@@ -16,7 +16,7 @@ use crate::proto::rdma::{FatalCalls, Responder};
 use crate::proto::rpc::duplicates::{Begun, Ticket};
 use crate::proto::rpc::{RpcCounts, Services};
 use crate::proto::work::CloseReason;
-use crate::xdr::{Message, Received};
+use crate::xdr::{Message, Placed, Received};
 
 /// The services of a server, and what it remembers of their calls.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Connected {
         let Some((cache, identity)) = known else { return services.answer(&call, origin).await };
         let xid = identity.xid();
         let (waiter, answer) = oneshot::channel();
-        let begun = cache.begin(identity, waiter);
+        let begun = cache.begin(identity, size(&call), waiter);
         stats.duplicates(counted(&begun));
         match begun {
             Begun::Run(ticket) => {
@@ -118,6 +118,8 @@ impl Connected {
                 let executed = Executed { cache, ticket: Some(ticket), xid, used };
                 let execute = async move {
                     let reply = services.answer(&call, origin).await;
+                    // What the ticket stands for is given back with it.
+                    drop(call);
                     executed.end(reply);
                 };
                 executing.spawn(execute.in_current_span());
@@ -196,6 +198,16 @@ impl Drop for Executed {
         let reply = if panicked { Services::system_error(self.xid) } else { None };
         self.tell(None, reply.as_ref());
     }
+}
+
+/// What a call holds, in bytes.
+fn size(call: &Received) -> u64 {
+    let items = match &call.items {
+        Placed::Positioned(items) => items.iter().map(|item| item.data.len()).sum(),
+        // Replies come by Write chunks.
+        Placed::None | Placed::InOrder(_) => 0,
+    };
+    call.stream.len().saturating_add(items) as u64
 }
 
 /// Whether a reply has a result: it is accepted, and its status, behind the verifier, is SUCCESS (RFC 5531 section 9).

@@ -103,7 +103,12 @@ type Cache = Duplicates<(u64, CallKey)>;
 
 fn cache() -> Cache {
     // Everything is kept: no run has more.
-    let limits = DuplicateLimits { bytes: usize::MAX, reply: usize::MAX, ..DuplicateLimits::default() };
+    let limits = DuplicateLimits {
+        running: u64::MAX,
+        bytes: usize::MAX,
+        reply: usize::MAX,
+        ..DuplicateLimits::default()
+    };
     Duplicates::new(limits)
 }
 
@@ -408,7 +413,7 @@ impl Run {
             return self.held.push(Held { connection, call, ticket: None });
         };
         let identity = CallIdentity::of(&call.message, caller).expect("a call without a credential");
-        match cache.begin(identity, (connection, call.key), now) {
+        match cache.begin(identity, 0, (connection, call.key), now) {
             Begun::Run(ticket) => self.held.push(Held { connection, call, ticket: Some(ticket) }),
             Begun::Joined { .. } => self.tally.remembered += 1,
             Begun::Kept(waiter, reply) => {

@@ -17,11 +17,18 @@ pub use identity::{CallIdentity, CallerId, ProcedureId};
 use crate::xdr::{Item, Message};
 
 /// How much a duplicate-request cache remembers.
+///
+/// All callers have these bounds together. One that makes many calls drives out what was answered to others, whose calls run
+/// again if they come again; a server whose callers do not trust one another gives each group a server and a cache of its
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Calls that run and replies that are kept, together (default 4,096). Of the kept ones the least recently used go
     /// first; calls that run are never forgotten. Calls beyond that are run as without a cache.
     pub entries: usize,
+    /// Bytes of all calls that run (default 64 MiB): they are held to their end, though their connection be gone. Calls
+    /// beyond that are run as without a cache, and end with their connection.
+    pub running: u64,
     /// Bytes of all replies that are kept, items included (default 16 MiB). They are copied: a few bytes of a file do not
     /// keep all of what was read.
     pub bytes: usize,
@@ -37,6 +44,7 @@ impl Default for DuplicateLimits {
     fn default() -> Self {
         DuplicateLimits {
             entries: 4096,
+            running: 64 << 20,
             bytes: 16 << 20,
             reply: 64 << 10,
             lifetime: Duration::from_secs(120),
@@ -60,7 +68,7 @@ pub enum Begun<W> {
     },
     /// It was answered before: this is the reply.
     Kept(W, Message),
-    /// As many calls run as are remembered: run it and answer it, as if there were no cache.
+    /// As many calls run as are remembered, by number or by bytes: run it and answer it, as if there were no cache.
     Unremembered(W),
 }
 
@@ -69,6 +77,7 @@ pub enum Begun<W> {
 #[must_use]
 pub struct Ticket {
     call: CallIdentity,
+    size: u64,
 }
 
 /// Calls that run, and replies that were given.
@@ -80,6 +89,7 @@ pub struct Duplicates<W> {
     by_use: BTreeMap<u64, CallIdentity>,
     next_use: u64,
     running: usize,
+    running_bytes: u64,
     bytes: usize,
 }
 
@@ -106,6 +116,7 @@ impl<W> Duplicates<W> {
             by_use: BTreeMap::new(),
             next_use: 0,
             running: 0,
+            running_bytes: 0,
             bytes: 0,
         }
     }
@@ -114,6 +125,12 @@ impl<W> Duplicates<W> {
     #[must_use]
     pub fn running(&self) -> usize {
         self.running
+    }
+
+    /// What they hold, in bytes.
+    #[must_use]
+    pub fn running_bytes(&self) -> u64 {
+        self.running_bytes
     }
 
     /// Replies that are kept.
@@ -128,9 +145,9 @@ impl<W> Duplicates<W> {
         self.bytes
     }
 
-    /// A call has arrived, and `waiter` waits for its reply. `now` is the time since any moment in the past, and never goes
-    /// back.
-    pub fn begin(&mut self, call: CallIdentity, waiter: W, now: Duration) -> Begun<W> {
+    /// A call of `size` bytes has arrived, and `waiter` waits for its reply. `now` is the time since any moment in the past,
+    /// and never goes back.
+    pub fn begin(&mut self, call: CallIdentity, size: u64, waiter: W, now: Duration) -> Begun<W> {
         self.expire(now);
         match self.entries.get_mut(&call) {
             Some(Entry::Running(waiting)) => {
@@ -149,21 +166,24 @@ impl<W> Duplicates<W> {
             }
             None => {}
         }
-        if self.running >= self.limits.entries {
+        let running_bytes = self.running_bytes.saturating_add(size);
+        if self.running >= self.limits.entries || running_bytes > self.limits.running {
             return Begun::Unremembered(waiter);
         }
         while self.entries.len() >= self.limits.entries && self.forget_oldest() {}
         self.running = self.running.saturating_add(1);
+        self.running_bytes = running_bytes;
         self.entries.insert(call.clone(), Entry::Running(VecDeque::from([waiter])));
-        Begun::Run(Ticket { call })
+        Begun::Run(Ticket { call, size })
     }
 
     /// A call has ended: with a reply that is worth keeping, or without. Gives everyone who waits for it, in the order in
     /// which they came. `now` as in [`Duplicates::begin`].
     pub fn finish(&mut self, ticket: Ticket, reply: Option<&Message>, now: Duration) -> Vec<W> {
-        let Ticket { call } = ticket;
+        let Ticket { call, size } = ticket;
         let Some(Entry::Running(waiting)) = self.entries.remove(&call) else { return Vec::new() };
         self.running = self.running.saturating_sub(1);
+        self.running_bytes = self.running_bytes.saturating_sub(size);
         if let Some(reply) = reply {
             self.keep(call, reply, now);
         }
