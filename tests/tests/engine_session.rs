@@ -20,6 +20,8 @@ struct Client {
     now: Time,
     /// Sends of the connection that there is.
     sent: Vec<Bytes>,
+    /// Whether it can advertise no memory.
+    full: bool,
     /// Memory that the connection has.
     exposed: Vec<(u32, Memory)>,
     next_handle: u32,
@@ -38,6 +40,7 @@ impl Client {
             session: Session::new(policy, 7),
             now: Time::default(),
             sent: Vec::new(),
+            full: false,
             exposed: Vec::new(),
             next_handle: 1000,
             closing: None,
@@ -92,6 +95,9 @@ impl Client {
 
     fn act(&mut self, action: Action) {
         match action {
+            Action::Register { token, memory } if self.full => {
+                self.session.handle_completion(self.now, Completion::RegisterFailed { token, memory });
+            }
             Action::Register { token, memory } => {
                 self.next_handle += 1;
                 let handle = self.next_handle;
@@ -356,6 +362,49 @@ fn waits_between_attempts_grow_and_begin_anew_once_something_is_answered() {
     client.refuse();
     let before = client.now;
     assert_eq!(client.ring().since(before), MS(100), "and from the shortest wait on");
+}
+
+#[test]
+fn a_connection_that_ends_without_owing_anything_has_not_failed() {
+    let mut client = Client::connected();
+    client.lose(CloseReason::Peer);
+    client.submit(call(1));
+    assert_eq!(client.wanted, 1, "nobody had asked it anything");
+    client.connect(1024);
+    client.answer(1);
+    client.lose(CloseReason::Peer);
+    let abandoned = client.submit(call(2));
+    client.connect(1024);
+    client.cancel(abandoned);
+    client.answer(2);
+    client.lose(CloseReason::Peer);
+    client.submit(call(3));
+    assert_eq!(client.wanted, 1, "it had answered all that it was asked");
+}
+
+#[test]
+fn a_client_that_keeps_its_connection_waits_before_the_next_one_though_it_has_no_calls() {
+    let mut client = Client::new(Policy { keep: true, ..policy() });
+    client.connect(1024);
+    client.lose(CloseReason::Peer);
+    assert_eq!(client.wanted, 0);
+    client.ring();
+    assert_eq!((client.wanted, client.now), (1, Time(MS(100))));
+}
+
+/// Else somebody makes it once more, who thinks that it was not executed.
+#[test]
+fn a_call_that_was_sent_and_cannot_be_sent_again_may_have_been_executed() {
+    let mut client = Client::connected();
+    let id = client.submit(with_item(1, 5000));
+    assert_eq!(client.xids(), [1]);
+    client.lose(CloseReason::Peer);
+    client.ring();
+    client.full = true;
+    client.connect(1024);
+    assert_eq!(client.failure(id), FailReason::Closed(CloseReason::Peer));
+    let id = client.submit(with_item(2, 5000));
+    assert_eq!(client.failure(id), FailReason::Registration, "this one was never sent");
 }
 
 #[test]

@@ -87,6 +87,24 @@ struct Held {
     line: Option<LineCall>,
     /// How many connections have ended that had sent it.
     sends: u32,
+    /// How the last of them ended.
+    lost: Option<CloseReason>,
+}
+
+impl Held {
+    /// Why it has no reply. What cannot be sent now may have been executed, if it was sent before.
+    fn known(&self, why: FailReason) -> FailReason {
+        match (&self.lost, why) {
+            (
+                Some(lost),
+                FailReason::Unsendable(_)
+                | FailReason::Registration
+                | FailReason::UnboundedReply
+                | FailReason::Unsent(_),
+            ) => FailReason::Closed(lost.clone()),
+            (_, why) => why,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -99,8 +117,8 @@ enum State<L> {
     Connecting,
     /// One is wanted, and not before this moment.
     Waiting { until: Time },
-    /// There is one; without calls since then, and whether it has answered anything.
-    Up { line: L, idle_since: Option<Time>, answered: bool },
+    /// There is one; without calls since then, whether it has answered anything, and whether it owed something in the end.
+    Up { line: L, idle_since: Option<Time>, answered: bool, owed: bool },
     /// The session is over.
     Ended,
 }
@@ -217,7 +235,7 @@ impl<L: Line> Session<L> {
         let timeout = call.timeout.unwrap_or(self.policy.timeout);
         let deadline = self.now.after(timeout);
         self.deadlines.extend(deadline.map(|at| (at, id)));
-        self.calls.insert(id, Held { call, deadline, timeout, line: None, sends: 0 });
+        self.calls.insert(id, Held { call, deadline, timeout, line: None, sends: 0, lost: None });
         match &mut self.state {
             State::Up { idle_since, .. } => {
                 *idle_since = None;
@@ -268,7 +286,7 @@ impl<L: Line> Session<L> {
             return;
         }
         self.counts.connections = self.counts.connections.saturating_add(1);
-        self.state = State::Up { line, idle_since: None, answered: false };
+        self.state = State::Up { line, idle_since: None, answered: false, owed: false };
         let calls: Vec<CallId> = self.calls.keys().copied().collect();
         for id in calls {
             self.start(id);
@@ -329,7 +347,7 @@ impl<L: Line> Session<L> {
     /// Hears what the connection has to say. It is to be called whenever the connection was given something.
     pub fn settle(&mut self, now: Time) {
         self.pass(now);
-        while let State::Up { line, answered, .. } = &mut self.state {
+        while let State::Up { line, answered, owed, .. } = &mut self.state {
             let Some(event) = line.poll_event() else { break };
             match event {
                 LineEvent::Done { call, outcome } => {
@@ -337,6 +355,7 @@ impl<L: Line> Session<L> {
                         *answered = true;
                         self.attempts.worked();
                     }
+                    *owed |= matches!(outcome, Err(FailReason::Closed(_) | FailReason::Unsent(_)));
                     if let Some(id) = self.on_line.remove(&call) {
                         self.line_done(id, outcome);
                     }
@@ -366,7 +385,10 @@ impl<L: Line> Session<L> {
                 let again = u64::from(held.sends > 0);
                 self.counts.retransmissions = self.counts.retransmissions.saturating_add(again);
             }
-            Err(why) => self.end(id, Err(why)),
+            Err(why) => {
+                let why = held.known(why);
+                self.end(id, Err(why));
+            }
         }
     }
 
@@ -375,9 +397,15 @@ impl<L: Line> Session<L> {
         let Some(held) = self.calls.get_mut(&id) else { return };
         held.line = None;
         let sent = match &outcome {
-            Err(FailReason::Closed(_)) => true,
+            Err(FailReason::Closed(reason)) => {
+                held.lost = Some(reason.clone());
+                true
+            }
             Err(FailReason::Unsent(_)) => false,
-            _ => return self.end(id, outcome),
+            _ => {
+                let outcome = outcome.map_err(|why| held.known(why));
+                return self.end(id, outcome);
+            }
         };
         let Some(reconnect) = self.policy.reconnect else { return self.end(id, outcome) };
         held.sends = held.sends.saturating_add(u32::from(sent));
@@ -399,8 +427,13 @@ impl<L: Line> Session<L> {
         self.events.push_back(Event::Disconnected(reason.clone()));
         match self.policy.reconnect {
             Some(reconnect) => {
-                let unanswered = matches!(state, State::Up { answered: false, .. });
-                if unanswered && !matches!(reason, CloseReason::Local) {
+                // One that nobody has asked anything has not failed, unless it is made again though nobody needs it.
+                let needed = self.policy.keep || !self.calls.is_empty();
+                let failed = match state {
+                    State::Up { answered, owed, .. } => !answered && (owed || needed),
+                    _ => false,
+                };
+                if failed && !matches!(reason, CloseReason::Local) {
                     self.attempts.why = Some(reason.to_string());
                     self.attempts.failed(self.now, &reconnect.backoff);
                 }
@@ -433,9 +466,10 @@ impl<L: Line> Session<L> {
 
     /// Closes the connection if it still has something of a call that is over.
     fn give_up(&mut self, call: LineCall) {
-        if let State::Up { line, .. } = &mut self.state
+        if let State::Up { line, owed, .. } = &mut self.state
             && line.holds(call)
         {
+            *owed = true;
             line.close(CloseReason::Timeout("a call had no reply".to_string()));
         }
     }

@@ -66,7 +66,7 @@ impl Default for Reconnect {
 }
 
 /// How long a session waits before it connects again. The first attempt after a connection that worked is made at
-/// once. A connection on which nothing was answered counts as a failed attempt.
+/// once. A connection on which calls waited and nothing was answered counts as a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// After the first failure (default 250 ms).
