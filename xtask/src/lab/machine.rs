@@ -134,8 +134,12 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         if let Some(mut child) = self.kept.take() {
-            // The process that holds the guest ends it when its input does.
-            drop(child.stdin.take());
+            match child.stdin.take() {
+                // The process that holds the guest ends it when its input does.
+                Some(input) => drop(input),
+                // One that was to stay, and that did not come up.
+                None => drop(child.kill()),
+            }
             let _ = child.wait();
         }
     }
@@ -179,4 +183,18 @@ fn held(qemu: &Command) -> Command {
     shell.args(["-c", "\"$@\" & cat >/dev/null; kill $! 2>/dev/null; wait", "lab"]);
     shell.arg(qemu.get_program()).args(qemu.get_args()).stdin(Stdio::piped());
     shell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_was_to_stay_and_did_not_come_up_is_ended() {
+        let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().expect("sleep");
+        let process = child.id();
+        let ports = Ports { agent: 1, nfs_rdma: 2, mount: 3 };
+        drop(Machine { ports, console: PathBuf::new(), process, kept: Some(child) });
+        assert!(!Path::new(&format!("/proc/{process}")).exists());
+    }
 }
