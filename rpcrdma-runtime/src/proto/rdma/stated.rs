@@ -1,7 +1,7 @@
 //! What the two ends of a connection tell each other of their limits while it lasts (RFC 5666 section 6).
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::wire::private_data::{DEFAULT_INLINE, Negotiated};
 
@@ -32,17 +32,16 @@ pub struct Link(Arc<Limits>);
 struct Limits {
     own: Stated,
     negotiated: Negotiated,
-    // As long as nothing was said: the largest there is, which limits nothing.
-    inline: AtomicU32,
-    reads: AtomicU32,
+    // Both numbers in one, so that nobody sees one of them without the other: bytes above, Reads below. As long as nothing
+    // was said: the largest there is, which limits nothing.
+    stated: AtomicU64,
 }
 
 impl Link {
     /// A connection whose end here takes messages of so many bytes, and does so many RDMA Reads at a time.
     #[must_use]
     pub fn new(own: Stated, negotiated: Negotiated) -> Self {
-        let (inline, reads) = (AtomicU32::new(u32::MAX), AtomicU32::new(u32::MAX));
-        Link(Arc::new(Limits { own, negotiated, inline, reads }))
+        Link(Arc::new(Limits { own, negotiated, stated: AtomicU64::new(u64::MAX) }))
     }
 
     /// What this end takes and does, whatever the peer is.
@@ -60,22 +59,44 @@ impl Link {
     /// Keeps what the caller says of itself. It holds for the replies behind this call's, and for as long as the connection
     /// lasts or something else is said.
     pub fn state(&self, caller: Stated) {
-        self.0.inline.store(caller.inline, Ordering::Relaxed);
-        self.0.reads.store(caller.reads, Ordering::Relaxed);
+        let both = u64::from(caller.inline) << 32 | u64::from(caller.reads);
+        self.0.stated.store(both, Ordering::Relaxed);
     }
 
     /// What the caller has said of itself, if it has.
     #[must_use]
     pub fn stated(&self) -> Option<Stated> {
-        let inline = self.0.inline.load(Ordering::Relaxed);
-        let reads = self.0.reads.load(Ordering::Relaxed);
-        (inline != u32::MAX || reads != u32::MAX).then_some(Stated { inline, reads })
+        let both = self.0.stated.load(Ordering::Relaxed);
+        let (inline, reads) = (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?);
+        (both != u64::MAX).then_some(Stated { inline, reads })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two handlers of one connection keep what the caller says, while its replies are planned.
+    #[test]
+    fn what_is_said_is_seen_whole() {
+        let nothing = Stated { inline: 0, reads: 0 };
+        let agreed = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
+        let link = Link::new(nothing, agreed);
+        assert_eq!(link.stated(), None);
+        let other = link.clone();
+        let talker = std::thread::spawn(move || {
+            for turn in 0..200_000u32 {
+                other.state(Stated { inline: turn, reads: turn });
+            }
+        });
+        while !talker.is_finished() {
+            if let Some(Stated { inline, reads }) = link.stated() {
+                assert_eq!(inline, reads);
+            }
+        }
+        talker.join().unwrap();
+        assert_eq!(link.stated(), Some(Stated { inline: 199_999, reads: 199_999 }));
+    }
 
     #[test]
     fn what_is_said_limits_and_lifts_only_where_nothing_was_agreed_on() {
