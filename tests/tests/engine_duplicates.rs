@@ -200,6 +200,17 @@ fn bytes_have_a_bound() {
 }
 
 #[test]
+fn a_cache_that_is_to_remember_less_forgets_what_is_too_much() {
+    let mut cache = Cache::new(limits());
+    (1..=3).for_each(|xid| cache.answer(xid, 20));
+    cache.table.limit(DuplicateLimits { entries: 2, ..limits() });
+    assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 40));
+    cache.table.limit(DuplicateLimits { bytes: 20, ..limits() });
+    assert_eq!((cache.table.kept(), cache.table.bytes()), (1, 20));
+    assert_eq!(cache.kept(3), Some(20), "the latest stays");
+}
+
+#[test]
 fn a_reply_has_a_bound() {
     let mut cache = Cache::new(limits());
     cache.answer(1, 60);

@@ -101,8 +101,13 @@ impl DuplicateCache {
 
     /// What it is set to.
     #[must_use]
-    pub fn options(&self) -> &DuplicateOptions {
-        &self.0.options
+    pub fn options(&self) -> DuplicateOptions {
+        DuplicateOptions { limits: self.table().limits(), ..self.0.options.clone() }
+    }
+
+    /// Sets how much it remembers, for all that share it. What is too much is forgotten, calls that run excepted.
+    pub fn limit(&self, limits: DuplicateLimits) {
+        self.table().limit(limits);
     }
 
     /// Replies that are kept.

@@ -1,9 +1,6 @@
 use std::time::Duration;
 
-use super::{
-    ClientOptions, DuplicateCache, DuplicateOptions, ServerOptions, TcpClientOptions, TcpOptions,
-    TcpServerOptions,
-};
+use super::{ClientOptions, DuplicateCache, ServerOptions, TcpClientOptions, TcpOptions, TcpServerOptions};
 use crate::proto::rdma::{Config, Limits as MessageLimits};
 use crate::proto::rpc::duplicates::DuplicateLimits;
 use crate::provider::iwarp;
@@ -149,14 +146,11 @@ impl Limits {
         (self.times.connect, self.times.stall) = (options.connect_timeout, options.stall_timeout);
     }
 
-    /// A cache with these limits in the place of one with others; what it had remembered is not in it.
-    fn put_into_cache(&self, cache: Option<DuplicateCache>) -> Option<DuplicateCache> {
-        let cache = cache?;
-        if cache.options().limits == self.duplicates {
-            return Some(cache);
+    /// The cache stays what it is, so that servers that share one still do, and all of them have these limits.
+    fn put_into_cache(&self, cache: Option<&DuplicateCache>) {
+        if let Some(cache) = cache {
+            cache.limit(self.duplicates);
         }
-        let options = DuplicateOptions { limits: self.duplicates, ..cache.options().clone() };
-        Some(DuplicateCache::new(options))
     }
 
     fn take_from_cache(&mut self, cache: Option<&DuplicateCache>) {
@@ -190,7 +184,7 @@ impl ClientOptions {
 }
 
 impl ServerOptions {
-    /// The same with these limits, as far as they are a server's.
+    /// The same with these limits, as far as they are a server's. A duplicate-request cache gets them for all that share it.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_config(&mut self.config);
@@ -198,7 +192,7 @@ impl ServerOptions {
         self.connections = limits.connections;
         self.connections_per_address = limits.connections_per_address;
         self.drain = limits.times.drain;
-        self.duplicates = limits.put_into_cache(self.duplicates);
+        limits.put_into_cache(self.duplicates.as_ref());
         self
     }
 
@@ -236,14 +230,15 @@ impl TcpClientOptions {
 }
 
 impl TcpServerOptions {
-    /// The same with these limits, as far as they are those of a server over TCP.
+    /// The same with these limits, as far as they are those of a server over TCP. A duplicate-request cache gets them for
+    /// all that share it.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
         self.connections = limits.connections;
         self.connections_per_address = limits.connections_per_address;
         self.drain = limits.times.drain;
-        self.duplicates = limits.put_into_cache(self.duplicates);
+        limits.put_into_cache(self.duplicates.as_ref());
         self
     }
 
@@ -328,6 +323,19 @@ mod tests {
         assert_eq!((by_tcp.duplicates, by_tcp.times.drain), (odd.duplicates, odd.times.drain));
         let by_tcp = TcpClientOptions::default().with_limits(&odd).limits();
         assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));
+    }
+
+    #[test]
+    fn servers_that_share_a_cache_share_it_with_limits_too() {
+        let cache = DuplicateCache::default();
+        let shared = || Some(cache.clone());
+        let rdma = ServerOptions { duplicates: shared(), ..ServerOptions::default() }.with_limits(&odd());
+        let tcp =
+            TcpServerOptions { duplicates: shared(), ..TcpServerOptions::default() }.with_limits(&odd());
+        assert_eq!(cache.options().limits, odd().duplicates);
+        let fewer = DuplicateLimits { entries: 1, ..odd().duplicates };
+        cache.limit(fewer);
+        assert_eq!((rdma.limits().duplicates, tcp.limits().duplicates), (fewer, fewer));
     }
 
     #[test]

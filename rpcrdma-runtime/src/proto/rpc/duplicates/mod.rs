@@ -103,7 +103,8 @@ enum Entry<W> {
 struct Kept {
     reply: Message,
     used: u64,
-    expires: Duration,
+    /// When that was.
+    since: Duration,
 }
 
 impl<W> Duplicates<W> {
@@ -119,6 +120,18 @@ impl<W> Duplicates<W> {
             running_bytes: 0,
             bytes: 0,
         }
+    }
+
+    /// How much it remembers.
+    #[must_use]
+    pub fn limits(&self) -> DuplicateLimits {
+        self.limits
+    }
+
+    /// Has it remember so much from now on. What is too much is forgotten, calls that run excepted.
+    pub fn limit(&mut self, limits: DuplicateLimits) {
+        self.limits = limits;
+        while (self.bytes > limits.bytes || self.entries.len() > limits.entries) && self.forget_oldest() {}
     }
 
     /// Calls that run.
@@ -158,7 +171,7 @@ impl<W> Duplicates<W> {
             Some(Entry::Kept(kept)) => {
                 self.by_use.remove(&kept.used);
                 kept.used = self.next_use;
-                kept.expires = now.saturating_add(self.limits.lifetime);
+                kept.since = now;
                 self.next_use = self.next_use.wrapping_add(1);
                 let reply = kept.reply.clone();
                 self.by_use.insert(kept.used, call);
@@ -199,16 +212,15 @@ impl<W> Duplicates<W> {
         self.bytes = self.bytes.saturating_add(size);
         let used = self.next_use;
         self.next_use = self.next_use.wrapping_add(1);
-        let expires = now.saturating_add(self.limits.lifetime);
         self.by_use.insert(used, call.clone());
-        self.entries.insert(call, Entry::Kept(Kept { reply: copied(reply), used, expires }));
+        self.entries.insert(call, Entry::Kept(Kept { reply: copied(reply), used, since: now }));
     }
 
     /// Forgets what nobody has asked for in its time. What was used before expires before.
     fn expire(&mut self, now: Duration) {
         while let Some((_, call)) = self.by_use.first_key_value()
             && let Some(Entry::Kept(kept)) = self.entries.get(call)
-            && kept.expires <= now
+            && kept.since.saturating_add(self.limits.lifetime) <= now
         {
             self.forget_oldest();
         }
