@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::guest::{Guest, Random, Siw, guest};
 use crate::relay::Relay;
@@ -87,7 +87,10 @@ fn a_write_survives_a_server_that_is_killed() {
         "(dd if=/tmp/tree of=/mnt/below/file bs=256k conv=fsync; echo $? >/run/written) >/run/dd 2>&1 &",
     );
     let file = dir.path().join("below/file");
+    let began = Instant::now();
     while std::fs::metadata(&file).map_or(0, |of| of.len()) < 1 << 20 {
+        let hangs = began.elapsed() > Duration::from_secs(300);
+        assert!(!hangs, "nothing is written: {}", guest.run("cat /run/dd"));
         sleep(Duration::from_millis(20));
     }
     served.kill();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rpcrdma_runtime::proto::program::{CallContext, Reject};
 use rpcrdma_runtime::proto::rdma::{Config, FailReason};
 use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::{BackwardClient, CallError, ClientOptions, ServerOptions};
+use rpcrdma_runtime::shell::{BackwardClient, CallError, ClientOptions, DuplicateCache, ServerOptions};
 use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
@@ -101,7 +101,10 @@ struct Serving {
 impl Serving {
     async fn start(config: Config) -> Self {
         // A call that has lost its connection ends with it.
-        let options = ServerOptions { config, duplicates: None, ..ServerOptions::default() };
+        Serving::with(ServerOptions { config, duplicates: None, ..ServerOptions::default() }).await
+    }
+
+    async fn with(options: ServerOptions) -> Self {
         let board = Board::default();
         let server = Server::bind_with("127.0.0.1:0", options).await.expect("a port");
         let server = server.service(watches_v1::Server(board.clone()));
@@ -137,8 +140,14 @@ fn hearing(ear: &Ear) -> ClientOptions {
 /// Requirement: R033, R210
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_calls_in_both_directions_at_once() {
-    let few = Config { credits: 8, backward_credits: 3, ..Config::default() };
-    let serving = Serving::start(few).await;
+    let config = Config { credits: 8, backward_credits: 3, ..Config::default() };
+    for duplicates in [None, Some(DuplicateCache::default())] {
+        let options = ServerOptions { config, duplicates, ..ServerOptions::default() };
+        call_both_ways(Serving::with(options).await).await;
+    }
+}
+
+async fn call_both_ways(serving: Serving) {
     let ears = [Ear::default(), Ear::default()];
     let clients = [serving.listener(&ears[0]).await, serving.listener(&ears[1]).await];
     let mut saying = JoinSet::new();
