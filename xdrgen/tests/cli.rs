@@ -201,6 +201,47 @@ fn the_last_line_counts_and_names_a_page() {
 }
 
 #[test]
+fn no_number_of_warnings_hides_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd: String = (0..300).map(|number| format!("enum e{number} {{ A{number} = 1, }};\n")).collect();
+    std::fs::write(folder.path().join("odd.x"), format!("{odd}struct z {{ int q }};\n")).unwrap();
+    for form in ["human", "short", "json"] {
+        let output = xdrgen(folder.path(), &["check", "--message-format", form, "odd.x"]);
+        assert_eq!(output.status.code(), Some(1));
+        let shown = text(&output.stderr);
+        assert!(shown.contains("X111"), "{form}: {shown}");
+    }
+}
+
+#[test]
+fn what_is_said_is_the_same_in_every_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let members: String = (0..40).map(|number| format!("  M{number} = {number},\n")).collect();
+    let arms: String = (0..40).map(|number| format!("  case M{number}: int a{number};\n")).collect();
+    let document = format!(
+        "enum kind {{\n{members}  M40 = nothing\n}};\nunion u switch (kind k) {{\n{arms}}};\nstruct sound {{ int a; }};\n"
+    );
+    std::fs::write(folder.path().join("a.x"), document).unwrap();
+    let first = xdrgen(folder.path(), &["generate", "--keep-going", "a.x"]);
+    for _ in 0..8 {
+        let again = xdrgen(folder.path(), &["generate", "--keep-going", "a.x"]);
+        assert_eq!(text(&again.stderr), text(&first.stderr));
+        assert_eq!(text(&again.stdout), text(&first.stdout));
+    }
+}
+
+#[test]
+fn signs_that_hide_text_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.x"), "/* a \u{202e}b\u{2066} c */\nconst A = 1;\n").unwrap();
+    let output = xdrgen(folder.path(), &["generate", "a.x"]);
+    assert_eq!(output.status.code(), Some(0));
+    let rust = text(&output.stdout);
+    assert!(rust.contains(r"\u{202e}b") && rust.contains(r"\u{2066}"), "{rust}");
+    assert!(!rust.contains(['\u{202e}', '\u{2066}']), "{rust}");
+}
+
+#[test]
 fn warnings_may_be_denied() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("odd.x"), "enum a { B = 1, };\n").unwrap();

@@ -108,3 +108,46 @@ fn published_documents() {
         }
     }
 }
+
+/// Every kind of definition, with names of so many letters.
+fn with_names_of(letters: usize) -> String {
+    let name = |what: &str| format!("{what}_{}", "abcdefghi_".repeat(9).get(..letters).unwrap_or_default());
+    let (constant, bytes, list, kind) = (name("MOST"), name("bytes"), name("list"), name("kind"));
+    let (one, two, program, version) = (name("ONE"), name("TWO"), name("PROGRAM"), name("VERSION"));
+    let (record, choice, fixed, procedure) =
+        (name("record"), name("choice"), name("fixed"), name("PROCEDURE"));
+    format!(
+        "const {constant} = 16;\ntypedef opaque {bytes}[{constant}];\ntypedef opaque {bytes}_b[12];\n\
+         typedef {bytes} {fixed}[{constant}];\ntypedef string {list}<{constant}>;\ntypedef {bytes} {list}_b<{constant}>;\n\
+         enum {kind} {{ {one} = 0, {two} = 1 }};\n\
+         struct {record} {{ opaque {bytes}[{constant}]; {bytes} {list}[{constant}]; opaque {fixed}<{constant}>;\n\
+         unsigned {kind}<{constant}>; int {choice}[3]; {record} *next; }};\n\
+         union {choice} switch ({kind} {kind}) {{ case {one}: opaque {bytes}[{constant}];\n\
+         case {two}: {record} {list}<{constant}>; }};\n\
+         program {program} {{ version {version} {{ void NULL(void) = 0;\n\
+         {choice} {procedure}({record}, {choice}, {list}) = 1; }} = 1; }} = 536870913;\n"
+    )
+}
+
+#[test]
+fn names_of_any_length_give_rust() {
+    for letters in (0..90).filter(|letters| letters % 10 != 0) {
+        let document = with_names_of(letters);
+        for data in [Data::Bytes, Data::Borrowed] {
+            for names in [Names::Rust, Names::Verbatim] {
+                let mut sources = Sources::default();
+                sources.add(Source::new("sample.x", document.as_str()));
+                let generated = generate(&sources, &Options { names, data, ..Options::module("sample") });
+                assert!(!generated.has_errors(), "{document}{:?}", generated.diagnostics);
+                for (path, text) in &generated.files {
+                    if let Err(error) = syn::parse_file(text) {
+                        panic!(
+                            "names of {letters} letters, {names:?}, {data:?}: {}: {error}\n{text}",
+                            path.display()
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -61,8 +61,7 @@ impl Reporting {
         if found.is_empty() {
             return Ok(());
         }
-        let shown = found.iter().take(SHOWN).cloned().map(|found| self.weighed(found));
-        let shown = shown.collect::<Vec<_>>();
+        let shown = foremost(found).cloned().map(|found| self.weighed(found)).collect::<Vec<_>>();
         let hidden = found.len() - shown.len() + more.errors + more.warnings;
         let count = Count::of(found);
         let (errors, warnings) = (count.errors + more.errors, count.warnings + more.warnings);
@@ -114,6 +113,18 @@ impl Reporting {
             }
         }
     }
+}
+
+/// What is shown of the findings, in their order: errors before any warning, where there is no room for all.
+fn foremost(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
+    let mut errors = Count::of(found).errors.min(SHOWN);
+    let mut warnings = found.len().min(SHOWN) - errors;
+    found.iter().filter(move |found| {
+        let left = if found.severity == Severity::Error { &mut errors } else { &mut warnings };
+        let is_shown = *left > 0;
+        *left = left.saturating_sub(1);
+        is_shown
+    })
 }
 
 /// The line at the end.

@@ -55,7 +55,7 @@ impl Printer {
 
     /// All that was added.
     pub(super) fn finish(self) -> String {
-        self.out
+        visible(self.out)
     }
 
     fn column(&self) -> usize {
@@ -405,10 +405,32 @@ impl Printer {
                 } else if self.fits(at, until, tail) {
                     self.flat(at, next);
                 } else {
-                    self.opened(at, !self.in_attribute);
+                    self.opened(at, !self.in_attribute && self.takes_comma(at));
                 }
             }
             at = next;
+        }
+    }
+
+    /// Whether a comma may stand behind the last part in this bracket: not in `[T; N]`, `<T as Trait>` and `{ N }`, nor where
+    /// it would make a tuple of an expression, or a list of where something is visible.
+    fn takes_comma(&self, open: usize) -> bool {
+        let close = self.tape.after(open) - 1;
+        let has = |text| self.tape.find(text, open + 1, close).is_some();
+        match self.tape.text(open) {
+            "[" => !has(";"),
+            "<" => !has("as"),
+            "{" => has(","),
+            _ => has(",") || open.checked_sub(1).is_some_and(|before| self.is_called(before)),
+        }
+    }
+
+    /// Whether parentheses behind this piece are of a call, of parameters, or of the fields of a tuple struct.
+    fn is_called(&self, index: usize) -> bool {
+        match self.tape.kind(index) {
+            Some(Kind::Word | Kind::Close) => true,
+            Some(Kind::Mark) => self.tape.is(index, "!"),
+            _ => false,
         }
     }
 
@@ -456,6 +478,21 @@ impl Printer {
         self.indent -= INDENT;
         self.write(self.tape.text(close).to_owned().as_str());
     }
+}
+
+/// Text without the signs that have a part of it shown elsewhere than where it stands: a compiler refuses them, and a reader
+/// should see them.
+fn visible(text: String) -> String {
+    let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    // The first byte of each of them, which little else has.
+    if !text.as_bytes().contains(&0xe2) || !text.contains(is_hidden) {
+        return text;
+    }
+    let mut seen = String::with_capacity(text.len());
+    for sign in text.chars() {
+        if is_hidden(sign) { seen.extend(sign.escape_unicode()) } else { seen.push(sign) }
+    }
+    seen
 }
 
 #[cfg(test)]

@@ -179,12 +179,17 @@ fn missing(error: &Diagnostic) -> Option<(Space, String)> {
     Some((space, error.message.split('`').nth(1)?.to_owned()))
 }
 
-/// The names that a definition defines.
+/// The names that a definition defines, in an order that is the same in every run.
 fn names_of(definition: &Definition) -> impl Iterator<Item = (Space, String)> {
     let mut defined = Defined::default();
     defined.add(definition);
-    let types = defined.types.into_iter().map(|name| (Space::Type, name));
-    types.chain(defined.values.into_iter().map(|name| (Space::Value, name)))
+    let in_order = |names: HashSet<String>| {
+        let mut names: Vec<String> = names.into_iter().collect();
+        names.sort_unstable();
+        names.into_iter()
+    };
+    let types = in_order(defined.types).map(|name| (Space::Type, name));
+    types.chain(in_order(defined.values).map(|name| (Space::Value, name)))
 }
 
 impl<'a> Users<'a> {
