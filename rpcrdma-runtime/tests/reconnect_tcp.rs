@@ -111,6 +111,27 @@ async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
 }
 
 #[tokio::test]
+async fn so_many_calls_at_once_and_no_more() {
+    let server = first().await;
+    let few = TcpClientOptions { pending: 2, ..options() };
+    let client = TcpClient::connect_with(server.address, few).await.unwrap();
+    let calls = [pass(&client), pass(&client)];
+    server.come(2).await;
+    let third = client.call::<Pass>(&()).await;
+    assert!(matches!(third, Err(CallError::TooMany(2))), "{third:?}");
+    calls[0].abort();
+    let abandoned = async {
+        while !calls[0].is_finished() {
+            tokio::task::yield_now().await
+        }
+    };
+    timeout(WAIT, abandoned).await.unwrap();
+    let again = pass(&client);
+    server.come(3).await;
+    assert!(!again.is_finished(), "the place of one that nobody waits for is free");
+}
+
+#[tokio::test]
 async fn what_is_dropped_or_not_to_be_sent_again_is_not() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();

@@ -39,7 +39,8 @@ pub enum CallError {
     /// RPCSEC_GSS: the context, or what is protected by it.
     #[error(transparent)]
     Gss(#[from] GssFailure),
-    /// As many calls have not ended as the client may have ([`super::ClientOptions::pending`]). Nothing was sent.
+    /// As many calls have not ended as the client may have ([`super::ClientOptions::pending`],
+    /// [`super::TcpClientOptions::pending`]). Nothing was sent.
     #[error("{0} calls have not ended, and there may be no more")]
     TooMany(usize),
     /// The client was closed, or its one connection has ended and cannot be made again.

@@ -32,7 +32,7 @@ pub struct Limits {
     /// RDMA Reads that an end has outstanding at once over iWARP, 1 to 128 (default 16).
     pub reads_out: u16,
     /// Calls of a client that have not ended, those that wait for a credit or a connection included (default 65,536).
-    /// Further ones fail at once. Over TCP they wait.
+    /// Further ones fail at once.
     pub pending: usize,
     /// Connections of a server at once (default 1,024). Further ones wait to be accepted.
     pub connections: usize,
@@ -215,7 +215,7 @@ impl TcpClientOptions {
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
-        self.timeout = limits.times.call;
+        (self.timeout, self.pending) = (limits.times.call, limits.pending);
         self
     }
 
@@ -224,7 +224,7 @@ impl TcpClientOptions {
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         limits.take_from_tcp(&self.tcp);
-        limits.times.call = self.timeout;
+        (limits.times.call, limits.pending) = (self.timeout, self.pending);
         limits
     }
 }
@@ -323,6 +323,7 @@ mod tests {
         assert_eq!((by_tcp.duplicates, by_tcp.times.drain), (odd.duplicates, odd.times.drain));
         let by_tcp = TcpClientOptions::default().with_limits(&odd).limits();
         assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));
+        assert_eq!(by_tcp.pending, odd.pending);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
@@ -48,6 +48,7 @@ struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     next_xid: AtomicU32,
     next_key: AtomicU64,
+    pending: Semaphore,
     peer: Arc<Mutex<SocketAddr>>,
     stats: ClientStats,
     options: TcpClientOptions,
@@ -89,7 +90,8 @@ impl TcpClient {
         let (commands, receiver) = mpsc::unbounded_channel();
         tokio::spawn(driver.run(receiver).instrument(span));
         let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-        let shared = Shared { commands, next_xid, next_key, peer, stats, options };
+        let pending = Semaphore::new(options.pending.min(Semaphore::MAX_PERMITS));
+        let shared = Shared { commands, next_xid, next_key, pending, peer, stats, options };
         Ok(TcpClient { shared: Arc::new(shared), timeout: None, retransmit: None })
     }
 
@@ -159,6 +161,8 @@ impl TcpClient {
         if is_sent_once(&call.message) {
             call.retransmit = Some(false);
         }
+        let pending = self.shared.options.pending;
+        let _place = self.shared.pending.try_acquire().map_err(|_| CallError::TooMany(pending))?;
         let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
         let (done, outcome) = oneshot::channel::<Outcome>();
         let command = Command::Call { key, call, done };

@@ -51,6 +51,9 @@ pub struct TcpClientOptions {
     /// How connections are made again, and which calls are sent again on them. `None`: when the connection ends its calls
     /// fail, and so do all later ones.
     pub reconnect: Option<Reconnect>,
+    /// Calls that have not ended, those that wait for their turn or a connection included (default 65,536). Further ones fail
+    /// at once with [`CallError::TooMany`](super::super::CallError::TooMany).
+    pub pending: usize,
     /// The connection's own.
     pub tcp: TcpOptions,
     /// Hears of every call.
@@ -65,6 +68,7 @@ impl Default for TcpClientOptions {
             timeout: policy.timeout,
             idle: policy.idle,
             reconnect: policy.reconnect,
+            pending: 65_536,
             tcp: TcpOptions::default(),
             observer: None,
         }
