@@ -308,7 +308,7 @@ impl<P: Binding> Carrier<P> for Client {
     }
 
     fn min_item(&self) -> usize {
-        self.shared.options.min_item
+        self.min_item.unwrap_or(self.shared.options.min_item)
     }
 
     async fn observe<Q: Procedure<Program = P>>(
