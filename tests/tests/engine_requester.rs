@@ -289,6 +289,39 @@ fn h38_a_second_reply_while_memory_is_being_fenced_changes_nothing() {
 
 /// Requirement: R201, R263
 #[test]
+fn h75_what_a_provider_says_twice_is_heard_once() {
+    let mut peer = Peer::new();
+    let lists = peer.lists(7, offering(7, &[100], Some(2000)));
+    assert!(lists.reply.is_some() && peer.exposed.len() == 2);
+    // Of all work that there was and will be, once more.
+    for token in (0..40).map(Token) {
+        let segment = Segment { handle: 1, length: 9, offset: 0 };
+        let memory = || Memory::Source(Bytes::from_static(b"not of this call"));
+        for again in [
+            Completion::Registered { token, segment },
+            Completion::RegisterFailed { token, memory: memory() },
+            Completion::Invalidated { token, handle: 1, memory: memory() },
+            Completion::Sent { token },
+            Completion::ReadDone { token, data: Bytes::new() },
+            Completion::Written { token },
+        ] {
+            peer.requester.handle_completion(again);
+            peer.collect();
+        }
+    }
+    assert!(peer.sent.is_empty() && peer.events.is_empty() && peer.closed.is_none());
+    peer.receive(answer(7));
+    peer.outcome().expect("a reply");
+    peer.receive(answer(7));
+    for _ in 0..2 {
+        let closed = Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() };
+        peer.requester.handle_completion(closed);
+        peer.collect();
+    }
+    assert!(matches!(peer.events.make_contiguous(), [Event::Closed(CloseReason::Peer)]), "{:?}", peer.events);
+}
+
+#[test]
 fn r200_the_caller_hears_of_the_reply_once_all_memory_is_fenced() {
     let mut peer = Peer::new();
     let lists = peer.lists(1, offering(1, &[8, 8], Some(2000)));

@@ -221,6 +221,33 @@ fn bad_headers() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
+#[test]
+fn h75_what_a_provider_says_twice_is_heard_once() {
+    let mut peer = Peer::new();
+    peer.send(msg(reads(vec![read(8, 1, 16)]), &rpc(40)));
+    let (token, _) = *peer.reads.front().expect("an RDMA Read");
+    peer.serve_read();
+    peer.serve(token, vec![9; 16].into());
+    let call = peer.call();
+    assert!(peer.events.is_empty(), "{:?}", peer.events);
+    peer.reply(&call, Message::whole(stream(100)));
+    peer.reply(&call, Message::whole(stream(100)));
+    peer.answer();
+    for token in (0..40).map(Token) {
+        peer.responder.handle_completion(Completion::Sent { token });
+        peer.responder.handle_completion(Completion::Written { token });
+        peer.collect();
+    }
+    for _ in 0..2 {
+        let closed = Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() };
+        peer.responder.handle_completion(closed);
+        peer.collect();
+    }
+    assert!(peer.sent.is_empty() && peer.reads.is_empty() && peer.closed.is_none());
+    let events = peer.events.make_contiguous();
+    assert!(matches!(events, [ResponderEvent::Closed(CloseReason::Peer)]), "{events:?}");
+}
+
 /// Requirement: R072, R130, R131, R143, R153, R144, R160, R161, R162, R165, R166, R167, R168, R171, R172, R173, R182, R184, R191, R194, H13, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23, H24, H25, H26, H29, H34, H35
 #[test]
 fn every_bad_header_gets_what_its_rule_says() {

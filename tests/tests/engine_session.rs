@@ -608,6 +608,41 @@ fn without_reconnection_the_end_of_the_connection_is_the_end() {
     assert_eq!((client.ended.clone(), client.wanted), (Some(CloseReason::Peer), 0));
 }
 
+#[test]
+fn h73_a_device_that_goes_away_takes_its_connection_along_and_nothing_else() {
+    let events = [
+        CloseReason::Io("the device was removed".to_owned()),
+        CloseReason::Io("the address has changed".to_owned()),
+        CloseReason::Terminated { layer: 0, etype: 1, code: 5 },
+    ];
+    for event in events {
+        let mut client = Client::connected();
+        client.submit(call(1));
+        client.answer(1);
+        assert_eq!(client.replies().len(), 1);
+        let calls = [client.submit(with_item(2, 5000)), client.submit(call(3))];
+        assert_eq!(client.exposed.len(), 1);
+        client.lose(event.clone());
+        // As long as it is away nothing can be connected.
+        for _ in 0..5 {
+            client.refuse();
+            client.ring();
+        }
+        assert_eq!((client.wanted, client.done.len()), (1, 0), "{event}");
+        client.connect(1024);
+        client.answer(2);
+        client.answer(3);
+        assert_eq!(client.replies(), calls, "{event}");
+
+        let mut alone = Client::new(Policy { reconnect: None, ..policy() });
+        alone.connect(1024);
+        let call = alone.submit(call(4));
+        alone.lose(event.clone());
+        assert_eq!(alone.failure(call), FailReason::Closed(event.clone()));
+        assert_eq!(alone.ended, Some(event));
+    }
+}
+
 /// Requirement: R179
 #[test]
 fn a_call_that_cannot_be_made_fails_at_once_and_alone() {
@@ -622,6 +657,7 @@ fn a_call_that_cannot_be_made_fails_at_once_and_alone() {
     assert_eq!(client.replies(), [good]);
 }
 
+/// Requirement: H77
 #[test]
 fn time_that_goes_back_is_no_time() {
     let mut client = Client::connected();

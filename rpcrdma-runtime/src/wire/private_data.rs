@@ -170,7 +170,7 @@ mod tests {
         assert!(!PrivateData::negotiate(&said(true, 1024, 1024), &PrivateData::ABSENT).remote_invalidation);
     }
 
-    /// Requirement: R044, R280
+    /// Requirement: R044, R280, H75
     #[test]
     fn r289_r291_an_end_that_says_nothing_has_the_defaults() {
         for said in [&b""[..], b"something else", &LINUX_CLIENT[..7]] {

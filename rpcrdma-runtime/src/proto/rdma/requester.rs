@@ -131,6 +131,8 @@ pub struct Requester {
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
     closed: Option<CloseReason>,
+    /// The provider's last word was heard.
+    gone: bool,
     discarded: u64,
     /// Calls that had to wait for a credit.
     credit_waits: u64,
@@ -162,6 +164,7 @@ impl Requester {
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
             closed: None,
+            gone: false,
             discarded: 0,
             credit_waits: 0,
             backward_error: None,
@@ -307,6 +310,9 @@ impl Requester {
 
     /// Takes a completion of the provider.
     pub fn handle_completion(&mut self, completion: Completion) {
+        if self.gone {
+            return;
+        }
         match completion {
             Completion::Registered { token, segment } => {
                 self.region_became(token, RegionState::Exposed(segment));
@@ -543,6 +549,7 @@ impl Requester {
 
     fn connection_closed(&mut self, reason: &CloseReason) {
         self.closed = Some(reason.clone());
+        self.gone = true;
         self.actions.clear();
         self.work.clear();
         self.by_xid.clear();

@@ -77,6 +77,8 @@ pub struct Responder {
     actions: VecDeque<Action>,
     events: VecDeque<ResponderEvent>,
     closed: bool,
+    /// The provider's last word was heard.
+    gone: bool,
     refusals: Refusals,
     traffic: TrafficCounts,
     /// How many refusals were taken from the counts.
@@ -140,6 +142,7 @@ impl Responder {
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
             closed: false,
+            gone: false,
             refusals: Refusals::default(),
             traffic: TrafficCounts::default(),
             taken: 0,
@@ -233,11 +236,14 @@ impl Responder {
 
     /// Takes a completion of the provider.
     pub fn handle_completion(&mut self, completion: Completion) {
+        if self.gone {
+            return;
+        }
         match completion {
             Completion::Received { message, invalidated } => self.received(&message, invalidated),
             Completion::ReadDone { token, data } => self.read_done(token, data),
             Completion::Closed { reason, .. } => {
-                self.closed = true;
+                (self.closed, self.gone) = (true, true);
                 if matches!(reason, CloseReason::Terminated { .. }) {
                     self.suspects = self.find_suspects();
                 }
