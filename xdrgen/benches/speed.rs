@@ -1,8 +1,8 @@
 //! How long the compiler takes, and how much memory: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
 //! First, whole processes: `xdrgen generate` on the text of RFC 5662, and rpcgen, if it is there, on the same XDR. They
-//! take turns, so that a busy machine slows both. Then documents of many shapes, and ten times as long; there the time
-//! that the processors spent is measured, of all threads together.
+//! take turns, so that a busy machine slows both. Then documents of many shapes, and ten times as long, by whole processes
+//! as well.
 
 #![allow(clippy::print_stdout, reason = "what it measures is its output")]
 
@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use shapes::{SHAPES, Shape};
+use xdrgen::extract;
 use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, extract, generate};
 
 const XDRGEN: &str = env!("CARGO_BIN_EXE_xdrgen");
 /// Runs of each command, unless the command line says otherwise.
@@ -26,8 +26,7 @@ const PARTS: usize = 300;
 fn main() -> Result<(), Box<dyn Error>> {
     let runs = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(RUNS).max(1);
     processes(runs)?;
-    shapes_at_two_sizes();
-    Ok(())
+    shapes_at_two_sizes()
 }
 
 /// A command that is measured.
@@ -160,14 +159,14 @@ fn has_rpcgen() -> bool {
     std::env::split_paths(&paths).any(|path| path.join("rpcgen").exists())
 }
 
-fn shapes_at_two_sizes() {
-    println!(
-        "documents of {PARTS} parts, and ten times as many: processor time, the shortest of several runs"
-    );
+fn shapes_at_two_sizes() -> Result<(), Box<dyn Error>> {
+    println!("documents of {PARTS} parts, and ten times as many: medians of whole processes");
+    let scratch = tempfile::tempdir()?;
     for shape in SHAPES {
         let (short, long) = ((shape.text)(PARTS), (shape.text)(PARTS * 10));
         let grown = long.len() as f64 / short.len() as f64;
-        let (few, many) = (shortest(shape, short, 15), shortest(shape, long, 5));
+        let (few, many) =
+            (time_of(shape, &short, scratch.path(), 31)?, time_of(shape, &long, scratch.path(), 11)?);
         let ratio = many.as_secs_f64() / few.as_secs_f64();
         println!(
             "  {:8.2} ms  {:8.2} ms  {ratio:6.2}x for {grown:5.2}x the text  {}",
@@ -176,26 +175,23 @@ fn shapes_at_two_sizes() {
             shape.name
         );
     }
+    Ok(())
 }
 
-fn shortest(shape: &Shape, text: String, runs: usize) -> Duration {
-    let mut sources = Sources::default();
-    sources.add(Source::new(shape.file, text));
-    let once = || {
-        let begin = spent();
-        let generated = generate(&sources, &Options::module("a"));
-        assert_eq!(shape.sound, !generated.has_errors(), "{}", shape.name);
-        std::hint::black_box(&generated);
-        spent().saturating_sub(begin)
-    };
-    (0..runs).map(|_| once()).min().unwrap_or_default()
-}
-
-/// The processor time that this process has had.
-fn spent() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let part = |number: i64| u64::try_from(number).unwrap_or(0);
-    Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
+/// How long `xdrgen generate` takes for a document.
+fn time_of(shape: &Shape, text: &str, scratch: &Path, runs: usize) -> Result<Duration, Box<dyn Error>> {
+    let file = scratch.join(shape.file);
+    std::fs::write(&file, text)?;
+    let arguments = [Path::new("generate"), &file, Path::new("-o"), &scratch.join("out.rs")];
+    let mut contender = Contender::new(shape.name, XDRGEN, &arguments);
+    for _ in 0..runs {
+        // Of a document that is not sound the findings are what takes the time.
+        let ran = contender.run(scratch);
+        if shape.sound {
+            ran?;
+        }
+    }
+    Ok(contender.median())
 }
 
 fn ms(time: Duration) -> f64 {
