@@ -260,6 +260,4 @@ pub struct ProcedureType {
     pub specifier: TypeSpecifier,
     /// `type *`: optional data (rpcgen).
     pub optional: bool,
-    /// What an argument is called (`rpcgen -N`).
-    pub name: Option<Identifier>,
 }

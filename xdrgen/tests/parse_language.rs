@@ -241,15 +241,6 @@ fn programs_have_versions_and_procedures() {
 }
 
 #[test]
-fn arguments_may_have_names() {
-    let text = "program P { version V { int READ(unsigned int off, struct a *what, string) = 1; } = 1; } = 0x20000001;";
-    let DefinitionKind::Program(program) = one(text) else { panic!() };
-    let names = program.versions[0].procedures[0].arguments.iter();
-    let names: Vec<_> = names.map(|argument| argument.name.as_ref().map(|name| name.name.as_str())).collect();
-    assert_eq!(names, [Some("off"), Some("what"), None]);
-}
-
-#[test]
 fn program_and_version_may_be_names_of_fields() {
     let fields = fields("int program; unsigned int version;");
     assert_eq!(fields.iter().map(declared).collect::<Vec<_>>(), ["program", "version"]);

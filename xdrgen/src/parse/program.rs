@@ -85,14 +85,7 @@ fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<ProcedureType>> {
     if input.word(0) == "void" {
         return Ok((input.take_from(1), Vec::new()));
     }
-    cut(separated_list1(token(","), cut(argument))).parse(input)
-}
-
-/// A type, and a name behind it as `rpcgen -N` takes one.
-fn argument(input: Tokens<'_>) -> Parse<'_, ProcedureType> {
-    let (rest, ty) = procedure_type(input)?;
-    let (rest, name) = opt(identifier).parse(rest)?;
-    Ok((rest, ProcedureType { name, ..ty }))
+    cut(separated_list1(token(","), cut(procedure_type))).parse(input)
 }
 
 /// A type, or rpcgen's `string`, or `type *`.
@@ -106,5 +99,5 @@ fn procedure_type(input: Tokens<'_>) -> Parse<'_, ProcedureType> {
         _ => type_specifier(input)?,
     };
     let (rest, star) = opt(token("*")).parse(rest)?;
-    Ok((rest, ProcedureType { specifier, optional: star.is_some(), name: None }))
+    Ok((rest, ProcedureType { specifier, optional: star.is_some() }))
 }

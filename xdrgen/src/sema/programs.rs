@@ -180,8 +180,7 @@ impl<'a> Lower<'a> {
         let mut fields = Vec::new();
         for (index, argument) in arguments.iter().enumerate() {
             let ty = self.procedure_type(argument)?;
-            let called = argument.name.as_ref().map_or_else(String::new, |name| format!(": {}", name.name));
-            let declaration = format!("argument {}{called}", index + 1);
+            let declaration = format!("argument {}", index + 1);
             let docs = Docs { declaration, span: argument.specifier.span, ..Docs::default() };
             let (name, ident) = (index.to_string(), index.to_string());
             fields.push(Field {
