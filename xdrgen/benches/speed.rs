@@ -24,9 +24,11 @@ const RUNS: usize = 101;
 const PARTS: usize = 300;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let runs = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(RUNS).max(1);
-    processes(runs)?;
-    shapes_at_two_sizes()
+    // Without `--bench` it is a test run, without optimization: that it works is all there is to see.
+    let measures = std::env::args().any(|argument| argument == "--bench");
+    let runs = std::env::args().find_map(|argument| argument.parse().ok());
+    processes(runs.unwrap_or(if measures { RUNS } else { 1 }).max(1))?;
+    shapes_at_two_sizes(if measures { [31, 11] } else { [1, 1] })
 }
 
 /// A command that is measured.
@@ -159,14 +161,16 @@ fn has_rpcgen() -> bool {
     std::env::split_paths(&paths).any(|path| path.join("rpcgen").exists())
 }
 
-fn shapes_at_two_sizes() -> Result<(), Box<dyn Error>> {
+fn shapes_at_two_sizes([short_runs, long_runs]: [usize; 2]) -> Result<(), Box<dyn Error>> {
     println!("documents of {PARTS} parts, and ten times as many: medians of whole processes");
     let scratch = tempfile::tempdir()?;
     for shape in SHAPES {
         let (short, long) = ((shape.text)(PARTS), (shape.text)(PARTS * 10));
         let grown = long.len() as f64 / short.len() as f64;
-        let (few, many) =
-            (time_of(shape, &short, scratch.path(), 31)?, time_of(shape, &long, scratch.path(), 11)?);
+        let (few, many) = (
+            time_of(shape, &short, scratch.path(), short_runs)?,
+            time_of(shape, &long, scratch.path(), long_runs)?,
+        );
         let ratio = many.as_secs_f64() / few.as_secs_f64();
         println!(
             "  {:8.2} ms  {:8.2} ms  {ratio:6.2}x for {grown:5.2}x the text  {}",
