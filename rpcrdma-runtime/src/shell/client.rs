@@ -2,21 +2,20 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::net::{ToSocketAddrs, lookup_host};
-use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{Instrument, debug, debug_span};
 
-use super::carrier::{Carrier, is_sent_once};
-use super::driver::{Command, Connect, Driver, LastPeer, Outcome, Peer};
+use super::calls::{Calls, Command};
+use super::carrier::Carrier;
+use super::driver::{Connect, Driver, LastPeer, Peer};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, Observer};
 use crate::proto::program::{Binding, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::session::{Call, Policy, Session};
-use crate::proto::rdma::{FailReason, Reply, Stated, Traffic};
+use crate::proto::rdma::{FailReason, Stated, Traffic};
 use crate::provider::{Connection, iwarp};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rpc::{CallHeader, decode_reply};
@@ -42,10 +41,7 @@ pub struct Client {
 }
 
 struct Shared {
-    commands: mpsc::UnboundedSender<Command>,
-    next_xid: AtomicU32,
-    next_key: AtomicU64,
-    pending: Semaphore,
+    calls: Calls<Stated>,
     peer: LastPeer,
     stats: ClientStats,
     options: ClientOptions,
@@ -145,12 +141,10 @@ impl Client {
         if let Some(connection) = first {
             driver.connected(connection);
         }
-        let (commands, receiver) = mpsc::unbounded_channel();
+        let (calls, receiver) = Calls::new(options.pending);
         let span = debug_span!("client", peer = ?peer.get().address);
         tokio::spawn(driver.run(receiver).instrument(span));
-        let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-        let pending = Semaphore::new(options.pending.min(Semaphore::MAX_PERMITS));
-        let shared = Shared { commands, next_xid, next_key, pending, peer, stats, options };
+        let shared = Shared { calls, peer, stats, options };
         Client { shared: Arc::new(shared), timeout: None, retransmit: None, min_item: None }
     }
 
@@ -203,7 +197,7 @@ impl Client {
         tokio::select! {
             biased;
             made = made.wait_for(|made| *made > seen) => made.ok().map(|made| *made),
-            () = self.shared.commands.closed() => None,
+            () = self.shared.calls.closed() => None,
         }
     }
 
@@ -231,24 +225,23 @@ impl Client {
     /// longer inline than it says, and none has Read chunks if it does no RDMA Reads. A call that cannot be sent so fails.
     /// The next connection begins without such limits: they are to be asked for again.
     pub fn limit(&self, server: Stated) {
-        // If the task is gone there are no calls.
-        let _ = self.shared.commands.send(Command::Limit(server));
+        self.shared.calls.tell(Command::Other(server));
     }
 
     /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
     pub fn close(&self) {
-        let _ = self.shared.commands.send(Command::Close);
+        self.shared.calls.tell(Command::Close);
     }
 
     /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
     pub async fn drain(&self) {
-        let _ = self.shared.commands.send(Command::Drain);
-        self.shared.commands.closed().await;
+        self.shared.calls.tell(Command::Drain);
+        self.shared.calls.closed().await;
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let call = self.prepare::<Q>(xid, args)?;
-        let reply = self.transact(call).await.map_err(|error| named(error, Q::NAME))?;
+        let reply = self.shared.calls.transact(call).await.map_err(|error| named(error, Q::NAME))?;
         let mut reader = Reader::new(&reply.message);
         decode_reply(&mut reader, xid)?;
         let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
@@ -275,36 +268,19 @@ impl Client {
         let (timeout, retransmit) = (self.timeout, self.retransmit);
         Ok(Call { message: message.into_message(), bounds, timeout, retransmit })
     }
-
-    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
-        if is_sent_once(&call.message) {
-            call.retransmit = Some(false);
-        }
-        let pending = self.shared.options.pending;
-        let _place = self.shared.pending.try_acquire().map_err(|_| CallError::TooMany(pending))?;
-        let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
-        let (done, outcome) = oneshot::channel::<Outcome>();
-        let command = Command::Call { key, call, done };
-        self.shared.commands.send(command).map_err(|_| CallError::Disconnected)?;
-        let mut guard = Abandon { client: self, key: Some(key) };
-        let reply = outcome.await;
-        guard.key = None;
-        Ok(reply.map_err(|_| CallError::Disconnected)??)
-    }
 }
 
 /// What the transport says, with the procedure's name.
 fn named(error: CallError, procedure: &'static str) -> CallError {
     match error {
         CallError::Transport(FailReason::UnboundedReply) => CallError::UnboundedReply { procedure },
-        CallError::Transport(FailReason::Timeout(after)) => CallError::Timeout(after),
         other => other,
     }
 }
 
 impl<P: Binding> Carrier<P> for Client {
     fn next_xid(&self) -> u32 {
-        self.shared.next_xid.fetch_add(1, Ordering::Relaxed)
+        self.shared.calls.next_xid()
     }
 
     fn min_item(&self) -> usize {
@@ -326,7 +302,7 @@ impl<P: Binding> Carrier<P> for Client {
         bounds: ReplyBounds,
     ) -> Result<(Received, Traffic), CallError> {
         let call = Call { message, bounds, timeout: self.timeout, retransmit: self.retransmit };
-        let reply = self.transact(call).await.map_err(|error| named(error, procedure))?;
+        let reply = self.shared.calls.transact(call).await.map_err(|error| named(error, procedure))?;
         Ok((reply.message, reply.traffic))
     }
 }
@@ -351,26 +327,11 @@ async fn connect_iwarp(
     })
 }
 
-/// Tells the connection's task when a caller leaves before its call has ended.
-struct Abandon<'a> {
-    client: &'a Client,
-    key: Option<u64>,
-}
-
-impl Drop for Abandon<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            // If the task is gone there is nothing to abandon.
-            let _ = self.client.shared.commands.send(Command::Cancel { key });
-        }
-    }
-}
-
 impl<P: Binding> Caller<P> for Client {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
+        let xid = self.shared.calls.next_xid();
         let Shared { options, stats, .. } = &*self.shared;
         observed::<P, Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
     }
@@ -422,11 +383,6 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("peer", &self.shared.peer.get()).finish_non_exhaustive()
     }
-}
-
-/// Anything but what the last connection began with.
-pub(super) fn first_xid() -> u32 {
-    getrandom::u32().unwrap_or_else(|_| std::process::id())
 }
 
 /// What the waits between attempts to connect are drawn from.

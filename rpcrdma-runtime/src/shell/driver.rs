@@ -1,42 +1,25 @@
 //! The task that owns a client's calls, and one connection after the other.
 
-use std::collections::HashMap;
 use std::future::{Future, pending, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, trace};
 
 use super::ConnectError;
 use super::backward::Callee;
+use super::calls::{Command, Waiting};
 use super::stats::ClientStats;
-use crate::proto::rdma::session::{Call, CallId, Event, Session};
-use crate::proto::rdma::{Config, FailReason, Reply, Requester, Stated};
+use crate::proto::rdma::session::{CallId, Event, Session};
+use crate::proto::rdma::{Config, Requester, Stated};
 use crate::proto::rpc::Services;
 use crate::proto::time::Time;
-use crate::proto::work::{CloseReason, Completion};
+use crate::proto::work::Completion;
 use crate::provider::{Connection, ConnectionInfo};
 use crate::wire::private_data::{Negotiated, PrivateData};
-
-/// What callers ask of the task.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// Make a call.
-    Call { key: u64, call: Call, done: oneshot::Sender<Outcome> },
-    /// Nobody waits for this call any more.
-    Cancel { key: u64 },
-    /// Keep calls to what the server says of itself.
-    Limit(Stated),
-    /// Take no more calls, and close the connection once those that there are have ended.
-    Drain,
-    /// End all calls and close the connection.
-    Close,
-}
-
-pub(super) type Outcome = Result<Reply, FailReason>;
 
 /// A connection that is being made.
 pub(super) type Connecting<C> = Pin<Box<dyn Future<Output = Result<C, ConnectError>> + Send>>;
@@ -106,7 +89,7 @@ pub(super) struct Driver<C> {
     backward: Services,
     callee: Option<Callee>,
     peer: LastPeer,
-    waiting: Waiting,
+    waiting: Waiting<CallId>,
     began: Instant,
     stats: ClientStats,
     counted: Counted,
@@ -152,7 +135,7 @@ impl<C: Connection> Driver<C> {
     }
 
     /// Runs until the session is over; it closes it when every [`super::Client`] of it is gone.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command<Stated>>) {
         let mut clients = true;
         let mut alarm = Box::pin(sleep_until(self.began));
         loop {
@@ -263,25 +246,13 @@ impl<C: Connection> Driver<C> {
         self.session.handle_connect_failed(now, error.to_string());
     }
 
-    fn obey(&mut self, command: Command) {
+    fn obey(&mut self, command: Command<Stated>) {
         let now = self.now();
-        match command {
-            Command::Call { key, call, done } => {
-                let call = self.session.submit(now, call);
-                self.waiting.begin(key, call, done);
-            }
-            Command::Cancel { key } => {
-                if let Some(call) = self.waiting.forget(key) {
-                    self.session.cancel(now, call);
-                }
-            }
-            Command::Limit(server) => {
-                if let Some(requester) = self.session.line_mut() {
-                    requester.limit(server);
-                }
-            }
-            Command::Drain => self.session.close_when_idle(now),
-            Command::Close => self.session.close(now, &CloseReason::Local),
+        // The server has said what it takes.
+        if let Some(server) = self.waiting.obey(command, &mut self.session, now)
+            && let Some(requester) = self.session.line_mut()
+        {
+            requester.limit(server);
         }
     }
 }
@@ -332,32 +303,4 @@ struct Counted {
     queued: usize,
     credit_waits: u64,
     discarded: u64,
-}
-
-/// Callers by their call.
-#[derive(Default)]
-pub(super) struct Waiting {
-    calls: HashMap<CallId, (u64, oneshot::Sender<Outcome>)>,
-    keys: HashMap<u64, CallId>,
-}
-
-impl Waiting {
-    pub(super) fn begin(&mut self, key: u64, call: CallId, done: oneshot::Sender<Outcome>) {
-        self.keys.insert(key, call);
-        self.calls.insert(call, (key, done));
-    }
-
-    pub(super) fn forget(&mut self, key: u64) -> Option<CallId> {
-        let call = self.keys.remove(&key)?;
-        self.calls.remove(&call);
-        Some(call)
-    }
-
-    pub(super) fn end(&mut self, call: CallId, outcome: Outcome) {
-        if let Some((key, done)) = self.calls.remove(&call) {
-            self.keys.remove(&key);
-            // A caller that left in this very moment does not hear it.
-            let _ = done.send(outcome);
-        }
-    }
 }

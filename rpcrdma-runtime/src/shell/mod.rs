@@ -5,6 +5,7 @@
 
 mod accept;
 mod backward;
+mod calls;
 mod carrier;
 mod client;
 mod driver;

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,11 +8,12 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::trace;
 
 use crate::proto::program::{BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, Program};
-use crate::proto::rdma::{BackwardRequester, CallId, Config, Event, FailReason, Reply, Stated, Traffic};
+use crate::proto::rdma::{BackwardRequester, CallId, Config, Event, Reply, Stated, Traffic};
 use crate::proto::work::Completion;
 use crate::provider::Connection;
 use crate::shell::CallError;
-use crate::shell::client::{first_xid, observed};
+use crate::shell::calls::{Outcome, Waiting, first_xid};
+use crate::shell::client::observed;
 use crate::shell::serving::ConnectionUsed;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::wire::private_data::Negotiated;
@@ -32,6 +32,10 @@ use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
 /// It carries calls of programs that are [`BackwardOnly`], and [`BackwardClient::both_ways`] those of others. A call and its reply go inline or not at all: a call that is
 /// too long fails before it is sent, with [`FailReason::Unsendable`], and so does with [`FailReason::Chunk`] one whose
 /// reply is too long. Calls beyond the credits of this direction wait. Dropping a call's future abandons the call.
+///
+/// [`FailReason::NotReady`]: crate::proto::rdma::FailReason::NotReady
+/// [`FailReason::Unsendable`]: crate::proto::rdma::FailReason::Unsendable
+/// [`FailReason::Chunk`]: crate::proto::rdma::FailReason::Chunk
 #[derive(Clone)]
 pub struct BackwardClient {
     shared: Arc<Shared>,
@@ -49,8 +53,6 @@ struct Shared {
 
 /// How long a call may take if nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-type Outcome = Result<Reply, FailReason>;
 
 /// What callers ask of the connection's task.
 enum Command {
@@ -210,8 +212,7 @@ impl fmt::Debug for BackwardClient {
 pub(in crate::shell) struct Calls {
     engine: BackwardRequester,
     commands: mpsc::UnboundedReceiver<Command>,
-    waiting: HashMap<CallId, (u64, oneshot::Sender<Outcome>)>,
-    keys: HashMap<u64, CallId>,
+    waiting: Waiting<CallId>,
 }
 
 impl Calls {
@@ -227,8 +228,7 @@ impl Calls {
         let calls = Calls {
             engine: BackwardRequester::new(config, negotiated),
             commands: receiver,
-            waiting: HashMap::new(),
-            keys: HashMap::new(),
+            waiting: Waiting::default(),
         };
         (BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }, calls)
     }
@@ -241,11 +241,7 @@ impl Calls {
         }
         while let Some(event) = self.engine.poll_event() {
             let Event::Done { call, outcome } = event else { continue };
-            if let Some((key, done)) = self.waiting.remove(&call) {
-                self.keys.remove(&key);
-                // A caller that left in this very moment does not hear it.
-                let _ = done.send(outcome);
-            }
+            self.waiting.end(call, outcome);
         }
     }
 
@@ -265,12 +261,10 @@ impl Calls {
             Some(Command::Ready) => self.engine.ready(),
             Some(Command::Call { key, message, done }) => {
                 let call = self.engine.submit(message);
-                self.keys.insert(key, call);
-                self.waiting.insert(call, (key, done));
+                self.waiting.begin(key, call, done);
             }
             Some(Command::Cancel { key }) => {
-                if let Some(call) = self.keys.remove(&key) {
-                    self.waiting.remove(&call);
+                if let Some(call) = self.waiting.forget(key) {
                     self.engine.cancel(call);
                 }
             }

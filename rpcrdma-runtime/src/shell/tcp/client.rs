@@ -2,26 +2,24 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
-use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use super::super::carrier::{Carrier, is_sent_once};
-use super::super::client::{first_xid, observed, seed};
-use super::super::driver::Outcome;
+use super::super::calls::{Calls, Command};
+use super::super::carrier::Carrier;
+use super::super::client::{observed, seed};
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::{CallError, ConnectError};
-use super::driver::{Command, Dialled, Driver};
+use super::driver::{Dialled, Driver};
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
 use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
+use crate::proto::rdma::Traffic;
 use crate::proto::rdma::session::{Call, Policy, Session};
-use crate::proto::rdma::{FailReason, Reply, Traffic};
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
 
@@ -45,10 +43,7 @@ pub struct TcpClient {
 }
 
 struct Shared {
-    commands: mpsc::UnboundedSender<Command>,
-    next_xid: AtomicU32,
-    next_key: AtomicU64,
-    pending: Semaphore,
+    calls: Calls,
     peer: Arc<Mutex<SocketAddr>>,
     stats: ClientStats,
     options: TcpClientOptions,
@@ -87,11 +82,9 @@ impl TcpClient {
         let connect = Box::new(move || Box::pin(connect()) as _);
         let stats = ClientStats::default();
         let driver = Driver::new(session, tcp, connect, peer.clone(), stats.clone(), first);
-        let (commands, receiver) = mpsc::unbounded_channel();
+        let (calls, receiver) = Calls::new(options.pending);
         tokio::spawn(driver.run(receiver).instrument(span));
-        let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-        let pending = Semaphore::new(options.pending.min(Semaphore::MAX_PERMITS));
-        let shared = Shared { commands, next_xid, next_key, pending, peer, stats, options };
+        let shared = Shared { calls, peer, stats, options };
         Ok(TcpClient { shared: Arc::new(shared), timeout: None, retransmit: None })
     }
 
@@ -105,6 +98,8 @@ impl TcpClient {
     /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
     /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one. Calls over
     /// RPCSEC_GSS are so in any case.
+    ///
+    /// [`FailReason::Closed`]: crate::proto::rdma::FailReason::Closed
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { retransmit: Some(false), ..self.clone() }
@@ -112,13 +107,13 @@ impl TcpClient {
 
     /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
     pub fn close(&self) {
-        let _ = self.shared.commands.send(Command::Close);
+        self.shared.calls.tell(Command::Close);
     }
 
     /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
     pub async fn drain(&self) {
-        let _ = self.shared.commands.send(Command::Drain);
-        self.shared.commands.closed().await;
+        self.shared.calls.tell(Command::Drain);
+        self.shared.calls.closed().await;
     }
 
     /// The server's address: of the connection that there is, or of the last one.
@@ -156,31 +151,11 @@ impl TcpClient {
         header.encode(&mut message).and_then(|()| args.encode(&mut message)).map_err(CallError::Encode)?;
         Ok(message.into_message())
     }
-
-    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
-        if is_sent_once(&call.message) {
-            call.retransmit = Some(false);
-        }
-        let pending = self.shared.options.pending;
-        let _place = self.shared.pending.try_acquire().map_err(|_| CallError::TooMany(pending))?;
-        let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
-        let (done, outcome) = oneshot::channel::<Outcome>();
-        let command = Command::Call { key, call, done };
-        self.shared.commands.send(command).map_err(|_| CallError::Disconnected)?;
-        let mut guard = Abandon { client: self, key: Some(key) };
-        let reply = outcome.await;
-        guard.key = None;
-        match reply {
-            Ok(Err(FailReason::Timeout(after))) => Err(CallError::Timeout(after)),
-            Ok(reply) => Ok(reply?),
-            Err(_) => Err(CallError::Disconnected),
-        }
-    }
 }
 
 impl<P: Program> Carrier<P> for TcpClient {
     fn next_xid(&self) -> u32 {
-        self.shared.next_xid.fetch_add(1, Ordering::Relaxed)
+        self.shared.calls.next_xid()
     }
 
     fn min_item(&self) -> usize {
@@ -203,7 +178,7 @@ impl<P: Program> Carrier<P> for TcpClient {
         bounds: ReplyBounds,
     ) -> Result<(Received, Traffic), CallError> {
         let (timeout, retransmit) = (self.timeout, self.retransmit);
-        let reply = self.transact(Call { message, bounds, timeout, retransmit }).await?;
+        let reply = self.shared.calls.transact(Call { message, bounds, timeout, retransmit }).await?;
         Ok((reply.message, reply.traffic))
     }
 }
@@ -230,26 +205,11 @@ async fn dial(address: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream
     Ok(socket)
 }
 
-/// Tells the connection's task when a caller leaves before its call has ended.
-struct Abandon<'a> {
-    client: &'a TcpClient,
-    key: Option<u64>,
-}
-
-impl Drop for Abandon<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            // If the task is gone there is nothing to abandon.
-            let _ = self.client.shared.commands.send(Command::Cancel { key });
-        }
-    }
-}
-
 impl<P: Program> Caller<P> for TcpClient {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
+        let xid = self.shared.calls.next_xid();
         let Shared { options, stats, .. } = &*self.shared;
         observed::<P, Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
     }

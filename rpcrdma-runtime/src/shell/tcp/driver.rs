@@ -7,31 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use super::super::driver::{Connect, Connecting, Outcome, Waiting, made, ring, set};
+use super::super::calls::{Command, Waiting};
+use super::super::driver::{Connect, Connecting, made, ring, set};
 use super::super::stats::ClientStats;
 use super::TcpOptions;
 use super::line::{Slot, TcpLine};
 use super::stream::{Incoming, Outgoing, halves};
-use crate::proto::rdma::session::{Call, Event, Line, Session};
+use crate::proto::rdma::session::{CallId, Event, Line, Session};
 use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
-
-/// What callers ask of the task.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// Make a call.
-    Call { key: u64, call: Call, done: oneshot::Sender<Outcome> },
-    /// Nobody waits for this call any more.
-    Cancel { key: u64 },
-    /// Take no more calls, and close the connection once those that there are have ended.
-    Drain,
-    /// End all calls and close the connection.
-    Close,
-}
 
 /// A connection and whom it leads to.
 pub(super) type Dialled = (TcpStream, SocketAddr);
@@ -45,7 +33,7 @@ pub(super) struct Driver {
     connecting: Option<Connecting<Dialled>>,
     peer: Arc<Mutex<SocketAddr>>,
     stats: ClientStats,
-    waiting: Waiting,
+    waiting: Waiting<CallId>,
     began: Instant,
 }
 
@@ -178,18 +166,8 @@ impl Driver {
 
     fn obey(&mut self, command: Command) {
         let now = self.now();
-        match command {
-            Command::Call { key, call, done } => {
-                let call = self.session.submit(now, call);
-                self.waiting.begin(key, call, done);
-            }
-            Command::Cancel { key } => {
-                if let Some(call) = self.waiting.forget(key) {
-                    self.session.cancel(now, call);
-                }
-            }
-            Command::Drain => self.session.close_when_idle(now),
-            Command::Close => self.session.close(now, &CloseReason::Local),
+        match self.waiting.obey(command, &mut self.session, now) {
+            None => {}
         }
     }
 }
