@@ -17,7 +17,7 @@ fn every_call_ends_once_and_its_data_is_intact_whatever_becomes_of_its_connectio
         println!("{:?}\n{:?}\n{:?}", run(seed), run_session(seed), run_both_ways(seed));
         return;
     }
-    let sums = many(number("SIM_RUNS").unwrap_or(300));
+    let sums = many(0..number("SIM_RUNS").unwrap_or(300));
     println!("{sums:#?}");
     sums.check();
 }

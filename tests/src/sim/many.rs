@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -15,23 +16,23 @@ pub struct Sums {
     pub both_ways: BothWays,
 }
 
-/// Runs the seeds below `seeds`, in every way, on as many threads as the machine has processors.
+/// Runs these seeds, in every way, on as many threads as the machine has processors.
 ///
 /// # Panics
 /// If a rule is broken: with the seed, after what is wrong.
 #[must_use]
-pub fn many(seeds: u64) -> Sums {
-    let next = AtomicU64::new(0);
+pub fn many(seeds: Range<u64>) -> Sums {
+    let next = AtomicU64::new(seeds.start);
     let work = || {
         let mut sums = Sums::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds {
+            if seed >= seeds.end {
                 return sums;
             }
             let runs = catch_unwind(|| (run(seed), run_session(seed), run_both_ways(seed)));
             let (pair, session, both_ways) = runs.unwrap_or_else(|_| {
-                next.store(seeds, Ordering::Relaxed);
+                next.store(seeds.end, Ordering::Relaxed);
                 panic!("seed {seed} (SIM_SEED={seed} runs it again)")
             });
             sums.pairs += pair;
