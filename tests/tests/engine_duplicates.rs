@@ -34,7 +34,16 @@ fn whole(xid: u32, data: &[u8]) -> Received {
 }
 
 fn identity(xid: u32) -> CallIdentity {
-    CallIdentity::of(&whole(xid, b"arguments"), HERE).expect("a call")
+    identity_of(HERE, xid)
+}
+
+fn identity_of(caller: CallerId, xid: u32) -> CallIdentity {
+    CallIdentity::of(&whole(xid, b"arguments"), caller).expect("a call")
+}
+
+/// The caller at an address.
+fn at(address: &str) -> CallerId {
+    CallerId::Address(address.parse().expect("an address"))
 }
 
 fn reply(len: usize) -> Message {
@@ -67,7 +76,11 @@ impl Cache {
     }
 
     fn run(&mut self, xid: u32) -> Ticket {
-        match self.begin(identity(xid)) {
+        self.run_of(HERE, xid)
+    }
+
+    fn run_of(&mut self, caller: CallerId, xid: u32) -> Ticket {
+        match self.begin(identity_of(caller, xid)) {
             Begun::Run(ticket) => ticket,
             other => panic!("call {xid} is not new: {other:?}"),
         }
@@ -79,13 +92,21 @@ impl Cache {
 
     /// Runs a call, with a reply of this length.
     fn answer(&mut self, xid: u32, len: usize) {
-        let ticket = self.run(xid);
+        self.answer_to(HERE, xid, len);
+    }
+
+    fn answer_to(&mut self, caller: CallerId, xid: u32, len: usize) {
+        let ticket = self.run_of(caller, xid);
         assert_eq!(self.finish(ticket, Some(&reply(len))), [self.next]);
     }
 
     /// What is kept, or nothing if the call would run; then it is as if it had not come.
     fn kept(&mut self, xid: u32) -> Option<usize> {
-        match self.begin(identity(xid)) {
+        self.kept_of(HERE, xid)
+    }
+
+    fn kept_of(&mut self, caller: CallerId, xid: u32) -> Option<usize> {
+        match self.begin(identity_of(caller, xid)) {
             Begun::Kept(_, reply) => Some(reply.stream.len()),
             Begun::Run(ticket) => {
                 self.finish(ticket, None);
@@ -197,6 +218,80 @@ fn bytes_have_a_bound() {
     cache.answer(3, 1);
     assert_eq!((cache.kept(1), cache.kept(2), cache.kept(3)), (None, Some(50), Some(1)));
     assert_eq!(cache.table.bytes(), 51);
+}
+
+/// One caller cannot drive out what was answered to another: neither by many calls nor by long replies.
+#[test]
+fn who_has_the_most_makes_room() {
+    let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
+    let mut cache = Cache::new(DuplicateLimits { entries: 8, bytes: 1000, reply: 1000, ..limits() });
+    (1..=2).for_each(|xid| cache.answer_to(few, xid, 10));
+    (1..=100).for_each(|xid| cache.answer_to(many, xid, 10));
+    assert_eq!(cache.table.kept(), 8);
+    let all = |cache: &mut Cache, caller, xids: &[u32], len| {
+        xids.iter().for_each(|xid| assert_eq!(cache.kept_of(caller, *xid), Some(len), "{xid} of {caller:?}"));
+    };
+    all(&mut cache, few, &[1, 2], 10);
+    all(&mut cache, many, &[95, 96, 97, 98, 99, 100], 10);
+    // Who comes later has a share, too.
+    let late = at("10.0.0.3");
+    (1..=3).for_each(|xid| cache.answer_to(late, xid, 10));
+    assert_eq!(cache.table.kept(), 8);
+    all(&mut cache, few, &[1, 2], 10);
+    all(&mut cache, late, &[1, 2, 3], 10);
+    all(&mut cache, many, &[98, 99, 100], 10);
+    (101..=110).for_each(|xid| cache.answer_to(many, xid, 300));
+    assert_eq!((cache.table.kept(), cache.table.bytes()), (8, 950));
+    all(&mut cache, few, &[1, 2], 10);
+    all(&mut cache, late, &[1, 2, 3], 10);
+    all(&mut cache, many, &[108, 109, 110], 300);
+}
+
+/// What runs cannot be forgotten, so it counts when it begins.
+#[test]
+fn who_has_the_most_running_begins_no_more_at_the_cost_of_others() {
+    let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
+    let mut cache = Cache::new(limits());
+    cache.answer_to(few, 1, 10);
+    let running = [cache.run_of(many, 1), cache.run_of(many, 2)];
+    assert!(matches!(cache.begin(identity_of(many, 3)), Begun::Unremembered(_)));
+    assert_eq!(cache.kept_of(few, 1), Some(10));
+    for ticket in running {
+        cache.finish(ticket, Some(&reply(10)));
+    }
+    let late = at("10.0.0.3");
+    cache.answer_to(late, 1, 10);
+    assert_eq!([few, late].map(|caller| cache.kept_of(caller, 1)), [Some(10); 2]);
+    assert_eq!(cache.kept_of(many, 2), Some(10));
+    assert_eq!(cache.table.kept(), 3);
+}
+
+/// Among those that have the same, and where a new reply is longer than all that the others have.
+#[test]
+fn where_all_have_the_same_the_least_recently_used_goes() {
+    let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);
+    let mut cache = Cache::new(limits());
+    callers.iter().for_each(|caller| cache.answer_to(*caller, 1, 30));
+    assert_eq!(cache.kept_of(callers[0], 1), Some(30));
+    cache.answer_to(at("10.0.0.4"), 1, 10);
+    assert_eq!(cache.kept_of(at("10.0.0.4"), 1), Some(10));
+    assert_eq!([callers[0], callers[2]].map(|caller| cache.kept_of(caller, 1)), [Some(30); 2]);
+    assert_eq!(cache.table.kept(), 3);
+    cache.answer_to(at("10.0.0.5"), 1, 60);
+    assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 60), "it would hold the most");
+    assert_eq!([callers[0], callers[2]].map(|caller| cache.kept_of(caller, 1)), [Some(30); 2]);
+}
+
+#[test]
+fn a_network_of_ipv6_has_one_share() {
+    let near = ["2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:1:ffff::3"].map(at);
+    let far = [at("2001:db8:0:2::1"), at("::ffff:10.0.0.1"), at("::ffff:10.0.0.2")];
+    let mut cache = Cache::new(DuplicateLimits { entries: 5, ..limits() });
+    far.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
+    near.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
+    assert_eq!(far.map(|caller| cache.kept_of(caller, 1)), [Some(1); 3]);
+    assert_eq!([near[1], near[2]].map(|caller| cache.kept_of(caller, 1)), [Some(1); 2]);
+    assert_eq!(cache.table.kept(), 5);
 }
 
 #[test]

@@ -74,6 +74,12 @@ impl CallIdentity {
         self.xid
     }
 
+    /// Who calls.
+    #[must_use]
+    pub fn caller(&self) -> CallerId {
+        self.caller
+    }
+
     /// What is called.
     #[must_use]
     pub fn procedure(&self) -> ProcedureId {

@@ -5,6 +5,7 @@
 //! it again. The engine is a table; it knows time as what it is told and nothing of who waits but a value `W`.
 
 mod identity;
+mod shares;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -14,23 +15,28 @@ use bytes::{Bytes, BytesMut};
 
 pub use identity::{CallIdentity, CallerId, ProcedureId};
 
+use self::shares::{Change, Shares};
 use crate::xdr::{Item, Message};
 
 /// How much a duplicate-request cache remembers.
 ///
-/// All callers have these bounds together. One that makes many calls drives out what was answered to others, whose calls run
-/// again if they come again; a server whose callers do not trust one another gives each group a server and a cache of its
-/// own.
+/// All callers have these bounds together, and fair shares of them: where there is no room, the caller that has the most
+/// makes it, so one that makes many calls drives out its own replies and not those of others. A caller is what
+/// [`CallerId`] says, except that one network of IPv6 (64 bits) is one. What runs is never forgotten, so callers whose calls run
+/// long can take so much of [`DuplicateLimits::entries`] and [`DuplicateLimits::running`] that new calls of others are run as
+/// without a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
-    /// Calls that run and replies that are kept, together (default 4,096). Of the kept ones the least recently used go
-    /// first; calls that run are never forgotten. Calls beyond that are run as without a cache.
+    /// Calls that run and replies that are kept, together (default 4,096). For a new call the reply goes that was not used
+    /// for longest, of the caller that has the most of both. A call whose caller would have more than all that have replies to
+    /// forget is run as without a cache.
     pub entries: usize,
     /// Bytes of all calls that run (default 64 MiB): they are held to their end, though their connection be gone. Calls
     /// beyond that are run as without a cache, and end with their connection.
     pub running: u64,
-    /// Bytes of all replies that are kept, items included (default 16 MiB). They are copied: a few bytes of a file do not
-    /// keep all of what was read.
+    /// Bytes of all replies that are kept, items included (default 16 MiB). For a new one the reply goes that was not used for
+    /// longest, of the caller whose replies hold the most; that may be the new one. They are copied: a few bytes of a file do
+    /// not keep all of what was read.
     pub bytes: usize,
     /// The longest reply that is kept, in bytes (default 64 KiB). A longer one is of a procedure that reads: its call is
     /// run again.
@@ -88,6 +94,7 @@ pub struct Duplicates<W> {
     /// Kept replies by last use.
     by_use: BTreeMap<u64, CallIdentity>,
     next_use: u64,
+    shares: Shares,
     running: usize,
     running_bytes: u64,
     bytes: usize,
@@ -116,6 +123,7 @@ impl<W> Duplicates<W> {
             entries: BTreeMap::new(),
             by_use: BTreeMap::new(),
             next_use: 0,
+            shares: Shares::default(),
             running: 0,
             running_bytes: 0,
             bytes: 0,
@@ -131,7 +139,8 @@ impl<W> Duplicates<W> {
     /// Has it remember so much from now on. What is too much is forgotten, calls that run excepted.
     pub fn limit(&mut self, limits: DuplicateLimits) {
         self.limits = limits;
-        while (self.bytes > limits.bytes || self.entries.len() > limits.entries) && self.forget_oldest() {}
+        while self.entries.len() > limits.entries && self.forget(self.shares.of_most_entries()) {}
+        self.trim();
     }
 
     /// Calls that run.
@@ -169,12 +178,13 @@ impl<W> Duplicates<W> {
                 return Begun::Joined { left };
             }
             Some(Entry::Kept(kept)) => {
-                self.by_use.remove(&kept.used);
-                kept.used = self.next_use;
+                let before = core::mem::replace(&mut kept.used, self.next_use);
                 kept.since = now;
                 self.next_use = self.next_use.wrapping_add(1);
-                let reply = kept.reply.clone();
-                self.by_use.insert(kept.used, call);
+                let (used, reply) = (kept.used, kept.reply.clone());
+                self.shares.change(call.caller(), Change::Uses(before, used));
+                self.by_use.remove(&before);
+                self.by_use.insert(used, call);
                 return Begun::Kept(waiter, reply);
             }
             None => {}
@@ -183,7 +193,12 @@ impl<W> Duplicates<W> {
         if self.running >= self.limits.entries || running_bytes > self.limits.running {
             return Begun::Unremembered(waiter);
         }
-        while self.entries.len() >= self.limits.entries && self.forget_oldest() {}
+        while self.entries.len() >= self.limits.entries {
+            if !self.forget(self.shares.for_call_of(call.caller())) {
+                return Begun::Unremembered(waiter);
+            }
+        }
+        self.shares.change(call.caller(), Change::Begins);
         self.running = self.running.saturating_add(1);
         self.running_bytes = running_bytes;
         self.entries.insert(call.clone(), Entry::Running(VecDeque::from([waiter])));
@@ -197,6 +212,7 @@ impl<W> Duplicates<W> {
         let Some(Entry::Running(waiting)) = self.entries.remove(&call) else { return Vec::new() };
         self.running = self.running.saturating_sub(1);
         self.running_bytes = self.running_bytes.saturating_sub(size);
+        self.shares.change(call.caller(), Change::Ends);
         if let Some(reply) = reply {
             self.keep(call, reply, now);
         }
@@ -208,29 +224,38 @@ impl<W> Duplicates<W> {
         if length(reply) > self.limits.reply || size > self.limits.bytes {
             return;
         }
-        while self.bytes.saturating_add(size) > self.limits.bytes && self.forget_oldest() {}
         self.bytes = self.bytes.saturating_add(size);
         let used = self.next_use;
         self.next_use = self.next_use.wrapping_add(1);
+        self.shares.change(call.caller(), Change::Keeps(used, size));
         self.by_use.insert(used, call.clone());
         self.entries.insert(call, Entry::Kept(Kept { reply: copied(reply), used, since: now }));
+        self.trim();
+    }
+
+    /// Forgets replies until the others hold no more bytes than they may.
+    fn trim(&mut self) {
+        while self.bytes > self.limits.bytes && self.forget(self.shares.of_most_bytes()) {}
     }
 
     /// Forgets what nobody has asked for in its time. What was used before expires before.
     fn expire(&mut self, now: Duration) {
-        while let Some((_, call)) = self.by_use.first_key_value()
+        while let Some((used, call)) = self.by_use.first_key_value()
             && let Some(Entry::Kept(kept)) = self.entries.get(call)
             && kept.since.saturating_add(self.limits.lifetime) <= now
         {
-            self.forget_oldest();
+            self.forget(Some(*used));
         }
     }
 
-    /// False if no reply is kept.
-    fn forget_oldest(&mut self) -> bool {
-        let Some((_, call)) = self.by_use.pop_first() else { return false };
+    /// Forgets the reply with this last use. False if there is none.
+    fn forget(&mut self, used: Option<u64>) -> bool {
+        let Some(call) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
+        let caller = call.caller();
         if let Some(Entry::Kept(kept)) = self.entries.remove(&call) {
-            self.bytes = self.bytes.saturating_sub(held(&kept.reply));
+            let size = held(&kept.reply);
+            self.bytes = self.bytes.saturating_sub(size);
+            self.shares.change(caller, Change::Forgets(kept.used, size));
         }
         true
     }
