@@ -156,8 +156,9 @@ impl Provider for Iwarp {
         let depth = u16::try_from(scenario.reads).expect("a few");
         let options = iwarp::Options { reads_in: depth, reads_out: depth, ..iwarp::Options::default() };
         let said = scenario.config().private_data.encode();
-        let listener =
-            iwarp::Listener::bind("127.0.0.1:0", scenario.inline, options).await.expect("a free port");
+        let listener = iwarp::Listener::bind("127.0.0.1:0", scenario.inline, options.clone())
+            .await
+            .expect("a free port");
         let address = listener.local_addr().expect("an address");
         let accept = async {
             let incoming = listener.accept().await.expect("a connection");

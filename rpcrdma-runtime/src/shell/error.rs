@@ -93,6 +93,9 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// The traffic cannot be captured as was asked.
+    #[error(transparent)]
+    Capture(iwarp::CaptureError),
     /// No connection can be accepted any more.
     #[error("no connection can be accepted: {0}")]
     Accept(#[source] io::Error),

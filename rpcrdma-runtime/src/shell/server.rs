@@ -50,14 +50,15 @@ impl Server {
     /// Binds an address.
     ///
     /// # Errors
-    /// [`ServeError::Bind`].
+    /// [`ServeError::Bind`], [`ServeError::Capture`].
     pub async fn bind_with(
         address: impl ToSocketAddrs + fmt::Display,
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         let name = address.to_string();
         let receive_size = options.config.private_data.announced().receive_size;
-        let listener = iwarp::Listener::bind(address, receive_size, options.iwarp)
+        options.iwarp.capture.file().map_err(ServeError::Capture)?;
+        let listener = iwarp::Listener::bind(address, receive_size, options.iwarp.clone())
             .await
             .map_err(|source| ServeError::Bind { address: name, source })?;
         Ok(Server { listener, services: Services::new(), stats: ServerStats::default(), options })

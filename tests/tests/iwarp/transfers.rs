@@ -101,7 +101,7 @@ async fn read_and_write(
 async fn both_ends_send_much_at_once_and_neither_waits_for_the_other() {
     for (crc, max_fpdu) in [(true, None), (false, Some(1448)), (true, Some(60_000))] {
         let options = Options { crc, max_fpdu, ..Options::default() };
-        let (mut client, mut server) = pair(options, options).await;
+        let (mut client, mut server) = pair(options.clone(), options.clone()).await;
         greet(&mut client, &mut server).await;
         let (here, there) = (data(LARGE, 1), data(LARGE, 2));
         let mut segments = Vec::new();
@@ -206,9 +206,9 @@ async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
 #[tokio::test]
 async fn without_crc_if_neither_end_asks() {
     let options = Options { crc: false, ..Options::default() };
-    let (mut client, mut server) = pair(options, options).await;
+    let (mut client, mut server) = pair(options.clone(), options.clone()).await;
     greet(&mut client, &mut server).await;
-    let insisting = Options { crc_as_responder: true, ..options };
+    let insisting = Options { crc_as_responder: true, ..options.clone() };
     let (mut client, mut server) = pair(options, insisting).await;
     greet(&mut client, &mut server).await;
 }

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tracing::{debug, trace};
 
 use super::Options;
+use super::capture::{End, Tap};
 use super::deadlines::{Deadlines, Expired, Progress};
 use crate::proto::iwarp::{Agreed, Role, Stream};
 use crate::proto::work::{Action, CloseReason, Completion};
@@ -35,6 +36,7 @@ const ROUNDS: usize = 8;
 /// Both directions go on in every poll: a peer that does not read does not keep this side from reading.
 pub struct IwarpConnection {
     socket: TcpStream,
+    tap: Tap,
     stream: Stream,
     info: ConnectionInfo,
     input: Vec<u8>,
@@ -60,7 +62,7 @@ enum Phase {
 
 impl IwarpConnection {
     pub(super) fn new(
-        socket: TcpStream,
+        (socket, tap): (TcpStream, Tap),
         role: Role,
         agreed: Agreed,
         receive_size: u32,
@@ -72,6 +74,7 @@ impl IwarpConnection {
         IwarpConnection {
             stream: Stream::new(config, Pool::default()),
             socket,
+            tap,
             info,
             input: vec![0; INPUT],
             output: VecDeque::new(),
@@ -126,6 +129,7 @@ impl IwarpConnection {
         while left > 0 {
             let Some(piece) = self.output.front_mut() else { return };
             let part = piece.len().min(left);
+            self.tap.sent(piece.get(..part).unwrap_or_default());
             piece.advance(part);
             left -= part;
             if piece.is_empty() {
@@ -144,6 +148,7 @@ impl IwarpConnection {
             }
             match self.read_some() {
                 Ok(Some(0)) => {
+                    self.tap.ended(End::Far);
                     self.gone(CloseReason::Peer);
                     return true;
                 }
@@ -162,6 +167,7 @@ impl IwarpConnection {
             Err(error) => return Err(error),
         };
         self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
+        self.tap.received(self.input.get(..count).unwrap_or_default());
         // A stream that has ended takes nothing more: this only empties the socket, so that the system does not
         // reset the connection and lose what is still on its way to the peer.
         self.stream.receive(self.input.get(..count).unwrap_or_default());
@@ -179,8 +185,10 @@ impl IwarpConnection {
         for _ in 0..LAST_READS {
             let Ok(count @ 1..) = (&*socket).read(&mut self.input) else { break };
             self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
+            self.tap.received(self.input.get(..count).unwrap_or_default());
             self.stream.receive(self.input.get(..count).unwrap_or_default());
         }
+        self.tap.broke(End::Far);
         self.gone(CloseReason::Io(error.to_string()));
         true
     }
@@ -200,7 +208,10 @@ impl IwarpConnection {
         }
         if self.output.is_empty() && !self.stream.has_output() {
             match Pin::new(&mut self.socket).poll_shutdown(cx) {
-                Poll::Ready(Ok(())) => self.phase = Phase::Closing,
+                Poll::Ready(Ok(())) => {
+                    self.tap.ended(End::Near);
+                    self.phase = Phase::Closing;
+                }
                 Poll::Ready(Err(error)) => self.gone(CloseReason::Io(error.to_string())),
                 Poll::Pending => {}
             }
@@ -311,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn both_ends_find_out_that_the_other_is_gone() {
         let options = Options::default();
-        let listener = Listener::bind("127.0.0.1:0", 1024, options).await.unwrap();
+        let listener = Listener::bind("127.0.0.1:0", 1024, options.clone()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let accept = async {
             let request = listener.accept().await.unwrap().request().await.unwrap();

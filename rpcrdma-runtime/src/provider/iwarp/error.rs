@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::CaptureError;
 use crate::proto::iwarp::SetupError;
 use crate::wire::iwarp::MpaError;
 
@@ -39,4 +40,7 @@ pub enum ConnectError {
     /// The peer sent more before it had an answer (RFC 5044 section 7.1.2).
     #[error("the peer sent data before the MPA reply")]
     EarlyData,
+    /// The traffic cannot be captured as was asked. Nothing was sent.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
 }

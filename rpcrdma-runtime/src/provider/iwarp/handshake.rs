@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 
+use super::capture::{End, Tap};
 use super::{ConnectError, IwarpConnection, Options};
 use crate::proto::iwarp::{Agreed, Offer, Role, reply};
 use crate::provider::ConnectionInfo;
@@ -27,11 +28,15 @@ pub async fn connect(
     let offer = options.offer(options.crc);
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
+    // Before there is a connection: one that is not captured although it is to be is not made.
+    options.capture.file()?;
     let mut socket = within(options.connect_timeout, "connecting by TCP", connecting).await?;
     options.prepare(&socket)?;
+    let mut tap = Tap::open(&options.capture, &socket, Role::Initiator)?;
     let exchange = async {
         socket.write_all(&request).await?;
-        Frame::read(&mut socket, FrameKind::Reply).await
+        tap.sent(&request);
+        Frame::read(&mut socket, &mut tap, FrameKind::Reply).await
     };
     let reply = within(options.reply_timeout, "the MPA reply", exchange).await?;
     if reply.header.reject {
@@ -39,7 +44,7 @@ pub async fn connect(
     }
     let agreed = offer.conclude(&reply.header, reply.depths)?;
     let info = info(address, reply.private_data, agreed, options);
-    Ok(IwarpConnection::new(socket, Role::Initiator, agreed, receive_size, info, options))
+    Ok(IwarpConnection::new((socket, tap), Role::Initiator, agreed, receive_size, info, options))
 }
 
 /// Waits for connections.
@@ -54,8 +59,9 @@ impl Listener {
     /// Binds an address. `receive_size` is the largest Send that connections take, in octets.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says. A [`CaptureError`](super::CaptureError) is the inner error of one.
     pub async fn bind(address: impl ToSocketAddrs, receive_size: u32, options: Options) -> io::Result<Self> {
+        options.capture.file().map_err(io::Error::other)?;
         let listener = TcpListener::bind(address).await?;
         Ok(Listener { listener, receive_size, options })
     }
@@ -75,7 +81,7 @@ impl Listener {
     /// What the system says: of one connection, or of the process's limits.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (socket, peer) = self.listener.accept().await?;
-        Ok(Incoming { socket, peer, receive_size: self.receive_size, options: self.options })
+        Ok(Incoming { socket, peer, receive_size: self.receive_size, options: self.options.clone() })
     }
 }
 
@@ -103,16 +109,17 @@ impl Incoming {
     pub async fn request(self) -> Result<Request, ConnectError> {
         let Incoming { mut socket, peer, receive_size, options } = self;
         options.prepare(&socket)?;
-        let reading = Frame::read(&mut socket, FrameKind::Request);
+        let mut tap = Tap::open(&options.capture, &socket, Role::Responder)?;
+        let reading = Frame::read(&mut socket, &mut tap, FrameKind::Request);
         let frame = within(options.request_timeout, "the MPA request", reading).await?;
         let offer = options.offer(options.crc_as_responder);
         match offer.answer(&frame.header, frame.depths) {
             Ok((agreed, depths)) => {
-                Ok(Request { socket, peer, receive_size, options, frame, agreed, depths })
+                Ok(Request { socket, tap, peer, receive_size, options, frame, agreed, depths })
             }
             Err(error) => {
                 let octets = reply(&frame.header, frame.header.crc, true, ReadDepths::default(), &[])?;
-                send_last(&mut socket, &octets, options.request_timeout).await?;
+                send_last(&mut socket, &mut tap, &octets, options.request_timeout).await?;
                 Err(error.into())
             }
         }
@@ -123,6 +130,7 @@ impl Incoming {
 #[derive(Debug)]
 pub struct Request {
     socket: TcpStream,
+    tap: Tap,
     peer: SocketAddr,
     receive_size: u32,
     options: Options,
@@ -150,14 +158,15 @@ impl Request {
     /// [`ConnectError`]; the connection is closed then.
     pub async fn accept(mut self, private_data: &[u8]) -> Result<IwarpConnection, ConnectError> {
         let octets = reply(&self.frame.header, self.agreed.crc, false, self.depths, private_data)?;
-        if has_more(&self.socket)? {
+        if has_more(&self.socket, &mut self.tap)? {
             return Err(ConnectError::EarlyData);
         }
         let sending = async { Ok(self.socket.write_all(&octets).await?) };
         within(self.options.request_timeout, "sending the MPA reply", sending).await?;
+        self.tap.sent(&octets);
         let info = info(self.peer, self.frame.private_data, self.agreed, &self.options);
-        let Request { socket, receive_size, agreed, options, .. } = self;
-        Ok(IwarpConnection::new(socket, Role::Responder, agreed, receive_size, info, &options))
+        let Request { socket, tap, receive_size, agreed, options, .. } = self;
+        Ok(IwarpConnection::new((socket, tap), Role::Responder, agreed, receive_size, info, &options))
     }
 
     /// Refuses, with private data of at most 196 octets.
@@ -166,7 +175,7 @@ impl Request {
     /// [`ConnectError`].
     pub async fn reject(mut self, private_data: &[u8]) -> Result<(), ConnectError> {
         let octets = reply(&self.frame.header, self.agreed.crc, true, self.depths, private_data)?;
-        send_last(&mut self.socket, &octets, self.options.request_timeout).await
+        send_last(&mut self.socket, &mut self.tap, &octets, self.options.request_timeout).await
     }
 }
 
@@ -180,13 +189,16 @@ struct Frame {
 
 impl Frame {
     /// Reads one frame and not an octet more. Who is no MPA peer is found out with the first wrong octet.
-    async fn read(socket: &mut TcpStream, kind: FrameKind) -> Result<Self, ConnectError> {
+    async fn read(socket: &mut TcpStream, tap: &mut Tap, kind: FrameKind) -> Result<Self, ConnectError> {
         let mut head = [0; mpa::HEADER_LEN];
         let mut filled = 0;
         while let Some(room) = head.get_mut(filled..).filter(|room| !room.is_empty()) {
             match socket.read(room).await? {
-                0 => return Err(ConnectError::Hangup),
-                count => filled += count,
+                0 => return Err(hangup(tap)),
+                count => {
+                    tap.received(room.get(..count).unwrap_or_default());
+                    filled += count;
+                }
             }
             if !kind.may_begin_with(head.get(..filled).unwrap_or_default()) {
                 return Err(mpa::MpaError::Key.into());
@@ -196,8 +208,8 @@ impl Frame {
         let header = FrameHeader::parse(kind, &head)?;
         let mut private_data = vec![0; usize::from(header.private_data_len)];
         match socket.read_exact(&mut private_data).await {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(ConnectError::Hangup),
+            Ok(_) => tap.received(&private_data),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(hangup(tap)),
             Err(error) => return Err(error.into()),
         }
         if !header.enhanced {
@@ -208,19 +220,35 @@ impl Frame {
     }
 }
 
+/// The peer closed.
+fn hangup(tap: &mut Tap) -> ConnectError {
+    tap.ended(End::Far);
+    ConnectError::Hangup
+}
+
 /// Whether the peer has sent more than its frame.
-fn has_more(socket: &TcpStream) -> Result<bool, ConnectError> {
-    match socket.try_read(&mut [0]) {
-        Ok(0) => Err(ConnectError::Hangup),
-        Ok(_) => Ok(true),
+fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, ConnectError> {
+    let mut first = [0];
+    match socket.try_read(&mut first) {
+        Ok(0) => Err(hangup(tap)),
+        Ok(_) => {
+            tap.received(&first);
+            Ok(true)
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn send_last(socket: &mut TcpStream, octets: &[u8], limit: Duration) -> Result<(), ConnectError> {
+async fn send_last(
+    socket: &mut TcpStream,
+    tap: &mut Tap,
+    octets: &[u8],
+    limit: Duration,
+) -> Result<(), ConnectError> {
     let sending = async {
         socket.write_all(octets).await?;
+        tap.sent(octets);
         Ok(socket.shutdown().await?)
     };
     within(limit, "sending the MPA reply", sending).await

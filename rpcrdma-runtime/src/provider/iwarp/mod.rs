@@ -3,12 +3,14 @@
 //!
 //! [`connect`] and [`Listener`] make an [`IwarpConnection`], which is a [`Connection`](super::Connection).
 
+mod capture;
 mod connection;
 mod deadlines;
 mod error;
 mod handshake;
 mod options;
 
+pub use capture::{CAPTURE_VARIABLE, Capture, CaptureError, CaptureFile};
 pub use connection::IwarpConnection;
 pub use error::ConnectError;
 pub use handshake::{Incoming, Listener, Request, connect};

@@ -4,11 +4,13 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
+use super::Capture;
+
 /// The longest FPDU if the system does not tell the segment size of TCP, in octets: right for Ethernet.
 const DEFAULT_FPDU: usize = 1440;
 
 /// What an iWARP end is set to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Ask for CRCs when connecting (default true). A responder has them if the peer asks. Linux's siw (seen in 6.1) takes an
     /// FPDU for damaged, and ends the connection, if TCP delivers its padding and CRC in two pieces: turn them off where
@@ -44,6 +46,8 @@ pub struct Options {
     /// When TCP asks whether the peer is still there (default: after 60 s without a segment); `None` never asks.
     /// A peer that has lost its power or its network is found out by nothing else while nothing is to be sent.
     pub keepalive: Option<Keepalive>,
+    /// Where the traffic is written for people to look at (default: where the environment says, most often nowhere).
+    pub capture: Capture,
 }
 
 /// How TCP finds out that a silent peer is gone (SO_KEEPALIVE, RFC 9293 section 3.8.4). Systems count in whole
@@ -80,6 +84,7 @@ impl Default for Options {
             linger: Duration::from_secs(1),
             nudge: Some(Duration::from_millis(20)),
             keepalive: Some(Keepalive::default()),
+            capture: Capture::default(),
         }
     }
 }

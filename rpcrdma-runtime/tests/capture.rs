@@ -1,0 +1,184 @@
+//! What a capture holds, and what becomes of calls when it cannot be written.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+mod echo;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use etherparse::{NetSlice, SlicedPacket, TcpSlice, TransportSlice};
+use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::provider::iwarp::{self, Capture, CaptureFile, Listener};
+use rpcrdma_runtime::shell::{ClientOptions, ServeError, ServerOptions};
+use rpcrdma_runtime::{Client, Server};
+
+use echo::{Echo, EchoBlob, EchoServer, blob};
+
+/// One direction of a connection, put together again.
+#[derive(Debug, Default)]
+struct Stream {
+    begun: Option<u32>,
+    octets: Vec<u8>,
+    ended: bool,
+}
+
+/// Every connection's directions by their ends, each of which has to be without a gap.
+fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
+    let mut streams = BTreeMap::<_, Stream>::new();
+    let mut rest = &capture[24..];
+    while let Some((head, after)) = rest.split_first_chunk::<16>() {
+        let len = u32::from_le_bytes(head[8..12].try_into().unwrap()) as usize;
+        let (packet, next) = after.split_at(len);
+        rest = next;
+        let sliced = SlicedPacket::from_ip(packet).unwrap();
+        let Some(TransportSlice::Tcp(tcp)) = sliced.transport else { panic!("no TCP") };
+        let (from, to) = match sliced.net.unwrap() {
+            NetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
+            NetSlice::Ipv6(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
+            NetSlice::Arp(_) => panic!("no IP"),
+        };
+        let ends = (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
+        let acknowledged = streams.get(&(ends.1, ends.0)).map(next_octet);
+        assert!(tcp.ack() == acknowledged.is_some(), "only the first packet acknowledges nothing");
+        assert!(acknowledged.is_none_or(|next| next == tcp.acknowledgment_number()), "{ends:?}");
+        streams.entry(ends).or_default().take(&tcp);
+    }
+    assert!(rest.is_empty(), "the file ends with a whole packet");
+    streams
+}
+
+fn next_octet(stream: &Stream) -> u32 {
+    let len = u32::try_from(stream.octets.len()).unwrap();
+    stream.begun.unwrap().wrapping_add(len + u32::from(stream.ended))
+}
+
+impl Stream {
+    fn take(&mut self, tcp: &TcpSlice<'_>) {
+        assert!(!self.ended, "something after the end");
+        if tcp.syn() {
+            assert_eq!(self.begun.replace(tcp.sequence_number().wrapping_add(1)), None);
+        } else {
+            assert_eq!(tcp.sequence_number(), next_octet(self), "a gap");
+        }
+        self.octets.extend_from_slice(tcp.payload());
+        self.ended = tcp.fin();
+    }
+}
+
+fn into(file: &CaptureFile) -> iwarp::Options {
+    iwarp::Options { capture: Capture::File(file.clone()), ..iwarp::Options::default() }
+}
+
+async fn serve(options: iwarp::Options) -> SocketAddr {
+    let options = ServerOptions { iwarp: options, ..ServerOptions::of::<Echo>() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    address
+}
+
+async fn client(address: SocketAddr, options: iwarp::Options) -> Client {
+    let options = ClientOptions { iwarp: options, ..ClientOptions::of::<Echo>() };
+    Client::connect_with(address, options).await.unwrap()
+}
+
+/// Both ends are in this process and write to one file: each connection is there once.
+#[tokio::test]
+async fn each_direction_is_there_to_its_last_octet_and_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("both.pcap");
+    let file = CaptureFile::create(&path).unwrap();
+    let address = serve(into(&file)).await;
+    let data = blob(3, 300_000);
+    for _ in 0..2 {
+        let client = client(address, into(&file)).await;
+        assert_eq!(client.call::<EchoBlob>(&data).await.unwrap(), data);
+        client.drain().await;
+    }
+    assert!(file.is_whole());
+    let streams = streams(&fs::read(&path).unwrap());
+    assert_eq!(streams.len(), 4, "two connections, two directions each");
+    let mut bases = Vec::new();
+    for ((from, _), stream) in &streams {
+        let key: &[u8] = if *from == address { b"MPA ID Rep Frame" } else { b"MPA ID Req Frame" };
+        assert!(stream.octets.starts_with(key));
+        assert!(stream.octets.len() > 300_000, "the data went both ways");
+        assert!(stream.ended || *from == address, "the client closed");
+        bases.push(stream.begun.unwrap());
+    }
+    bases.dedup();
+    bases.sort_unstable();
+    bases.dedup();
+    assert_eq!(bases.len(), 2, "connections begin at sequence numbers of their own");
+}
+
+#[tokio::test]
+async fn a_peer_that_is_no_mpa_peer_is_captured_too() {
+    use tokio::io::AsyncWriteExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stranger.pcap");
+    let file = CaptureFile::create(&path).unwrap();
+    let listener = Listener::bind("[::1]:0", 1024, into(&file)).await.unwrap();
+    let mut stranger = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    assert!(listener.accept().await.unwrap().request().await.is_err());
+    let streams = streams(&fs::read(&path).unwrap());
+    let said: Vec<_> = streams.values().map(|stream| stream.octets.first().copied()).collect();
+    assert!(said.contains(&Some(b'G')) && said.contains(&None), "{said:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_captured_is_said_before_anything_is_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("nowhere").join("a.pcap");
+    let error = CaptureFile::create(&missing).unwrap_err().to_string();
+    assert!(error.contains("nowhere/a.pcap cannot be written: No such file"), "{error}");
+    if Path::new("/dev/full").exists() {
+        let error = CaptureFile::create("/dev/full").unwrap_err().to_string();
+        assert!(error.contains("/dev/full cannot be written: No space left"), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_capture_is_its_owners_alone_and_one_process_writes_it_at_a_time() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcap");
+    let first = CaptureFile::create(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let error = CaptureFile::create(&path).unwrap_err().to_string();
+    assert!(error.contains("already") && error.contains("%p"), "{error}");
+    drop(first);
+    fs::write(&path, vec![7; 4096]).unwrap();
+    drop(CaptureFile::create(&path).unwrap());
+    assert_eq!(fs::read(&path).unwrap().len(), 24, "what was in it is gone");
+}
+
+/// The environment of this process cannot be changed, so the server is another one: this test itself.
+#[tokio::test]
+async fn the_environment_names_a_capture() {
+    let variable = iwarp::CAPTURE_VARIABLE;
+    if let Some(name) = std::env::var_os(variable) {
+        let own = std::process::id().to_string();
+        match Server::bind("127.0.0.1:0").await {
+            Ok(_) => assert!(Path::new(&name.to_str().unwrap().replace("%p", &own)).exists()),
+            Err(ServeError::Capture(error)) => assert_eq!(error.path, Path::new(&name)),
+            Err(other) => panic!("{other}"),
+        }
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let again = |name: &str| {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "the_environment_names_a_capture"]).env(variable, dir.path().join(name));
+        assert!(command.output().unwrap().status.success(), "{name}");
+    };
+    again("of-%p.pcap");
+    let written: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(written.len(), 1);
+    assert!(!written[0].to_str().unwrap().contains('%'), "{written:?}");
+    again("nowhere/at-all.pcap");
+}
