@@ -26,6 +26,9 @@ const CHUNK_MAX: u32 = 1 << 20;
 /// Calls in flight. The transport holds back those for which the server has granted no credit.
 const WINDOW: usize = 16;
 
+/// Further groups that AUTH_SYS has room for (RFC 5531 appendix A).
+const GROUPS_MAX: usize = 16;
+
 /// A mounted export.
 #[derive(Clone, Debug)]
 pub struct Remote {
@@ -58,16 +61,17 @@ impl RemoteFile {
     }
 }
 
-/// AUTH_SYS as this process.
+/// AUTH_SYS as this process, with its further groups: the first 16, which is what AUTH_SYS has room for.
 #[must_use]
 pub fn this_user() -> Credential {
+    let groups = rustix::process::getgroups().unwrap_or_default();
     let machine_name = rustix::system::uname().nodename().to_string_lossy().chars().take(64).collect();
     Credential::Sys(AuthSys {
         stamp: std::process::id(),
         machine_name,
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
-        gids: Vec::new(),
+        gids: groups.into_iter().take(GROUPS_MAX).map(rustix::process::Gid::as_raw).collect(),
     })
 }
 

@@ -5,37 +5,46 @@ mod handler;
 mod listing;
 mod mount;
 mod once;
+mod policy;
 
 use std::sync::Arc;
 
-use rpcrdma_runtime::proto::program::{CallContext, Credential, Reject};
+use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
 use crate::export::{Caller, Error, Export, FileHandle, Outcome, Wcc};
 
 pub use mount::MountHandler;
 pub use once::must_not_run_twice;
+pub use policy::{Policy, Squash};
 
 /// Answers the 22 procedures of NFS version 3.
 ///
-/// Callers are who they claim to be by AUTH_SYS; without it they are nobody. What they may do is for the
-/// export to decide.
+/// Callers are who they claim to be by AUTH_SYS, as far as a [`Policy`] does not say otherwise; without it they are
+/// nobody. What they may do is for the export to decide.
 #[derive(Debug)]
 pub struct NfsHandler<E> {
     export: Arc<E>,
     read_only: bool,
+    policy: Arc<Policy>,
 }
 
 impl<E> Clone for NfsHandler<E> {
     fn clone(&self) -> Self {
-        NfsHandler { export: self.export.clone(), read_only: self.read_only }
+        NfsHandler { export: self.export.clone(), read_only: self.read_only, policy: self.policy.clone() }
     }
 }
 
 impl<E: Export> NfsHandler<E> {
-    /// Serves an export.
+    /// Serves an export to everybody, who are who they say.
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
-        NfsHandler { export, read_only: false }
+        NfsHandler { export, read_only: false, policy: Arc::default() }
+    }
+
+    /// Says who may call, and who callers are. Calls from elsewhere are refused with AUTH_TOOWEAK.
+    #[must_use]
+    pub fn policy(self, policy: Arc<Policy>) -> Self {
+        NfsHandler { policy, ..self }
     }
 
     /// Refuses every change with NFS3ERR_ROFS, or takes changes.
@@ -50,7 +59,10 @@ impl<E: Export> NfsHandler<E> {
         context: &CallContext,
         call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
-        let caller = caller(&context.credential);
+        if !self.policy.admits(context) {
+            return Err(Reject::AuthError(AuthStat::TooWeak));
+        }
+        let caller = self.policy.caller(&context.credential);
         if !E::BLOCKS {
             return Ok(call(&self.export, &caller));
         }
@@ -74,12 +86,5 @@ impl<E: Export> NfsHandler<E> {
             call(export, caller)
         };
         self.ask(context, change).await
-    }
-}
-
-fn caller(credential: &Credential) -> Caller {
-    match credential {
-        Credential::Sys(sys) => Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids.clone() },
-        _ => Caller::NOBODY,
     }
 }

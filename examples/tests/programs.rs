@@ -27,7 +27,7 @@ impl Daemon {
     fn start(dir: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
             .arg(dir)
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", "127.0.0.1:0", "--no-root-squash"])
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()

@@ -20,6 +20,7 @@ impl Served {
         let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
             .arg(dir)
             .args(["--listen", &format!("127.0.0.1:{rdma}"), "--tcp", &format!("127.0.0.1:{tcp}")])
+            .arg("--no-root-squash") // the guest has root only
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

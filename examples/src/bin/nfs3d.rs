@@ -1,13 +1,15 @@
 //! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and over TCP if asked to.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
+use ipnet::IpNet;
 use rpcrdma_examples::export::directory::DirectoryExport;
-use rpcrdma_examples::nfs::{MountHandler, NfsHandler, must_not_run_twice};
+use rpcrdma_examples::nfs::{MountHandler, NfsHandler, Policy, Squash, must_not_run_twice};
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
@@ -15,13 +17,15 @@ use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{
     DuplicateCache, DuplicateOptions, Remember, ServerOptions, TcpServer, TcpServerOptions,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 /// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
-/// Every caller has the rights of the user who runs this, so listen where only callers come that you trust.
-/// Log by RUST_LOG, for example RUST_LOG=debug.
+/// Started by root, it lets callers do what the user that they say they are may do, and what they make is that user's.
+/// Started by another user, it lets every caller do what that user may do. Callers prove nothing: serve networks only
+/// whose machines you trust to say who calls. Log by RUST_LOG, for example RUST_LOG=debug.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -36,6 +40,38 @@ struct Arguments {
     /// Refuse every change
     #[arg(long)]
     read_only: bool,
+    /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; several may be given. Without it only this
+    /// machine is served
+    #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
+    allow: Vec<IpNet>,
+    /// Let root of other machines be root here, and not anonymous
+    #[arg(long, conflicts_with = "all_squash")]
+    no_root_squash: bool,
+    /// Make every caller anonymous
+    #[arg(long)]
+    all_squash: bool,
+    /// Who is anonymous
+    #[arg(long, value_name = "UID:GID", default_value = "65534:65534", value_parser = identity)]
+    anon: (u32, u32),
+    /// Register with rpcbind: NFS and MOUNT, under the netid rdma, and with --tcp under tcp. What is registered of them is
+    /// replaced
+    #[arg(long)]
+    register: bool,
+    /// The rpcbind to register with, if it is not this machine's usual one
+    #[arg(long, value_name = "ADDR:PORT", requires = "register")]
+    rpcbind: Option<String>,
+}
+
+/// A network, or one address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address.or_else(|_| text.parse()).map_err(|_| "a network is ADDRESS or ADDRESS/BITS".to_owned())
+}
+
+fn identity(text: &str) -> Result<(u32, u32), String> {
+    let (uid, gid) = text.split_once(':').ok_or("a user's number, a colon, a group's number")?;
+    let number = |text: &str| text.parse().ok().filter(|id| *id != u32::MAX);
+    number(uid).zip(number(gid)).ok_or_else(|| "users and groups are numbers below 4294967295".to_owned())
 }
 
 #[tokio::main]
@@ -54,50 +90,137 @@ async fn main() -> ExitCode {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "scripts read the address")]
+/// Both servers before they run, and where they listen.
+struct Listening {
+    rdma: Server,
+    tcp: Option<TcpServer>,
+    addresses: Vec<(Netid, SocketAddr)>,
+}
+
+impl Listening {
+    async fn at(arguments: &Arguments) -> anyhow::Result<Self> {
+        let remember = Remember::only(must_not_run_twice);
+        let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
+        let duplicates = Some(duplicates);
+        let tcp_options = TcpServerOptions { duplicates: duplicates.clone(), ..TcpServerOptions::default() };
+        let options = ServerOptions { duplicates, ..ServerOptions::of::<nfs_v3::NfsV3>() };
+        let rdma = Server::bind_with(arguments.listen.as_str(), options).await?;
+        let tcp = match &arguments.tcp {
+            Some(address) => Some(TcpServer::bind_with(address.as_str(), tcp_options).await?),
+            None => None,
+        };
+        let at = rdma.local_addr()?;
+        let mut addresses = vec![(Netid::rdma(at.ip()), at)];
+        if let Some(tcp) = &tcp {
+            let at = tcp.local_addr()?;
+            addresses.push((Netid::tcp(at.ip()), at));
+        }
+        Ok(Listening { rdma, tcp, addresses })
+    }
+
+    fn urls(&self) -> String {
+        let scheme = |netid| if matches!(netid, Netid::Rdma | Netid::Rdma6) { "rdma" } else { "tcp" };
+        let urls = self.addresses.iter().map(|(netid, at)| format!("{}://{at}/", scheme(*netid)));
+        urls.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// This machine: its loopback, and where it listens.
+    fn this_machine(&self) -> Vec<IpNet> {
+        let own = self.addresses.iter().map(|(_, at)| at.ip()).filter(|ip| !ip.is_unspecified());
+        let v4 = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
+        [v4, IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))].into_iter().chain(own.map(IpNet::from)).collect()
+    }
+
+    /// Whether other machines can reach it.
+    fn is_open(&self) -> bool {
+        self.addresses.iter().any(|(_, at)| !at.ip().is_loopback())
+    }
+
+    async fn run(self, services: Services, mut stop: watch::Receiver<()>) -> anyhow::Result<()> {
+        let mut also = stop.clone();
+        let over_tcp = async {
+            match self.tcp {
+                Some(tcp) => tcp.services(services.clone()).run(stopped(&mut also)).await,
+                None => Ok(()),
+            }
+        };
+        let over_rdma = self.rdma.services(services.clone()).run(stopped(&mut stop));
+        tokio::try_join!(over_rdma, over_tcp)?;
+        Ok(())
+    }
+}
+
+/// Waits until the sender is gone.
+async fn stopped(stop: &mut watch::Receiver<()>) {
+    while stop.changed().await.is_ok() {}
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "scripts read the address, people the rest")]
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
-    let dir = &arguments.dir;
-    let export = DirectoryExport::open(dir).with_context(|| dir.display().to_string())?;
-    let export = Arc::new(export);
-    let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only);
+    let dir = arguments.dir.display();
+    let export = Arc::new(DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?);
+    // Before anybody can see that it runs.
+    let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let listening = Listening::at(&arguments).await?;
+    if arguments.allow.is_empty() && listening.is_open() {
+        eprintln!("nfs3d: only callers of this machine are served; --allow lets others in");
+    }
+    if !export.tells_callers_apart() {
+        eprintln!("nfs3d: not as root, so every caller has the rights of the user who runs this");
+    }
+    let policy = Arc::new(policy(&arguments, &listening));
+    let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only).policy(policy.clone());
     let mut services = Services::new();
     services.add(nfs_v3::Server(nfs));
-    services.add(mount_v3::Server(MountHandler::new(export)));
-    let remember = Remember::only(must_not_run_twice);
-    let duplicates = Some(DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() }));
-    let tcp_options = TcpServerOptions { duplicates: duplicates.clone(), ..TcpServerOptions::default() };
-    let options = ServerOptions { duplicates, ..ServerOptions::of::<nfs_v3::NfsV3>() };
-    let server = Server::bind_with(arguments.listen, options).await?.services(services.clone());
+    services.add(mount_v3::Server(MountHandler::new(export).policy(policy)));
+    let registered = register(&arguments, &services, &listening.addresses).await?;
     let mode = if arguments.read_only { ", read-only" } else { "" };
-    let mut place = format!("rdma://{}/", server.local_addr()?);
-    let tcp = match arguments.tcp {
-        Some(address) => Some(TcpServer::bind_with(address, tcp_options).await?.services(services)),
-        None => None,
-    };
-    if let Some(tcp) = &tcp {
-        place += &format!(" and tcp://{}/", tcp.local_addr()?);
-    }
-    println!("serving {} at {place}{mode}", dir.display());
+    println!("serving {dir} at {}{mode}", listening.urls());
     let (stop, stopping) = watch::channel(());
-    let mut terminate = signal(SignalKind::terminate())?;
     tokio::spawn(async move {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
+        either(interrupt, terminate).await;
         drop(stop);
     });
-    let stopped = || {
-        let mut stopping = stopping.clone();
-        async move { while stopping.changed().await.is_ok() {} }
-    };
-    let over_tcp = async {
-        match tcp {
-            Some(tcp) => tcp.run(stopped()).await,
-            None => Ok(()),
-        }
-    };
-    tokio::try_join!(server.run(stopped()), over_tcp)?;
+    let ran = listening.run(services, stopping).await;
+    for registration in registered {
+        registration.remove().await?;
+    }
+    ran?;
     println!("stopped");
     Ok(())
+}
+
+async fn either(mut one: Signal, mut other: Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+fn policy(arguments: &Arguments, listening: &Listening) -> Policy {
+    let squash = match (arguments.all_squash, arguments.no_root_squash) {
+        (true, _) => Squash::All,
+        (_, true) => Squash::Strangers,
+        _ => Squash::Root,
+    };
+    let allow = if arguments.allow.is_empty() { listening.this_machine() } else { arguments.allow.clone() };
+    Policy { allow, squash, anonymous: arguments.anon }
+}
+
+async fn register(
+    arguments: &Arguments,
+    services: &Services,
+    addresses: &[(Netid, SocketAddr)],
+) -> anyhow::Result<Vec<Registration>> {
+    let mut registered = Vec::new();
+    if arguments.register {
+        let rpcbind = match &arguments.rpcbind {
+            Some(address) => Rpcbind::connect(address.as_str()).await?,
+            None => Rpcbind::local().await?,
+        };
+        for (netid, address) in addresses {
+            registered.push(rpcbind.replace(services, *netid, *address).await?);
+        }
+    }
+    Ok(registered)
 }

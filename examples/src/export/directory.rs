@@ -5,19 +5,21 @@
 //! the file that the handle stands for before it is used.
 //!
 //! What it does not do:
-//! - Every caller has the rights of the server's user, and what callers make belongs to that user. What the
-//!   caller claims to be is not looked at; if the server is root, owners can be set.
+//! - Only root can be its callers: then files are reached with the caller's rights, by user, group and further groups, and
+//!   what callers make is theirs. A server of another user has that user's rights and no others, whoever calls, and what
+//!   callers make belongs to that user ([`DirectoryExport::tells_callers_apart`]).
 //! - A file that is renamed by somebody else is stale until it is looked up again. On file systems that do not tell when
 //!   a file was made, a handle can stand for a later file of the same number. A handle of a server that ran before is
 //!   found by a walk over the whole directory, once, which ends after a million files.
 //! - Attributes from before and after a change belong to it as far as this server's own callers go; processes
 //!   of this machine can come between.
-//! - The owner's right to read and write a file whatever its mode is made by widening the mode for a moment: a
-//!   server that is killed in it leaves the file's owner with both.
+//! - If the server is not root, the owner's right to read and write a file whatever its mode is made by widening the mode
+//!   for a moment: a server that is killed in it leaves the file's owner with both.
 //! - It needs `/proc`: by its names of open files, one that was checked is opened for reading.
 //! - Each file that was looked up takes about a hundred bytes of memory until it is removed.
 
 mod change;
+mod identity;
 mod locks;
 mod operations;
 mod rediscovery;
@@ -31,13 +33,14 @@ use std::path::Path;
 use std::sync::Once;
 
 use cap_std::fs::Dir;
-use rustix::fs::{CWD, Mode, OFlags, chmod, openat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, chmod, openat};
 use rustix::process::geteuid;
 
+use self::identity::{Acting, Identities};
 use self::locks::Locks;
 use self::stat::{Key, Stat};
 use self::table::Table;
-use super::{Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
+use super::{Caller, Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
 use crate::export::Before;
 
 /// A directory that is served.
@@ -50,8 +53,8 @@ pub struct DirectoryExport {
     /// Whether all that is there was walked through, for handles of a server before this one.
     walked: Once,
     write_verifier: Verifier,
-    /// Whether the server may give files away.
-    privileged: bool,
+    /// Who the server can be.
+    identities: Identities,
 }
 
 /// An open file, good for everything that is not its content, and what it is. It was checked to be the one
@@ -69,13 +72,23 @@ impl Located {
         Ok(openat(CWD, self.path(), flags, Mode::empty())?)
     }
 
-    /// The same for a regular file of the server's user, also where its mode forbids that. NFS has no open, and so a
-    /// program that made a file read-only and goes on writing must be let (RFC 1813 section 4.4). The system knows
-    /// no such exception: the mode is widened for a moment, and the file's lock must be held meanwhile, with what
-    /// `stat` says taken under it.
-    fn open_as_owner(&self, flags: OFlags) -> Result<OwnedFd, Error> {
+    /// The same for a regular file, also where its mode forbids what it must not: an owner reads and writes, and who may
+    /// run a file reads it. NFS has no open, and so a program that made a file read-only and goes on writing must be let
+    /// (RFC 1813 section 4.4). The system knows no such exceptions.
+    ///
+    /// A server that is no caller widens the mode of its own file for a moment, and the file's lock must be held meanwhile,
+    /// with what `stat` says taken under it.
+    fn open_content(&self, flags: OFlags, acting: &Acting<'_>) -> Result<OwnedFd, Error> {
         let opened = self.open(flags);
-        if !matches!(opened, Err(Error::Acces)) || !self.is_ours() {
+        if !matches!(opened, Err(Error::Acces)) || !self.stat.is(FileKind::Regular) {
+            return opened;
+        }
+        if acting.is_caller() {
+            let runs = || flags == OFlags::RDONLY && self.allows(Access::EXEC_OK);
+            let excepted = acting.is(self.stat.attributes.uid) || runs();
+            return if excepted { acting.as_server(|| self.open(flags)) } else { opened };
+        }
+        if !self.is_ours() {
             return opened;
         }
         let mode = Mode::from_raw_mode(self.stat.attributes.mode);
@@ -83,6 +96,11 @@ impl Located {
         let opened = self.open(flags);
         chmod(self.path(), mode)?;
         opened
+    }
+
+    /// Whether the system grants this to whoever this thread is.
+    fn allows(&self, how: Access) -> bool {
+        accessat(CWD, self.path(), how, AtFlags::EACCESS).is_ok()
     }
 
     /// Whether this is a regular file of the server's user.
@@ -121,8 +139,15 @@ impl DirectoryExport {
             locks: Locks::default(),
             walked: Once::new(),
             write_verifier: RandomState::new().build_hasher().finish().to_be_bytes(),
-            privileged: geteuid().is_root(),
+            identities: Identities::of_this_process(),
         })
+    }
+
+    /// Whether what a caller may do depends on who it is. Otherwise, as the server is not root, everybody has the rights of
+    /// the server's user.
+    #[must_use]
+    pub fn tells_callers_apart(&self) -> bool {
+        self.identities.tells_callers_apart()
     }
 
     fn handle(&self, stat: &Stat) -> FileHandle {
@@ -190,14 +215,17 @@ impl DirectoryExport {
     }
 
     /// Opens a regular file for reading.
-    fn open_to_read(&self, located: &Located) -> Result<OwnedFd, Error> {
+    fn open_to_read(&self, located: &Located, acting: &Acting<'_>) -> Result<OwnedFd, Error> {
+        if acting.is_caller() {
+            return located.open_content(OFlags::RDONLY, acting);
+        }
         let opened = located.open(OFlags::RDONLY);
         if !matches!(opened, Err(Error::Acces)) || !located.is_ours() {
             return opened;
         }
         let _held = self.locks.one(located.stat.key);
         let again = Located { file: located.file.try_clone()?, stat: Stat::of(&located.file)? };
-        again.open_as_owner(OFlags::RDONLY)
+        again.open_content(OFlags::RDONLY, acting)
     }
 
     /// A file that was seen under a name, from now on known by its handle.
@@ -208,11 +236,12 @@ impl DirectoryExport {
         Found { handle: self.handle(&stat), attributes: stat.attributes }
     }
 
-    /// Changes a file or directory while no other caller does, with the attributes around the change.
+    /// Changes a file or directory as the caller and while no other caller does, with the attributes around the change.
     fn change<T>(
         &self,
+        caller: &Caller,
         located: Result<Located, Error>,
-        change: impl FnOnce(&Located) -> Result<T, Error>,
+        change: impl FnOnce(&Located, &Acting<'_>) -> Result<T, Error>,
     ) -> Outcome<T> {
         let mut located = match located {
             Ok(located) => located,
@@ -225,7 +254,7 @@ impl DirectoryExport {
             Err(error) => return Outcome::failed(error),
         }
         let before = Some(Before::from(&located.stat.attributes));
-        let result = change(&located);
+        let result = self.identities.become_caller(caller).and_then(|acting| change(&located, &acting));
         Outcome { result, wcc: Wcc { before, after: after(&located) } }
     }
 }

@@ -386,16 +386,18 @@ pub trait Export: Send + Sync + 'static {
         new: &SetAttributes,
     ) -> Outcome<Found>;
 
-    /// Makes a device, socket or pipe. Exports that do not do so leave the method as it is.
+    /// Makes a device, socket or pipe: its kind, and a device's major and minor number. Exports that do not do so leave
+    /// the method as it is.
     ///
     /// # Errors
-    /// [`Error::NotSupp`] for kinds that it does not make, and as [`Export::create`].
+    /// [`Error::NotSupp`] for kinds that it does not make, [`Error::Perm`] for those that it does not make for this caller,
+    /// and as [`Export::create`].
     fn mknod(
         &self,
         caller: &Caller,
         dir: &FileHandle,
         name: &[u8],
-        kind: FileKind,
+        kind: (FileKind, (u32, u32)),
         new: &SetAttributes,
     ) -> Outcome<Found> {
         let _ = (caller, name, kind, new);

@@ -159,11 +159,14 @@ impl<E: Export> Handler for NfsHandler<E> {
 
     async fn mknod(&self, cx: &CallContext, args: Mknod3Args) -> Result<Mknod3Res, Reject> {
         let Diropargs3 { dir, name } = args.r#where;
+        let device = |of: &Devicedata3| (of.spec.specdata1, of.spec.specdata2);
         let (kind, new) = match &args.what {
-            Mknoddata3::Device(Ftype3::Nf3blk, device) => (Ok(FileKind::Block), Some(&device.dev_attributes)),
-            Mknoddata3::Device(_, device) => (Ok(FileKind::Character), Some(&device.dev_attributes)),
-            Mknoddata3::PipeAttributes(Ftype3::Nf3sock, new) => (Ok(FileKind::Socket), Some(new)),
-            Mknoddata3::PipeAttributes(_, new) => (Ok(FileKind::Fifo), Some(new)),
+            Mknoddata3::Device(Ftype3::Nf3blk, of) => {
+                (Ok((FileKind::Block, device(of))), Some(&of.dev_attributes))
+            }
+            Mknoddata3::Device(_, of) => (Ok((FileKind::Character, device(of))), Some(&of.dev_attributes)),
+            Mknoddata3::PipeAttributes(Ftype3::Nf3sock, new) => (Ok((FileKind::Socket, (0, 0))), Some(new)),
+            Mknoddata3::PipeAttributes(_, new) => (Ok((FileKind::Fifo, (0, 0))), Some(new)),
             // Files, directories and links are made by procedures of their own.
             Mknoddata3::Default(_) => (Err(Error::BadType), None),
         };

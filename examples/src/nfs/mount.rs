@@ -1,16 +1,21 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ipnet::IpNet;
 use rpcrdma_mount3::{
-    Dirpath, Exportnode, Exports, Mountbody, Mountlist, Mountres3, Mountres3Ok, Mountstat3, mount_v3,
+    Dirpath, Exportnode, Exports, Groupnode, Groups, Mountbody, Mountlist, Mountres3, Mountres3Ok,
+    Mountstat3, mount_v3,
 };
-use rpcrdma_runtime::proto::program::{CallContext, Reject};
+use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
+use super::Policy;
 use crate::export::{Caller, Error, Export, FileHandle, FileKind};
 
 /// Mounts that are remembered; the oldest are forgotten first. The list is for people, and its reply has a
 /// bound.
 const MOUNTS_MAX: usize = 128;
+/// Networks that are told at most: the reply of EXPORT has a bound.
+const NETS_MAX: usize = 1000;
 /// AUTH_SYS and AUTH_NONE, the preferred one first.
 const FLAVORS: [i32; 2] = [1, 0];
 
@@ -19,13 +24,27 @@ const FLAVORS: [i32; 2] = [1, 0];
 pub struct MountHandler<E> {
     export: Arc<E>,
     mounts: Mutex<VecDeque<(String, Dirpath)>>,
+    policy: Arc<Policy>,
 }
 
 impl<E: Export> MountHandler<E> {
     /// Serves an export.
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
-        MountHandler { export, mounts: Mutex::default() }
+        MountHandler { export, mounts: Mutex::default(), policy: Arc::default() }
+    }
+
+    /// Says from where it may be mounted; from elsewhere MNT gets MNT3ERR_ACCES, and the list of who has mounted is not told
+    /// and not changed. What is served may be asked from everywhere.
+    #[must_use]
+    pub fn policy(self, policy: Arc<Policy>) -> Self {
+        MountHandler { policy, ..self }
+    }
+
+    /// # Errors
+    /// AUTH_TOOWEAK, from where it may not be mounted.
+    fn must_admit(&self, context: &CallContext) -> Result<(), Reject> {
+        if self.policy.admits(context) { Ok(()) } else { Err(Reject::AuthError(AuthStat::TooWeak)) }
     }
 
     fn mounts(&self) -> MutexGuard<'_, VecDeque<(String, Dirpath)>> {
@@ -77,6 +96,9 @@ fn host(context: &CallContext) -> String {
 
 impl<E: Export> mount_v3::Handler for MountHandler<E> {
     async fn mnt(&self, context: &CallContext, path: Dirpath) -> Result<Mountres3, Reject> {
+        if !self.policy.admits(context) {
+            return Ok(Mountres3::Default(Mountstat3::Mnt3errAcces));
+        }
         let (export, wanted) = (self.export.clone(), path.clone());
         let find = move || walk(&*export, &wanted);
         let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
@@ -89,7 +111,8 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
         })
     }
 
-    async fn dump(&self, _context: &CallContext) -> Result<Mountlist, Reject> {
+    async fn dump(&self, context: &CallContext) -> Result<Mountlist, Reject> {
+        self.must_admit(context)?;
         let body = |(host, path): &(String, Dirpath)| Mountbody {
             ml_hostname: host.as_str().into(),
             ml_directory: path.clone(),
@@ -98,18 +121,22 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
     }
 
     async fn umnt(&self, context: &CallContext, path: Dirpath) -> Result<(), Reject> {
+        self.must_admit(context)?;
         let host = host(context);
         self.mounts().retain(|mount| mount.0 != host || mount.1 != path);
         Ok(())
     }
 
     async fn umntall(&self, context: &CallContext) -> Result<(), Reject> {
+        self.must_admit(context)?;
         let host = host(context);
         self.mounts().retain(|mount| mount.0 != host);
         Ok(())
     }
 
     async fn export(&self, _context: &CallContext) -> Result<Exports, Reject> {
-        Ok(Exports(vec![Exportnode { ex_dir: "/".into(), ..Exportnode::default() }]))
+        let net = |net: &IpNet| Groupnode { gr_name: net.to_string().as_str().into() };
+        let ex_groups = Groups(self.policy.allow.iter().take(NETS_MAX).map(net).collect());
+        Ok(Exports(vec![Exportnode { ex_dir: "/".into(), ex_groups }]))
     }
 }

@@ -4,6 +4,7 @@ use rustix::fs::{
 };
 
 use super::Located;
+use super::identity::Acting;
 use crate::export::{Error, FileKind, SetAttributes, SetTime, Time, Verifier};
 
 /// Sets attributes, one after the other: a failure leaves those that came before it. The times come last,
@@ -13,7 +14,11 @@ use crate::export::{Error, FileKind, SetAttributes, SetTime, Time, Verifier};
 ///
 /// # Errors
 /// What the system says; [`Error::Inval`] for numbers that are none.
-pub(super) fn set_attributes(located: &Located, new: &SetAttributes) -> Result<(), Error> {
+pub(super) fn set_attributes(
+    located: &Located,
+    new: &SetAttributes,
+    acting: &Acting<'_>,
+) -> Result<(), Error> {
     let times = Timestamps { last_access: timespec(new.atime)?, last_modification: timespec(new.mtime)? };
     let (uid, gid) = (id(new.uid)?, id(new.gid)?);
     if let Some(size) = new.size {
@@ -21,7 +26,7 @@ pub(super) fn set_attributes(located: &Located, new: &SetAttributes) -> Result<(
         if i64::try_from(size).is_err() {
             return Err(Error::FBig);
         }
-        ftruncate(located.open_as_owner(OFlags::WRONLY)?, size)?;
+        ftruncate(located.open_content(OFlags::WRONLY, acting)?, size)?;
     }
     if uid.is_some() || gid.is_some() {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));

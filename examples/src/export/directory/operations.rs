@@ -1,12 +1,13 @@
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Mode, OFlags, access, fdatasync, fstatvfs, fsync, ftruncate, linkat,
-    mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, chmod, fdatasync, fstatvfs, fsync, ftruncate, linkat,
+    makedev, mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
 use super::change::{set_attributes, verifier_times};
+use super::identity::Acting;
 use super::{DirectoryExport, Located, Stat, after, at_name};
 use crate::export::permissions::access_bits;
 use crate::export::{
@@ -15,6 +16,8 @@ use crate::export::{
     Time, Verifier, Wcc, Written, names,
 };
 
+/// S_ISGID: what is made in the directory has its group.
+const SET_GROUP: u32 = 0o2000;
 /// The longest path in a symbolic link, in bytes.
 const PATH_MAX: usize = 4096;
 
@@ -46,22 +49,23 @@ impl Export for DirectoryExport {
 
     fn set_attributes(
         &self,
-        _caller: &Caller,
+        caller: &Caller,
         file: &FileHandle,
         new: &SetAttributes,
         guard: Option<Time>,
     ) -> Outcome<()> {
-        self.change(self.locate(file), |located| {
+        self.change(caller, self.locate(file), |located, acting| {
             if guard.is_some_and(|guard| guard != located.stat.attributes.ctime) {
                 return Err(Error::NotSync);
             }
-            set_attributes(located, new)
+            set_attributes(located, new, acting)
         })
     }
 
-    fn lookup(&self, _caller: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+    fn lookup(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
         let dir = self.locate_directory(dir)?;
         names::check(name)?;
+        let _acting = self.identities.become_caller(caller)?;
         if names::is_dot(name) {
             return self.dot(&dir, name);
         }
@@ -69,10 +73,12 @@ impl Export for DirectoryExport {
         Ok(self.learn(&dir.stat, name, stat))
     }
 
-    fn access(&self, _caller: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error> {
+    fn access(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error> {
         let located = self.locate(file)?;
-        let may = |how| access(located.path(), how).is_ok();
-        let (read, write, execute) = (may(Access::READ_OK), may(Access::WRITE_OK), may(Access::EXEC_OK));
+        let acting = self.identities.become_caller(caller)?;
+        let [read, write, execute] =
+            [Access::READ_OK, Access::WRITE_OK, Access::EXEC_OK].map(|how| located.allows(how));
+        drop(acting);
         let when = |granted: bool, bits: u32| if granted { bits } else { 0 };
         let granted = if located.stat.is(FileKind::Directory) {
             when(read, access_bits::READ)
@@ -95,13 +101,14 @@ impl Export for DirectoryExport {
         Ok(Bytes::from(target.into_bytes()))
     }
 
-    fn read(&self, _caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error> {
+    fn read(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error> {
         let located = self.locate(file)?;
         located.must_be_regular()?;
         let size = located.stat.attributes.size;
         let count = u64::from(count.min(TRANSFER_MAX)).min(size.saturating_sub(offset));
         let mut data = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
-        let open = self.open_to_read(&located)?;
+        let acting = self.identities.become_caller(caller)?;
+        let open = self.open_to_read(&located, &acting)?;
         while data.len() as u64 != count {
             let at = offset.saturating_add(data.len() as u64);
             match pread(&open, spare_capacity(&mut data), at) {
@@ -118,18 +125,18 @@ impl Export for DirectoryExport {
 
     fn write(
         &self,
-        _caller: &Caller,
+        caller: &Caller,
         file: &FileHandle,
         offset: u64,
         data: &Bytes,
         stable: Stability,
     ) -> Outcome<Written> {
-        self.change(self.locate(file), |located| {
+        self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
             let data = data.slice(..data.len().min(TRANSFER_MAX as usize));
             let end = offset.checked_add(data.len() as u64);
             end.filter(|end| i64::try_from(*end).is_ok()).ok_or(Error::FBig)?;
-            let open = located.open_as_owner(OFlags::WRONLY)?;
+            let open = located.open_content(OFlags::WRONLY, acting)?;
             let count = write_all(&open, &data, offset)?;
             match stable {
                 Stability::Unstable => {}
@@ -140,8 +147,8 @@ impl Export for DirectoryExport {
         })
     }
 
-    fn create(&self, _caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
-        self.change(self.locate_directory(dir), |dir| {
+    fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
+        self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
@@ -150,7 +157,7 @@ impl Export for DirectoryExport {
                         CreateHow::Unchecked(new) | CreateHow::Guarded(new) => new.clone(),
                         CreateHow::Exclusive(verifier) => marked(*verifier),
                     };
-                    self.made(dir, name, &new)
+                    self.made(dir, name, &new, acting)
                 }
                 Err(Errno::EXIST) => self.create_again(dir, name, how),
                 Err(error) => Err(error.into()),
@@ -158,23 +165,23 @@ impl Export for DirectoryExport {
         })
     }
 
-    fn mkdir(&self, _caller: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found> {
-        self.change(self.locate_directory(dir), |dir| {
+    fn mkdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found> {
+        self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             mkdirat(&dir.file, name, Mode::RWXU)?;
-            self.made(dir, name, &SetAttributes { size: None, ..new.clone() })
+            self.made(dir, name, &SetAttributes { size: None, ..new.clone() }, acting)
         })
     }
 
     fn symlink(
         &self,
-        _caller: &Caller,
+        caller: &Caller,
         dir: &FileHandle,
         name: &[u8],
         target: &Bytes,
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change(self.locate_directory(dir), |dir| {
+        self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             if target.len() >= PATH_MAX {
                 return Err(Error::NameTooLong);
@@ -183,40 +190,47 @@ impl Export for DirectoryExport {
                 return Err(Error::Inval);
             }
             symlinkat(&target[..], &dir.file, name)?;
-            self.made(dir, name, &SetAttributes { size: None, mode: None, ..new.clone() })
+            self.made(dir, name, &SetAttributes { size: None, mode: None, ..new.clone() }, acting)
         })
     }
 
-    /// Pipes and sockets. Devices are not made: with this server's rights, every caller could reach those of this machine.
+    /// Devices are made for root, where the server may make them.
     fn mknod(
         &self,
-        _caller: &Caller,
+        caller: &Caller,
         dir: &FileHandle,
         name: &[u8],
-        kind: FileKind,
+        (kind, device): (FileKind, (u32, u32)),
         new: &SetAttributes,
     ) -> Outcome<Found> {
-        self.change(self.locate_directory(dir), |dir| {
+        self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
-            let kind = match kind {
-                FileKind::Fifo => FileType::Fifo,
-                FileKind::Socket => FileType::Socket,
-                _ => return Err(Error::NotSupp),
+            let (kind, number) = match kind {
+                FileKind::Fifo => (FileType::Fifo, 0),
+                FileKind::Socket => (FileType::Socket, 0),
+                FileKind::Block => (FileType::BlockDevice, makedev(device.0, device.1)),
+                FileKind::Character => (FileType::CharacterDevice, makedev(device.0, device.1)),
+                _ => return Err(Error::BadType),
             };
-            mknodat(&dir.file, name, kind, Mode::RUSR | Mode::WUSR, 0)?;
-            self.made(dir, name, &SetAttributes { size: None, ..new.clone() })
+            match mknodat(&dir.file, name, kind, Mode::RUSR | Mode::WUSR, number) {
+                Ok(()) => {}
+                // Nobody who calls this server can have it made.
+                Err(Errno::PERM) if acting.is_root() || !acting.is_caller() => return Err(Error::NotSupp),
+                Err(error) => return Err(error.into()),
+            }
+            self.made(dir, name, &SetAttributes { size: None, ..new.clone() }, acting)
         })
     }
 
-    fn remove(&self, _caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
-        self.unlink(dir, name, AtFlags::empty())
+    fn remove(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+        self.unlink(caller, dir, name, AtFlags::empty())
     }
 
-    fn rmdir(&self, _caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
-        self.unlink(dir, name, AtFlags::REMOVEDIR)
+    fn rmdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+        self.unlink(caller, dir, name, AtFlags::REMOVEDIR)
     }
 
-    fn rename(&self, _caller: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed {
+    fn rename(&self, caller: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed {
         let (from_dir, to_dir) = match (self.locate_directory(from.0), self.locate_directory(to.0)) {
             (Ok(from), Ok(to)) => (from, to),
             (Err(error), _) | (_, Err(error)) => return Renamed::failed(error),
@@ -224,7 +238,8 @@ impl Export for DirectoryExport {
         let _held = self.locks.two(from_dir.stat.key, to_dir.stat.key);
         let before = [&from_dir, &to_dir]
             .map(|dir| Stat::of(&dir.file).ok().map(|stat| Before::from(&stat.attributes)));
-        let result = self.move_name((&from_dir, from.1), (&to_dir, to.1));
+        let moved = |_| self.move_name((&from_dir, from.1), (&to_dir, to.1));
+        let result = self.identities.become_caller(caller).and_then(moved);
         let [from_before, to_before] = before;
         Renamed {
             result,
@@ -233,9 +248,10 @@ impl Export for DirectoryExport {
         }
     }
 
-    fn link(&self, _caller: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
-        self.change(self.locate_directory(dir), |dir| {
-            let located = self.locate(file)?;
+    fn link(&self, caller: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+        let located = self.locate(file);
+        self.change(caller, self.locate_directory(dir), |dir, _| {
+            let located = located?;
             names::check_new(name)?;
             if located.stat.is(FileKind::Directory) {
                 return Err(Error::IsDir);
@@ -248,13 +264,14 @@ impl Export for DirectoryExport {
 
     fn list(
         &self,
-        _caller: &Caller,
+        caller: &Caller,
         dir: &FileHandle,
         after: (Cookie, Verifier),
         plus: bool,
         take: &mut dyn FnMut(Entry) -> bool,
     ) -> Result<Listed, Error> {
         let dir = self.locate_directory(dir)?;
+        let _acting = self.identities.become_caller(caller)?;
         let mut names = rustix::fs::Dir::new(dir.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
         // The file system's own cookies: they hold while names come and go, and across servers.
         let verifier = Verifier::default();
@@ -285,10 +302,14 @@ impl Export for DirectoryExport {
         Ok(Space { bytes, files: [of.f_files, of.f_ffree, of.f_favail] })
     }
 
-    fn commit(&self, _caller: &Caller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
-        self.change(self.locate(file), |located| {
+    fn commit(&self, caller: &Caller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
+        self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
-            let open = located.open_as_owner(OFlags::RDONLY)?;
+            // Who wrote may have the right to write only.
+            let open = match located.open_content(OFlags::WRONLY, acting) {
+                Err(Error::Acces) => located.open_content(OFlags::RDONLY, acting)?,
+                opened => opened?,
+            };
             Ok(fsync(open)?)
         })
     }
@@ -323,11 +344,29 @@ impl DirectoryExport {
     }
 
     /// Sets the attributes of what was just made. Only root can give files away: others keep them.
-    fn made(&self, dir: &Located, name: &[u8], new: &SetAttributes) -> Result<Found, Error> {
+    fn made(
+        &self,
+        dir: &Located,
+        name: &[u8],
+        new: &SetAttributes,
+        acting: &Acting<'_>,
+    ) -> Result<Found, Error> {
         let located = at_name(&dir.file, name)?;
-        let new =
-            if self.privileged { new.clone() } else { SetAttributes { uid: None, gid: None, ..new.clone() } };
-        set_attributes(&located, &new)?;
+        let mut new = new.clone();
+        if !acting.is_root() {
+            (new.uid, new.gid) = (None, None);
+        }
+        // What a directory has from the one that it is in stays, though its maker may not be in that group.
+        let inherited = located.stat.attributes.mode & SET_GROUP;
+        let is_makers = located.stat.is(FileKind::Directory) && acting.is(located.stat.attributes.uid);
+        if is_makers
+            && inherited != 0
+            && let Some(mode) = new.mode.take()
+        {
+            let mode = Mode::from_raw_mode(mode & 0o7777 | inherited);
+            acting.as_server(|| Ok(chmod(located.path(), mode)?))?;
+        }
+        set_attributes(&located, &new, acting)?;
         let stat = Stat::of(&located.file)?;
         Ok(self.learn(&dir.stat, name, stat))
     }
@@ -357,8 +396,8 @@ impl DirectoryExport {
         }
     }
 
-    fn unlink(&self, dir: &FileHandle, name: &[u8], flags: AtFlags) -> Outcome<()> {
-        self.change(self.locate_directory(dir), |dir| {
+    fn unlink(&self, caller: &Caller, dir: &FileHandle, name: &[u8], flags: AtFlags) -> Outcome<()> {
+        self.change(caller, self.locate_directory(dir), |dir, _| {
             names::check_old(name)?;
             let stat = Stat::of_name(&dir.file, name)?;
             let is_directory = stat.is(FileKind::Directory);

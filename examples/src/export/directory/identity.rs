@@ -1,0 +1,161 @@
+//! As whom the system is asked: access to files is the caller's, and so are the files that are made.
+//!
+//! Linux keeps a user, a group and further groups for each thread. Root takes those of a caller, asks the system, and
+//! takes its own back: so modes, sticky directories, access control lists, quotas and capabilities count as they do for a
+//! process of that user. Nobody else can do so.
+
+use std::marker::PhantomData;
+
+use rustix::fs::{Gid, Uid};
+use rustix::process::{getegid, geteuid, getgroups};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+use crate::export::{Caller, Error};
+
+/// The number that is none: to the system it says "leave it as it is", so no caller may have it.
+const NONE: u32 = u32::MAX;
+
+/// What this process has in its own right.
+#[derive(Debug)]
+struct Own {
+    gid: Gid,
+    groups: Vec<Gid>,
+}
+
+/// Who this process may be.
+#[derive(Debug)]
+pub(super) struct Identities {
+    /// Absent if it can be nobody but itself.
+    own: Option<Own>,
+}
+
+impl Identities {
+    /// Tries whether this process can be somebody else: it is root, and no container keeps it from that.
+    pub(super) fn of_this_process() -> Self {
+        if !geteuid().is_root() {
+            return Identities { own: None };
+        }
+        let own = getgroups().ok().map(|groups| Own { gid: getegid(), groups });
+        let tried = Identities { own };
+        let works = tried.become_caller(&Caller::NOBODY).is_ok();
+        if works { tried } else { Identities { own: None } }
+    }
+
+    /// Whether callers are told apart.
+    pub(super) fn tells_callers_apart(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Until what is returned is dropped, this thread is the caller, where this process can be somebody else.
+    ///
+    /// # Errors
+    /// [`Error::Acces`] for a caller that the system does not know as a user.
+    pub(super) fn become_caller(&self, caller: &Caller) -> Result<Acting<'_>, Error> {
+        let acting = Acting { own: self.own.as_ref(), uid: caller.uid, on_this_thread: PhantomData };
+        if self.own.is_none() {
+            return Ok(acting);
+        }
+        let group = |gid: u32| if gid == NONE { Err(Error::Acces) } else { Ok(Gid::from_raw(gid)) };
+        if caller.uid == NONE {
+            return Err(Error::Acces);
+        }
+        let (uid, gid) = (Uid::from_raw(caller.uid), group(caller.gid)?);
+        let groups = caller.gids.iter().map(|gid| group(*gid)).collect::<Result<Vec<_>, _>>()?;
+        // The user comes last: with it go the rights to do this. If one fails, dropping `acting` takes back what was done.
+        set_thread_groups(&groups)
+            .and_then(|()| set_thread_res_gid(None, gid, None))
+            .and_then(|()| set_thread_res_uid(None, uid, None))
+            .map_err(|_| Error::Acces)?;
+        Ok(acting)
+    }
+}
+
+/// This thread is somebody. It stays on its thread.
+#[derive(Debug)]
+pub(super) struct Acting<'a> {
+    own: Option<&'a Own>,
+    uid: u32,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl Acting<'_> {
+    /// Whether the thread is a caller, and not just the server.
+    pub(super) fn is_caller(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Whether the caller may do everything.
+    pub(super) fn is_root(&self) -> bool {
+        self.own.is_some() && self.uid == 0
+    }
+
+    /// Whether this is the caller's number.
+    pub(super) fn is(&self, uid: u32) -> bool {
+        self.uid == uid
+    }
+
+    /// Does something as the server, for what the protocol grants and the system would not.
+    ///
+    /// # Errors
+    /// What it says; [`Error::JukeBox`] if the thread cannot be the caller again.
+    pub(super) fn as_server<T>(&self, what: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        if self.own.is_none() {
+            return what();
+        }
+        set_thread_res_uid(None, Uid::ROOT, None).map_err(|_| Error::JukeBox)?;
+        let result = what();
+        set_thread_res_uid(None, Uid::from_raw(self.uid), None).map_err(|_| Error::JukeBox)?;
+        result
+    }
+}
+
+impl Drop for Acting<'_> {
+    fn drop(&mut self) {
+        let Some(own) = self.own else { return };
+        // The user first: it may do the rest. Should the system refuse (it has no memory), the thread is left with fewer
+        // rights than it had, and its next caller is refused.
+        let _ = set_thread_res_uid(None, Uid::ROOT, None)
+            .and_then(|()| set_thread_res_gid(None, own.gid, None))
+            .and_then(|()| set_thread_groups(&own.groups));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_itself_again() {
+        let before = (geteuid(), getegid(), getgroups().unwrap());
+        let identities = Identities::of_this_process();
+        let caller = Caller { uid: 1234, gid: 1235, gids: vec![7, 8] };
+        let acting = identities.become_caller(&caller).unwrap();
+        if identities.tells_callers_apart() {
+            assert_eq!((geteuid().as_raw(), getegid().as_raw()), (1234, 1235));
+            let groups: Vec<u32> = getgroups().unwrap().into_iter().map(Gid::as_raw).collect();
+            assert_eq!(groups, [7, 8]);
+            assert!(acting.as_server(|| Ok(geteuid())).unwrap().is_root());
+            assert_eq!(geteuid().as_raw(), 1234);
+        }
+        drop(acting);
+        assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
+    }
+
+    /// To the system "no number" means "as it is": such a caller would be root.
+    #[test]
+    fn nobody_is_root_by_having_no_number() {
+        let identities = Identities::of_this_process();
+        if !identities.tells_callers_apart() {
+            return;
+        }
+        let good = Caller { uid: 1, gid: 1, gids: vec![] };
+        for bad in [
+            Caller { uid: NONE, ..good.clone() },
+            Caller { gid: NONE, ..good.clone() },
+            Caller { gids: vec![NONE], ..good.clone() },
+        ] {
+            assert_eq!(identities.become_caller(&bad).map(drop), Err(Error::Acces));
+            assert!(geteuid().is_root());
+        }
+    }
+}

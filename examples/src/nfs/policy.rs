@@ -1,0 +1,119 @@
+use ipnet::IpNet;
+use rpcrdma_runtime::proto::program::{CallContext, Credential};
+
+use crate::export::Caller;
+
+/// Which callers become anonymous.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Squash {
+    /// Only those who do not say who they are.
+    #[default]
+    Strangers,
+    /// Root as well, and groups of root: who is root on another machine is not so here.
+    Root,
+    /// Everybody.
+    All,
+}
+
+/// Who may call a server, and who its callers are. AUTH_SYS proves nothing: whoever can call from an admitted address can
+/// be any user that is not squashed.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Where calls may come from; from everywhere, if there is none.
+    pub allow: Vec<IpNet>,
+    /// Who becomes anonymous.
+    pub squash: Squash,
+    /// Who is anonymous: user and group.
+    pub anonymous: (u32, u32),
+}
+
+impl Default for Policy {
+    /// Everybody may call, and is who they say.
+    fn default() -> Self {
+        let anonymous = (Caller::NOBODY.uid, Caller::NOBODY.gid);
+        Policy { allow: Vec::new(), squash: Squash::default(), anonymous }
+    }
+}
+
+/// The number that stands for no user and no group.
+const NONE: u32 = u32::MAX;
+
+impl Policy {
+    /// Whether the caller's address is one from where calls may come. An address of IPv4 that is written as one of IPv6 is
+    /// that of IPv4.
+    #[must_use]
+    pub fn admits(&self, context: &CallContext) -> bool {
+        let from = context.peer.map(|peer| peer.ip().to_canonical());
+        self.allow.is_empty() || from.is_some_and(|from| self.allow.iter().any(|net| net.contains(&from)))
+    }
+
+    /// Who a caller is.
+    #[must_use]
+    pub fn caller(&self, credential: &Credential) -> Caller {
+        let (uid, gid) = self.anonymous;
+        let anonymous = Caller { uid, gid, gids: Vec::new() };
+        let Credential::Sys(sys) = credential else { return anonymous };
+        let is_root = |id: u32| id == 0 && self.squash == Squash::Root;
+        if self.squash == Squash::All || is_root(sys.uid) || sys.uid == NONE {
+            return anonymous;
+        }
+        let group = |of: u32| if is_root(of) || of == NONE { gid } else { of };
+        Caller { uid: sys.uid, gid: group(sys.gid), gids: sys.gids.iter().map(|of| group(*of)).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rpcrdma_runtime::proto::program::AuthSys;
+
+    use super::*;
+
+    fn called(uid: u32, gid: u32, gids: &[u32], squash: Squash) -> (u32, u32, Vec<u32>) {
+        let sys = AuthSys { uid, gid, gids: gids.to_vec(), ..AuthSys::default() };
+        let policy = Policy { squash, anonymous: (7, 8), ..Policy::default() };
+        let Caller { uid, gid, gids } = policy.caller(&Credential::Sys(sys));
+        (uid, gid, gids)
+    }
+
+    #[test]
+    fn root_elsewhere_is_not_root_here() {
+        assert_eq!(called(0, 0, &[0, 4], Squash::Root), (7, 8, vec![]));
+        assert_eq!(called(1000, 0, &[0, 4], Squash::Root), (1000, 8, vec![8, 4]));
+        assert_eq!(called(1000, 100, &[4], Squash::Root), (1000, 100, vec![4]));
+        assert_eq!(called(1000, 100, &[4], Squash::All), (7, 8, vec![]));
+        assert_eq!(called(0, 0, &[0], Squash::Strangers), (0, 0, vec![0]));
+        let stranger = Policy::default().caller(&Credential::None);
+        assert_eq!(stranger, Caller::NOBODY);
+    }
+
+    #[test]
+    fn nobody_has_the_number_of_nobody_at_all() {
+        assert_eq!(called(NONE, 0, &[], Squash::Strangers), (7, 8, vec![]));
+        assert_eq!(called(5, NONE, &[NONE, 6], Squash::Strangers), (5, 8, vec![8, 6]));
+    }
+
+    #[test]
+    fn calls_come_from_where_they_may() {
+        let nets = ["10.1.0.0/16", "192.0.2.7/32", "fd00::/8"];
+        let policy = Policy { allow: nets.map(|net| net.parse().unwrap()).to_vec(), ..Policy::default() };
+        let admitted = |from: &str| {
+            let peer = Some(std::net::SocketAddr::new(from.parse().unwrap(), 700));
+            let (credential, extensions) = (Credential::None, Default::default());
+            policy.admits(&CallContext {
+                xid: 1,
+                program: 100_003,
+                version: 3,
+                procedure: 1,
+                credential,
+                peer,
+                extensions,
+            })
+        };
+        for from in ["10.1.255.1", "::ffff:10.1.2.3", "192.0.2.7", "fd12::1"] {
+            assert!(admitted(from), "{from}");
+        }
+        for from in ["10.2.0.1", "192.0.2.8", "127.0.0.1", "::1", "fe80::1", "::ffff:192.0.2.8"] {
+            assert!(!admitted(from), "{from}");
+        }
+    }
+}
