@@ -100,14 +100,21 @@ pub async fn configure_by<C>(client: &Client, caller: C) -> Result<Stated, CallE
 where
     C: Caller<vers1::Vers1, Error = CallError>,
 {
-    let own = client.own_limits();
-    let asked = ConfigRdmaReq {
-        maxcall_sendsize: client.longest_call(),
-        maxreply_sendsize: own.inline,
-        maxrdmaread: own.reads,
-    };
-    let reply = vers1::Client(caller).conf_rdma(&asked).await?;
-    let server = Stated { inline: reply.maxcall_sendsize, reads: reply.maxrdmaread };
-    client.limit(server);
-    Ok(server)
+    let caller = vers1::Client(caller);
+    loop {
+        let connection = client.connections();
+        let own = client.own_limits();
+        let asked = ConfigRdmaReq {
+            maxcall_sendsize: client.longest_call(),
+            maxreply_sendsize: own.inline,
+            maxrdmaread: own.reads,
+        };
+        let reply = caller.conf_rdma(&asked).await?;
+        // What one connection was asked for may be answered on the next, whose limits were not known then.
+        if client.connections() == connection {
+            let server = Stated { inline: reply.maxcall_sendsize, reads: reply.maxrdmaread };
+            client.limit(connection, server);
+            return Ok(server);
+        }
+    }
 }

@@ -282,6 +282,42 @@ async fn a_client_that_asked_keeps_to_the_answer() {
     assert!(seen.position_zero > 600 && seen.call_inline <= 512, "{seen:?}");
 }
 
+/// Requirement: R301
+#[tokio::test]
+async fn what_one_connection_was_told_does_not_hold_on_the_next() {
+    let said = ConfigRdmaReply { maxcall_sendsize: 512, align: 0, maxrdmaread: 16 };
+    let address = serve(vers1::Server(Saying(said)), Config::default()).await;
+    let last = Arc::new(Mutex::new(Traffic::default()));
+    let seen = last.clone();
+    let observer = Observer::new(move |report| *seen.lock().unwrap() = report.traffic.unwrap_or_default());
+    let idle = Some(std::time::Duration::from_millis(20));
+    let options = ClientOptions { observer: Some(observer), idle, ..ClientOptions::default() };
+    let client = Client::connect_with(address, options).await.unwrap();
+    let long_call = async || {
+        echo(&client, 600).await.unwrap();
+        last.lock().unwrap().position_zero > 0
+    };
+    conf::configure(&client).await.unwrap();
+    let first = client.connections();
+    assert!(long_call().await || client.connections() > first);
+    // Closed for want of calls, and made anew.
+    while client.connections() == 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+        echo(&client, 1).await.unwrap();
+    }
+    // A word of the first connection comes late.
+    client.limit(1, Stated { inline: 512, reads: 16 });
+    assert!(!long_call().await);
+    loop {
+        let this = client.connections();
+        client.limit(this, Stated { inline: 512, reads: 16 });
+        let limited = long_call().await;
+        if client.connections() == this {
+            break assert!(limited);
+        }
+    }
+}
+
 /// Requirement: R302
 #[tokio::test]
 async fn a_client_that_heard_of_no_rdma_reads_asks_for_none() {

@@ -59,6 +59,11 @@ impl<Other> Calls<Other> {
         let _ = self.commands.send(command);
     }
 
+    /// Whether the task is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.commands.is_closed()
+    }
+
     /// Waits until the task is gone.
     pub(super) async fn closed(&self) {
         self.commands.closed().await;

@@ -9,7 +9,7 @@ use tracing::{Instrument, debug, debug_span};
 
 use super::calls::{Calls, Command};
 use super::carrier::Carrier;
-use super::driver::{Connect, Driver, LastPeer, Peer};
+use super::driver::{Connect, Driver, LastPeer, Peer, Said};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, Observer};
@@ -41,7 +41,7 @@ pub struct Client {
 }
 
 struct Shared {
-    calls: Calls<Stated>,
+    calls: Calls<Said>,
     peer: LastPeer,
     stats: ClientStats,
     options: ClientOptions,
@@ -186,19 +186,14 @@ impl Client {
     /// How many connections there were, this one included.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        *self.shared.peer.made().borrow()
+        self.shared.peer.made()
     }
 
     /// Waits until there were more connections than `seen`, and says how many; nothing, if the client is closed and there
     /// will be no more. What a server knows of one connection it does not know of the next: a client that is to be
     /// called back ([`ClientOptions::backward`]) tells it so again.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
-        let mut made = self.shared.peer.made();
-        tokio::select! {
-            biased;
-            made = made.wait_for(|made| *made > seen) => made.ok().map(|made| *made),
-            () = self.shared.calls.closed() => None,
-        }
+        self.shared.peer.next(seen, self.shared.calls.closed()).await
     }
 
     /// What was counted up to now, for all clones and connections.
@@ -223,9 +218,10 @@ impl Client {
 
     /// Keeps calls to what the server says of itself, for as long as the connection lasts (RFC 5666 section 6.2): none is
     /// longer inline than it says, and none has Read chunks if it does no RDMA Reads. A call that cannot be sent so fails.
-    /// The next connection begins without such limits: they are to be asked for again.
-    pub fn limit(&self, server: Stated) {
-        self.shared.calls.tell(Command::Other(server));
+    /// `connection` is which it has said so on, as [`Client::connections`] counts them; if there is another one by now nothing is
+    /// done. The next connection begins without such limits: they are to be asked for again.
+    pub fn limit(&self, connection: u64, server: Stated) {
+        self.shared.calls.tell(Command::Other(Said { connection, server }));
     }
 
     /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.

@@ -53,29 +53,47 @@ impl Peer {
 
 /// The last connection's, shared with the callers.
 #[derive(Clone, Debug)]
-pub(super) struct LastPeer {
-    peer: Arc<Mutex<Peer>>,
+pub(super) struct LastPeer<P = Peer> {
+    peer: Arc<Mutex<P>>,
     /// How many connections there were.
     made: watch::Sender<u64>,
 }
 
-impl LastPeer {
-    pub(super) fn new(peer: Peer) -> Self {
+impl<P: Clone> LastPeer<P> {
+    pub(super) fn new(peer: P) -> Self {
         LastPeer { peer: Arc::new(Mutex::new(peer)), made: watch::Sender::new(0) }
     }
 
-    pub(super) fn get(&self) -> Peer {
+    pub(super) fn get(&self) -> P {
         self.peer.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn made(&self) -> watch::Receiver<u64> {
-        self.made.subscribe()
+    /// How many connections there were.
+    pub(super) fn made(&self) -> u64 {
+        *self.made.borrow()
     }
 
-    fn set(&self, peer: Peer) {
+    /// Waits until there were more connections than `seen`, and says how many; nothing, if `over` comes first.
+    pub(super) async fn next(&self, seen: u64, over: impl Future<Output = ()>) -> Option<u64> {
+        let mut made = self.made.subscribe();
+        tokio::select! {
+            biased;
+            made = made.wait_for(|made| *made > seen) => made.ok().map(|made| *made),
+            () = over => None,
+        }
+    }
+
+    pub(super) fn set(&self, peer: P) {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
         self.made.send_modify(|made| *made = made.saturating_add(1));
     }
+}
+
+/// What the server has said, and on which connection, counted from 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    pub(super) connection: u64,
+    pub(super) server: Stated,
 }
 
 /// Everything that the task owns.
@@ -135,7 +153,7 @@ impl<C: Connection> Driver<C> {
     }
 
     /// Runs until the session is over; it closes it when every [`super::Client`] of it is gone.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command<Stated>>) {
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command<Said>>) {
         let mut clients = true;
         let mut alarm = Box::pin(sleep_until(self.began));
         loop {
@@ -246,10 +264,11 @@ impl<C: Connection> Driver<C> {
         self.session.handle_connect_failed(now, error.to_string());
     }
 
-    fn obey(&mut self, command: Command<Stated>) {
+    fn obey(&mut self, command: Command<Said>) {
         let now = self.now();
-        // The server has said what it takes.
-        if let Some(server) = self.waiting.obey(command, &mut self.session, now)
+        // What the server has said on one connection is nothing to the next.
+        if let Some(Said { connection, server }) = self.waiting.obey(command, &mut self.session, now)
+            && connection == self.peer.made()
             && let Some(requester) = self.session.line_mut()
         {
             requester.limit(server);

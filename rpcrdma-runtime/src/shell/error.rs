@@ -40,7 +40,8 @@ pub enum CallError {
     #[error(transparent)]
     Gss(#[from] GssFailure),
     /// As many calls have not ended as the client may have ([`super::ClientOptions::pending`],
-    /// [`super::TcpClientOptions::pending`]). Nothing was sent.
+    /// [`super::TcpClientOptions::pending`]), or a server in the backward direction ([`super::ServerOptions::backward_pending`],
+    /// [`super::TcpServerOptions::backward_pending`]). Nothing was sent.
     #[error("{0} calls have not ended, and there may be no more")]
     TooMany(usize),
     /// The client was closed, or its one connection has ended and cannot be made again.

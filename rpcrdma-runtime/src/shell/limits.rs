@@ -34,6 +34,9 @@ pub struct Limits {
     /// Calls of a client that have not ended, those that wait for a credit or a connection included (default 65,536).
     /// Further ones fail at once.
     pub pending: usize,
+    /// Calls of a server in the backward direction on one connection that have not ended, those that wait for their turn
+    /// included (default 1,024). Further ones fail at once.
+    pub backward_pending: usize,
     /// Connections of a server at once (default 1,024). Further ones wait to be accepted.
     pub connections: usize,
     /// Connections of one address at once (default 256). Further ones are closed.
@@ -44,6 +47,8 @@ pub struct Limits {
     pub record: usize,
     /// Calls at once on one connection over TCP (default 64). Further ones wait.
     pub tcp_calls: usize,
+    /// The same for calls in the backward direction (default 16).
+    pub tcp_backward_calls: usize,
     /// How long things may take.
     pub times: TimeLimits,
 }
@@ -84,11 +89,13 @@ impl Default for Limits {
             reads_in: iwarp.reads_in,
             reads_out: iwarp.reads_out,
             pending: client.pending,
+            backward_pending: server.backward_pending,
             connections: server.connections,
             connections_per_address: server.connections_per_address,
             duplicates: DuplicateLimits::default(),
             record: tcp.max_record,
             tcp_calls: tcp.calls,
+            tcp_backward_calls: tcp.backward_calls,
             times: TimeLimits {
                 connect: iwarp.connect_timeout,
                 request: iwarp.request_timeout,
@@ -138,11 +145,13 @@ impl Limits {
 
     fn put_into_tcp(&self, options: &mut TcpOptions) {
         (options.max_record, options.calls) = (self.record, self.tcp_calls);
+        options.backward_calls = self.tcp_backward_calls;
         (options.connect_timeout, options.stall_timeout) = (self.times.connect, self.times.stall);
     }
 
     fn take_from_tcp(&mut self, options: &TcpOptions) {
         (self.record, self.tcp_calls) = (options.max_record, options.calls);
+        self.tcp_backward_calls = options.backward_calls;
         (self.times.connect, self.times.stall) = (options.connect_timeout, options.stall_timeout);
     }
 
@@ -191,6 +200,7 @@ impl ServerOptions {
         limits.put_into_iwarp(&mut self.iwarp);
         self.connections = limits.connections;
         self.connections_per_address = limits.connections_per_address;
+        self.backward_pending = limits.backward_pending;
         self.drain = limits.times.drain;
         limits.put_into_cache(self.duplicates.as_ref());
         self
@@ -204,6 +214,7 @@ impl ServerOptions {
         limits.take_from_iwarp(&self.iwarp);
         limits.connections = self.connections;
         limits.connections_per_address = self.connections_per_address;
+        limits.backward_pending = self.backward_pending;
         limits.times.drain = self.drain;
         limits.take_from_cache(self.duplicates.as_ref());
         limits
@@ -237,6 +248,7 @@ impl TcpServerOptions {
         limits.put_into_tcp(&mut self.tcp);
         self.connections = limits.connections;
         self.connections_per_address = limits.connections_per_address;
+        self.backward_pending = limits.backward_pending;
         self.drain = limits.times.drain;
         limits.put_into_cache(self.duplicates.as_ref());
         self
@@ -249,6 +261,7 @@ impl TcpServerOptions {
         limits.take_from_tcp(&self.tcp);
         limits.connections = self.connections;
         limits.connections_per_address = self.connections_per_address;
+        limits.backward_pending = self.backward_pending;
         limits.times.drain = self.drain;
         limits.take_from_cache(self.duplicates.as_ref());
         limits
@@ -283,6 +296,8 @@ mod tests {
             },
             record: 17,
             tcp_calls: 18,
+            tcp_backward_calls: 27,
+            backward_pending: 28,
             times: TimeLimits {
                 connect: second(19),
                 request: second(20),
@@ -302,7 +317,8 @@ mod tests {
         let client = ClientOptions::default().with_limits(&odd).limits();
         let server = ServerOptions::default().with_limits(&odd).limits();
         let (drain, call, idle) = (default.times.drain, default.times.call, default.times.idle);
-        let others = Limits { record: default.record, tcp_calls: default.tcp_calls, ..odd };
+        let Limits { record, tcp_calls, tcp_backward_calls, .. } = default;
+        let others = Limits { record, tcp_calls, tcp_backward_calls, ..odd };
         assert_eq!(
             server,
             Limits { pending: default.pending, times: TimeLimits { call, idle, ..odd.times }, ..others }
@@ -310,6 +326,7 @@ mod tests {
         assert_eq!(
             client,
             Limits {
+                backward_pending: default.backward_pending,
                 connections: default.connections,
                 connections_per_address: default.connections_per_address,
                 duplicates: default.duplicates,
@@ -319,11 +336,12 @@ mod tests {
         );
         let by_tcp = TcpServerOptions::default().with_limits(&odd).limits();
         assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.stall), (17, 18, odd.times.stall));
+        assert_eq!((by_tcp.tcp_backward_calls, by_tcp.backward_pending), (27, 28));
         assert_eq!((by_tcp.connections, by_tcp.connections_per_address), (11, 12));
         assert_eq!((by_tcp.duplicates, by_tcp.times.drain), (odd.duplicates, odd.times.drain));
         let by_tcp = TcpClientOptions::default().with_limits(&odd).limits();
         assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));
-        assert_eq!(by_tcp.pending, odd.pending);
+        assert_eq!((by_tcp.tcp_backward_calls, by_tcp.pending), (27, odd.pending));
     }
 
     #[test]

@@ -107,9 +107,15 @@ pub struct ServerOptions {
     pub drain: Duration,
     /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
     pub duplicates: Option<DuplicateCache>,
+    /// Calls in the backward direction on one connection that have not ended, those that wait for a credit included (default
+    /// 1,024). Further ones fail at once with [`CallError::TooMany`](super::CallError::TooMany).
+    pub backward_pending: usize,
     /// iWARP's own.
     pub iwarp: iwarp::Options,
 }
+
+/// [`ServerOptions::backward_pending`] by default.
+pub(super) const BACKWARD_PENDING: usize = 1024;
 
 impl ServerOptions {
     /// The defaults for a server that is there for one program: with the inline threshold that its binding recommends.
@@ -127,6 +133,7 @@ impl Default for ServerOptions {
             connections_per_address: 256,
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
+            backward_pending: BACKWARD_PENDING,
             iwarp: iwarp::Options::default(),
         }
     }

@@ -8,18 +8,21 @@ use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span, info, trace};
 
 use super::accept::{Listening, stopped};
-use super::backward::Calls;
+use super::backward::Calling;
 use super::running::Running;
-use super::serving::Serving;
+use super::serving::{Connected, Serving};
 use super::stats::ConnectionCounts;
 use super::tcp::TcpServer;
 use super::{ServeError, ServerOptions, ServerStats};
 use crate::proto::program::{Extensions, Origin, Service};
-use crate::proto::rdma::{CallKey, Config, IncomingCall, Link, Responder, ResponderEvent, Stated};
+use crate::proto::rdma::{
+    BackwardRequester, CallKey, Config, IncomingCall, Link, Responder, ResponderEvent, Stated,
+};
 use crate::proto::rpc::Services;
 use crate::proto::work::CloseReason;
 use crate::provider::{Connection, iwarp};
 use crate::wire::private_data::PrivateData;
+use crate::xdr::Message;
 
 /// Serves programs over iWARP in user space.
 #[derive(Debug)]
@@ -105,7 +108,7 @@ impl Server {
             drain: options.drain,
         };
         let address = |incoming: &iwarp::Incoming| incoming.peer().ip();
-        let serving = Serving::new(services, options.duplicates, stats);
+        let serving = Serving::new(services, options.duplicates, options.backward_pending, stats);
         let accept = || listener.accept();
         let serve = |incoming: iwarp::Incoming, stopping| {
             let span = debug_span!("connection", peer = %incoming.peer());
@@ -151,68 +154,107 @@ pub async fn serve_connection(
 }
 
 async fn serve_calls(
-    mut connection: impl Connection,
+    connection: impl Connection,
     serving: Serving,
     config: Config,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let info = connection.info();
-    let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
-    let negotiated = PrivateData::negotiate(&client, &config.private_data);
-    let own = Stated { inline: config.private_data.announced().receive_size, reads: info.reads_out };
-    let link = Link::new(own, negotiated);
-    let (backward, mut calls) = Calls::new(config, negotiated, info.peer);
-    let extensions = Extensions::default().with(link.clone()).with(backward);
-    let peer = info.peer;
-    let caller = serving.caller(Origin { peer, extensions });
     let _connected = serving.stats().connected();
-    let mut responder = Responder::new(config, negotiated, info.reads_out);
-    serving.warn(&mut responder, peer);
-    let mut running = Running::<CallKey>::default();
-    let mut draining = false;
-    debug!(?negotiated, "serving");
+    let mut served = Served::new(connection, serving, config);
     loop {
-        while let Some(action) = responder.poll_action() {
-            trace!(?action, "ask");
-            connection.submit(action);
+        if let Some(reason) = served.work() {
+            return served.ended(&reason);
         }
-        calls.work(&mut connection);
-        serving.stats().transport(responder.take_counts());
-        while let Some(event) = responder.poll_event() {
+        if !served.responder.has_work() {
+            served.wait(&mut stopping).await;
+        }
+    }
+}
+
+/// A connection, the engines of both directions on it, and the calls whose handlers run.
+struct Served<C> {
+    connection: C,
+    responder: Responder,
+    backward: Calling<BackwardRequester>,
+    running: Running<CallKey>,
+    link: Link,
+    peer: Option<SocketAddr>,
+    caller: Connected,
+    serving: Serving,
+    /// No more calls are taken.
+    draining: bool,
+}
+
+impl<C: Connection> Served<C> {
+    fn new(connection: C, serving: Serving, config: Config) -> Self {
+        let info = connection.info();
+        let (peer, reads_out) = (info.peer, info.reads_out);
+        let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
+        let negotiated = PrivateData::negotiate(&client, &config.private_data);
+        debug!(?negotiated, "serving");
+        let own = Stated { inline: config.private_data.announced().receive_size, reads: reads_out };
+        let link = Link::new(own, negotiated);
+        let engine = BackwardRequester::new(config, negotiated);
+        let (client, backward) = Calling::new(engine, peer, serving.backward_pending());
+        let extensions = Extensions::default().with(link.clone()).with(client);
+        let caller = serving.caller(Origin { peer, extensions });
+        let mut responder = Responder::new(config, negotiated, reads_out);
+        serving.warn(&mut responder, peer);
+        let (running, draining) = (Running::default(), false);
+        Served { connection, responder, backward, running, link, peer, caller, serving, draining }
+    }
+
+    /// Does what the engines ask for. Why the connection is closed, once it is.
+    fn work(&mut self) -> Option<CloseReason> {
+        while let Some(action) = self.responder.poll_action() {
+            trace!(?action, "ask");
+            self.connection.submit(action);
+        }
+        self.backward.work(&mut self.connection);
+        self.serving.stats().transport(self.responder.take_counts());
+        while let Some(event) = self.responder.poll_event() {
             match event {
                 // A requester whose call is dropped hears that the connection is closed, and may call elsewhere.
-                ResponderEvent::Call(call) if draining => responder.drop_call(call.key),
+                ResponderEvent::Call(call) if self.draining => self.responder.drop_call(call.key),
                 ResponderEvent::Call(IncomingCall { key, xid, message }) => {
-                    running.start(key, xid, message, caller.clone());
+                    self.running.start(key, xid, message, self.caller.clone());
                 }
-                ResponderEvent::Closed(reason) => return serving.ended(&mut responder, peer, &reason),
+                ResponderEvent::Closed(reason) => return Some(reason),
             }
         }
-        if draining && responder.in_progress() == 0 {
-            responder.close(CloseReason::Local);
+        if self.draining && self.responder.in_progress() == 0 {
+            self.responder.close(CloseReason::Local);
         }
-        if responder.has_work() {
-            continue;
-        }
+        None
+    }
+
+    /// Waits until something happens, and tells the engines.
+    async fn wait(&mut self, stopping: &mut watch::Receiver<bool>) {
         tokio::select! {
-            completion = poll_fn(|cx| connection.poll_completion(cx)) => {
+            completion = poll_fn(|cx| self.connection.poll_completion(cx)) => {
                 trace!(?completion, "hear");
-                if let Some(completion) = calls.take(completion) {
-                    responder.handle_completion(completion);
+                if let Some(completion) = self.backward.take(completion) {
+                    self.responder.handle_completion(completion);
                 }
             }
-            () = calls.ask() => {}
-            Some((key, reply)) = running.next(), if !running.is_empty() => {
-                match reply {
-                    Some(reply) => responder.reply(key, reply),
-                    None => responder.drop_call(key),
-                }
-                if let Some(client) = link.stated() {
-                    responder.limit(client);
-                    calls.limit(client);
-                }
-            },
-            () = stopped(&mut stopping), if !draining => draining = true,
+            () = self.backward.ask() => {}
+            Some((key, reply)) = self.running.next(), if !self.running.is_empty() => self.answer(key, reply),
+            () = stopped(stopping), if !self.draining => self.draining = true,
         }
+    }
+
+    fn answer(&mut self, key: CallKey, reply: Option<Message>) {
+        match reply {
+            Some(reply) => self.responder.reply(key, reply),
+            None => self.responder.drop_call(key),
+        }
+        if let Some(client) = self.link.stated() {
+            self.responder.limit(client);
+            self.backward.limit(client);
+        }
+    }
+
+    fn ended(&mut self, reason: &CloseReason) {
+        self.serving.ended(&mut self.responder, self.peer, reason);
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, debug, warn};
 
 use super::duplicates::DuplicateCache;
+use super::options::BACKWARD_PENDING;
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::program::Origin;
 use crate::proto::rdma::{FatalCalls, Responder};
@@ -23,6 +24,8 @@ use crate::xdr::{Message, Placed, Received};
 pub(super) struct Serving {
     services: Services,
     duplicates: Option<DuplicateCache>,
+    /// Calls in the backward direction on one connection that have not ended.
+    backward_pending: usize,
     executing: Executing,
     stats: ServerStats,
     fatal: Arc<Mutex<FatalCalls<IpAddr>>>,
@@ -39,14 +42,24 @@ pub(super) struct Connected {
 }
 
 impl Serving {
-    pub(super) fn new(services: Services, duplicates: Option<DuplicateCache>, stats: ServerStats) -> Self {
+    pub(super) fn new(
+        services: Services,
+        duplicates: Option<DuplicateCache>,
+        backward_pending: usize,
+        stats: ServerStats,
+    ) -> Self {
         let (executing, fatal) = (Executing::default(), Arc::default());
-        Serving { services, duplicates, executing, stats, fatal, began: Instant::now() }
+        Serving { services, duplicates, backward_pending, executing, stats, fatal, began: Instant::now() }
     }
 
     /// Without a cache, and with counts that nobody reads.
     pub(super) fn plain(services: Services) -> Self {
-        Serving::new(services, None, ServerStats::default())
+        Serving::new(services, None, BACKWARD_PENDING, ServerStats::default())
+    }
+
+    /// How many calls in the backward direction may be there on each connection that have not ended.
+    pub(super) fn backward_pending(&self) -> usize {
+        self.backward_pending
     }
 
     /// A new connection.

@@ -1,26 +1,24 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tracing::trace;
-
-use crate::proto::program::{BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, Program};
-use crate::proto::rdma::{BackwardRequester, CallId, Config, Event, Reply, Stated, Traffic};
-use crate::proto::work::Completion;
-use crate::provider::Connection;
+use super::calling::{Commands, Ready};
+use crate::proto::program::{
+    BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, Program, ReplyBounds,
+};
+use crate::proto::rdma::session::Call;
+use crate::proto::rdma::{Reply, Traffic};
 use crate::shell::CallError;
-use crate::shell::calls::{Outcome, Waiting, first_xid};
+use crate::shell::calls::{Calls, Command};
 use crate::shell::client::observed;
 use crate::shell::serving::ConnectionUsed;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
-use crate::wire::private_data::Negotiated;
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
 
-/// Calls the client at the other end of a connection, on that connection: in the backward direction (RFC 8167).
+/// Calls the client at the other end of a connection, on that connection: in the backward direction (RFC 8167), over
+/// RPC-over-RDMA and over TCP.
 ///
 /// A handler has it from [`CallContext::backward`] and may keep it for as long as it likes; clones are for the same
 /// connection. Calls fail with [`FailReason::NotReady`] until somebody has said [`BackwardClient::ready`]: the protocol
@@ -29,9 +27,12 @@ use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
 /// procedure that says ready is to run anew then, so it is one whose calls are not remembered
 /// ([`Unremembered`](crate::proto::program::Unremembered)), or the client's calls of it are new ones.
 ///
-/// It carries calls of programs that are [`BackwardOnly`], and [`BackwardClient::both_ways`] those of others. A call and its reply go inline or not at all: a call that is
+/// It carries calls of programs that are [`BackwardOnly`], and [`BackwardClient::both_ways`] those of others. Over RDMA a call and its reply go inline or not at all: a call that is
 /// too long fails before it is sent, with [`FailReason::Unsendable`], and so does with [`FailReason::Chunk`] one whose
-/// reply is too long. Calls beyond the credits of this direction wait. Dropping a call's future abandons the call.
+/// reply is too long. Over TCP they are as long as records may be. Calls beyond the credits of this direction wait, and over TCP
+/// those beyond [`TcpOptions::backward_calls`](super::super::TcpOptions::backward_calls); more than
+/// [`Limits::backward_pending`](super::super::Limits::backward_pending) fail with [`CallError::TooMany`]. Dropping a call's
+/// future abandons the call.
 ///
 /// [`FailReason::NotReady`]: crate::proto::rdma::FailReason::NotReady
 /// [`FailReason::Unsendable`]: crate::proto::rdma::FailReason::Unsendable
@@ -44,9 +45,7 @@ pub struct BackwardClient {
 }
 
 struct Shared {
-    commands: mpsc::UnboundedSender<Command>,
-    next_xid: AtomicU32,
-    next_key: AtomicU64,
+    calls: Calls<Ready>,
     peer: Option<SocketAddr>,
     stats: ClientStats,
 }
@@ -54,16 +53,9 @@ struct Shared {
 /// How long a call may take if nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What callers ask of the connection's task.
-enum Command {
-    Ready,
-    Call { key: u64, message: Message, done: oneshot::Sender<Outcome> },
-    Cancel { key: u64 },
-}
-
 impl CallContext {
-    /// Calls of the client that this call came from, on the connection that it came by; nothing where the transport
-    /// has no such calls, as RPC over TCP has none here.
+    /// Calls of the client that this call came from, on the connection that it came by; nothing in a call that came in the
+    /// backward direction itself.
     ///
     /// A call whose handler asks for this has done something to its connection. So its reply is not kept by the server's
     /// duplicate-request cache: if the client sends it again on the next connection, it is run there.
@@ -77,10 +69,16 @@ impl CallContext {
 }
 
 impl BackwardClient {
+    /// For handlers of one connection, with at most so many calls that have not ended; and where its task hears of them.
+    pub(super) fn new(peer: Option<SocketAddr>, pending: usize) -> (Self, Commands) {
+        let (calls, commands) = Calls::new(pending);
+        let shared = Arc::new(Shared { calls, peer, stats: ClientStats::default() });
+        (BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }, commands)
+    }
+
     /// The client takes calls from now on: its upper layer has said so (RFC 8167 section 6).
     pub fn ready(&self) {
-        // If the task is gone there is nobody to call.
-        let _ = self.shared.commands.send(Command::Ready);
+        self.shared.calls.tell(Command::Other(Ready));
     }
 
     /// The same with another time that a call may take, waiting for a credit included (default 60 s). One that was sent
@@ -112,12 +110,12 @@ impl BackwardClient {
     /// Whether the connection is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.commands.is_closed()
+        self.shared.calls.is_closed()
     }
 
     /// Waits until the connection is gone: time to forget who wanted to be called on it.
     pub async fn closed(&self) {
-        self.shared.commands.closed().await;
+        self.shared.calls.closed().await;
     }
 
     /// The same for programs that both ends call.
@@ -130,7 +128,7 @@ impl BackwardClient {
         &self,
         args: &Q::Args,
     ) -> Result<Q::Res, CallError> {
-        let xid = self.shared.next_xid.fetch_add(1, Ordering::Relaxed);
+        let xid = self.shared.calls.next_xid();
         observed::<P, Q>(None, &self.shared.stats, xid, self.exchange::<Q>(xid, args)).await
     }
 
@@ -153,30 +151,9 @@ impl BackwardClient {
     }
 
     async fn transact(&self, message: Message) -> Result<Reply, CallError> {
-        let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
-        let (done, outcome) = oneshot::channel();
-        let command = Command::Call { key, message, done };
-        self.shared.commands.send(command).map_err(|_| CallError::Disconnected)?;
-        let mut abandon = Abandon { client: self, key: Some(key) };
-        let ended = tokio::time::timeout(self.timeout, outcome).await;
-        let outcome = ended.map_err(|_| CallError::Timeout(self.timeout))?;
-        abandon.key = None;
-        Ok(outcome.map_err(|_| CallError::Disconnected)??)
-    }
-}
-
-/// Tells the connection's task when a caller leaves before its call has ended.
-struct Abandon<'a> {
-    client: &'a BackwardClient,
-    key: Option<u64>,
-}
-
-impl Drop for Abandon<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            // If the task is gone there is nothing to abandon.
-            let _ = self.client.shared.commands.send(Command::Cancel { key });
-        }
+        let call = Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None };
+        let ended = tokio::time::timeout(self.timeout, self.shared.calls.transact(call)).await;
+        ended.unwrap_or(Err(CallError::Timeout(self.timeout)))
     }
 }
 
@@ -205,70 +182,5 @@ impl<P: Binding> Caller<P> for BothWays {
 impl fmt::Debug for BackwardClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BackwardClient").field("peer", &self.shared.peer).finish_non_exhaustive()
-    }
-}
-
-/// The task's side of it.
-pub(in crate::shell) struct Calls {
-    engine: BackwardRequester,
-    commands: mpsc::UnboundedReceiver<Command>,
-    waiting: Waiting<CallId>,
-}
-
-impl Calls {
-    /// For a new connection, and what its handlers are given.
-    pub(in crate::shell) fn new(
-        config: Config,
-        negotiated: Negotiated,
-        peer: Option<SocketAddr>,
-    ) -> (BackwardClient, Self) {
-        let (commands, receiver) = mpsc::unbounded_channel();
-        let (next_xid, next_key) = (AtomicU32::new(first_xid()), AtomicU64::new(0));
-        let shared = Arc::new(Shared { commands, next_xid, next_key, peer, stats: ClientStats::default() });
-        let calls = Calls {
-            engine: BackwardRequester::new(config, negotiated),
-            commands: receiver,
-            waiting: Waiting::default(),
-        };
-        (BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }, calls)
-    }
-
-    /// Does what the engine asks for, and tells callers how their calls ended.
-    pub(in crate::shell) fn work(&mut self, connection: &mut impl Connection) {
-        while let Some(action) = self.engine.poll_action() {
-            trace!(?action, "ask");
-            connection.submit(action);
-        }
-        while let Some(event) = self.engine.poll_event() {
-            let Event::Done { call, outcome } = event else { continue };
-            self.waiting.end(call, outcome);
-        }
-    }
-
-    /// As [`BackwardRequester::take`].
-    pub(in crate::shell) fn take(&mut self, completion: Completion) -> Option<Completion> {
-        self.engine.take(completion)
-    }
-
-    /// As [`BackwardRequester::limit`].
-    pub(in crate::shell) fn limit(&mut self, client: Stated) {
-        self.engine.limit(client);
-    }
-
-    /// Waits for what the next caller asks, and does it. It may be given up while it waits.
-    pub(in crate::shell) async fn ask(&mut self) {
-        match self.commands.recv().await {
-            Some(Command::Ready) => self.engine.ready(),
-            Some(Command::Call { key, message, done }) => {
-                let call = self.engine.submit(message);
-                self.waiting.begin(key, call, done);
-            }
-            Some(Command::Cancel { key }) => {
-                if let Some(call) = self.waiting.forget(key) {
-                    self.engine.cancel(call);
-                }
-            }
-            None => std::future::pending().await,
-        }
     }
 }

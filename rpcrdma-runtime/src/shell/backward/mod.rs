@@ -2,7 +2,8 @@
 
 mod callee;
 mod caller;
+mod calling;
 
 pub(super) use callee::Callee;
-pub(super) use caller::Calls;
 pub use caller::{BackwardClient, BothWays};
+pub(super) use calling::{Backward, Calling};

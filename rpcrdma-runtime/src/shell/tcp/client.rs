@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
@@ -12,6 +12,7 @@ use tracing::{Instrument, debug_span};
 use super::super::calls::{Calls, Command};
 use super::super::carrier::Carrier;
 use super::super::client::{observed, seed};
+use super::super::driver::LastPeer;
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::{CallError, ConnectError};
 use super::driver::{Dialled, Driver};
@@ -44,7 +45,7 @@ pub struct TcpClient {
 
 struct Shared {
     calls: Calls,
-    peer: Arc<Mutex<SocketAddr>>,
+    peer: LastPeer<SocketAddr>,
     stats: ClientStats,
     options: TcpClientOptions,
 }
@@ -76,12 +77,15 @@ impl TcpClient {
         };
         let first = connect().await?;
         let TcpClientOptions { timeout, idle, reconnect, tcp, .. } = options;
-        let session = Session::new(Policy { timeout, idle, keep: false, reconnect }, seed());
-        let peer = Arc::new(Mutex::new(first.1));
+        let keep = options.backward.programs().next().is_some();
+        let session = Session::new(Policy { timeout, idle, keep, reconnect }, seed());
+        let peer = LastPeer::new(first.1);
         let span = debug_span!("client", peer = %first.1);
         let connect = Box::new(move || Box::pin(connect()) as _);
         let stats = ClientStats::default();
-        let driver = Driver::new(session, tcp, connect, peer.clone(), stats.clone(), first);
+        let backward = options.backward.clone();
+        let mut driver = Driver::new(session, tcp, connect, peer.clone(), backward, stats.clone());
+        driver.connected(first);
         let (calls, receiver) = Calls::new(options.pending);
         tokio::spawn(driver.run(receiver).instrument(span));
         let shared = Shared { calls, peer, stats, options };
@@ -119,7 +123,19 @@ impl TcpClient {
     /// The server's address: of the connection that there is, or of the last one.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
-        *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.peer.get()
+    }
+
+    /// How many connections there were, this one included.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.shared.peer.made()
+    }
+
+    /// Waits until there were more connections than `seen`, and says how many, as
+    /// [`Client::next_connection`](super::super::Client::next_connection) does.
+    pub async fn next_connection(&self, seen: u64) -> Option<u64> {
+        self.shared.peer.next(seen, self.shared.calls.closed()).await
     }
 
     /// What was counted up to now, for all clones.

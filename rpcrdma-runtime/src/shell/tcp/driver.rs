@@ -3,7 +3,6 @@
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
@@ -12,14 +11,18 @@ use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use super::super::calls::{Command, Waiting};
-use super::super::driver::{Connect, Connecting, made, ring, set};
+use super::super::driver::{Connect, Connecting, LastPeer, made, ring, set};
+use super::super::serving::Serving;
 use super::super::stats::ClientStats;
 use super::TcpOptions;
+use super::callee::{Callee, Kind};
 use super::line::{Slot, TcpLine};
 use super::stream::{Incoming, Outgoing, halves};
 use crate::proto::rdma::session::{CallId, Event, Line, Session};
+use crate::proto::rpc::Services;
 use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
+use crate::xdr::Message;
 
 /// A connection and whom it leads to.
 pub(super) type Dialled = (TcpStream, SocketAddr);
@@ -29,45 +32,54 @@ pub(super) struct Driver {
     session: Session<TcpLine>,
     options: TcpOptions,
     connect: Connect<Dialled>,
-    connection: Option<(Incoming, Outgoing<Slot>)>,
+    connection: Option<(Incoming, Outgoing)>,
     connecting: Option<Connecting<Dialled>>,
-    peer: Arc<Mutex<SocketAddr>>,
+    /// What calls of the server find, and those that there are on this connection.
+    backward: Services,
+    callee: Option<Callee>,
+    peer: LastPeer<SocketAddr>,
     stats: ClientStats,
     waiting: Waiting<CallId>,
     began: Instant,
 }
 
 impl Driver {
-    /// A driver with its first connection.
+    /// A driver without a connection.
     pub(super) fn new(
         session: Session<TcpLine>,
         options: TcpOptions,
         connect: Connect<Dialled>,
-        peer: Arc<Mutex<SocketAddr>>,
+        peer: LastPeer<SocketAddr>,
+        backward: Services,
         stats: ClientStats,
-        first: Dialled,
     ) -> Self {
-        let mut driver = Driver {
+        Driver {
             session,
             options,
             connect,
             connection: None,
             connecting: None,
+            backward,
+            callee: None,
             peer,
             stats,
             waiting: Waiting::default(),
             began: Instant::now(),
-        };
-        driver.connected(first);
-        driver
+        }
     }
 
-    fn connected(&mut self, (socket, peer): Dialled) {
+    /// Has the calls use this connection.
+    pub(super) fn connected(&mut self, (socket, peer): Dialled) {
         debug!(%peer, "connected");
-        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
+        self.peer.set(peer);
         self.connection = Some(halves(socket, &self.options));
+        self.callee = self.backward.programs().next().map(|_| {
+            // Nothing is sent again on one connection, and a server makes no other.
+            let server = Serving::plain(self.backward.clone()).caller(Some(peer));
+            Callee::new(server, self.options.backward_calls, &self.options)
+        });
         let now = self.now();
-        self.session.handle_connected(now, TcpLine::new(&self.options));
+        self.session.handle_connected(now, TcpLine::new(&self.options, self.options.calls));
     }
 
     /// Runs until the session is over; it closes it when every [`super::TcpClient`] of it is gone.
@@ -78,12 +90,14 @@ impl Driver {
             self.stats.session(self.session.counts());
             let alarm = set(alarm.as_mut(), self.began, self.session.poll_timeout());
             let (incoming, outgoing) = self.connection.as_mut().map(|(read, write)| (read, write)).unzip();
+            let may_read = self.callee.as_ref().is_none_or(|callee| callee.has_room(true));
             tokio::select! {
-                record = next(incoming) => match record {
-                    Ok(Some(reply)) => self.with_line(|line| line.received(reply)),
+                record = next(incoming), if may_read => match record {
+                    Ok(Some(record)) => self.received(record),
                     Ok(None) => self.lost(CloseReason::Peer),
                     Err(error) => self.lost(CloseReason::Io(error.to_string())),
                 },
+                (reply, slot) = answer(self.callee.as_mut()) => self.send(reply, slot),
                 written = write(outgoing) => if let Err(error) = written {
                     self.lost(CloseReason::Io(error.to_string()));
                 },
@@ -137,6 +151,9 @@ impl Driver {
 
     /// Gives the connection what is to be sent, or ends it.
     fn exchange(&mut self) {
+        if let Some(callee) = &mut self.callee {
+            callee.start();
+        }
         let Some(line) = self.session.line_mut() else { return };
         if let Some(reason) = line.closing().cloned() {
             return self.lost(reason);
@@ -151,8 +168,26 @@ impl Driver {
         self.session.settle(now);
     }
 
+    fn received(&mut self, record: Bytes) {
+        let is_call = Kind::of(&record) == Kind::Call;
+        self.with_line(|line| line.hear());
+        match &mut self.callee {
+            _ if !is_call => self.with_line(|line| line.received(record)),
+            Some(callee) => callee.take(record),
+            None => debug!("a call of the server, which may not call"),
+        }
+    }
+
+    fn send(&mut self, message: Message, slot: Slot) {
+        let Some((_, outgoing)) = &mut self.connection else { return };
+        if let Err(error) = outgoing.push(message, slot) {
+            self.lost(CloseReason::Io(error.to_string()));
+        }
+    }
+
     fn lost(&mut self, reason: CloseReason) {
         self.connection = None;
+        self.callee = None;
         self.with_line(|line| line.ended(&reason));
     }
 
@@ -179,7 +214,14 @@ async fn next(incoming: Option<&mut Incoming>) -> io::Result<Option<Bytes>> {
     }
 }
 
-async fn write(outgoing: Option<&mut Outgoing<Slot>>) -> io::Result<usize> {
+async fn answer(callee: Option<&mut Callee>) -> (Message, Slot) {
+    match callee {
+        Some(callee) => callee.answer().await,
+        None => pending().await,
+    }
+}
+
+async fn write(outgoing: Option<&mut Outgoing>) -> io::Result<()> {
     match outgoing {
         Some(outgoing) if !outgoing.is_empty() => outgoing.write().await,
         _ => pending().await,

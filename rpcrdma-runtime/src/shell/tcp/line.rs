@@ -49,11 +49,11 @@ struct Sent {
 }
 
 impl TcpLine {
-    /// A new connection's.
-    pub(super) fn new(options: &TcpOptions) -> Self {
+    /// A new connection's, with so many calls at once.
+    pub(super) fn new(options: &TcpOptions, calls: usize) -> Self {
         TcpLine {
             next: 0,
-            slots: Arc::new(Semaphore::new(options.calls.clamp(1, Semaphore::MAX_PERMITS))),
+            slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
             queue: BTreeMap::new(),
             calls: BTreeMap::new(),
             by_xid: HashMap::new(),
@@ -69,6 +69,30 @@ impl TcpLine {
     /// Why the connection is to be closed, if it is.
     pub(super) fn closing(&self) -> Option<&CloseReason> {
         self.closing.as_ref()
+    }
+
+    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is cancelled.
+    pub(super) fn enqueue(&mut self, message: Message) -> CallId {
+        let id = self.next_id();
+        self.queue.insert(id, message);
+        id
+    }
+
+    /// The same for a call that is not to be sent.
+    pub(super) fn refuse(&mut self, why: FailReason) -> CallId {
+        let id = self.next_id();
+        self.events.push_back(Event::Done { call: id, outcome: Err(why) });
+        id
+    }
+
+    fn next_id(&mut self) -> CallId {
+        self.next = self.next.wrapping_add(1);
+        CallId::new(self.next)
+    }
+
+    /// Whether a call was sent that has no reply.
+    pub(super) fn awaits(&self) -> bool {
+        !self.calls.is_empty()
     }
 
     /// The next message to be sent, with what is to be dropped once it has left.
@@ -97,10 +121,14 @@ impl TcpLine {
         self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsendable(why)) });
     }
 
-    /// Gives a reply to who waits for it; one that nobody waits for is late, or nobody's.
-    pub(super) fn received(&mut self, reply: Bytes) {
+    /// The peer has said something.
+    pub(super) fn hear(&mut self) {
         self.heard = Instant::now();
         self.silent.clear();
+    }
+
+    /// Gives a reply to who waits for it; one that nobody waits for is late, or nobody's.
+    pub(super) fn received(&mut self, reply: Bytes) {
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
         let call = xid.and_then(|xid| self.by_xid.remove(&xid));
         let Some((id, sent)) = call.and_then(|id| self.calls.remove_entry(&id)) else {
@@ -129,10 +157,7 @@ impl TcpLine {
 
 impl Line for TcpLine {
     fn submit(&mut self, message: Message, _: &ReplyBounds) -> Result<CallId, FailReason> {
-        self.next = self.next.wrapping_add(1);
-        let id = CallId::new(self.next);
-        self.queue.insert(id, message);
-        Ok(id)
+        Ok(self.enqueue(message))
     }
 
     fn cancel(&mut self, call: CallId) {

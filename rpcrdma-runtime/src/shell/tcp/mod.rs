@@ -3,6 +3,8 @@
 //! The same programs and the same services as over RPC-over-RDMA. A program needs no Upper-Layer Binding here, for
 //! nothing is placed directly.
 
+mod backward;
+mod callee;
 mod client;
 mod driver;
 mod line;

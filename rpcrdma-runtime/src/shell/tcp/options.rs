@@ -1,8 +1,10 @@
 use std::time::Duration;
 
+use super::super::options::BACKWARD_PENDING;
 use super::super::{DuplicateCache, Observer};
 use crate::proto::program::Credential;
 use crate::proto::rdma::session::{Policy, Reconnect};
+use crate::proto::rpc::Services;
 use crate::provider::iwarp::Keepalive;
 
 /// What one end of a TCP connection is set to.
@@ -12,8 +14,12 @@ pub struct TcpOptions {
     /// hold, and what stands around it).
     pub max_record: usize,
     /// Calls at once on one connection (default 64). A client's further calls wait; of a server's client that has
-    /// as many unanswered nothing more is read.
+    /// as many unanswered nothing more is read. Only while calls in the other direction have no replies, which may be behind
+    /// them, calls are read that wait: as many octets as the longest record may have.
     pub calls: usize,
+    /// Calls in the backward direction at once on one connection (default 16). Further ones of a server wait. Further ones that a
+    /// client is given wait, too: as many octets as the longest record may have, and then nothing more is read.
+    pub backward_calls: usize,
     /// How long TCP may take to connect (default 10 s).
     pub connect_timeout: Duration,
     /// How long a peer may stand still while it owes the rest of a record, or while it takes nothing of what is to be
@@ -29,6 +35,7 @@ impl Default for TcpOptions {
         TcpOptions {
             max_record: (8 << 20) + (64 << 10),
             calls: 64,
+            backward_calls: 16,
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
             keepalive: Some(Keepalive::default()),
@@ -54,6 +61,11 @@ pub struct TcpClientOptions {
     /// Calls that have not ended, those that wait for their turn or a connection included (default 65,536). Further ones fail
     /// at once with [`CallError::TooMany`](super::super::CallError::TooMany).
     pub pending: usize,
+    /// The programs that the server may call on the connection, in the backward direction (default none: such calls are
+    /// dropped), as [`ClientOptions::backward`](super::super::ClientOptions::backward) has them: the client stays connected, and
+    /// tells the server of them anew on each connection ([`TcpClient::next_connection`](super::TcpClient::next_connection)).
+    /// At most [`TcpOptions::backward_calls`] run at a time.
+    pub backward: Services,
     /// The connection's own.
     pub tcp: TcpOptions,
     /// Hears of every call.
@@ -69,6 +81,7 @@ impl Default for TcpClientOptions {
             idle: policy.idle,
             reconnect: policy.reconnect,
             pending: 65_536,
+            backward: Services::new(),
             tcp: TcpOptions::default(),
             observer: None,
         }
@@ -86,6 +99,9 @@ pub struct TcpServerOptions {
     pub drain: Duration,
     /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
     pub duplicates: Option<DuplicateCache>,
+    /// Calls in the backward direction on one connection that have not ended, those that wait for their turn included (default
+    /// 1,024). Further ones fail at once with [`CallError::TooMany`](super::super::CallError::TooMany).
+    pub backward_pending: usize,
     /// Each connection's own.
     pub tcp: TcpOptions,
 }
@@ -97,6 +113,7 @@ impl Default for TcpServerOptions {
             connections_per_address: 256,
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
+            backward_pending: BACKWARD_PENDING,
             tcp: TcpOptions::default(),
         }
     }

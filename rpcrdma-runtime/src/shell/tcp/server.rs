@@ -3,19 +3,22 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span};
 
 use super::super::accept::{Listening, stopped};
-use super::super::running::Running;
+use super::super::backward::Calling;
 use super::super::serving::Serving;
 use super::super::{ServeError, ServerStats};
-use super::stream::{halves, prepare};
+use super::backward::TcpBackward;
+use super::callee::{Callee, Kind};
+use super::stream::{Incoming, Outgoing, halves, prepare};
 use super::{TcpOptions, TcpServerOptions};
-use crate::proto::program::Service;
+use crate::proto::program::{Extensions, Origin, Service};
 use crate::proto::rpc::Services;
-use crate::xdr::Received;
+use crate::proto::work::CloseReason;
 
 /// Serves programs over TCP.
 #[derive(Debug)]
@@ -90,7 +93,7 @@ impl TcpServer {
             drain: options.drain,
         };
         let address = |(_, peer): &(TcpStream, SocketAddr)| peer.ip();
-        let serving = Serving::new(services, options.duplicates, stats);
+        let serving = Serving::new(services, options.duplicates, options.backward_pending, stats);
         let accept = || listener.accept();
         let serve = |(socket, peer): (TcpStream, SocketAddr), stopping| {
             let span = debug_span!("connection", %peer);
@@ -107,58 +110,84 @@ async fn serve(
     peer: SocketAddr,
     serving: Serving,
     options: TcpOptions,
-    mut stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<bool>,
 ) {
     if let Err(error) = prepare(&socket, &options) {
         return debug!(%error, "the socket cannot be set up");
     }
-    let (mut incoming, mut outgoing) = halves::<()>(socket, &options);
-    let caller = serving.caller(Some(peer));
     let _connected = serving.stats().connected();
-    // Of each whether it is a call.
-    let mut running = Running::<bool>::default();
-    // Calls that run, and replies that have not left.
-    let mut unanswered = 0usize;
-    let mut open = true;
-    while open || unanswered > 0 {
-        tokio::select! {
-            record = incoming.next(), if open && unanswered < options.calls.max(1) => match record {
-                Ok(Some(call)) => {
-                    unanswered += 1;
-                    let (xid, is_call) = (word(&call, 0).unwrap_or(0), word(&call, 4) == Some(CALL));
-                    running.start(is_call, xid, Received::whole(call), caller.clone());
-                }
-                Ok(None) => open = false,
-                Err(error) => return debug!(%error, "connection closed"),
-            },
-            Some((is_call, reply)) = running.next(), if !running.is_empty() => match reply {
-                Some(reply) => if let Err(error) = outgoing.push(reply, ()) {
-                    return debug!(%error, "a reply cannot be sent");
-                },
-                // Such as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1). The others are answered.
-                None if is_call => {
-                    debug!("a call that is not answered");
-                    unanswered = unanswered.saturating_sub(1);
-                }
-                // A message that is no call, on a connection that carries nothing else.
-                None => return debug!("connection closed: a message that is no call"),
-            },
-            written = outgoing.write(), if !outgoing.is_empty() => match written {
-                Ok(left) => unanswered = unanswered.saturating_sub(left),
-                Err(error) => return debug!(%error, "connection closed"),
-            },
-            () = stopped(&mut stopping), if open => open = false,
-        }
-    }
-    match outgoing.finish().await {
-        Ok(()) => debug!("connection closed"),
-        Err(error) => debug!(%error, "connection closed"),
-    }
+    let mut served = Served::new(socket, peer, &serving, &options);
+    let ended = served.serve(stopping).await;
+    let reason = match ended {
+        Ok(()) => CloseReason::Peer,
+        Err(error) => CloseReason::Io(error.to_string()),
+    };
+    debug!(%reason, "connection closed");
+    served.backward.ended(&reason);
 }
 
-/// `msg_type` of a call (RFC 5531 section 9).
-const CALL: u32 = 0;
+/// A connection, its calls, and the server's own on it.
+struct Served {
+    incoming: Incoming,
+    outgoing: Outgoing,
+    callee: Callee,
+    backward: Calling<TcpBackward>,
+    /// The client may still send something.
+    open: bool,
+    /// No more calls are taken.
+    draining: bool,
+}
 
-fn word(message: &[u8], at: usize) -> Option<u32> {
-    message.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
+impl Served {
+    fn new(socket: TcpStream, peer: SocketAddr, serving: &Serving, options: &TcpOptions) -> Self {
+        let (incoming, outgoing) = halves(socket, options);
+        let engine = TcpBackward::new(options);
+        let (client, backward) = Calling::new(engine, Some(peer), serving.backward_pending());
+        let extensions = Extensions::default().with(client);
+        let callee =
+            Callee::new(serving.caller(Origin { peer: Some(peer), extensions }), options.calls, options);
+        Served { incoming, outgoing, callee, backward, open: true, draining: false }
+    }
+
+    /// # Errors
+    /// What ends the connection before its client closes it.
+    async fn serve(&mut self, mut stopping: watch::Receiver<bool>) -> io::Result<()> {
+        while self.open && !self.draining || !self.callee.is_idle() {
+            self.callee.start();
+            while let Some((call, slot)) = self.backward.poll_send() {
+                self.outgoing.push(call, slot)?;
+            }
+            tokio::select! {
+                record = self.incoming.next(), if self.open && self.may_read() => match record? {
+                    Some(record) => self.received(record)?,
+                    None => {
+                        self.open = false;
+                        self.backward.ended(&CloseReason::Peer);
+                    }
+                },
+                (reply, slot) = self.callee.answer() => self.outgoing.push(reply, slot)?,
+                written = self.outgoing.write(), if !self.outgoing.is_empty() => written?,
+                () = self.backward.ask() => {}
+                () = stopped(&mut stopping), if !self.draining => self.draining = true,
+            }
+        }
+        self.outgoing.finish().await
+    }
+
+    /// Replies to this end's own calls may stand behind more calls than it takes.
+    fn may_read(&self) -> bool {
+        let awaits = self.backward.awaits();
+        if self.draining { awaits } else { self.callee.has_room(awaits) }
+    }
+
+    fn received(&mut self, record: Bytes) -> io::Result<()> {
+        match Kind::of(&record) {
+            // A client whose call is dropped hears that the connection is closed, and may call elsewhere.
+            Kind::Call if self.draining => {}
+            Kind::Call => self.callee.take(record),
+            Kind::Reply if self.backward.is_ready() => self.backward.received(record),
+            Kind::Reply | Kind::Neither => return Err(io::Error::other("a message that is no call")),
+        }
+        Ok(())
+    }
 }

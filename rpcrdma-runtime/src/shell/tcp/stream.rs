@@ -11,6 +11,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::TcpOptions;
+use super::line::Slot;
 use crate::wire::rpc::{Records, record_mark};
 use crate::xdr::Message;
 
@@ -37,21 +38,21 @@ pub(super) struct Incoming {
     stall: Stall,
 }
 
-/// What leaves. `T` comes back once a record has left whole: what is to be freed then.
-pub(super) struct Outgoing<T> {
+/// What leaves.
+pub(super) struct Outgoing {
     socket: OwnedWriteHalf,
-    pieces: VecDeque<Piece<T>>,
+    pieces: VecDeque<Piece>,
     stall: Stall,
 }
 
-struct Piece<T> {
+struct Piece {
     data: Bytes,
-    /// With the last piece of a record.
-    held: Option<T>,
+    /// With the last piece of a record: what is free once it has left whole.
+    slot: Option<Slot>,
 }
 
 /// Parts a connection into its two directions.
-pub(super) fn halves<T>(socket: TcpStream, options: &TcpOptions) -> (Incoming, Outgoing<T>) {
+pub(super) fn halves(socket: TcpStream, options: &TcpOptions) -> (Incoming, Outgoing) {
     let (reader, writer) = socket.into_split();
     let stall = Stall { limit: options.stall_timeout, since: None };
     let incoming =
@@ -92,18 +93,18 @@ impl Incoming {
     }
 }
 
-impl<T> Outgoing<T> {
-    /// Puts a message behind those that wait. `held` is dropped once it has left.
+impl Outgoing {
+    /// Puts a message behind those that wait. The slot is dropped once it has left.
     ///
     /// # Errors
     /// The message is 2 GiB or longer.
-    pub(super) fn push(&mut self, message: Message, held: T) -> io::Result<()> {
+    pub(super) fn push(&mut self, message: Message, slot: Slot) -> io::Result<()> {
         let mark = record_mark(message.unreduced_len()).ok_or(io::ErrorKind::InvalidInput)?;
         let mark = Bytes::copy_from_slice(&mark);
         let pieces = std::iter::once(mark).chain(message.into_pieces());
-        self.pieces.extend(pieces.map(|data| Piece { data, held: None }));
+        self.pieces.extend(pieces.map(|data| Piece { data, slot: None }));
         if let Some(last) = self.pieces.back_mut() {
-            last.held = Some(held);
+            last.slot = Some(slot);
         }
         Ok(())
     }
@@ -113,12 +114,11 @@ impl<T> Outgoing<T> {
         self.pieces.is_empty()
     }
 
-    /// Writes some of what waits; there must be something. Gives how many records have left whole with it. Nothing is
-    /// lost when the future is dropped.
+    /// Writes some of what waits; there must be something. Nothing is lost when the future is dropped.
     ///
     /// # Errors
     /// What the system says, or that the peer takes nothing.
-    pub(super) async fn write(&mut self) -> io::Result<usize> {
+    pub(super) async fn write(&mut self) -> io::Result<()> {
         self.stall.begin();
         let mut slices = [IoSlice::new(&[]); PIECES];
         let mut count = 0;
@@ -133,12 +133,12 @@ impl<T> Outgoing<T> {
             () = self.stall.over() => return Err(stalled("the peer takes nothing")),
         };
         self.stall.since = None;
-        Ok(self.left(written))
+        self.left(written);
+        Ok(())
     }
 
-    /// Forgets octets that have left, and counts the records that are whole with them.
-    fn left(&mut self, mut octets: usize) -> usize {
-        let mut records = 0;
+    /// Forgets octets that have left.
+    fn left(&mut self, mut octets: usize) {
         while let Some(piece) = self.pieces.front_mut() {
             let taken = octets.min(piece.data.len());
             piece.data.advance(taken);
@@ -146,14 +146,12 @@ impl<T> Outgoing<T> {
             if !piece.data.is_empty() {
                 break;
             }
-            records += usize::from(piece.held.is_some());
             self.pieces.pop_front();
         }
-        records
     }
 
     /// Writes all that waits and closes this direction.
-    pub(super) async fn finish(mut self) -> io::Result<()> {
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
         while !self.is_empty() {
             self.write().await?;
         }

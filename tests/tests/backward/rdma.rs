@@ -1,95 +1,20 @@
-//! A server that calls its clients, on the connections that they made, over real TCP on the loopback interface.
+//! Over iWARP.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{CallContext, Reject};
 use rpcrdma_runtime::proto::rdma::{Config, FailReason};
 use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::{BackwardClient, CallError, ClientOptions, DuplicateCache, ServerOptions};
+use rpcrdma_runtime::shell::{CallError, ClientOptions, DuplicateCache, ServerOptions};
 use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-/// The programs of `backward/notices.x`.
-#[allow(dead_code, unreachable_pub, missing_docs, clippy::all)]
-#[rustfmt::skip]
-mod notices { include!(concat!(env!("OUT_DIR"), "/notices.rs")); }
-
-use notices::notices_v1::{self, Client as Notices};
-use notices::watches_v1::{self, Client as Watches};
-use notices::{Noted, Notice};
-
-const LONG: Duration = Duration::from_secs(60);
-
-fn notice(number: u64, len: usize) -> Notice {
-    Notice { number, text: vec![7; len].into() }
-}
-
-/// The server's side: who watches is told of what others say, before they have their answer.
-#[derive(Clone, Default)]
-struct Board {
-    watching: Arc<Mutex<Vec<BackwardClient>>>,
-    /// The last connection on which anything was asked for.
-    last: Arc<Mutex<Option<BackwardClient>>>,
-}
-
-impl Board {
-    fn last(&self) -> BackwardClient {
-        self.last.lock().expect("no panic").clone().expect("a client")
-    }
-}
-
-impl watches_v1::Handler for Board {
-    async fn watch(&self, context: &CallContext) -> Result<(), Reject> {
-        let backward = context.backward().ok_or(Reject::SystemError)?;
-        backward.ready();
-        *self.last.lock().expect("no panic") = Some(backward.clone());
-        self.watching.lock().expect("no panic").push(backward);
-        Ok(())
-    }
-
-    async fn say(&self, _context: &CallContext, notice: Notice) -> Result<u32, Reject> {
-        let watching = self.watching.lock().expect("no panic").clone();
-        let mut noted = 0;
-        for client in watching {
-            noted += u32::from(
-                Notices(client).notify(&notice).await.is_ok_and(|noted| noted.number == notice.number),
-            );
-        }
-        Ok(noted)
-    }
-
-    async fn rest(&self, context: &CallContext, milliseconds: u32) -> Result<(), Reject> {
-        *self.last.lock().expect("no panic") = context.backward();
-        tokio::time::sleep(Duration::from_millis(milliseconds.into())).await;
-        Ok(())
-    }
-}
-
-/// The client's side: what it was told.
-#[derive(Clone, Default)]
-struct Ear {
-    heard: Arc<Mutex<Vec<u64>>>,
-    /// How long it thinks of a notice.
-    pause: Duration,
-}
-
-impl notices_v1::Handler for Ear {
-    async fn notify(&self, _context: &CallContext, notice: Notice) -> Result<Noted, Reject> {
-        tokio::time::sleep(self.pause).await;
-        self.heard.lock().expect("no panic").push(notice.number);
-        assert_ne!(notice.number, PANIC, "as it was asked to");
-        // What is said in capitals has a long answer.
-        let len = if notice.text.as_bytes().starts_with(b"A") { 5000 } else { 0 };
-        Ok(Noted { number: notice.number, answer: vec![8; len].into() })
-    }
-}
-
-/// A notice of which the client's handler panics.
-const PANIC: u64 = 0xdead;
+use super::notices::Notice;
+use super::notices::notices_v1::{self, Client as Notices};
+use super::notices::watches_v1::{self, Client as Watches};
+use super::{Board, Ear, LONG, PANIC, notice};
 
 struct Serving {
     board: Board,
@@ -261,6 +186,17 @@ async fn calls_that_are_abandoned_disturb_nobody() {
     }
     Notices(back).notify(&notice(100, 0)).await.expect("their credits come back with their replies");
     Watches(client.clone()).rest(&0).await.expect("and the client's own calls go on");
+    drop(client);
+    serving.end().await;
+}
+
+#[tokio::test]
+async fn so_many_calls_at_once_and_no_more() {
+    let config = Config { backward_credits: 1, ..Config::default() };
+    let options = ServerOptions { config, backward_pending: 2, ..ServerOptions::default() };
+    let serving = Serving::with(options).await;
+    let client = serving.listener(&Ear { pause: Duration::from_millis(50), ..Ear::default() }).await;
+    super::two_wait_and_a_third_fails(&serving.board).await;
     drop(client);
     serving.end().await;
 }

@@ -1,0 +1,105 @@
+//! A server that calls its clients, on the connections that they made, over real TCP on the loopback interface.
+
+mod rdma;
+mod tcp;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rpcrdma_runtime::proto::program::{CallContext, Reject};
+use rpcrdma_runtime::shell::{BackwardClient, CallError};
+
+/// The programs of `backward/notices.x`.
+#[allow(dead_code, unreachable_pub, missing_docs, clippy::all)]
+#[rustfmt::skip]
+mod notices { include!(concat!(env!("OUT_DIR"), "/notices.rs")); }
+
+use notices::notices_v1::{self, Client as Notices};
+use notices::{Noted, Notice, watches_v1};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn notice(number: u64, len: usize) -> Notice {
+    Notice { number, text: vec![7; len].into() }
+}
+
+/// The server's side: who watches is told of what others say, before they have their answer.
+#[derive(Clone, Default)]
+struct Board {
+    watching: Arc<Mutex<Vec<BackwardClient>>>,
+    /// The last connection on which anything was asked for.
+    last: Arc<Mutex<Option<BackwardClient>>>,
+}
+
+impl Board {
+    fn last(&self) -> BackwardClient {
+        self.last.lock().expect("no panic").clone().expect("a client")
+    }
+}
+
+impl watches_v1::Handler for Board {
+    async fn watch(&self, context: &CallContext) -> Result<(), Reject> {
+        let backward = context.backward().ok_or(Reject::SystemError)?;
+        backward.ready();
+        *self.last.lock().expect("no panic") = Some(backward.clone());
+        self.watching.lock().expect("no panic").push(backward);
+        Ok(())
+    }
+
+    async fn say(&self, _context: &CallContext, notice: Notice) -> Result<u32, Reject> {
+        let watching = self.watching.lock().expect("no panic").clone();
+        let mut noted = 0;
+        for client in watching {
+            noted += u32::from(
+                Notices(client).notify(&notice).await.is_ok_and(|noted| noted.number == notice.number),
+            );
+        }
+        Ok(noted)
+    }
+
+    async fn rest(&self, context: &CallContext, milliseconds: u32) -> Result<(), Reject> {
+        *self.last.lock().expect("no panic") = context.backward();
+        tokio::time::sleep(Duration::from_millis(milliseconds.into())).await;
+        Ok(())
+    }
+}
+
+/// The client's side: what it was told.
+#[derive(Clone, Default)]
+struct Ear {
+    heard: Arc<Mutex<Vec<u64>>>,
+    /// How long it thinks of a notice.
+    pause: Duration,
+    /// How many it thinks of now, and at most did at once.
+    thinking: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl notices_v1::Handler for Ear {
+    async fn notify(&self, _context: &CallContext, notice: Notice) -> Result<Noted, Reject> {
+        let thinking = self.thinking.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(thinking, Ordering::Relaxed);
+        tokio::time::sleep(self.pause).await;
+        self.thinking.fetch_sub(1, Ordering::Relaxed);
+        self.heard.lock().expect("no panic").push(notice.number);
+        assert_ne!(notice.number, PANIC, "as it was asked to");
+        // What is said in capitals has a long answer.
+        let len = if notice.text.as_bytes().starts_with(b"A") { 5000 } else { 0 };
+        Ok(Noted { number: notice.number, answer: vec![8; len].into() })
+    }
+}
+
+/// A notice of which the client's handler panics.
+const PANIC: u64 = 0xdead;
+
+/// Of a server that may have two calls in this direction.
+async fn two_wait_and_a_third_fails(board: &Board) {
+    let notices = Notices(board.last());
+    let (first, second, third) = (notice(1, 0), notice(2, 0), notice(3, 0));
+    let (first, second, third) =
+        tokio::join!(notices.notify(&first), notices.notify(&second), notices.notify(&third));
+    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
+    assert!(matches!(third, Err(CallError::TooMany(2))), "{third:?}");
+    notices.notify(&notice(4, 0)).await.expect("their places are free again");
+}
