@@ -1,25 +1,28 @@
-//! Files of an NFSv3 server over RPC-over-RDMA: paths, listings, and data with many calls in flight.
+//! Files of an NFSv3 server over RPC-over-RDMA or TCP: paths, listings, and data with many calls in flight.
 
+mod about;
+mod changes;
+mod connection;
 mod error;
 mod listing;
 mod transfer;
 mod url;
 
 use bytes::Bytes;
-use rpcrdma_mount3::{Dirpath, Exportnode, Mountres3, mount_v3};
+use rpcrdma_mount3::{Dirpath, Exportnode, Mountres3};
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_nfs3::{
     Diropargs3, Fattr3, Fsinfo3Args, Fsinfo3Res, Ftype3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res,
     NfsFh3, Readlink3Args, Readlink3Res,
 };
-use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::program::{AuthSys, Credential};
 use rpcrdma_runtime::shell::ClientOptions;
 
+pub use connection::Connection;
 pub use error::{ClientError, one_line};
 pub use listing::Item;
-pub use transfer::{Digest, Progress};
-pub use url::{Url, UrlError};
+pub use transfer::{Digest, Progress, Take};
+pub use url::{Transport, Url, UrlError};
 
 /// The most bytes of data that one call asks for or brings.
 const CHUNK_MAX: u32 = 1 << 20;
@@ -32,7 +35,7 @@ const GROUPS_MAX: usize = 16;
 /// A mounted export.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    nfs: nfs_v3::Client<Client>,
+    nfs: nfs_v3::Client<Connection>,
     root: NfsFh3,
     /// The export's path, as components.
     mounted: Vec<Bytes>,
@@ -76,14 +79,13 @@ pub fn this_user() -> Credential {
 }
 
 impl Remote {
-    /// Connects to the server of a URL, and mounts the export that the URL's path is in. MOUNT is called on
-    /// the same connection.
+    /// Connects to the server of a URL, and mounts the export that the URL's path is in. MOUNT is called on the same
+    /// connection if the server has it there; else where the URL says (`?mountport=`), or the server's rpcbind.
     ///
     /// # Errors
     /// [`ClientError`]: no connection, no such export, or the server refuses.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
-        let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<nfs_v3::NfsV3>() };
-        Remote::mount_with(url, options).await
+        Remote::mount_with(url, connection::options()).await
     }
 
     /// The same with other options.
@@ -91,8 +93,8 @@ impl Remote {
     /// # Errors
     /// As [`Remote::mount`].
     pub async fn mount_with(url: &Url, options: ClientOptions) -> Result<Self, ClientError> {
-        let client = Client::connect_with(url.address(), options).await?;
-        let mount = mount_v3::Client(client.clone());
+        let client = Connection::to(url, options.clone()).await?;
+        let mount = connection::mount_of(&client, url, &options).await?;
         let exports = mount.export().await.map_err(|source| ClientError::call("EXPORT", "/", source))?;
         let wanted: Vec<Bytes> = components(&url.path).collect();
         let mounted = longest_export(&exports.0, &wanted);
@@ -112,8 +114,8 @@ impl Remote {
     ///
     /// # Errors
     /// [`ClientError`]: the server does not say what it can do.
-    pub async fn of(client: Client, root: NfsFh3) -> Result<Self, ClientError> {
-        let nfs = nfs_v3::Client(client);
+    pub async fn of(client: impl Into<Connection>, root: NfsFh3) -> Result<Self, ClientError> {
+        let nfs = nfs_v3::Client(client.into());
         let mut remote =
             Remote { nfs, root, mounted: Vec::new(), read_size: CHUNK_MAX, write_size: CHUNK_MAX };
         remote.ask_sizes().await?;
@@ -122,7 +124,7 @@ impl Remote {
 
     /// The client of the protocol, for what is not here.
     #[must_use]
-    pub fn nfs(&self) -> &nfs_v3::Client<Client> {
+    pub fn nfs(&self) -> &nfs_v3::Client<Connection> {
         &self.nfs
     }
 
@@ -155,6 +157,40 @@ impl Remote {
         Ok(at)
     }
 
+    /// The connection that NFS is called on.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.nfs.0
+    }
+
+    /// The mounted export, as a path.
+    #[must_use]
+    pub fn export_path(&self) -> String {
+        joined(&self.mounted)
+    }
+
+    /// How many names the mounted export's path has.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.mounted.len()
+    }
+
+    /// The mounted export's top directory.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn top(&self) -> Result<RemoteFile, ClientError> {
+        self.attributes(self.root, self.export_path()).await
+    }
+
+    /// The same file, as it is now.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn again(&self, file: &RemoteFile) -> Result<RemoteFile, ClientError> {
+        self.attributes(file.handle, file.path.clone()).await
+    }
+
     async fn attributes(&self, object: NfsFh3, path: String) -> Result<RemoteFile, ClientError> {
         let result = self.nfs.getattr(&Getattr3Args { object }).await;
         match result.map_err(|source| ClientError::call("GETATTR", &path, source))? {
@@ -163,6 +199,15 @@ impl Remote {
             }
             Getattr3Res::Default(status) => Err(ClientError::status("GETATTR", &path, status as i32)),
         }
+    }
+
+    /// The file of a name in a directory.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn lookup_in(&self, dir: &RemoteFile, name: Bytes) -> Result<RemoteFile, ClientError> {
+        let path = below(dir, &name);
+        self.lookup(dir, name, path).await
     }
 
     async fn lookup(&self, dir: &RemoteFile, name: Bytes, path: String) -> Result<RemoteFile, ClientError> {
@@ -192,6 +237,11 @@ impl Remote {
 
 fn components(path: &[u8]) -> impl Iterator<Item = Bytes> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).map(Bytes::copy_from_slice)
+}
+
+/// The path of a name in a directory, for people.
+fn below(dir: &RemoteFile, name: &[u8]) -> String {
+    format!("{}/{}", dir.path.trim_end_matches('/'), String::from_utf8_lossy(name))
 }
 
 fn joined(components: &[Bytes]) -> String {

@@ -72,7 +72,7 @@ async fn every_procedure_of_nfs3_does_what_it_says() {
     let Some(guest) = server(Siw::Mended) else { return };
     for crc in [true, false] {
         let client = connect(&guest, options(crc)).await;
-        every_procedure(&nfs_v3::Client(client), root(&guest).await, &format!("crc-{crc}")).await;
+        every_procedure(&nfs_v3::Client(client.into()), root(&guest).await, &format!("crc-{crc}")).await;
     }
     let left = guest.run("ls -A /export");
     assert!(!left.contains("crc-"), "{left}");

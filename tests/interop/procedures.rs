@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 
 use bytes::Bytes;
+use rpcrdma_examples::client::Connection;
 use rpcrdma_nfs3::*;
-use rpcrdma_runtime::Client;
 
-type Nfs = nfs_v3::Client<Client>;
+type Nfs = nfs_v3::Client<Connection>;
 
 /// The results of those that succeed.
 macro_rules! ok {

@@ -2,6 +2,8 @@ use std::io;
 
 use rpcrdma_runtime::shell::{CallError, ConnectError};
 
+use rpcrdma_services::rpcbind;
+
 use crate::export::Error;
 
 /// Why something could not be done with a server's file.
@@ -11,6 +13,15 @@ pub enum ClientError {
     /// There is no connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// The server's rpcbind is of no help.
+    #[error(transparent)]
+    Find(#[from] rpcbind::Error),
+    /// Nobody says where MOUNT is.
+    #[error("{host} does not say where its MOUNT is; ?mountport=PORT at the end of the URL does")]
+    NoMount {
+        /// The server.
+        host: String,
+    },
     /// A call got no result.
     #[error("{path}: {procedure}: {source}")]
     Call {
@@ -58,6 +69,25 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// Whether the server says that there is no such thing, or no more.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        let missing = [Error::NoEnt.number(), Error::Stale.number()];
+        matches!(self, ClientError::Status { status, .. } if missing.contains(status))
+    }
+
+    /// Whether the server could not be reached, or did not answer: whatever was asked for may be all right.
+    #[must_use]
+    pub fn is_unreached(&self) -> bool {
+        match self {
+            ClientError::Connect(_) | ClientError::Find(_) | ClientError::NoMount { .. } => true,
+            ClientError::Call { source, .. } => {
+                matches!(source, CallError::Transport(_) | CallError::Timeout(_) | CallError::Disconnected)
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn call(procedure: &'static str, path: &str, source: CallError) -> Self {
         ClientError::Call { procedure, path: path.to_owned(), source }
     }

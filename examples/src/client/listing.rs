@@ -3,7 +3,7 @@ use rpcrdma_nfs3::{
     Entryplus3, Fattr3, Ftype3, NfsFh3, Readdirplus3Args, Readdirplus3Res, Readdirplus3Resok,
 };
 
-use super::{ClientError, Remote, RemoteFile};
+use super::{ClientError, Remote, RemoteFile, below};
 
 /// The size of one reply: it comes in a Reply chunk.
 const REPLY: u32 = 128 << 10;
@@ -76,7 +76,7 @@ impl Remote {
         if matches!(&name[..], b"." | b"..") {
             return Ok(None);
         }
-        let path = format!("{}/{}", dir.path.trim_end_matches('/'), String::from_utf8_lossy(&name));
+        let path = below(dir, &name);
         let (handle, attributes) = match (entry.name_handle, entry.name_attributes) {
             (Some(handle), Some(attributes)) => (handle, attributes),
             _ => match self.lookup(dir, name.clone(), path.clone()).await {

@@ -1,18 +1,18 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use rpcrdma_nfs3::{
     Commit3Args, Commit3Res, Create3Args, Create3Res, Createhow3, Createmode3, Diropargs3, Ftype3, NfsFh3,
     Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, Writeverf3, nfs_v3,
 };
-use rpcrdma_runtime::Client;
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 
-use super::{ClientError, Remote, RemoteFile, WINDOW};
+use super::{CHUNK_MAX, ClientError, Connection, Remote, RemoteFile, WINDOW, below};
 
 /// How often all is written again because the server was started anew before it was committed.
 const ATTEMPTS: u32 = 3;
@@ -35,6 +35,9 @@ impl fmt::Debug for Digest {
 
 /// Is told how many bytes have been moved so far.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
+
+/// Takes the next bytes, and says whether there is to be more.
+pub type Take<'a> = &'a mut (dyn FnMut(Bytes) -> io::Result<ControlFlow<()>> + Send);
 
 /// Calls in flight, whose results are taken in the order in which they were made. Those that are left when it
 /// is dropped are abandoned.
@@ -76,17 +79,36 @@ impl Remote {
     pub async fn read_file(
         &self,
         file: &RemoteFile,
-        take: &mut (dyn FnMut(Bytes) -> std::io::Result<()> + Send),
+        take: &mut (dyn FnMut(Bytes) -> io::Result<()> + Send),
     ) -> Result<Digest, ClientError> {
-        match file.attributes.r#type {
-            Ftype3::Nf3reg => {}
-            Ftype3::Nf3dir => return Err(kind(file, "is a directory")),
-            Ftype3::Nf3lnk => return Err(kind(file, "is a symbolic link, which is not followed")),
-            _ => return Err(kind(file, "is not a regular file")),
-        }
         let mut sum = Sha256::new();
+        let mut sum_and_take = |data: Bytes| {
+            sum.update(&data);
+            take(data).map(ControlFlow::Continue)
+        };
+        self.read_from(file, 0, &mut sum_and_take).await?;
+        Ok(Digest(sum.finalize().into()))
+    }
+
+    /// # Errors
+    /// [`ClientError::Kind`], if a file is not a regular one.
+    pub fn must_be_regular(&self, file: &RemoteFile) -> Result<(), ClientError> {
+        match file.attributes.r#type {
+            Ftype3::Nf3reg => Ok(()),
+            Ftype3::Nf3dir => Err(kind(file, "is a directory")),
+            Ftype3::Nf3lnk => Err(kind(file, "is a symbolic link, which is not followed")),
+            _ => Err(kind(file, "is not a regular file")),
+        }
+    }
+
+    /// Reads a regular file from an offset to its end, or until `take` has enough of it.
+    ///
+    /// # Errors
+    /// As [`Remote::read_file`].
+    pub async fn read_from(&self, file: &RemoteFile, offset: u64, take: Take<'_>) -> Result<(), ClientError> {
+        self.must_be_regular(file)?;
         let mut window = Window::new();
-        let mut asked = 0_u64;
+        let mut asked = offset;
         // The file can have grown since: behind the end that is known, one call at a time finds the real one.
         while asked < file.attributes.size || window.0.is_empty() {
             let range = Range { handle: file.handle, offset: asked, count: self.read_size };
@@ -98,15 +120,43 @@ impl Remote {
             {
                 let (pieces, eof) = read?;
                 for piece in pieces {
-                    sum.update(&piece);
-                    take(piece)?;
+                    if take(piece)?.is_break() {
+                        return Ok(());
+                    }
                 }
                 if eof {
-                    return Ok(Digest(sum.finalize().into()));
+                    return Ok(());
                 }
             }
         }
-        Ok(Digest(sum.finalize().into()))
+        Ok(())
+    }
+
+    /// How many bytes a file and a source begin with alike: as far as both go, or to about the first that differs. What
+    /// they have alike is on the server's stable storage then.
+    ///
+    /// # Errors
+    /// [`ClientError`], also what the source says.
+    pub async fn alike(
+        &self,
+        file: &RemoteFile,
+        source: &mut (impl Read + Seek + Send),
+        progress: Progress<'_>,
+    ) -> Result<u64, ClientError> {
+        self.commit(file).await?;
+        source.rewind()?;
+        let (mut same, mut local) = (0_u64, Vec::new());
+        let mut compare = |data: Bytes| {
+            local.clear();
+            (&mut *source).take(data.len() as u64).read_to_end(&mut local)?;
+            let equal = data.iter().zip(&local).take_while(|(remote, local)| remote == local).count();
+            same = same.saturating_add(equal as u64);
+            progress(same);
+            let goes_on = equal == data.len();
+            Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        };
+        self.read_from(file, 0, &mut compare).await?;
+        Ok(same)
     }
 
     /// Makes a regular file, or empties the one that is there, with these permissions if it is new.
@@ -114,7 +164,7 @@ impl Remote {
     /// # Errors
     /// [`ClientError::Status`].
     pub async fn create(&self, dir: &RemoteFile, name: Bytes, mode: u32) -> Result<RemoteFile, ClientError> {
-        let path = format!("{}/{}", dir.path.trim_end_matches('/'), String::from_utf8_lossy(&name));
+        let path = below(dir, &name);
         let new = Sattr3 { mode: Some(mode & 0o7777), size: Some(0), ..Sattr3::default() };
         let args = Create3Args {
             r#where: Diropargs3 { dir: dir.handle, name: name.clone().into() },
@@ -141,9 +191,25 @@ impl Remote {
         source: &mut (impl Read + Seek + Send),
         progress: Progress<'_>,
     ) -> Result<Digest, ClientError> {
+        self.write_from(file, source, 0, progress).await
+    }
+
+    /// The same from an offset on: what is before it stays. The sum is that of the whole source.
+    ///
+    /// # Errors
+    /// As [`Remote::write_file`].
+    pub async fn write_from(
+        &self,
+        file: &RemoteFile,
+        source: &mut (impl Read + Seek + Send),
+        offset: u64,
+        progress: Progress<'_>,
+    ) -> Result<Digest, ClientError> {
+        let sum_before = sum_of_first(source, offset)?;
         for _ in 0..ATTEMPTS {
-            source.rewind()?;
-            let (sum, verifier) = self.write_once(file, source, progress).await?;
+            source.seek(SeekFrom::Start(offset))?;
+            let begun = (offset, sum_before.clone());
+            let (sum, verifier) = self.write_once(file, source, begun, progress).await?;
             if verifier == Some(self.commit(file).await?) || verifier.is_none() {
                 return Ok(sum);
             }
@@ -157,12 +223,12 @@ impl Remote {
         &self,
         file: &RemoteFile,
         source: &mut (impl Read + Send),
+        (mut offset, mut sum): (u64, Sha256),
         progress: Progress<'_>,
     ) -> Result<(Digest, Option<Writeverf3>), ClientError> {
-        let mut sum = Sha256::new();
         let mut window = Window::new();
         let mut written = Unstable::default();
-        let (mut offset, mut done) = (0_u64, 0_u64);
+        let mut done = offset;
         loop {
             let data = next_chunk(source, self.write_size)?;
             let last = data.is_empty();
@@ -217,8 +283,24 @@ fn kind(file: &RemoteFile, what: &'static str) -> ClientError {
     ClientError::Kind { path: file.path.clone(), what }
 }
 
+/// The sum of a source's first bytes, to be gone on with.
+fn sum_of_first(source: &mut (impl Read + Seek), len: u64) -> io::Result<Sha256> {
+    let mut sum = Sha256::new();
+    source.rewind()?;
+    let mut left = len;
+    while left > 0 {
+        let piece = next_chunk(source, u32::try_from(left).unwrap_or(u32::MAX).min(CHUNK_MAX))?;
+        if piece.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        sum.update(&piece);
+        left = left.saturating_sub(piece.len() as u64);
+    }
+    Ok(sum)
+}
+
 /// At most `size` bytes; none only at the end.
-fn next_chunk(source: &mut impl Read, size: u32) -> std::io::Result<Bytes> {
+fn next_chunk(source: &mut impl Read, size: u32) -> io::Result<Bytes> {
     let mut data = Vec::with_capacity(size as usize);
     source.take(u64::from(size)).read_to_end(&mut data)?;
     Ok(data.into())
@@ -234,7 +316,7 @@ struct Range {
 
 /// Reads a part, with as many calls as the server needs, and tells whether the file ends with it.
 async fn read_range(
-    nfs: nfs_v3::Client<Client>,
+    nfs: nfs_v3::Client<Connection>,
     range: Range,
     path: String,
 ) -> Result<(Vec<Bytes>, bool), ClientError> {
@@ -263,7 +345,7 @@ async fn read_range(
 
 /// Writes a part, with as many calls as the server needs. The verifiers are those of what it may still lose.
 async fn write_range(
-    nfs: nfs_v3::Client<Client>,
+    nfs: nfs_v3::Client<Connection>,
     file: NfsFh3,
     mut offset: u64,
     mut data: Bytes,

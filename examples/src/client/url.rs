@@ -1,46 +1,86 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The port of NFS over RPC-over-RDMA (RFC 8267 section 5.1).
-const PORT: u16 = 20049;
-const SCHEME: &str = "rdma://";
+/// The port of every rpcbind.
+const RPCBIND: u16 = 111;
 
-/// Where a file is: `rdma://HOST[:PORT]/PATH`. In the path, `%` and two hexadecimal digits stand for a byte.
+/// What carries NFS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// RPC-over-RDMA: `rdma://`, port 20049 (RFC 8267 section 5.1).
+    Rdma,
+    /// RPC over TCP: `tcp://`, port 2049.
+    Tcp,
+}
+
+impl Transport {
+    fn scheme(self) -> &'static str {
+        match self {
+            Transport::Rdma => "rdma://",
+            Transport::Tcp => "tcp://",
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Transport::Rdma => 20049,
+            Transport::Tcp => 2049,
+        }
+    }
+}
+
+/// Where a file is: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two hexadecimal digits stand
+/// for a byte. Behind `?` can be `mountport=PORT` and `rpcbind=PORT`, with `&` between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// What carries NFS.
+    pub transport: Transport,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
     /// The port.
     pub port: u16,
     /// The path from the server's top, decoded. Begins with a slash.
     pub path: Vec<u8>,
+    /// The port of MOUNT over TCP, if it was given.
+    pub mount_port: Option<u16>,
+    /// The port of rpcbind, which is asked for MOUNT if need be: 111, if nothing else was given.
+    pub rpcbind_port: u16,
 }
 
 /// Why a URL is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It does not begin with `rdma://`.
-    #[error("a URL is rdma://HOST[:PORT]/PATH")]
+    /// It does not begin with `rdma://` or `tcp://`.
+    #[error("a URL is rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH")]
     Scheme,
     /// There is no host.
     #[error("the URL has no host")]
     Host,
-    /// What follows the host is no port.
-    #[error("the URL's port is not a number from 1 to 65535")]
+    /// A port is none.
+    #[error("a port of a URL is a number from 1 to 65535")]
     Port,
     /// A `%` that is not followed by two hexadecimal digits.
     #[error("in the URL's path, % stands before two hexadecimal digits; %25 is a percent sign")]
     Escape,
+    /// What follows `?` is nothing known.
+    #[error("behind ? a URL can have mountport=PORT and rpcbind=PORT; %3F is a question mark")]
+    Option,
 }
 
 impl Url {
     /// What to connect to.
     #[must_use]
     pub fn address(&self) -> String {
+        self.with_port(self.port)
+    }
+
+    /// Another port of the same host.
+    #[must_use]
+    pub fn with_port(&self, port: u16) -> String {
         if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
+            format!("[{}]:{port}", self.host)
         } else {
-            format!("{}:{}", self.host, self.port)
+            format!("{}:{port}", self.host)
         }
     }
 
@@ -49,29 +89,56 @@ impl Url {
     pub fn file_name(&self) -> Option<&[u8]> {
         self.path.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty())
     }
+
+    /// The last component of the path, and the path without it.
+    #[must_use]
+    pub fn split_name(&self) -> Option<(&[u8], &[u8])> {
+        let name = self.file_name()?;
+        let trimmed =
+            self.path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last.saturating_add(1));
+        Some((self.path.get(..trimmed.saturating_sub(name.len()))?, name))
+    }
+
+    fn set(mut self, option: &str) -> Result<Self, UrlError> {
+        let (name, value) = option.split_once('=').ok_or(UrlError::Option)?;
+        let port = port(value)?;
+        match name {
+            "mountport" => self.mount_port = Some(port),
+            "rpcbind" => self.rpcbind_port = port,
+            _ => return Err(UrlError::Option),
+        }
+        Ok(self)
+    }
+}
+
+fn port(digits: &str) -> Result<u16, UrlError> {
+    digits.parse().ok().filter(|port| *port != 0).ok_or(UrlError::Port)
 }
 
 impl FromStr for Url {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        let rest = text.strip_prefix(SCHEME).ok_or(UrlError::Scheme)?;
+        let scheme = |transport: Transport| Some((transport, text.strip_prefix(transport.scheme())?));
+        let found = scheme(Transport::Rdma).or_else(|| scheme(Transport::Tcp));
+        let (transport, rest) = found.ok_or(UrlError::Scheme)?;
+        let (rest, options) =
+            rest.split_once('?').map_or((rest, None), |(rest, options)| (rest, Some(options)));
         let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-        let (host, port) = match authority.strip_prefix('[') {
+        let (host, given) = match authority.strip_prefix('[') {
             Some(bracketed) => bracketed.split_once(']').ok_or(UrlError::Host)?,
             None => authority.find(':').map_or((authority, ""), |at| authority.split_at(at)),
         };
         if host.is_empty() {
             return Err(UrlError::Host);
         }
-        let port = match port {
-            "" => PORT,
-            port => {
-                let number = port.strip_prefix(':').and_then(|port| port.parse().ok());
-                number.filter(|port| *port != 0).ok_or(UrlError::Port)?
-            }
+        let port = match given {
+            "" => transport.port(),
+            given => port(given.strip_prefix(':').ok_or(UrlError::Port)?)?,
         };
-        Ok(Url { host: host.to_owned(), port, path: decode(path.as_bytes())? })
+        let (host, path) = (host.to_owned(), decode(path.as_bytes())?);
+        let url = Url { transport, host, port, path, mount_port: None, rpcbind_port: RPCBIND };
+        options.map_or(Ok(url.clone()), |options| options.split('&').try_fold(url, Url::set))
     }
 }
 
@@ -97,7 +164,7 @@ fn hex(digit: u8) -> Result<u8, UrlError> {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}", self.address())?;
+        write!(f, "{}{}", self.transport.scheme(), self.address())?;
         for byte in &self.path {
             match byte {
                 b'/' | b'.' | b'-' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
@@ -105,6 +172,13 @@ impl fmt::Display for Url {
                 }
                 byte => write!(f, "%{byte:02X}")?,
             }
+        }
+        let rpcbind = Some(self.rpcbind_port).filter(|port| *port != RPCBIND);
+        let options = [("mountport", self.mount_port), ("rpcbind", rpcbind)];
+        let mut sign = '?';
+        for (name, port) in options.iter().filter_map(|(name, port)| port.map(|port| (name, port))) {
+            write!(f, "{sign}{name}={port}")?;
+            sign = '&';
         }
         Ok(())
     }
@@ -124,7 +198,9 @@ mod tests {
         assert_eq!(url("rdma://[::1]:2049/x:y"), is("[::1]:2049", b"/x:y"));
         assert_eq!(url("rdma://[::1]/"), is("[::1]:20049", b"/"));
         assert_eq!(url("rdma://h/100%25%fF"), is("h:20049", b"/100%\xff"));
-        assert_eq!(url("tcp://host/"), Err(UrlError::Scheme));
+        assert_eq!(url("tcp://host/x"), is("host:2049", b"/x"));
+        assert_eq!(url("tcp://host:1/a%3Fb"), is("host:1", b"/a?b"));
+        assert_eq!(url("http://host/"), Err(UrlError::Scheme));
         assert_eq!(url("rdma:///path"), Err(UrlError::Host));
         assert_eq!(url("rdma://[::1/"), Err(UrlError::Host));
         for port in ["rdma://h:/", "rdma://h:0/", "rdma://h:65536/", "rdma://[::1]99/"] {
@@ -137,7 +213,43 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_read_again() {
-        let url = Url { host: "::1".into(), port: 1, path: b"/a b/\xff%".to_vec() };
-        assert_eq!(url.to_string().parse(), Ok(url));
+        let rdma = Url {
+            transport: Transport::Rdma,
+            host: "::1".into(),
+            port: 1,
+            path: b"/a b/\xff%?".to_vec(),
+            mount_port: None,
+            rpcbind_port: 111,
+        };
+        let tcp = Url { transport: Transport::Tcp, mount_port: Some(5), rpcbind_port: 6, ..rdma.clone() };
+        for url in [rdma, tcp] {
+            assert_eq!(url.to_string().parse(), Ok(url));
+        }
+    }
+
+    #[test]
+    fn options_say_where_the_other_programs_are() {
+        let url: Url = "tcp://h/dir?mountport=20048&rpcbind=7".parse().unwrap();
+        assert_eq!((url.mount_port, url.rpcbind_port, &url.path[..]), (Some(20048), 7, &b"/dir"[..]));
+        for (wrong, error) in [
+            ("tcp://h/?", UrlError::Option),
+            ("tcp://h/?mountport", UrlError::Option),
+            ("tcp://h/?mountport=0", UrlError::Port),
+            ("tcp://h/?port=1", UrlError::Option),
+            ("tcp://h/?mountport=1&", UrlError::Option),
+        ] {
+            assert_eq!(wrong.parse::<Url>(), Err(error), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_path_has_a_last_name() {
+        let split = |text: &str| {
+            let url: Url = text.parse().unwrap();
+            url.split_name().map(|(above, name)| (above.to_vec(), name.to_vec()))
+        };
+        assert_eq!(split("rdma://h/a/b//"), Some((b"/a/".to_vec(), b"b".to_vec())));
+        assert_eq!(split("rdma://h/a"), Some((b"/".to_vec(), b"a".to_vec())));
+        assert_eq!(split("rdma://h/"), None);
     }
 }

@@ -206,6 +206,7 @@ impl<C: Connection> Driver<C> {
             self.counted = Counted { at: now, ..Counted::default() };
             return;
         };
+        self.stats.granted(line.credits().granted());
         let (credit_waits, discarded) = (line.credit_waits(), line.discarded());
         // Another connection counts from 0 on.
         let beyond = |count: u64, before: u64| count.checked_sub(before).unwrap_or(count);

@@ -1,24 +1,32 @@
-//! Uses files of an NFSv3 server over RPC-over-RDMA: `nfs3 ls|cat|get|put rdma://HOST[:PORT]/PATH`.
+//! Uses files of an NFSv3 server over RPC-over-RDMA or TCP: `nfs3 COMMAND rdma://HOST[:PORT]/PATH`.
 
+mod about;
+mod copy;
+mod ending;
+mod part;
 mod show;
+mod tree;
 
-use std::fs::{self, File};
-use std::io::{self, IsTerminal, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use bytes::Bytes;
-use clap::{Parser, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
-use rpcrdma_examples::client::{Remote, Url};
+use clap::{Args, Parser, Subcommand};
+use rpcrdma_examples::client::{Remote, RemoteFile, Url};
+use sha2::{Digest as _, Sha256};
 
-/// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP).
+use crate::ending::{Sum, must_be};
+
+/// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
 ///
-/// A URL is rdma://HOST:PORT/PATH, or without the port, which is 20049 then. Log by RUST_LOG, for example
-/// RUST_LOG=debug.
+/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, or without the port, which is 20049 or 2049 then. MOUNT is asked on
+/// the same connection, or where the server's rpcbind says; ?mountport=PORT at the end of the URL says it, too. %20 in a
+/// path is a space, %3F a question mark.
+///
+/// Exit status: 0 done; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server cannot be reached;
+/// 4 the data is not what it should be; 130 interrupted. Log by RUST_LOG, for example RUST_LOG=debug.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -28,177 +36,183 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List a directory, or show a file, as ls -l does
+    /// List a directory, or name a file
     Ls {
+        /// Kind, mode, names, owner, group, size and time as well
+        #[arg(short = 'l')]
+        long: bool,
         /// Directory or file
         url: Url,
     },
     /// Write a file to standard output
     Cat {
+        /// Fail unless the file has this SHA-256
+        #[arg(long, value_name = "SUM")]
+        sha256: Option<Sum>,
         /// File
         url: Url,
     },
     /// Fetch a file and print its SHA-256
     Get {
-        /// File
+        #[command(flatten)]
+        how: How,
+        /// File, or with -r a directory
         url: Url,
         /// Local file or directory; by default the file's own name, here
         to: Option<PathBuf>,
     },
     /// Store a file and print its SHA-256
     Put {
-        /// Local file
+        #[command(flatten)]
+        how: How,
+        /// Read back what was stored, and fail if it differs
+        #[arg(long)]
+        verify: bool,
+        /// Local file, or with -r a directory
         from: PathBuf,
         /// File, or a directory to put it in
         url: Url,
     },
+    /// Remove files; symbolic links themselves, and not what they lead to
+    Rm {
+        /// Directories, too, with all that is below them
+        #[arg(short, long)]
+        recursive: bool,
+        /// Files
+        #[arg(required = true)]
+        urls: Vec<Url>,
+    },
+    /// Make directories
+    Mkdir {
+        /// Make what is missing above them, too, and be content with what is there
+        #[arg(short, long)]
+        parents: bool,
+        /// Directories
+        #[arg(required = true)]
+        urls: Vec<Url>,
+    },
+    /// Tell what the server is like, and the connection to it
+    Info {
+        /// Any file
+        url: Url,
+    },
+}
+
+/// How files are copied.
+#[derive(Args)]
+struct How {
+    /// Go on with a copy that was interrupted. What is there is checked, and copied again where it is not the same
+    #[arg(long, conflicts_with = "recursive")]
+    resume: bool,
+    /// Copy a directory with all that is below it
+    #[arg(short, long)]
+    recursive: bool,
+    /// Fail unless the file has this SHA-256
+    #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
+    sha256: Option<Sum>,
 }
 
 #[tokio::main]
-#[allow(clippy::print_stderr, reason = "a program's own words")]
 async fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(io::stderr)
         .init();
-    let done = match Arguments::parse().command {
-        Command::Ls { url } => ls(&url).await,
-        Command::Cat { url } => cat(&url).await,
-        Command::Get { url, to } => get(&url, to).await,
-        Command::Put { from, url } => put(&from, &url).await,
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("nfs3: {}", rpcrdma_examples::client::one_line(&error));
-            ExitCode::FAILURE
+    let done = run(Arguments::parse().command).await;
+    ending::code(done)
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Ls { long, url } => ls(&url, long).await,
+        Command::Cat { sha256, url } => cat(&url, sha256).await,
+        Command::Get { how: How { recursive: true, .. }, url, to } => tree::get(&url, to).await,
+        Command::Get { how, url, to } => copy::get(&url, to, how.resume, how.sha256).await,
+        Command::Put { how: How { recursive: true, .. }, verify, from, url } => {
+            tree::put(&from, &url, verify).await
         }
+        Command::Put { how, verify, from, url } => copy::put(&from, &url, &how, verify).await,
+        Command::Rm { recursive, urls } => {
+            for url in &urls {
+                rm(url, recursive).await?;
+            }
+            Ok(())
+        }
+        Command::Mkdir { parents, urls } => {
+            for url in &urls {
+                mkdir(url, parents).await?;
+            }
+            Ok(())
+        }
+        Command::Info { url } => about::info(&url).await,
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
-        || matches!(
-            error.downcast_ref(),
-            Some(rpcrdma_examples::client::ClientError::Local(error)) if error.kind() == io::ErrorKind::BrokenPipe
-        )
-}
-
-async fn ls(url: &Url) -> anyhow::Result<()> {
+async fn ls(url: &Url, long: bool) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
     let file = remote.find(&url.path).await?;
     let mut out = io::stdout().lock();
-    if !file.is_directory() {
+    let rows: Vec<show::Row> = if file.is_directory() {
+        let mut items = remote.list(&file).await?;
+        items.sort_by(|a, b| a.name.cmp(&b.name));
+        items.into_iter().map(|item| (item.name, item.attributes, item.target)).collect()
+    } else {
         let target = remote.readlink(file.handle, &file.path).await.ok();
-        show::lines(&mut out, &[(file.path.into(), file.attributes, target)])?;
-        return Ok(());
+        vec![(file.path.into(), file.attributes, target)]
+    };
+    if long {
+        show::lines(&mut out, &rows)?;
+    } else {
+        rows.iter().try_for_each(|(name, ..)| writeln!(out, "{}", show::text(name)))?;
     }
-    let mut items = remote.list(&file).await?;
-    items.sort_by(|a, b| a.name.cmp(&b.name));
-    let rows: Vec<_> = items.into_iter().map(|item| (item.name, item.attributes, item.target)).collect();
-    show::lines(&mut out, &rows)?;
     Ok(())
 }
 
-async fn cat(url: &Url) -> anyhow::Result<()> {
+async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
     let file = remote.find(&url.path).await?;
     let mut out = io::stdout();
-    remote.read_file(&file, &mut |data| out.write_all(&data)).await?;
+    let mut sum = Sha256::new();
+    let mut take = |data: Bytes| {
+        sum.update(&data);
+        out.write_all(&data)
+    };
+    remote.read_file(&file, &mut take).await?;
     out.flush()?;
+    must_be(expected, sum, &file.path)
+}
+
+/// The directory that a URL's last name is in, and the name.
+async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
+    let (above, name) = url.split_name().context("the URL names nothing below the server's top")?;
+    Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
+}
+
+async fn rm(url: &Url, recursive: bool) -> anyhow::Result<()> {
+    let remote = Remote::mount(url).await?;
+    let (above, name) = parent(&remote, url).await?;
+    if recursive {
+        remote.remove_tree(&above, name).await?;
+    } else {
+        remote.remove(&above, name).await?;
+    }
     Ok(())
 }
 
-async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
-    let name = url.file_name().context("the URL names no file")?;
-    let name = Path::new(std::ffi::OsStr::from_bytes(name));
-    if matches!(name.as_os_str().as_bytes(), b"." | b"..") {
-        bail!("the URL names no file");
-    }
-    let to = match to {
-        Some(to) if to.is_dir() => to.join(name),
-        Some(to) => to,
-        None => name.to_owned(),
-    };
+/// Permissions of directories that are made by name.
+const DIRECTORY: u32 = 0o755;
+
+async fn mkdir(url: &Url, parents: bool) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
-    let file = remote.find(&url.path).await?;
-    // The file appears under its name once it is whole.
-    let mut part = to.clone().into_os_string();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let mode = file.attributes.mode & 0o777;
-    let result = fetch(&remote, &file, &part, mode).await.and_then(|sum| {
-        fs::rename(&part, &to).with_context(|| to.display().to_string())?;
-        Ok(sum)
-    });
-    if result.is_err() {
-        // It may never have been made.
-        let _ = fs::remove_file(&part);
+    if !parents {
+        let (above, name) = parent(&remote, url).await?;
+        remote.make_directory(&above, name, DIRECTORY).await?;
+        return Ok(());
     }
-    print_sum(&result?, &to.display().to_string())
-}
-
-async fn fetch(
-    remote: &Remote,
-    file: &rpcrdma_examples::client::RemoteFile,
-    part: &Path,
-    mode: u32,
-) -> anyhow::Result<String> {
-    let options = File::options().write(true).create(true).truncate(true).mode(0o600).clone();
-    let mut out = options.open(part).with_context(|| part.display().to_string())?;
-    let bar = progress(file.attributes.size, &file.path);
-    let mut take = |data: Bytes| {
-        bar.inc(data.len() as u64);
-        out.write_all(&data)
-    };
-    let sum = remote.read_file(file, &mut take).await?;
-    out.set_permissions(fs::Permissions::from_mode(mode)).with_context(|| part.display().to_string())?;
-    bar.finish_and_clear();
-    Ok(sum.to_string())
-}
-
-async fn put(from: &Path, url: &Url) -> anyhow::Result<()> {
-    let shown = || from.display().to_string();
-    let mut source = File::open(from).with_context(shown)?;
-    let metadata = source.metadata().with_context(shown)?;
-    if !metadata.is_file() {
-        bail!("{}: is not a regular file", shown());
+    let names = url.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    let mut at = remote.top().await?;
+    for name in names.skip(remote.depth()) {
+        at = remote.make_or_enter(&at, Bytes::copy_from_slice(name), DIRECTORY).await?;
     }
-    let remote = Remote::mount(url).await?;
-    let (dir, name) = match remote.find(&url.path).await {
-        Ok(dir) if dir.is_directory() => {
-            (dir, Bytes::copy_from_slice(from.file_name().with_context(shown)?.as_bytes()))
-        }
-        _ => {
-            let name = url.file_name().context("the URL names no file")?;
-            let above = url.path.strip_suffix(b"/").unwrap_or(&url.path);
-            let above = above.get(..above.len().saturating_sub(name.len())).unwrap_or_default();
-            (remote.find(above).await?, Bytes::copy_from_slice(name))
-        }
-    };
-    let file = remote.create(&dir, name, metadata.permissions().mode() & 0o777).await?;
-    let bar = progress(metadata.len(), &file.path);
-    let sum = remote.write_file(&file, &mut source, &|done| bar.set_position(done)).await?;
-    bar.finish_and_clear();
-    print_sum(&sum.to_string(), &file.path)
-}
-
-/// Nothing is drawn unless standard error is a terminal.
-fn progress(size: u64, name: &str) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
-    let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(size).with_style(style).with_message(show::text(name.as_bytes()))
-}
-
-fn print_sum(sum: &str, name: &str) -> anyhow::Result<()> {
-    writeln!(io::stdout(), "{sum}  {}", show::text(name.as_bytes()))?;
     Ok(())
 }

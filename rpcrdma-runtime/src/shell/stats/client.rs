@@ -1,6 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::super::CallError;
@@ -73,6 +73,9 @@ pub struct ClientSnapshot {
     pub traffic: TrafficCounts,
     /// Calls that have none.
     pub failures: Failures,
+    /// Calls that the server lets be unanswered at present, by its last reply (RFC 8166 section 3.3.1). None over TCP, and
+    /// before the first connection.
+    pub credits: u32,
     /// Calls that found no credit when they were made.
     pub credit_waits: u64,
     /// How long calls have waited for a credit, all together.
@@ -114,6 +117,7 @@ pub(in super::super) struct ClientStats(Arc<Counts>);
 struct Counts {
     traffic: Atomics<{ TrafficCounts::LEN }>,
     failures: Atomics<{ Failures::LEN }>,
+    credits: AtomicU32,
     credit_waits: AtomicU64,
     credit_wait_nanos: AtomicU64,
     discarded: AtomicU64,
@@ -122,12 +126,14 @@ struct Counts {
 
 impl ClientStats {
     pub(in super::super) fn snapshot(&self) -> ClientSnapshot {
-        let Counts { traffic, failures, credit_waits, credit_wait_nanos, discarded, session } = &*self.0;
+        let Counts { traffic, failures, credits, credit_waits, credit_wait_nanos, discarded, session } =
+            &*self.0;
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let [connections, failed_attempts, retransmissions, timeouts] = session;
         ClientSnapshot {
             traffic: TrafficCounts::from_array(traffic.get()),
             failures: Failures::from_array(failures.get()),
+            credits: credits.load(Ordering::Relaxed),
             credit_waits: load(credit_waits),
             credit_wait_time: Duration::from_nanos(load(credit_wait_nanos)),
             discarded: load(discarded),
@@ -154,6 +160,11 @@ impl ClientStats {
 
     pub(in super::super) fn abandoned(&self) {
         self.0.failures.add(Failures { abandoned: 1, ..Failures::default() }.to_array());
+    }
+
+    /// What the server grants now.
+    pub(in super::super) fn granted(&self, credits: u32) {
+        self.0.credits.store(credits, Ordering::Relaxed);
     }
 
     /// What a connection counted, beyond what it had counted before.

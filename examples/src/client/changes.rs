@@ -1,0 +1,165 @@
+use bytes::Bytes;
+use rpcrdma_nfs3::{
+    Diropargs3, Ftype3, Mkdir3Args, Mkdir3Res, Remove3Args, Remove3Res, Rmdir3Args, Rmdir3Res, Sattr3,
+    Setattr3Args, Setattr3Res, Symlink3Args, Symlink3Res, Symlinkdata3,
+};
+
+use super::{ClientError, Remote, RemoteFile, below};
+
+/// A name whose turn has come, in a tree that is removed.
+enum Step {
+    /// Something to look into and then to remove.
+    Enter { above: RemoteFile, name: Bytes, found: RemoteFile },
+    /// A directory that is empty by now.
+    Leave { above: RemoteFile, name: Bytes },
+}
+
+impl Remote {
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn make_directory(
+        &self,
+        above: &RemoteFile,
+        name: Bytes,
+        mode: u32,
+    ) -> Result<RemoteFile, ClientError> {
+        let path = below(above, &name);
+        let attributes = Sattr3 { mode: Some(mode & 0o7777), ..Sattr3::default() };
+        let r#where = Diropargs3 { dir: above.handle, name: name.clone().into() };
+        let result = self.nfs().mkdir(&Mkdir3Args { r#where, attributes }).await;
+        match result.map_err(|source| ClientError::call("MKDIR", &path, source))? {
+            Mkdir3Res::Nfs3Ok(made) => match (made.obj, made.obj_attributes) {
+                (Some(handle), Some(attributes)) => Ok(RemoteFile { path, handle, attributes }),
+                _ => self.lookup(above, name, path).await,
+            },
+            Mkdir3Res::Default(status, _) => Err(ClientError::status("MKDIR", &path, status as i32)),
+        }
+    }
+
+    /// Makes a directory, or takes the one that is there.
+    ///
+    /// # Errors
+    /// As [`Remote::make_directory`]; [`ClientError::Kind`] if something else has the name.
+    pub async fn make_or_enter(
+        &self,
+        above: &RemoteFile,
+        name: Bytes,
+        mode: u32,
+    ) -> Result<RemoteFile, ClientError> {
+        match self.lookup_in(above, name.clone()).await {
+            Ok(dir) if dir.is_directory() => Ok(dir),
+            Ok(other) => Err(ClientError::Kind { path: other.path, what: "is not a directory" }),
+            Err(error) if error.is_missing() => self.make_directory(above, name, mode).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn make_link(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> Result<(), ClientError> {
+        let path = below(above, &name);
+        let r#where = Diropargs3 { dir: above.handle, name: name.into() };
+        let symlink_data = Bytes::copy_from_slice(target).into();
+        let symlink = Symlinkdata3 { symlink_attributes: Sattr3::default(), symlink_data };
+        let result = self.nfs().symlink(&Symlink3Args { r#where, symlink }).await;
+        match result.map_err(|source| ClientError::call("SYMLINK", &path, source))? {
+            Symlink3Res::Nfs3Ok(_) => Ok(()),
+            Symlink3Res::Default(status, _) => Err(ClientError::status("SYMLINK", &path, status as i32)),
+        }
+    }
+
+    /// Removes a name of what is no directory; a symbolic link itself, and not what it leads to.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn remove(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
+        let path = below(above, &name);
+        let object = Diropargs3 { dir: above.handle, name: name.into() };
+        let result = self.nfs().remove(&Remove3Args { object }).await;
+        match result.map_err(|source| ClientError::call("REMOVE", &path, source))? {
+            Remove3Res::Nfs3Ok(_) => Ok(()),
+            Remove3Res::Default(status, _) => Err(ClientError::status("REMOVE", &path, status as i32)),
+        }
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn remove_directory(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
+        let path = below(above, &name);
+        let object = Diropargs3 { dir: above.handle, name: name.into() };
+        let result = self.nfs().rmdir(&Rmdir3Args { object }).await;
+        match result.map_err(|source| ClientError::call("RMDIR", &path, source))? {
+            Rmdir3Res::Nfs3Ok(_) => Ok(()),
+            Rmdir3Res::Default(status, _) => Err(ClientError::status("RMDIR", &path, status as i32)),
+        }
+    }
+
+    /// Removes a name and, if it is a directory's, all that is below it. No link is followed. What goes away meanwhile by
+    /// itself is no failure.
+    ///
+    /// # Errors
+    /// [`ClientError`]: the first thing that cannot be removed; what came before it is gone.
+    pub async fn remove_tree(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
+        let found = self.lookup(above, name.clone(), below(above, &name)).await?;
+        let mut steps = vec![Step::Enter { above: above.clone(), name, found }];
+        while let Some(step) = steps.pop() {
+            let done = match step {
+                Step::Leave { above, name } => self.remove_directory(&above, name).await,
+                Step::Enter { above, name, found } if found.is_directory() => {
+                    steps.push(Step::Leave { above, name });
+                    for item in self.list(&found).await? {
+                        let path = below(&found, &item.name);
+                        let next = RemoteFile { path, handle: item.handle, attributes: item.attributes };
+                        steps.push(Step::Enter { above: found.clone(), name: item.name, found: next });
+                    }
+                    Ok(())
+                }
+                Step::Enter { above, name, .. } => self.remove(&above, name).await,
+            };
+            match done {
+                Err(error) if error.is_missing() => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the length of a regular file.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn set_size(&self, file: &RemoteFile, size: u64) -> Result<(), ClientError> {
+        let new_attributes = Sattr3 { size: Some(size), ..Sattr3::default() };
+        let args = Setattr3Args { object: file.handle, new_attributes, guard: None };
+        let result = self.nfs().setattr(&args).await;
+        match result.map_err(|source| ClientError::call("SETATTR", &file.path, source))? {
+            Setattr3Res::Nfs3Ok(_) => Ok(()),
+            Setattr3Res::Default(status, _) => Err(ClientError::status("SETATTR", &file.path, status as i32)),
+        }
+    }
+
+    /// A regular file of this name, whatever is in it; made, if there is none.
+    ///
+    /// # Errors
+    /// [`ClientError`]: also if something else has the name.
+    pub async fn find_or_create(
+        &self,
+        above: &RemoteFile,
+        name: Bytes,
+        mode: u32,
+    ) -> Result<RemoteFile, ClientError> {
+        let path = below(above, &name);
+        match self.lookup(above, name.clone(), path.clone()).await {
+            Ok(file) if file.attributes.r#type == Ftype3::Nf3reg => Ok(file),
+            Ok(_) => Err(ClientError::Kind { path, what: "is not a regular file" }),
+            Err(error) if error.is_missing() => self.create(above, name, mode).await,
+            Err(error) => Err(error),
+        }
+    }
+}

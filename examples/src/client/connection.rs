@@ -1,0 +1,123 @@
+use std::net::SocketAddr;
+
+use rpcrdma_mount3::mount_v3;
+use rpcrdma_nfs3::nfs_v3::NfsV3;
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program};
+use rpcrdma_runtime::shell::{CallError, ClientOptions, TcpClient, TcpClientOptions};
+use rpcrdma_services::rpcbind::{Netid, Rpcbind};
+
+use super::{ClientError, Transport, Url};
+
+/// A connection to a server, over either transport.
+#[derive(Clone, Debug)]
+pub enum Connection {
+    /// RPC-over-RDMA.
+    Rdma(Client),
+    /// RPC over TCP.
+    Tcp(TcpClient),
+}
+
+impl From<Client> for Connection {
+    fn from(client: Client) -> Self {
+        Connection::Rdma(client)
+    }
+}
+
+impl From<TcpClient> for Connection {
+    fn from(client: TcpClient) -> Self {
+        Connection::Tcp(client)
+    }
+}
+
+impl<P: Binding> Caller<P> for Connection {
+    type Error = CallError;
+
+    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+        match self {
+            Connection::Rdma(client) => client.call::<Q>(args).await,
+            Connection::Tcp(client) => client.call::<Q>(args).await,
+        }
+    }
+}
+
+impl Connection {
+    /// Connects to a URL's server, for NFS. Of the options, those hold for TCP that TCP has: who calls, and how long a call
+    /// may take.
+    ///
+    /// # Errors
+    /// [`ClientError::Connect`].
+    pub async fn to(url: &Url, options: ClientOptions) -> Result<Self, ClientError> {
+        Ok(match url.transport {
+            Transport::Rdma => Client::connect_with(url.address(), options).await?.into(),
+            Transport::Tcp => by_tcp(url.address(), &options).await?.into(),
+        })
+    }
+
+    /// The server's address, once there was a connection.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Connection::Rdma(client) => client.peer(),
+            Connection::Tcp(client) => Some(client.peer()),
+        }
+    }
+
+    /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
+    pub fn close(&self) {
+        match self {
+            Connection::Rdma(client) => client.close(),
+            Connection::Tcp(client) => client.close(),
+        }
+    }
+}
+
+async fn by_tcp(address: String, options: &ClientOptions) -> Result<TcpClient, ClientError> {
+    let (credential, timeout) = (options.credential.clone(), options.timeout);
+    let options = TcpClientOptions { credential, timeout, ..TcpClientOptions::default() };
+    Ok(TcpClient::connect_with(address, options).await?)
+}
+
+/// A server's MOUNT: where the URL says; else on the connection for NFS, as servers of this project have it; else where the
+/// server's rpcbind says, as Linux's (RFC 8267 section 5.1 keeps MOUNT on TCP).
+///
+/// # Errors
+/// [`ClientError::Connect`], [`ClientError::Find`], and [`ClientError::NoMount`] if nobody knows where it is.
+pub(super) async fn mount_of(
+    connection: &Connection,
+    url: &Url,
+    options: &ClientOptions,
+) -> Result<mount_v3::Client<Connection>, ClientError> {
+    let mount = match url.mount_port {
+        Some(port) => by_tcp(url.with_port(port), options).await?.into(),
+        None if has_mount(connection).await? => connection.clone(),
+        None => by_tcp(registered(url).await?.to_string(), options).await?.into(),
+    };
+    Ok(mount_v3::Client(mount))
+}
+
+/// Whether MOUNT is on the connection for NFS.
+async fn has_mount(connection: &Connection) -> Result<bool, ClientError> {
+    use rpcrdma_runtime::wire::rpc::ReplyError::{ProgramMismatch, ProgramUnavailable};
+    match mount_v3::Client(connection.clone()).null().await {
+        Ok(()) => Ok(true),
+        Err(CallError::Rejected(ProgramUnavailable | ProgramMismatch { .. })) => Ok(false),
+        Err(source) => Err(ClientError::call("NULL of MOUNT", "/", source)),
+    }
+}
+
+async fn registered(url: &Url) -> Result<SocketAddr, ClientError> {
+    type Mount = mount_v3::MountV3;
+    let rpcbind = Rpcbind::connect(url.with_port(url.rpcbind_port)).await?;
+    for netid in [Netid::Tcp, Netid::Tcp6] {
+        if let Some(address) = rpcbind.lookup(Mount::NUMBER, Mount::VERSION, netid).await? {
+            return Ok(address);
+        }
+    }
+    Err(ClientError::NoMount { host: url.host.clone() })
+}
+
+/// What a client of this project asks for as an NFS client of either transport.
+pub(super) fn options() -> ClientOptions {
+    ClientOptions { credential: super::this_user(), ..ClientOptions::of::<NfsV3>() }
+}
