@@ -392,7 +392,7 @@ fn a_put_goes_on_where_it_ended() {
     let daemon = Daemon::start_both(served.path(), &[]);
     let with_a_hole = [&data[..1_500_000], &[0; 700_000], &data[2_200_000..2_900_000]].concat();
     let too_long = [&data[..], b"more"].concat();
-    let other = [&[b'x'], &data[1..]].concat();
+    let other = [b"x", &data[1..]].concat();
     let before: [Option<&[u8]>; 7] = [
         None,
         Some(b""),
