@@ -39,7 +39,7 @@ struct RawBinding {
     version: Spanned<String>,
     #[serde(default)]
     direction: Direction,
-    port: Option<u16>,
+    port: Option<Spanned<u16>>,
     #[serde(default)]
     netids: Vec<Spanned<String>>,
     inline_threshold: Option<Spanned<u32>>,
@@ -86,7 +86,7 @@ pub(crate) struct Binding {
     pub(crate) program: Placed<String>,
     pub(crate) version: Placed<String>,
     pub(crate) direction: Direction,
-    pub(crate) port: Option<u16>,
+    pub(crate) port: Option<Placed<u16>>,
     pub(crate) netids: Vec<Placed<String>>,
     pub(crate) inline_threshold: Option<Placed<u32>>,
     pub(crate) eligible: Vec<Placed<String>>,
@@ -99,6 +99,8 @@ pub(crate) struct Reply {
     pub(crate) procedure: Placed<String>,
     pub(crate) item: Option<Placed<Vec<Term>>>,
     pub(crate) whole: Option<Placed<Vec<Term>>>,
+    /// Neither is written.
+    pub(crate) is_empty: bool,
 }
 
 /// A term of a sum.
@@ -142,21 +144,24 @@ fn binding(id: SourceId, raw: RawBinding, found: &mut Vec<Diagnostic>) -> Bindin
         Some(Placed { value: terms?, span })
     };
     let replies = raw.reply.into_iter().map(|(procedure, reply)| {
+        let is_empty = reply.item.is_none() && reply.whole.is_none();
         let (item, whole) = (sum(reply.item), sum(reply.whole));
-        Reply { procedure: placed(procedure), item, whole }
+        Reply { procedure: placed(procedure), item, whole, is_empty }
     });
     Binding {
         replies: replies.collect(),
         program: placed(raw.program),
         version: placed(raw.version),
         direction: raw.direction,
-        port: raw.port,
-        inline_threshold: raw
-            .inline_threshold
-            .map(|bytes| Placed { span: span(id, bytes.span()), value: bytes.into_inner() }),
+        port: raw.port.map(|port| number(id, port)),
+        inline_threshold: raw.inline_threshold.map(|bytes| number(id, bytes)),
         netids: raw.netids.into_iter().map(placed).collect(),
         eligible: raw.eligible.into_iter().map(placed).collect(),
     }
+}
+
+fn number<T>(id: SourceId, number: Spanned<T>) -> Placed<T> {
+    Placed { span: span(id, number.span()), value: number.into_inner() }
 }
 
 fn span(source: SourceId, range: Range<usize>) -> Span {

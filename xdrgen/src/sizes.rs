@@ -182,6 +182,11 @@ fn sizes_of(procedure: &Procedure, layouts: &Layouts, assumed: &Assumed) -> Proc
     ProcedureSizes { name: procedure.name.clone(), number: procedure.number, call, reply }
 }
 
+/// Whether nothing bounds what a client has to offer for the reply, neither the result's type nor the binding.
+pub(crate) fn is_unbounded(procedure: &Procedure, layouts: &Layouts) -> bool {
+    reply(procedure, layouts.ty(&procedure.result), &Assumed::default()).needs.unbounded
+}
+
 /// How large a procedure's messages can be, in a line for its documentation.
 pub(crate) fn line(procedure: &Procedure, layouts: &Layouts) -> String {
     let (arguments, result) = (layouts.ty(&procedure.arguments), layouts.ty(&procedure.result));

@@ -376,8 +376,8 @@ fn nothing_is_guessed_in_a_document_of_ones_own() {
 // ---- bindings
 
 const XDR: &str = "\
-typedef opaque data<>;
-struct args { unsigned int count; hyper big; opaque blob<>; int n; opaque key<1600>; };
+typedef opaque data<65536>;
+struct args { unsigned int count; hyper big; opaque blob<65536>; int n; opaque key<1600>; };
 union res switch (int status) { case 0: data bytes; default: void; };
 struct unused { opaque x<>; };
 program P { version V { res P_GET(args) = 1; args P_PUT(res) = 2; } = 1; } = 7;
@@ -395,7 +395,7 @@ fn eligible(item: &str) -> String {
 #[test]
 fn a_good_binding_has_no_findings() {
     binding(
-        "[[binding]]\nprogram = \"P\"\nversion = \"V\"\nport = 1\nnetids = [\"rdma\"]\neligible = [\"res.bytes\", \"args.blob\", \"args.key\"]\n\
+        "[[binding]]\nprogram = \"P\"\nversion = \"V\"\nport = 1\nnetids = [\"rdma\", \"rdma6\"]\neligible = [\"res.bytes\", \"args.blob\", \"args.key\"]\n\
          [binding.reply.\"P_GET\"]\nitem = \"count + 4\"\nwhole = 4096\n",
         &[],
         &[],

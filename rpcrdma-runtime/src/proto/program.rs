@@ -50,7 +50,62 @@ pub trait Binding: Program {
 /// A program version that is called in the backward direction only, by the end that was connected to (RFC 8167). Its
 /// messages have no chunks, so nothing of them is eligible, and it is no [`Binding`]: the end that connects has no client
 /// of it. `#[xdr(backward)]` on a type of its messages holds it to that.
-pub trait BackwardOnly: Program {}
+///
+/// Whoever implements it says so twice, by [`Directed`], of which a program version has one only:
+///
+/// ```
+/// use rpcrdma_runtime::proto::program::{Backward, BackwardOnly, Directed, Program};
+///
+/// struct Callback;
+///
+/// impl Program for Callback {
+///     const NUMBER: u32 = 0x4000_0000;
+///     const VERSION: u32 = 1;
+///     const NAME: &'static str = "CALLBACK_V1";
+///     const PROCEDURES: &'static [(u32, &'static str)] = &[(0, "NULL")];
+/// }
+///
+/// impl Directed for Callback {
+///     type Direction = Backward;
+/// }
+/// impl BackwardOnly for Callback {}
+/// ```
+pub trait BackwardOnly: Directed<Direction: IsBackward> {}
+
+/// In which direction a program version is called. What is a [`Binding`] has [`Forward`], and so can be no
+/// [`BackwardOnly`]: to be both does not compile.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say in which direction it is called",
+    label = "no direction",
+    note = "a `Binding` is called by the end that connects, and may be by the other; for what only the other calls write `impl Directed for {Self} {{ type Direction = Backward; }}`"
+)]
+pub trait Directed: Program {
+    /// [`Forward`] or [`Backward`].
+    type Direction;
+}
+
+/// The direction of calls by the end that connects; the other end may make such calls, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {}
+
+/// The direction of calls by the end that was connected to, and by no other (RFC 8167).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backward {}
+
+/// [`Backward`] and nothing else.
+#[diagnostic::on_unimplemented(
+    message = "a program version cannot be a `Binding` and `BackwardOnly`",
+    label = "its direction is `{Self}`",
+    note = "leave out `Binding` and write `type Direction = Backward` in an `impl Directed` if only the end that was connected to calls it (RFC 8167); leave out `BackwardOnly` if the end that connects does"
+)]
+pub trait IsBackward {}
+
+impl IsBackward for Backward {}
+
+#[diagnostic::do_not_recommend] // what lacks a direction need not have a binding
+impl<P: Binding> Directed for P {
+    type Direction = Forward;
+}
 
 /// One procedure of a program version.
 pub trait Procedure: 'static {

@@ -1,5 +1,5 @@
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{BackwardOnly, Caller, Program};
+use rpcrdma_runtime::proto::program::{Backward, BackwardOnly, Caller, Directed, Program};
 
 struct Callback;
 
@@ -8,6 +8,10 @@ impl Program for Callback {
     const VERSION: u32 = 1;
     const NAME: &'static str = "CALLBACK_V1";
     const PROCEDURES: &'static [(u32, &'static str)] = &[(0, "NULL")];
+}
+
+impl Directed for Callback {
+    type Direction = Backward;
 }
 
 impl BackwardOnly for Callback {}

@@ -76,7 +76,13 @@ impl Emitter<'_> {
         let procedures = self.texts.code(listed);
         let binding = version.binding.as_ref().map(|binding| {
             if binding.backward {
-                return quote!(impl program::BackwardOnly for #name {});
+                return quote! {
+                    impl program::Directed for #name {
+                        type Direction = program::Backward;
+                    }
+
+                    impl program::BackwardOnly for #name {}
+                };
             }
             let port = match binding.port {
                 Some(port) => {

@@ -4,6 +4,7 @@ use super::graph::Graph;
 use super::lists::fields_mut;
 use super::lists::fields_of;
 use super::scope::nearest;
+use super::service;
 use crate::binding::{Binding, Direction, Placed, Term};
 use crate::diag::{Diagnostic, Found};
 use crate::hash::{HashMap, HashSet};
@@ -15,10 +16,6 @@ use crate::source::Span;
 /// Items that are never larger stay in the message: the runtime moves nothing smaller unless it is told to, and what is
 /// this small fits into a message of the smallest inline threshold.
 const WORTH: u32 = 1024;
-
-/// The thresholds that an end can announce: whole KiB, from 1 to 256 (RFC 8797 section 4.2).
-const KIB: u32 = 1024;
-const THRESHOLDS: std::ops::RangeInclusive<u32> = KIB..=256 * KIB;
 
 /// Applies bindings to a module. Gives the typedefs that eligible fields are made of.
 pub(crate) fn apply(
@@ -33,6 +30,7 @@ pub(crate) fn apply(
     }
     let graph = Graph::of_all_uses(module);
     let mut marked = HashMap::default();
+    let mut backward: HashMap<TypeId, &Binding> = HashMap::default();
     let mut bound: HashMap<(&str, &str), Span> = HashMap::default();
     for binding in bindings {
         let Some((program, version)) = find_version(module, binding, found) else { continue };
@@ -50,27 +48,59 @@ pub(crate) fn apply(
             for item in &binding.eligible {
                 mark(module, spans, item, &reached, &mut shared, &mut marked, found);
             }
+        } else {
+            for id in &reached {
+                backward.entry(*id).or_insert(binding);
+            }
         }
-        let inline_threshold = inline_threshold(binding, found);
+        let service = service::check(binding, found);
         let replies = replies(module, &graph, program, version, binding, found);
         let Some(version) =
             module.programs.get_mut(program).and_then(|program| program.versions.get_mut(version))
         else {
             continue;
         };
-        version.binding = Some(ir::Binding {
-            backward: binding.direction == Direction::Backward,
-            port: binding.port,
-            netids: binding.netids.iter().map(|netid| netid.value.clone()).collect(),
-            inline_threshold,
-        });
+        version.binding = Some(service);
         for (index, reply) in replies {
             if let Some(procedure) = version.procedures.get_mut(index) {
                 procedure.reply = reply;
             }
         }
     }
+    not_backward(module, &marked, &backward, found);
     shared
+}
+
+/// An item is eligible wherever its type is used, so no message of a backward-only program may hold one.
+fn not_backward(
+    module: &Module,
+    marked: &HashMap<String, Marked>,
+    backward: &HashMap<TypeId, &Binding>,
+    found: &mut Found,
+) {
+    let shared = marked.iter().filter_map(|(name, marked)| Some((name, marked, backward.get(&marked.of)?)));
+    for (name, marked, binding) in shared {
+        let version = &binding.version;
+        let of = module.get(marked.of).map_or("it", |ty| ty.name.as_str());
+        found.push(
+            Diagnostic::error(
+                "X323",
+                marked.span,
+                format!("`{name}` is in messages of `{}`, too, where nothing is eligible", version.value),
+            )
+            .with_label("eligible here")
+            .with_related(version.span, "called in the backward direction only")
+            .with_help(format!("give `{}` a type of its own in place of `{of}`", version.value)),
+        );
+    }
+}
+
+/// An item that was marked.
+struct Marked {
+    /// Where the binding names it.
+    span: Span,
+    /// The type that it is a field of.
+    of: TypeId,
 }
 
 /// Whether the version's messages may have eligible items: those of a backward-only program may not.
@@ -89,25 +119,6 @@ fn may_place(binding: &Binding, found: &mut Found) -> bool {
         );
     }
     false
-}
-
-fn inline_threshold(binding: &Binding, found: &mut Found) -> Option<u32> {
-    let threshold = binding.inline_threshold.as_ref()?;
-    let bytes = threshold.value;
-    if THRESHOLDS.contains(&bytes) && bytes.is_multiple_of(KIB) {
-        return Some(bytes);
-    }
-    let near = bytes.next_multiple_of(KIB).clamp(*THRESHOLDS.start(), *THRESHOLDS.end());
-    found.push(
-        Diagnostic::error(
-            "X317",
-            threshold.span,
-            format!("no end of a connection can announce {bytes} bytes"),
-        )
-        .with_label("a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
-        .with_help(format!("`inline_threshold = {near}` is near")),
-    );
-    None
 }
 
 fn unknown<'c>(
@@ -173,11 +184,12 @@ fn mark(
     item: &Placed<String>,
     reached: &HashSet<TypeId>,
     shared: &mut HashSet<TypeId>,
-    marked: &mut HashMap<String, Span>,
+    marked: &mut HashMap<String, Marked>,
     found: &mut Found,
 ) {
     let Some((id, field)) = find_item(module, spans, item, found) else { return };
-    if let Some(first) = marked.insert(item.value.clone(), item.span) {
+    let marking = Marked { span: item.span, of: id };
+    if let Some(Marked { span: first, .. }) = marked.insert(item.value.clone(), marking) {
         if first.source == item.span.source && reached.contains(&id) {
             found.push(
                 Diagnostic::warning("X306", item.span, format!("`{}` is named twice", item.value))
@@ -340,6 +352,19 @@ fn replies(
             continue;
         };
         let Some(procedure) = version.procedures.get(index) else { continue };
+        if reply.is_empty {
+            found.push(
+                Diagnostic::error(
+                    "X320",
+                    reply.procedure.span,
+                    format!("this says nothing of the reply of `{}`", procedure.name),
+                )
+                .with_label("neither `item` nor `whole` is below it")
+                .with_help(
+                    "bound the reply by `whole`, or its eligible item by `item`; or leave the table out",
+                ),
+            );
+        }
         let item = reply.item.as_ref().and_then(|item| {
             check_item(module, graph, procedure, item.span, found);
             sum(module, procedure, item, found)

@@ -17,7 +17,9 @@ mod lower;
 mod prelude;
 mod programs;
 mod repeats;
+mod replies;
 mod scope;
+mod service;
 mod suggest;
 mod supply;
 mod text;
@@ -132,6 +134,7 @@ pub(crate) fn analyze(
     if data == Data::Borrowed {
         borrowed::find_borrowing(&mut module, &graph);
     }
+    replies::check(&module, bindings, &mut found);
     let held = layout::Held::of(&module);
     layout::decide_derives(&mut module, &graph, &held);
     layout::weigh_unions(&mut module, &held);
