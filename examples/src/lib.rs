@@ -2,5 +2,6 @@
 //! the server's procedures over them, and a client.
 
 pub mod client;
+pub mod explain;
 pub mod export;
 pub mod nfs;

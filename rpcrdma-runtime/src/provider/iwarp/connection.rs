@@ -125,11 +125,11 @@ impl IwarpConnection {
     fn wrote(&mut self, count: usize) {
         self.written = self.written.wrapping_add(u64::try_from(count).unwrap_or(0));
         self.queued = self.queued.saturating_sub(count);
+        self.tap.sent_first(count, &self.output);
         let mut left = count;
         while left > 0 {
             let Some(piece) = self.output.front_mut() else { return };
             let part = piece.len().min(left);
-            self.tap.sent(piece.get(..part).unwrap_or_default());
             piece.advance(part);
             left -= part;
             if piece.is_empty() {

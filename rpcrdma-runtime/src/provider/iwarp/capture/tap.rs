@@ -1,5 +1,7 @@
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use tokio::net::TcpStream;
 
 use super::packet::{Flag, MAX_PAYLOAD, Segment};
@@ -64,6 +66,18 @@ impl Tap {
     /// What TCP took.
     pub(in super::super) fn sent(&mut self, octets: &[u8]) {
         self.carried(End::Near, octets);
+    }
+
+    /// What TCP took: the first so many octets of these pieces, which are seldom a packet each.
+    pub(in super::super) fn sent_first(&mut self, count: usize, pieces: &VecDeque<Bytes>) {
+        if self.0.is_some() {
+            let mut octets = Vec::with_capacity(count);
+            for piece in pieces {
+                let room = count.saturating_sub(octets.len()).min(piece.len());
+                octets.extend_from_slice(piece.get(..room).unwrap_or_default());
+            }
+            self.sent(&octets);
+        }
     }
 
     /// What TCP gave.

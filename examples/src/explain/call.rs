@@ -1,0 +1,189 @@
+//! What is known of one call.
+
+use std::fmt;
+
+use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Who asked for the connection.
+    Client,
+    /// Who was asked.
+    Server,
+}
+
+impl Side {
+    /// The other end.
+    #[must_use]
+    pub fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// A call, what was moved for it, and its reply.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// Its number in the capture, from 1.
+    pub number: usize,
+    /// Who made it; the server does so in the backward direction.
+    pub by: Option<Side>,
+    /// When its Send was captured, in nanoseconds since 1970.
+    pub time: u64,
+    /// Its XID.
+    pub xid: u32,
+    /// Program, version and procedure, once its RPC header was read.
+    pub procedure: Option<Called>,
+    /// The octets of its Send.
+    pub len: usize,
+    /// The RPC message is in a Position-Zero Read chunk: RDMA_NOMSG.
+    pub long: bool,
+    /// Credits asked for.
+    pub credits: u32,
+    /// The memory that it offers.
+    pub lists: ChunkLists,
+    /// RDMA Reads and Writes of that memory, in their order.
+    pub operations: Vec<Operation>,
+    /// Its reply.
+    pub reply: Option<Reply>,
+    /// What a reply says that was written to the Reply chunk, until the reply itself is there.
+    pub(super) written: Option<Status>,
+    /// As many calls in the same direction had no reply when it was made, itself included.
+    pub in_flight: usize,
+}
+
+/// A procedure of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Called {
+    /// Program number.
+    pub program: u32,
+    /// Its version.
+    pub version: u32,
+    /// Procedure number.
+    pub procedure: u32,
+}
+
+/// The reply to a call, or an error of the transport in its place.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    /// When its Send was captured.
+    pub time: u64,
+    /// The octets of its Send.
+    pub len: usize,
+    /// The RPC message is in the Reply chunk: RDMA_NOMSG.
+    pub long: bool,
+    /// Credits granted.
+    pub credits: u32,
+    /// The memory that it used.
+    pub lists: ChunkLists,
+    /// The handle that it invalidated.
+    pub invalidated: Option<u32>,
+    /// What it says.
+    pub status: Status,
+}
+
+/// What a reply says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Status {
+    /// It was not found out.
+    #[default]
+    Unknown,
+    /// Results follow.
+    Success,
+    /// Results follow, and begin with this error of the program.
+    Failed(String),
+    /// RPC says why there are none.
+    Rejected(String),
+    /// RPC-over-RDMA says why there is no reply.
+    Transport(String),
+}
+
+/// A chunk of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    /// A Read chunk by its position; at zero the message itself.
+    Read(u32),
+    /// A Write chunk by its place in the list, from 1.
+    Write(usize),
+    /// The Reply chunk.
+    Reply,
+}
+
+/// An RDMA Read or Write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// When it began.
+    pub time: u64,
+    /// When its last octet was captured, if it was.
+    pub done: Option<u64>,
+    /// The chunk that it is for; none, if the call has no such memory at that place.
+    pub chunk: Option<Chunk>,
+    /// Whether it is an RDMA Read.
+    pub is_read: bool,
+    /// The memory.
+    pub handle: u32,
+    /// Where in it.
+    pub offset: u64,
+    /// Octets: of a Read, those that were asked for.
+    pub len: u64,
+    /// Octets that came.
+    pub came: u64,
+    /// DDP segments that they came in.
+    pub segments: u64,
+}
+
+impl Call {
+    /// The chunk that a place in memory belongs to.
+    #[must_use]
+    pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<Chunk> {
+        let holds = |segment: &Segment| {
+            let inside = offset.checked_sub(segment.offset);
+            segment.handle == handle && inside.is_some_and(|inside| inside <= u64::from(segment.length))
+        };
+        if for_read {
+            let read = self.lists.reads.iter().find(|read| holds(&read.segment))?;
+            return Some(Chunk::Read(read.position));
+        }
+        let write = self.lists.writes.iter().position(|chunk| chunk.0.iter().any(holds));
+        let reply =
+            || self.lists.reply.as_ref().filter(|chunk| chunk.0.iter().any(holds)).map(|_| Chunk::Reply);
+        write.map(|at| Chunk::Write(at.saturating_add(1))).or_else(reply)
+    }
+
+    /// From the call's Send to the reply's, in nanoseconds.
+    #[must_use]
+    pub fn latency(&self) -> Option<u64> {
+        Some(self.reply.as_ref()?.time.saturating_sub(self.time))
+    }
+
+    /// Octets that came by RDMA Read, and by RDMA Write.
+    #[must_use]
+    pub fn moved(&self) -> (u64, u64) {
+        self.operations.iter().fold((0u64, 0u64), |(read, written), operation| match operation.is_read {
+            true => (read.saturating_add(operation.came), written),
+            false => (read, written.saturating_add(operation.came)),
+        })
+    }
+
+    /// Whether it ended with something else than results.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let status = self.reply.as_ref().map(|reply| &reply.status);
+        matches!(status, Some(Status::Failed(_) | Status::Rejected(_) | Status::Transport(_)))
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Unknown => f.write_str("?"),
+            Status::Success => f.write_str("OK"),
+            Status::Failed(why) => f.write_str(why),
+            Status::Rejected(why) => write!(f, "refused: {why}"),
+            Status::Transport(why) => write!(f, "RDMA_ERROR: {why}"),
+        }
+    }
+}

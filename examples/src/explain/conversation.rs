@@ -1,0 +1,350 @@
+//! The calls of one connection, out of what its ends say.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write;
+
+use bytes::Bytes;
+use rpcrdma_runtime::wire::iwarp::mpa::NOT_NEGOTIATED;
+use rpcrdma_runtime::wire::iwarp::{FrameHeader, FrameKind, ReadDepths, ReadRequest};
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::wire::rdma::{
+    Body, ChunkLists, Direction, ErrorBody, Header, Limits, decode_call, decode_reply, direction,
+};
+use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply as decode_rpc_reply};
+use rpcrdma_runtime::xdr::Reader;
+
+use super::call::{Call, Called, Chunk, Operation, Reply, Side, Status};
+use super::messages::{Placed, Said, What};
+
+/// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read or Write of it.
+const LIMITS: Limits = Limits { segments: 4096, write_chunks: 4096, transfer: u64::MAX };
+
+/// Something that is no part of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// When, in nanoseconds since 1970.
+    pub time: u64,
+    /// Whose doing it is.
+    pub by: Side,
+    /// What, in words.
+    pub text: String,
+    /// Something went wrong.
+    pub trouble: bool,
+}
+
+/// What was said on a connection.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    /// Calls in their order.
+    pub calls: Vec<Call>,
+    /// Everything else.
+    pub notes: Vec<Note>,
+    /// CRCs were agreed on, if that was seen.
+    pub crc: Option<bool>,
+    /// The most calls without a reply at a time, by who made them: the client, the server.
+    pub most_in_flight: [usize; 2],
+    /// Calls that stand open, by who made them and their XID.
+    open: HashMap<(Side, u32), usize>,
+    open_count: [usize; 2],
+    /// The call that last offered a handle, by whose memory it is.
+    memory: HashMap<(Side, u32), usize>,
+    /// Reads without an answer, by who asked: the call and its operation, if it is known.
+    reads: [VecDeque<Option<(usize, usize)>>; 2],
+    private: [Option<PrivateData>; 2],
+    asked_crc: Option<bool>,
+}
+
+fn index(side: Side) -> usize {
+    match side {
+        Side::Client => 0,
+        Side::Server => 1,
+    }
+}
+
+impl Conversation {
+    /// Takes what an end said.
+    pub(super) fn hear(&mut self, by: Side, said: Said) {
+        let Said { begun, time, what } = said;
+        match what {
+            What::Frame(header, depths, private) => self.frame(by, time, &header, depths, &private),
+            What::Send(octets, invalidated) => self.send(by, begun, &octets, invalidated),
+            What::Write(placed) => self.write(by, begun, time, &placed),
+            What::ReadRequest(request) => self.read(by, begun, &request),
+            What::ReadResponse(placed) => self.response(by, time, &placed),
+            What::Terminate(code) => {
+                let why = code.map_or_else(|| "its code cannot be read".to_owned(), |code| code.to_string());
+                self.note(by, time, format!("Terminate: {why}"), true);
+            }
+            What::Trouble(text) => self.note(by, time, text, true),
+        }
+    }
+
+    /// Takes something that is no part of a call.
+    pub(super) fn note(&mut self, by: Side, time: u64, text: impl Into<String>, trouble: bool) {
+        self.notes.push(Note { time, by, text: text.into(), trouble });
+    }
+
+    fn frame(
+        &mut self,
+        by: Side,
+        time: u64,
+        header: &FrameHeader,
+        depths: Option<ReadDepths>,
+        private: &[u8],
+    ) {
+        let is_reply = header.kind == FrameKind::Reply;
+        let mut text = format!("MPA {}", if is_reply { "reply" } else { "request" });
+        if header.reject && is_reply {
+            text += ": refused";
+        }
+        // Into a string, which takes everything.
+        let _ = write!(text, ", revision {}", header.revision);
+        text += if header.crc { ", CRC" } else { ", no CRC" };
+        if header.markers {
+            text += ", markers";
+        }
+        if let Some(depths) = depths {
+            let depth = |value: u16| match value {
+                NOT_NEGOTIATED => "open".to_owned(),
+                value => value.to_string(),
+            };
+            let _ = write!(text, ", IRD {}, ORD {}", depth(depths.ird), depth(depths.ord));
+            if depths.peer_to_peer {
+                text += ", peer to peer";
+            }
+        }
+        let said = PrivateData::find(private);
+        match &said {
+            Some(said) => {
+                let invalidation = if said.remote_invalidation { "" } else { " no" };
+                let _ = write!(
+                    text,
+                    "; private data: sends {}, receives {},{invalidation} remote invalidation",
+                    said.send_size, said.receive_size
+                );
+            }
+            None if private.is_empty() => text += "; no private data",
+            None => {
+                let _ = write!(text, "; private data of {} bytes, not RFC 8797's", private.len());
+            }
+        }
+        self.note(by, time, text, header.reject && is_reply);
+        if let Some(place) = self.private.get_mut(index(by)) {
+            *place = Some(said.unwrap_or(PrivateData::ABSENT));
+        }
+        match header.kind {
+            FrameKind::Request => self.asked_crc = Some(header.crc),
+            FrameKind::Reply => self.crc = Some(header.crc || self.asked_crc == Some(true)),
+        }
+        if header.markers {
+            self.note(by, time, "markers are in the stream then, and are not read here", true);
+        }
+        if let ([Some(client), Some(server)], FrameKind::Reply, false) =
+            (self.private, header.kind, header.reject)
+        {
+            let holds = PrivateData::negotiate(&client, &server);
+            let invalidation = if holds.remote_invalidation { "" } else { "no " };
+            let text = format!(
+                "inline: calls up to {} bytes, replies up to {}; {invalidation}remote invalidation",
+                holds.call_threshold, holds.reply_threshold
+            );
+            self.note(by, time, text, false);
+        }
+    }
+
+    fn send(&mut self, by: Side, time: u64, octets: &Bytes, invalidated: Option<u32>) {
+        if octets.is_empty() {
+            return self.note(by, time, "Send of no bytes: ready to receive", false);
+        }
+        match direction(octets) {
+            Some(Direction::Call) => self.call(by, time, octets),
+            Some(Direction::Reply) => self.reply(by, time, octets, invalidated),
+            // A long reply has no RPC message that would tell.
+            None if self.awaited(by, octets).is_some() => self.reply(by, time, octets, invalidated),
+            None => {
+                let why = match decode_call(octets, &LIMITS) {
+                    Err(refusal) => format!(": {refusal:?}"),
+                    Ok(_) => String::new(),
+                };
+                let text = format!("a message of {} bytes that is neither call nor reply{why}", octets.len());
+                self.note(by, time, text, true);
+            }
+        }
+    }
+
+    /// The call of the other end that a message may answer.
+    fn awaited(&self, by: Side, octets: &[u8]) -> Option<usize> {
+        let xid = u32::from_be_bytes(*octets.first_chunk()?);
+        self.open.get(&(by.other(), xid)).copied()
+    }
+
+    fn call(&mut self, by: Side, time: u64, octets: &Bytes) {
+        let (header, payload) = match decode_call(octets, &LIMITS) {
+            Ok(decoded) => decoded,
+            Err(refusal) => {
+                return self.note(by, time, format!("a call that cannot be read: {refusal:?}"), true);
+            }
+        };
+        let Header { xid, credits, body } = header;
+        let (long, lists) = match body {
+            Body::Msg(lists) => (false, lists),
+            Body::NoMsg(lists) => (true, lists),
+            Body::Error(_) => (false, ChunkLists::default()),
+        };
+        let at = self.calls.len();
+        for segment in lists.segments() {
+            self.memory.insert((by, segment.handle), at);
+        }
+        if self.open.insert((by, xid), at).is_none()
+            && let Some(count) = self.open_count.get_mut(index(by))
+        {
+            *count = count.saturating_add(1);
+        }
+        let in_flight = self.open_count.get(index(by)).copied().unwrap_or(0);
+        if let Some(most) = self.most_in_flight.get_mut(index(by)) {
+            *most = in_flight.max(*most);
+        }
+        self.calls.push(Call {
+            by: Some(by),
+            time,
+            xid,
+            procedure: called(&payload),
+            len: octets.len(),
+            long,
+            credits,
+            lists,
+            in_flight,
+            ..Call::default()
+        });
+    }
+
+    fn reply(&mut self, by: Side, time: u64, octets: &Bytes, invalidated: Option<u32>) {
+        let (header, payload) = match decode_reply(octets, &LIMITS) {
+            Ok(decoded) => decoded,
+            Err(refusal) => {
+                return self.note(by, time, format!("a reply that cannot be read: {refusal:?}"), true);
+            }
+        };
+        let Some(at) = self.open.remove(&(by.other(), header.xid)) else {
+            let text = format!("a reply to {:#010x}, a call that is not in the capture", header.xid);
+            return self.note(by, time, text, false);
+        };
+        if let Some(count) = self.open_count.get_mut(index(by.other())) {
+            *count = count.saturating_sub(1);
+        }
+        let Some(call) = self.calls.get_mut(at) else { return };
+        let len = octets.len();
+        let mut reply = Reply { time, len, credits: header.credits, invalidated, ..Reply::default() };
+        match header.body {
+            Body::Msg(lists) => {
+                reply.status = status(call.procedure, call.xid, &payload);
+                reply.lists = lists;
+            }
+            Body::NoMsg(lists) => {
+                (reply.long, reply.lists) = (true, lists);
+                reply.status = call.written.take().unwrap_or_default();
+            }
+            Body::Error(ErrorBody::Version { low, high }) => {
+                reply.status = Status::Transport(format!("ERR_VERS, versions {low} to {high}"));
+            }
+            Body::Error(ErrorBody::Chunk) => reply.status = Status::Transport("ERR_CHUNK".to_owned()),
+        }
+        call.reply = Some(reply);
+    }
+
+    fn write(&mut self, by: Side, begun: u64, time: u64, placed: &Placed) {
+        let Placed { handle, offset, len, segments, .. } = *placed;
+        let known = self.memory.get(&(by.other(), handle)).and_then(|at| self.calls.get_mut(*at));
+        let Some(call) = known else {
+            if len == 0 {
+                return self.note(by, begun, "RDMA Write of no bytes", false);
+            }
+            let text = format!("RDMA Write of {len} bytes to {handle:#010x}, which no call has offered");
+            return self.note(by, begun, text, true);
+        };
+        let chunk = call.chunk_at(handle, offset, false);
+        let begins_reply = call.lists.reply.as_ref().and_then(|reply| reply.0.first());
+        if chunk == Some(Chunk::Reply) && begins_reply.is_some_and(|first| first.offset == offset) {
+            call.written = Some(status(call.procedure, call.xid, &placed.head));
+        }
+        call.operations.push(Operation {
+            time: begun,
+            done: Some(time),
+            chunk,
+            is_read: false,
+            handle,
+            offset,
+            len,
+            came: len,
+            segments,
+        });
+    }
+
+    fn read(&mut self, by: Side, time: u64, request: &ReadRequest) {
+        let ReadRequest { length, source_stag: handle, source_offset: offset, .. } = *request;
+        let known = self.memory.get(&(by.other(), handle)).copied();
+        let place = known.and_then(|at| self.calls.get_mut(at).map(|call| (at, call))).map(|(at, call)| {
+            let chunk = call.chunk_at(handle, offset, true);
+            let len = u64::from(length);
+            let (done, is_read, came, segments) = (None, true, 0, 0);
+            call.operations.push(Operation {
+                time,
+                done,
+                chunk,
+                is_read,
+                handle,
+                offset,
+                len,
+                came,
+                segments,
+            });
+            (at, call.operations.len().saturating_sub(1))
+        });
+        if place.is_none() {
+            let text = format!("RDMA Read of {length} bytes of {handle:#010x}, which no call has offered");
+            self.note(by, time, text, length > 0);
+        }
+        if let Some(reads) = self.reads.get_mut(index(by)) {
+            reads.push_back(place);
+        }
+    }
+
+    /// Answers come in the order of the questions (RFC 5040 section 5.5).
+    fn response(&mut self, by: Side, time: u64, placed: &Placed) {
+        let asked = self.reads.get_mut(index(by.other())).and_then(VecDeque::pop_front);
+        let Some(asked) = asked else {
+            let text = format!("the answer to an RDMA Read that is not in the capture, {} bytes", placed.len);
+            return self.note(by, time, text, false);
+        };
+        let Some((call, operation)) = asked else { return };
+        let Some(call) = self.calls.get_mut(call) else { return };
+        let Some(operation) = call.operations.get_mut(operation) else { return };
+        (operation.done, operation.came, operation.segments) = (Some(time), placed.len, placed.segments);
+        let begins = call.lists.reads.iter().find(|read| read.position == 0).map(|read| read.segment.offset);
+        if call.procedure.is_none()
+            && operation.chunk == Some(Chunk::Read(0))
+            && begins == Some(operation.offset)
+        {
+            call.procedure = called(&placed.head);
+        }
+    }
+}
+
+/// The procedure that the RPC header at the beginning of a message names.
+fn called(message: &[u8]) -> Option<Called> {
+    let header = CallHeader::decode(&mut Reader::from_slice(message)).ok()?;
+    Some(Called { program: header.program, version: header.version, procedure: header.procedure })
+}
+
+/// What a reply says, of which the beginning is there.
+fn status(procedure: Option<Called>, xid: u32, message: &[u8]) -> Status {
+    let mut reader = Reader::from_slice(message);
+    match decode_rpc_reply(&mut reader, xid) {
+        Ok(()) => {
+            let results = message.get(message.len().saturating_sub(reader.remaining())..).unwrap_or_default();
+            procedure.map_or(Status::Success, |procedure| procedure.status(results))
+        }
+        Err(ReplyError::Malformed(_) | ReplyError::NotTheReply) => Status::Unknown,
+        Err(why) => Status::Rejected(why.to_string()),
+    }
+}

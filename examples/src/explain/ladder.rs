@@ -1,0 +1,334 @@
+//! A conversation as rows, from which text and drawings are made: each call with what was moved for it, and its reply.
+
+use std::io::{self, Write};
+
+use rpcrdma_runtime::wire::rdma::{ChunkLists, WriteChunk};
+
+use super::call::{Call, Chunk, Operation, Reply, Side, Status};
+use super::{Connection, Note, Summary, Trace};
+
+/// What is shown of a trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selection {
+    /// Only the connection of this number.
+    pub connection: Option<usize>,
+    /// Only calls with this XID.
+    pub xid: Option<u32>,
+    /// One line for a call, and nothing below it.
+    pub brief: bool,
+}
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The connection itself.
+    Connection,
+    /// A call.
+    Call,
+    /// What belongs to the row above.
+    Detail,
+    /// An RDMA Read, or its answer.
+    Read,
+    /// An RDMA Write.
+    Write,
+    /// A reply.
+    Reply,
+    /// Something that went wrong.
+    Trouble,
+}
+
+/// A line of the ladder.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Nanoseconds from the connection's beginning on; a detail has none.
+    pub time: Option<u64>,
+    /// Who did it.
+    pub by: Option<Side>,
+    /// The number of the call, where it begins.
+    pub call: Option<usize>,
+    /// What it is about.
+    pub kind: Kind,
+    /// How far it is moved in.
+    pub depth: usize,
+    /// In words.
+    pub text: String,
+}
+
+impl Selection {
+    /// The connections that are shown. Those that are no iWARP are so only when they are asked for.
+    pub fn connections<'a>(&self, trace: &'a Trace) -> impl Iterator<Item = &'a Connection> {
+        let wanted = self.connection;
+        trace.connections.iter().filter(move |connection| {
+            wanted.map_or(connection.is_iwarp, |number| number == connection.number)
+        })
+    }
+
+    /// The calls that are shown.
+    pub fn calls<'a>(&self, connection: &'a Connection) -> impl Iterator<Item = &'a Call> {
+        let wanted = self.xid;
+        connection.conversation.calls.iter().filter(move |call| wanted.is_none_or(|xid| xid == call.xid))
+    }
+}
+
+/// The rows of a connection: calls by their beginning, each with all that belongs to it, and what happened besides.
+#[must_use]
+pub fn rows(connection: &Connection, selection: &Selection) -> Vec<Row> {
+    let notes: &[Note] = match selection.xid {
+        Some(_) => &[],
+        None => &connection.conversation.notes,
+    };
+    let mut parts: Vec<(u64, Vec<Row>)> = Vec::new();
+    let since = |time: u64| Some(time.saturating_sub(connection.begun));
+    for note in notes {
+        let kind = if note.trouble { Kind::Trouble } else { Kind::Connection };
+        let row = Row {
+            time: since(note.time),
+            by: Some(note.by),
+            call: None,
+            kind,
+            depth: 0,
+            text: note.text.clone(),
+        };
+        parts.push((note.time, vec![row]));
+    }
+    for call in selection.calls(connection) {
+        let rows = if selection.brief { vec![brief(call)] } else { whole(call) };
+        let rows = rows.into_iter().map(|row| Row { time: row.time.and_then(since), ..row });
+        parts.push((call.time, rows.collect()));
+    }
+    // Stable: what came at the same time stays in the order in which it was found.
+    parts.sort_by_key(|(time, _)| *time);
+    parts.into_iter().flat_map(|(_, rows)| rows).collect()
+}
+
+fn detail(text: String) -> Row {
+    Row { time: None, by: None, call: None, kind: Kind::Detail, depth: 2, text }
+}
+
+fn name(call: &Call) -> String {
+    match call.procedure {
+        Some(called) => format!("{} {}", called.program_name(), called.procedure_name()),
+        None => "a call whose RPC header cannot be read".to_owned(),
+    }
+}
+
+fn head(call: &Call, text: String) -> Row {
+    Row { time: Some(call.time), by: call.by, call: Some(call.number), kind: Kind::Call, depth: 0, text }
+}
+
+fn brief(call: &Call) -> Row {
+    let (read, written) = call.moved();
+    let mut text = format!("{}  xid {:#010x}, {} bytes", name(call), call.xid, call.len);
+    if read > 0 {
+        text += &format!(", {read} by RDMA Read");
+    }
+    if written > 0 {
+        text += &format!(", {written} by RDMA Write");
+    }
+    match &call.reply {
+        Some(reply) => {
+            text += &format!("; {}, {} bytes", reply.status, reply.len);
+            text += &call.latency().map(|time| format!(", {} ms", millis(time))).unwrap_or_default();
+        }
+        None => text += "; no reply",
+    }
+    let failed = call.has_failed() || call.reply.is_none();
+    Row { kind: if failed { Kind::Trouble } else { Kind::Call }, ..head(call, text) }
+}
+
+fn whole(call: &Call) -> Vec<Row> {
+    let long = if call.long { ", long" } else { "" };
+    let text = format!(
+        "{}  xid {:#010x}, {} bytes{long}, asks for {} credits",
+        name(call),
+        call.xid,
+        call.len,
+        call.credits
+    );
+    let mut rows = vec![head(call, text)];
+    rows.extend(offers(&call.lists));
+    for operation in &call.operations {
+        rows.extend(moved(call, operation));
+    }
+    match &call.reply {
+        Some(reply) => rows.extend(answer(call, reply)),
+        None => rows.push(Row { kind: Kind::Trouble, ..detail("no reply in the capture".to_owned()) }),
+    }
+    rows
+}
+
+fn segments(count: usize) -> String {
+    if count == 1 { "1 segment".to_owned() } else { format!("{count} segments") }
+}
+
+fn handles(chunk: &WriteChunk) -> String {
+    const SHOWN: usize = 3;
+    let handles: Vec<_> = chunk.0.iter().take(SHOWN).map(|s| format!("{:#010x}", s.handle)).collect();
+    let more = if chunk.0.len() > SHOWN { ", ..." } else { "" };
+    format!("{}, {}{more}", segments(chunk.0.len()), handles.join(", "))
+}
+
+/// The chunks of a call.
+fn offers(lists: &ChunkLists) -> Vec<Row> {
+    let mut rows = Vec::new();
+    // Segments of one position that stand together are a chunk.
+    for chunk in lists.reads.chunk_by(|a, b| a.position == b.position) {
+        let segments = WriteChunk(chunk.iter().map(|read| read.segment).collect());
+        let position = chunk.first().map_or(0, |read| read.position);
+        let what = match position {
+            0 => "Position-Zero Read chunk".to_owned(),
+            position => format!("Read chunk at {position}"),
+        };
+        rows.push(detail(format!("{what}: {} bytes in {}", segments.len(), handles(&segments))));
+    }
+    for (at, chunk) in lists.writes.iter().enumerate() {
+        let number = at.saturating_add(1);
+        rows.push(detail(format!(
+            "Write chunk {number}: room for {} bytes in {}",
+            chunk.len(),
+            handles(chunk)
+        )));
+    }
+    if let Some(chunk) = &lists.reply {
+        rows.push(detail(format!("Reply chunk: room for {} bytes in {}", chunk.len(), handles(chunk))));
+    }
+    rows
+}
+
+/// An RDMA Read with its answer, or a Write.
+fn moved(call: &Call, operation: &Operation) -> Vec<Row> {
+    let chunk = match operation.chunk {
+        Some(Chunk::Read(0)) => "the Position-Zero Read chunk".to_owned(),
+        Some(Chunk::Read(position)) => format!("the Read chunk at {position}"),
+        Some(Chunk::Write(number)) => format!("Write chunk {number}"),
+        Some(Chunk::Reply) => "the Reply chunk".to_owned(),
+        None => "memory that the call does not offer there".to_owned(),
+    };
+    let kind = match (operation.chunk, operation.is_read) {
+        (None, _) => Kind::Trouble,
+        (_, true) => Kind::Read,
+        (_, false) => Kind::Write,
+    };
+    let Operation { handle, len, came, .. } = *operation;
+    let by = call.by.map(Side::other);
+    let frames = segments(usize::try_from(operation.segments).unwrap_or(usize::MAX));
+    let row = |time, by, text| Row { time, by, call: None, kind, depth: 1, text };
+    let begun = Some(operation.time);
+    if !operation.is_read {
+        return vec![row(
+            begun,
+            by,
+            format!("RDMA Write of {len} bytes to {chunk}, {handle:#010x}, in {frames} of DDP"),
+        )];
+    }
+    let asked = row(begun, by, format!("RDMA Read of {len} bytes of {chunk}, {handle:#010x}"));
+    let answer = match operation.done {
+        Some(time) => row(Some(time), call.by, format!("answer of {came} bytes in {frames} of DDP")),
+        None => Row { kind: Kind::Trouble, ..detail("no answer in the capture".to_owned()) },
+    };
+    vec![asked, answer]
+}
+
+/// A reply, and what it used of the memory that was offered.
+fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
+    let Reply { len, credits, status, .. } = reply;
+    let mut text = format!("reply {status}, {len} bytes");
+    if reply.long {
+        text += ", long";
+    }
+    text += &format!(", grants {credits} credits");
+    if let Some(handle) = reply.invalidated {
+        text += &format!(", invalidates {handle:#010x}");
+    }
+    text += &call.latency().map(|time| format!("; {} ms", millis(time))).unwrap_or_default();
+    let failed = matches!(status, Status::Rejected(_) | Status::Transport(_) | Status::Failed(_));
+    let kind = if failed { Kind::Trouble } else { Kind::Reply };
+    let by = call.by.map(Side::other);
+    let mut rows = vec![Row { time: Some(reply.time), by, call: None, kind, depth: 1, text }];
+    let offered = call.lists.writes.iter().map(Some).chain(std::iter::repeat(None));
+    for (at, (used, offered)) in reply.lists.writes.iter().zip(offered).enumerate() {
+        let room = offered.map_or_else(|| "none".to_owned(), |chunk| chunk.len().to_string());
+        rows.push(detail(format!(
+            "Write chunk {}: {} of {room} bytes used",
+            at.saturating_add(1),
+            used.len()
+        )));
+    }
+    if let Some(used) = &reply.lists.reply {
+        let room =
+            call.lists.reply.as_ref().map_or_else(|| "none".to_owned(), |chunk| chunk.len().to_string());
+        rows.push(detail(format!("Reply chunk: {} of {room} bytes used", used.len())));
+    }
+    rows
+}
+
+/// Nanoseconds as milliseconds.
+#[must_use]
+pub(super) fn millis(nanoseconds: u64) -> String {
+    let micros = nanoseconds / 1000;
+    format!("{}.{:03}", micros / 1000, micros % 1000)
+}
+
+/// Writes the ladder of what is selected, and a summary of each connection.
+///
+/// # Errors
+/// What `out` says.
+pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Result<()> {
+    let mut some = false;
+    for connection in selection.connections(trace) {
+        some = true;
+        writeln!(out, "{}\n", title(connection))?;
+        for row in rows(connection, selection) {
+            writeln!(out, "{}", line(&row))?;
+        }
+        writeln!(out)?;
+        if selection.xid.is_none() {
+            writeln!(out, "{}", Summary::of(connection))?;
+        }
+    }
+    if !some {
+        writeln!(out, "{}", nothing(trace, selection))?;
+    }
+    for remark in &trace.remarks {
+        writeln!(out, "note: {remark}")?;
+    }
+    Ok(())
+}
+
+/// What is said when there is nothing to show.
+#[must_use]
+pub fn nothing(trace: &Trace, selection: &Selection) -> String {
+    let connections = trace.connections.len();
+    match selection.connection {
+        Some(number) => format!("no connection {number}: the capture has {connections} of TCP"),
+        None => format!(
+            "no iWARP in {} packets and {connections} connections of TCP; RPC over TCP itself is not shown",
+            trace.packets
+        ),
+    }
+}
+
+/// The heading of a connection.
+#[must_use]
+pub(super) fn title(connection: &Connection) -> String {
+    let Connection { number, client, server, begun, is_iwarp, .. } = connection;
+    let seconds = begun / 1_000_000_000;
+    let what = if *is_iwarp { "" } else { ", not iWARP" };
+    format!(
+        "connection {number}: client {client}, server {server}, at {seconds}.{:09}{what}",
+        begun % 1_000_000_000
+    )
+}
+
+fn line(row: &Row) -> String {
+    let number = row.call.map(|number| format!("#{number}")).unwrap_or_default();
+    let time = row.time.map(millis).unwrap_or_default();
+    let arrow = match row.by {
+        Some(Side::Client) => "-->",
+        Some(Side::Server) => "<--",
+        None => "   ",
+    };
+    let mark = if row.kind == Kind::Trouble { "! " } else { "" };
+    let indent = "  ".repeat(row.depth);
+    format!("{number:>6} {time:>12}  {arrow}  {indent}{mark}{}", row.text)
+}

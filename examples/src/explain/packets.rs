@@ -1,0 +1,145 @@
+//! Packets out of a capture file, pcap or pcapng.
+
+use std::io::Read;
+
+use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, create_reader};
+
+/// The longest block of a capture that is read, in octets. tcpdump and Wireshark write packets of 262,144 at most.
+const LONGEST: usize = 1 << 20;
+/// Interfaces of one section of a pcapng file.
+const INTERFACES: usize = 65_536;
+const NANOS: u64 = 1_000_000_000;
+
+/// Why a file is no capture, or not all of one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// There is nothing in it.
+    #[error("the file is empty")]
+    Empty,
+    /// It begins like no capture.
+    #[error("this is no capture: neither pcap nor pcapng")]
+    NoCapture,
+    /// The system cannot read it.
+    #[error("the file cannot be read")]
+    Unreadable,
+}
+
+/// A packet as it was captured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet<'a> {
+    /// When, in nanoseconds since 1970.
+    pub(super) time: u64,
+    /// What it begins with: a LINKTYPE number.
+    pub(super) link: i32,
+    /// Its octets, as many as were kept.
+    pub(super) data: &'a [u8],
+}
+
+/// Hands every packet to `take`. Gives what is wrong with the file's end, if something is: what came before is good.
+///
+/// # Errors
+/// [`ReadError`]: there is no packet to be had at all.
+pub(super) fn read(
+    file: impl Read + Send,
+    mut take: impl FnMut(Packet<'_>),
+) -> Result<Option<&'static str>, ReadError> {
+    let mut reader = create_reader(LONGEST, file).map_err(|error| match error {
+        PcapError::Eof => ReadError::Empty,
+        PcapError::ReadError => ReadError::Unreadable,
+        _ => ReadError::NoCapture,
+    })?;
+    let mut links = Links::default();
+    loop {
+        let trouble = match reader.next() {
+            Ok((offset, block)) => {
+                links.hand_on(&block, &mut take);
+                reader.consume(offset);
+                continue;
+            }
+            Err(PcapError::Eof) => return Ok(None),
+            Err(PcapError::Incomplete(_)) => match reader.refill() {
+                Ok(()) => continue,
+                Err(_) => "the file could not be read to its end",
+            },
+            Err(PcapError::UnexpectedEof) => "the file ends in the middle of a packet",
+            Err(PcapError::BufferTooSmall) => {
+                "the file has a packet of more than 1 MiB; what follows was not read"
+            }
+            Err(_) => "the file is damaged; what follows was not read",
+        };
+        return Ok(Some(trouble));
+    }
+}
+
+/// What is known of the interfaces.
+#[derive(Default)]
+struct Links {
+    /// Of a pcap file: its link type, and how many nanoseconds a unit of its fractions has.
+    only: Option<(i32, u64)>,
+    many: Vec<Link>,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    kind: i32,
+    /// Units of time in a second.
+    resolution: u64,
+    /// Seconds to be added.
+    offset: i64,
+}
+
+impl Links {
+    fn hand_on(&mut self, block: &PcapBlockOwned<'_>, take: &mut impl FnMut(Packet<'_>)) {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                let unit = if header.is_nanosecond_precision() { 1 } else { 1000 };
+                self.only = Some((header.network.0, unit));
+            }
+            PcapBlockOwned::Legacy(frame) => {
+                let Some((link, unit)) = self.only else { return };
+                let fraction = u64::from(frame.ts_usec).saturating_mul(unit);
+                let time = u64::from(frame.ts_sec).saturating_mul(NANOS).saturating_add(fraction);
+                take(Packet { time, link, data: kept(frame.data, frame.caplen) });
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => self.many.clear(),
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                if self.many.len() < INTERFACES {
+                    self.many.push(Link::of(interface));
+                }
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let link = usize::try_from(packet.if_id).ok().and_then(|id| self.many.get(id));
+                let Some(link) = link else { return };
+                let units = (u64::from(packet.ts_high) << 32) | u64::from(packet.ts_low);
+                let data = kept(packet.data, packet.caplen);
+                take(Packet { time: link.nanoseconds(units), link: link.kind, data });
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                // It has no time.
+                let Some(link) = self.many.first() else { return };
+                take(Packet { time: 0, link: link.kind, data: kept(packet.data, packet.origlen) });
+            }
+            PcapBlockOwned::NG(_) => {}
+        }
+    }
+}
+
+/// Without what fills the block up.
+fn kept(data: &[u8], len: u32) -> &[u8] {
+    usize::try_from(len).ok().and_then(|len| data.get(..len)).unwrap_or(data)
+}
+
+impl Link {
+    fn of(interface: &InterfaceDescriptionBlock<'_>) -> Self {
+        let resolution = interface.ts_resolution().filter(|units| *units > 0).unwrap_or(1_000_000);
+        Link { kind: interface.linktype.0, resolution, offset: interface.ts_offset() }
+    }
+
+    fn nanoseconds(&self, units: u64) -> u64 {
+        let nanoseconds = u128::from(units) * u128::from(NANOS) / u128::from(self.resolution);
+        let time = i128::try_from(nanoseconds).unwrap_or(i128::MAX);
+        let time = time.saturating_add(i128::from(self.offset).saturating_mul(i128::from(NANOS)));
+        u64::try_from(time).unwrap_or(0)
+    }
+}

@@ -1,0 +1,99 @@
+//! Segments of TCP out of packets.
+
+use std::net::SocketAddr;
+
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+
+use super::packets::Packet;
+
+/// LINKTYPE numbers (the registry of tcpdump.org).
+const NULL: i32 = 0;
+const ETHERNET: i32 = 1;
+const RAW_BSD: [i32; 2] = [12, 14];
+const RAW: i32 = 101;
+const LOOP: i32 = 108;
+const COOKED: i32 = 113;
+const IPV4: i32 = 228;
+const IPV6: i32 = 229;
+const COOKED_2: i32 = 276;
+
+/// A segment of TCP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment<'a> {
+    /// Who sent it.
+    pub(super) from: SocketAddr,
+    /// To whom.
+    pub(super) to: SocketAddr,
+    /// Sequence number of its first octet, or of its SYN.
+    pub(super) seq: u32,
+    /// What its sender has of the other direction, if it says so.
+    pub(super) ack: Option<u32>,
+    /// It begins a direction.
+    pub(super) syn: bool,
+    /// It ends one.
+    pub(super) fin: bool,
+    /// It breaks the connection off.
+    pub(super) rst: bool,
+    /// What it carries, as far as it was captured.
+    pub(super) payload: &'a [u8],
+}
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sorted<'a> {
+    /// A segment of TCP.
+    Tcp(Segment<'a>),
+    /// A part of a packet of IP, which nobody puts together here.
+    Fragment,
+    /// Anything else.
+    Other,
+    /// Of a link that is unknown here.
+    UnknownLink(i32),
+}
+
+/// Looks for a segment of TCP in a packet.
+#[must_use]
+pub(super) fn sort<'a>(packet: &Packet<'a>) -> Sorted<'a> {
+    let data = packet.data;
+    let ip = |at: usize| data.get(at..).and_then(|rest| LaxSlicedPacket::from_ip(rest).ok());
+    let typed = |kind: usize, at: usize| {
+        let kind = data.get(kind..)?.first_chunk()?;
+        Some(LaxSlicedPacket::from_ether_type(EtherType(u16::from_be_bytes(*kind)), data.get(at..)?))
+    };
+    let sliced = match packet.link {
+        ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
+        RAW | IPV4 | IPV6 => ip(0),
+        kind if RAW_BSD.contains(&kind) => ip(0),
+        NULL | LOOP => ip(4),
+        COOKED => typed(14, 16),
+        COOKED_2 => typed(0, 20),
+        other => return Sorted::UnknownLink(other),
+    };
+    sliced.map_or(Sorted::Other, |sliced| tcp(&sliced))
+}
+
+fn tcp<'a>(sliced: &LaxSlicedPacket<'a>) -> Sorted<'a> {
+    let (from, to) = match &sliced.net {
+        Some(LaxNetSlice::Ipv4(ip)) => {
+            (ip.header().source_addr().into(), ip.header().destination_addr().into())
+        }
+        Some(LaxNetSlice::Ipv6(ip)) => {
+            (ip.header().source_addr().into(), ip.header().destination_addr().into())
+        }
+        _ => return Sorted::Other,
+    };
+    match &sliced.transport {
+        Some(TransportSlice::Tcp(tcp)) => Sorted::Tcp(Segment {
+            from: SocketAddr::new(from, tcp.source_port()),
+            to: SocketAddr::new(to, tcp.destination_port()),
+            seq: tcp.sequence_number(),
+            ack: tcp.ack().then(|| tcp.acknowledgment_number()),
+            syn: tcp.syn(),
+            fin: tcp.fin(),
+            rst: tcp.rst(),
+            payload: tcp.payload(),
+        }),
+        _ if sliced.ip_payload().is_some_and(|payload| payload.fragmented) => Sorted::Fragment,
+        _ => Sorted::Other,
+    }
+}
