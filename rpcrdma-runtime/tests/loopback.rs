@@ -77,6 +77,15 @@ async fn sizes_around_every_threshold_come_back_equal() {
     let traffic = fixture.last();
     assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 1_048_579));
     assert_eq!((traffic.write_chunks, traffic.write_bytes), (1, 1_048_579));
+    // Step by step, so that in each direction there is a message of the threshold itself.
+    let mut longest = (0, 0);
+    for len in (800..1000).step_by(4) {
+        let sent = Names { names: vec!["n".repeat(len).as_str().into()] };
+        assert_eq!(fixture.client.call::<EchoNames>(&sent).await.unwrap(), sent, "{len} bytes");
+        let Traffic { call_inline, reply_inline, .. } = fixture.last();
+        longest = (longest.0.max(call_inline), longest.1.max(reply_inline));
+    }
+    assert_eq!(longest, (1024, 1024));
     fixture.end().await;
 }
 

@@ -77,6 +77,7 @@ struct Step {
 #[serde(deny_unknown_fields)]
 struct Told {
     call_inline: Option<u64>,
+    reply_inline: Option<u64>,
     read_chunks: Option<u32>,
     read_bytes: Option<u64>,
     position_zero: Option<u64>,
@@ -95,6 +96,7 @@ impl Told {
             }
         }
         same("call_inline", self.call_inline, seen.call_inline);
+        same("reply_inline", self.reply_inline, seen.reply_inline);
         same("read_chunks", self.read_chunks, seen.read_chunks);
         same("read_bytes", self.read_bytes, seen.read_bytes);
         same("position_zero", self.position_zero, seen.position_zero);
