@@ -250,6 +250,7 @@ mod tests {
         let mut dry = Regions::new(Box::new(|| None));
         assert!(dry.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err());
         assert!(regions().register(Memory::Sink(BytesMut::zeroed(9)), 8).is_err());
+        assert!(regions().register(Memory::Sink(BytesMut::zeroed(8)), 8).is_ok());
         let mut same = Regions::new(Box::new(|| Some(1 << 40)));
         assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_ok());
         assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err(), "no handle twice");

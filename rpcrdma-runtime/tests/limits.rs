@@ -1,0 +1,161 @@
+//! Limits of clients and servers over real connections: what is at a bound goes, what is beyond it waits or fails. Others are
+//! at their edge where they are counted: messages in `tests/codec_rpcrdma.rs`, fetched bytes in `tests/engine_responder.rs`,
+//! the duplicate-request cache in `tests/engine_duplicates.rs`, pending calls and connections in `stats.rs` and `loopback.rs`.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+mod gate;
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::provider::iwarp;
+use rpcrdma_runtime::shell::{
+    CallError, ClientOptions, ConnectError, ServerOptions, TcpClient, TcpClientOptions, TcpOptions,
+    TcpServer, TcpServerOptions,
+};
+use rpcrdma_runtime::{Client, Server};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use gate::{Gate, GateServer, Pass};
+
+const WAIT: Duration = Duration::from_secs(30);
+
+fn pass(
+    client: &(impl Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static),
+) -> JoinHandle<Result<u32, CallError>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.call::<Pass>(&()).await })
+}
+
+async fn come(gate: &GateServer, calls: u32) {
+    let waiting = async {
+        while gate.come() < calls {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(WAIT, waiting).await.unwrap();
+}
+
+/// Two of three calls come to the gate; the third comes when one of them has passed.
+async fn two_at_once(
+    gate: &GateServer,
+    client: impl Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static,
+) {
+    let before = gate.come();
+    let calls = [pass(&client), pass(&client), pass(&client)];
+    come(gate, before + 2).await;
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(gate.come(), before + 2, "a third has come");
+    gate.open.add_permits(1);
+    come(gate, before + 3).await;
+    gate.open.add_permits(100);
+    for call in calls {
+        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
+    }
+}
+
+async fn serve(options: ServerOptions) -> (SocketAddr, GateServer) {
+    let gate = GateServer::new(false);
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(gate.clone());
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    (address, gate)
+}
+
+async fn serve_tcp(options: TcpServerOptions) -> (SocketAddr, GateServer) {
+    let gate = GateServer::new(false);
+    let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().service(gate.clone());
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    (address, gate)
+}
+
+/// Requirement: R021
+#[tokio::test]
+async fn so_many_credits_are_granted_and_so_many_are_used() {
+    let two = Config { credits: 2, ..Config::default() };
+    for (server, client) in [(two, Config::default()), (Config::default(), two)] {
+        let (address, gate) = serve(ServerOptions { config: server, ..ServerOptions::default() }).await;
+        let options = ClientOptions { config: client, ..ClientOptions::default() };
+        let client = Client::connect_with(address, options).await.unwrap();
+        // The first reply says how many there are.
+        let first = pass(&client);
+        come(&gate, 1).await;
+        gate.open.add_permits(1);
+        first.await.unwrap().unwrap();
+        gate.open.forget_permits(1);
+        two_at_once(&gate, client).await;
+    }
+}
+
+#[tokio::test]
+async fn so_many_calls_at_once_over_tcp() {
+    let two = TcpOptions { calls: 2, ..TcpOptions::default() };
+    for (server, client) in [(two, TcpOptions::default()), (TcpOptions::default(), two)] {
+        let (address, gate) =
+            serve_tcp(TcpServerOptions { tcp: server, ..TcpServerOptions::default() }).await;
+        let options = TcpClientOptions { tcp: client, ..TcpClientOptions::default() };
+        two_at_once(&gate, TcpClient::connect_with(address, options).await.unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn so_many_connections_over_tcp() {
+    let (address, gate) = serve_tcp(TcpServerOptions { connections: 1, ..TcpServerOptions::default() }).await;
+    gate.open.add_permits(100);
+    let first = TcpClient::connect(address).await.unwrap();
+    assert_eq!(first.call::<Pass>(&()).await.unwrap(), 0);
+    let waiting = pass(&TcpClient::connect(address).await.unwrap());
+    assert_eq!(first.call::<Pass>(&()).await.unwrap(), 1, "the second is not served yet");
+    sleep(Duration::from_millis(50)).await;
+    assert!(!waiting.is_finished());
+    drop(first);
+    assert_eq!(timeout(WAIT, waiting).await.unwrap().unwrap().unwrap(), 2);
+}
+
+/// Calls that are still running when the time to stop is up are not waited for.
+#[tokio::test]
+async fn a_server_that_stops_waits_so_long_and_no_longer() {
+    let gate = GateServer::new(false);
+    let drain = Duration::from_millis(50);
+    let options = ServerOptions { drain, ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(gate.clone());
+    let address = server.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = tokio::spawn(server.run(async { drop(stopped.await) }));
+    let client = Client::connect_with(address, ClientOptions { reconnect: None, ..ClientOptions::default() });
+    let call = pass(&client.await.unwrap());
+    come(&gate, 1).await;
+    stop.send(()).unwrap();
+    timeout(WAIT, server).await.unwrap().unwrap().unwrap();
+    assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
+}
+
+/// A machine that does not answer: its queue is full, and nobody accepts.
+#[tokio::test]
+async fn a_connection_that_is_not_made_in_time_is_not_made() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    while let Ok(one) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+        queued.push(one);
+        assert!(queued.len() < 100, "the queue has no end");
+    }
+    let short = Duration::from_millis(100);
+    let tcp = TcpOptions { connect_timeout: short, ..TcpOptions::default() };
+    let by_tcp = TcpClient::connect_with(address, TcpClientOptions { tcp, ..TcpClientOptions::default() });
+    let failed = timeout(WAIT, by_tcp).await.unwrap().unwrap_err();
+    assert!(matches!(failed, ConnectError::Tcp { .. }), "{failed}");
+    let iwarp = iwarp::Options { connect_timeout: short, ..iwarp::Options::default() };
+    let by_rdma = Client::connect_with(address, ClientOptions { iwarp, ..ClientOptions::default() });
+    let failed = timeout(WAIT, by_rdma).await.unwrap().unwrap_err();
+    assert!(matches!(failed, ConnectError::Connect { .. }), "{failed}");
+    drop(queued);
+}
