@@ -77,6 +77,11 @@ fn run(arguments: &Explain) -> anyhow::Result<()> {
     if selection.connection.is_some_and(|number| number == 0 || number > trace.connections.len()) {
         bail!("{}: {}", arguments.file.display(), explain::nothing(&trace, &selection));
     }
+    if let Some(xid) = selection.xid
+        && !selection.connections(&trace).any(|connection| selection.calls(connection).next().is_some())
+    {
+        bail!("{}: no call has the XID {xid:#010x}", arguments.file.display());
+    }
     let drawn = match (arguments.svg, arguments.html) {
         (true, _) => Some(explain::svg(&trace, &selection)),
         (_, true) => Some(explain::html(&trace, &selection)),
@@ -87,15 +92,14 @@ fn run(arguments: &Explain) -> anyhow::Result<()> {
         Some(drawn) => out.write_all(drawn.as_bytes()),
         None => explain::text(&trace, &selection, out),
     };
-    let written = match &arguments.output {
+    match &arguments.output {
         Some(path) => write_to(path, print).with_context(|| path.display().to_string()),
         None => match print_to_standard_output(print) {
             // Whoever reads has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             done => done.context("standard output"),
         },
-    };
-    written
+    }
 }
 
 fn print_to_standard_output(print: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

@@ -8,7 +8,8 @@ use rpcrdma_runtime::wire::iwarp::mpa::NOT_NEGOTIATED;
 use rpcrdma_runtime::wire::iwarp::{FrameHeader, FrameKind, ReadDepths, ReadRequest};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, Direction, ErrorBody, Header, Limits, decode_call, decode_reply, direction,
+    Body, ChunkLists, Direction, ErrorBody, Header, Limits, Refusal, ReplyRefusal, decode_call, decode_reply,
+    direction,
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::Reader;
@@ -41,6 +42,10 @@ pub struct Conversation {
     pub notes: Vec<Note>,
     /// CRCs were agreed on, if that was seen.
     pub crc: Option<bool>,
+    /// An MPA frame, a call or a reply was seen: it is no chance that it looks like iWARP.
+    pub(super) is_certain: bool,
+    /// The client's, the server's octets have markers in between, which are not read here.
+    pub(super) markers: [bool; 2],
     /// The most calls without a reply at a time, by who made them: the client, the server.
     pub most_in_flight: [usize; 2],
     /// Calls that stand open, by who made them and their XID.
@@ -54,7 +59,7 @@ pub struct Conversation {
     asked_crc: Option<bool>,
 }
 
-fn index(side: Side) -> usize {
+pub(super) fn index(side: Side) -> usize {
     match side {
         Side::Client => 0,
         Side::Server => 1,
@@ -92,6 +97,7 @@ impl Conversation {
         depths: Option<ReadDepths>,
         private: &[u8],
     ) {
+        self.is_certain = true;
         let is_reply = header.kind == FrameKind::Reply;
         let mut text = format!("MPA {}", if is_reply { "reply" } else { "request" });
         if header.reject && is_reply {
@@ -137,7 +143,10 @@ impl Conversation {
             FrameKind::Reply => self.crc = Some(header.crc || self.asked_crc == Some(true)),
         }
         if header.markers {
-            self.note(by, time, "markers are in the stream then, and are not read here", true);
+            self.note(by, time, "it wants markers in what it receives: that is not read here", true);
+            if let Some(markers) = self.markers.get_mut(index(by.other())) {
+                *markers = true;
+            }
         }
         if let ([Some(client), Some(server)], FrameKind::Reply, false) =
             (self.private, header.kind, header.reject)
@@ -163,7 +172,7 @@ impl Conversation {
             None if self.awaited(by, octets).is_some() => self.reply(by, time, octets, invalidated),
             None => {
                 let why = match decode_call(octets, &LIMITS) {
-                    Err(refusal) => format!(": {refusal:?}"),
+                    Err(refusal) => format!(": {}", refused(refusal)),
                     Ok(_) => String::new(),
                 };
                 let text = format!("a message of {} bytes that is neither call nor reply{why}", octets.len());
@@ -182,9 +191,15 @@ impl Conversation {
         let (header, payload) = match decode_call(octets, &LIMITS) {
             Ok(decoded) => decoded,
             Err(refusal) => {
-                return self.note(by, time, format!("a call that cannot be read: {refusal:?}"), true);
+                return self.note(
+                    by,
+                    time,
+                    format!("a call that cannot be read: {}", refused(refusal)),
+                    true,
+                );
             }
         };
+        self.is_certain = true;
         let Header { xid, credits, body } = header;
         let (long, lists) = match body {
             Body::Msg(lists) => (false, lists),
@@ -222,9 +237,15 @@ impl Conversation {
         let (header, payload) = match decode_reply(octets, &LIMITS) {
             Ok(decoded) => decoded,
             Err(refusal) => {
-                return self.note(by, time, format!("a reply that cannot be read: {refusal:?}"), true);
+                let why = match refusal {
+                    ReplyRefusal::Discard(why) => why.to_owned(),
+                    ReplyRefusal::Fail { why, .. } => why,
+                    ReplyRefusal::BackwardCall { .. } => "it is a call".to_owned(),
+                };
+                return self.note(by, time, format!("a reply that cannot be read: {why}"), true);
             }
         };
+        self.is_certain = true;
         let Some(at) = self.open.remove(&(by.other(), header.xid)) else {
             let text = format!("a reply to {:#010x}, a call that is not in the capture", header.xid);
             return self.note(by, time, text, false);
@@ -327,6 +348,15 @@ impl Conversation {
         {
             call.procedure = called(&placed.head);
         }
+    }
+}
+
+/// Why a message is no call, in words.
+fn refused(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Discard(why) => why.to_owned(),
+        Refusal::Version { version, .. } => format!("version {version} of RPC-over-RDMA"),
+        Refusal::Chunk { why, .. } => why,
     }
 }
 

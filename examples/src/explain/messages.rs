@@ -109,6 +109,11 @@ impl Decoder {
         reads && (self.at < self.buffer.len() || partial)
     }
 
+    /// Reads nothing more.
+    pub(super) fn give_up(&mut self) {
+        *self = Decoder { state: State::Foreign, ..Decoder::default() };
+    }
+
     /// Reads what comes next. `from_start` says whether the capture has the direction's beginning.
     pub(super) fn take(&mut self, piece: Piece<'_>, from_start: bool, mut say: impl FnMut(Said)) {
         match piece {

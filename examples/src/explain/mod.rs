@@ -195,17 +195,18 @@ impl Tracked {
         };
         decoder.crc = crc;
         let from_start = direction.from_start;
-        let (is_iwarp, conversation) = (&mut self.connection.is_iwarp, &mut self.connection.conversation);
+        let conversation = &mut self.connection.conversation;
+        if conversation.markers.get(conversation::index(side)) == Some(&true) {
+            decoder.give_up();
+        }
         work(direction, &mut |piece| {
-            decoder.take(piece, from_start, |said| {
-                *is_iwarp = true;
-                conversation.hear(side, said);
-            });
+            decoder.take(piece, from_start, |said| conversation.hear(side, said));
         });
     }
 
     fn finish(mut self) -> Connection {
         let time = self.connection.ended;
+        self.connection.is_iwarp = self.connection.conversation.is_certain;
         for side in [Side::Client, Side::Server] {
             self.feed(side, |direction, give| direction.finish(time, give));
             let End { direction, decoder, .. } = self.end(side);

@@ -8,6 +8,7 @@ mod links;
 mod programs;
 mod traffic;
 mod tshark;
+mod wireshark;
 
 use std::fs;
 use std::net::SocketAddr;
