@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rpcrdma_examples::client::{ClientError, Remote, Url};
+use rpcrdma_examples::client::{ClientError, Connection, Remote, Url};
 use rpcrdma_examples::export::directory::DirectoryExport;
 use rpcrdma_examples::export::memory::MemoryExport;
 use rpcrdma_examples::export::{Error, Export};
@@ -281,14 +281,7 @@ async fn the_other_procedures_answer() {
     let made = nfs.symlink(&Symlink3Args { r#where: what("link"), symlink }).await.unwrap();
     let Symlink3Res::Nfs3Ok(made) = made else { panic!("{made:?}") };
     assert_eq!(remote.readlink(made.obj.unwrap(), "/link").await.unwrap(), target);
-    let attributes = Sattr3::default();
-    for (what_kind, status) in [
-        (Mknoddata3::PipeAttributes(Ftype3::Nf3fifo, attributes), Nfsstat3::Nfs3errNotsupp),
-        (Mknoddata3::Default(Ftype3::Nf3reg), Nfsstat3::Nfs3errBadtype),
-    ] {
-        let made = nfs.mknod(&Mknod3Args { r#where: what("node"), what: what_kind }).await.unwrap();
-        assert!(matches!(made, Mknod3Res::Default(why, _) if why == status));
-    }
+    special_files(nfs, root).await;
     put(&remote, "file", b"content").await;
     let file = remote.find(b"/file").await.unwrap();
     let link = Link3Args { file: file.handle, link: what("second") };
@@ -322,6 +315,34 @@ async fn the_other_procedures_answer() {
     let refused = nfs.getattr(&Getattr3Args { object: bad }).await.unwrap();
     assert!(matches!(refused, Getattr3Res::Default(Nfsstat3::Nfs3errBadhandle)));
     server.stop().await;
+}
+
+/// MKNOD: pipes for everybody, devices for root.
+async fn special_files(nfs: &nfs_v3::Client<Connection>, root: NfsFh3) {
+    let r#where = |name: &'static str| Diropargs3 { dir: root, name: name.into() };
+    let made = async |name, what| nfs.mknod(&Mknod3Args { r#where: r#where(name), what }).await.unwrap();
+    let attributes = Sattr3 { mode: Some(0o620), ..Sattr3::default() };
+    let pipe = made("pipe", Mknoddata3::PipeAttributes(Ftype3::Nf3fifo, attributes)).await;
+    let Mknod3Res::Nfs3Ok(pipe) = pipe else { panic!("{pipe:?}") };
+    let of = pipe.obj_attributes.unwrap();
+    assert_eq!((of.r#type, of.mode), (Ftype3::Nf3fifo, 0o620));
+    let spec = Specdata3 { specdata1: 259, specdata2: 70_000 };
+    for kind in [Ftype3::Nf3blk, Ftype3::Nf3chr] {
+        let device = Devicedata3 { dev_attributes: attributes, spec };
+        let name = if kind == Ftype3::Nf3blk { "block" } else { "character" };
+        match made(name, Mknoddata3::Device(kind, device)).await {
+            Mknod3Res::Nfs3Ok(made) => {
+                let of = made.obj_attributes.unwrap();
+                assert_eq!((of.r#type, of.rdev), (kind, spec));
+            }
+            Mknod3Res::Default(status, _) => {
+                assert_eq!(status, Nfsstat3::Nfs3errPerm);
+                assert!(!rustix::process::geteuid().is_root());
+            }
+        }
+    }
+    let wrong = made("file", Mknoddata3::Default(Ftype3::Nf3reg)).await;
+    assert!(matches!(wrong, Mknod3Res::Default(Nfsstat3::Nfs3errBadtype, _)));
 }
 
 type FileHandle = rpcrdma_examples::export::FileHandle;

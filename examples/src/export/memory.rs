@@ -15,9 +15,9 @@ use self::content::{Content, FILE_MAX};
 use self::tree::{Body, LINKS_MAX, ROOT, Tree};
 use super::permissions::access_bits;
 use super::{
-    Before, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, NAME_MAX,
-    Outcome, ReadData, Renamed, SetAttributes, Space, Stability, TRANSFER_MAX, Time, Verifier, Wcc, Written,
-    names,
+    Before, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, FileKind, Found, Limits, Listed,
+    NAME_MAX, Outcome, ReadData, Renamed, SetAttributes, Space, Stability, TRANSFER_MAX, Time, Verifier, Wcc,
+    Written, names,
 };
 use crate::export::Attributes;
 
@@ -307,6 +307,27 @@ impl Export for MemoryExport {
         }
         // A copy: a path is short, and the buffer of the message that it came in is not.
         self.make(caller, dir, name, new, |_| Body::Symlink(Bytes::copy_from_slice(target)))
+    }
+
+    /// Devices are made for root.
+    fn mknod(
+        &self,
+        caller: &Caller,
+        dir: &FileHandle,
+        name: &[u8],
+        (kind, device): (FileKind, (u32, u32)),
+        new: &SetAttributes,
+    ) -> Outcome<Found> {
+        let refused = match kind {
+            FileKind::Fifo | FileKind::Socket => None,
+            FileKind::Block | FileKind::Character if caller.uid == 0 => None,
+            FileKind::Block | FileKind::Character => Some(Error::Perm),
+            _ => Some(Error::BadType),
+        };
+        if let Some(error) = refused {
+            return Outcome { wcc: self.change(dir, |_, _| Ok(())).wcc, result: Err(error) };
+        }
+        self.make(caller, dir, name, new, |_| Body::Special(kind, device))
     }
 
     fn remove(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {

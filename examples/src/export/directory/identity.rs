@@ -51,8 +51,12 @@ impl Identities {
     /// # Errors
     /// [`Error::Acces`] for a caller that the system does not know as a user.
     pub(super) fn become_caller(&self, caller: &Caller) -> Result<Acting<'_>, Error> {
-        let acting = Acting { own: self.own.as_ref(), uid: caller.uid, on_this_thread: PhantomData };
-        if self.own.is_none() {
+        let is_other = |own: &&Own| caller.uid != 0 || caller.gid != own.gid.as_raw();
+        let switched = self.own.as_ref().filter(is_other);
+        let is_caller = self.own.is_some();
+        let acting = Acting { switched, is_caller, uid: caller.uid, on_this_thread: PhantomData };
+        // Further groups give root nothing.
+        if switched.is_none() {
             return Ok(acting);
         }
         let group = |gid: u32| if gid == NONE { Err(Error::Acces) } else { Ok(Gid::from_raw(gid)) };
@@ -73,7 +77,9 @@ impl Identities {
 /// This thread is somebody. It stays on its thread.
 #[derive(Debug)]
 pub(super) struct Acting<'a> {
-    own: Option<&'a Own>,
+    /// What is to be taken back; absent if the caller is as the server is.
+    switched: Option<&'a Own>,
+    is_caller: bool,
     uid: u32,
     on_this_thread: PhantomData<*const ()>,
 }
@@ -81,12 +87,12 @@ pub(super) struct Acting<'a> {
 impl Acting<'_> {
     /// Whether the thread is a caller, and not just the server.
     pub(super) fn is_caller(&self) -> bool {
-        self.own.is_some()
+        self.is_caller
     }
 
     /// Whether the caller may do everything.
     pub(super) fn is_root(&self) -> bool {
-        self.own.is_some() && self.uid == 0
+        self.is_caller && self.uid == 0
     }
 
     /// Whether this is the caller's number.
@@ -99,7 +105,7 @@ impl Acting<'_> {
     /// # Errors
     /// What it says; [`Error::JukeBox`] if the thread cannot be the caller again.
     pub(super) fn as_server<T>(&self, what: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-        if self.own.is_none() {
+        if self.switched.is_none() {
             return what();
         }
         set_thread_res_uid(None, Uid::ROOT, None).map_err(|_| Error::JukeBox)?;
@@ -111,7 +117,7 @@ impl Acting<'_> {
 
 impl Drop for Acting<'_> {
     fn drop(&mut self) {
-        let Some(own) = self.own else { return };
+        let Some(own) = self.switched else { return };
         // The user first: it may do the rest. Should the system refuse (it has no memory), the thread is left with fewer
         // rights than it had, and its next caller is refused.
         let _ = set_thread_res_uid(None, Uid::ROOT, None)
@@ -136,6 +142,14 @@ mod tests {
             assert_eq!(groups, [7, 8]);
             assert!(acting.as_server(|| Ok(geteuid())).unwrap().is_root());
             assert_eq!(geteuid().as_raw(), 1234);
+        }
+        drop(acting);
+        assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
+        // Root in a group of its own is another one than this process.
+        let root = Caller { uid: 0, gid: 4321, gids: vec![] };
+        let acting = identities.become_caller(&root).unwrap();
+        if identities.tells_callers_apart() {
+            assert_eq!((geteuid().as_raw(), getegid().as_raw()), (0, 4321));
         }
         drop(acting);
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);

@@ -64,6 +64,8 @@ pub(super) enum Body {
     Regular(Content, Option<Verifier>),
     Directory(Directory),
     Symlink(Bytes),
+    /// A device with its numbers, a socket or a pipe: only its name and attributes are kept.
+    Special(FileKind, (u32, u32)),
 }
 
 #[derive(Debug)]
@@ -74,12 +76,12 @@ pub(super) struct Node {
 
 impl Node {
     /// # Errors
-    /// [`Error::IsDir`], or [`Error::Inval`] for a link.
+    /// [`Error::IsDir`], or [`Error::Inval`] for all else that has none.
     pub(super) fn content(&self) -> Result<&Content, Error> {
         match &self.body {
             Body::Regular(content, _) => Ok(content),
             Body::Directory(_) => Err(Error::IsDir),
-            Body::Symlink(_) => Err(Error::Inval),
+            Body::Symlink(_) | Body::Special(..) => Err(Error::Inval),
         }
     }
 
@@ -87,7 +89,7 @@ impl Node {
         match &mut self.body {
             Body::Regular(content, _) => Ok(content),
             Body::Directory(_) => Err(Error::IsDir),
-            Body::Symlink(_) => Err(Error::Inval),
+            Body::Symlink(_) | Body::Special(..) => Err(Error::Inval),
         }
     }
 
@@ -103,6 +105,7 @@ impl Node {
             Body::Regular(content, _) => (content.size(), content.held()),
             Body::Directory(_) => (DIRECTORY_SIZE, DIRECTORY_SIZE),
             Body::Symlink(target) => (target.len() as u64, target.len() as u64),
+            Body::Special(..) => (0, 0),
         };
         self.attributes.size = size;
         self.attributes.used = used;
@@ -217,12 +220,15 @@ impl Tree {
             Body::Regular(..) => (FileKind::Regular, 0o644),
             Body::Directory(_) => (FileKind::Directory, 0o755),
             Body::Symlink(_) => (FileKind::Symlink, 0o777),
+            Body::Special(kind, _) => (*kind, 0o644),
         };
+        let rdev = if let Body::Special(_, device) = &body { *device } else { (0, 0) };
         let stored = if let Body::Symlink(target) = &body { target.len() as u64 } else { 0 };
         if self.nodes.len() >= self.files_max || self.held.saturating_add(stored) > self.bytes_max {
             return Err(Error::NoSpc);
         }
-        let node = self.make(caller, kind, mode, body);
+        let mut node = self.make(caller, kind, mode, body);
+        node.attributes.rdev = rdev;
         let id = node.attributes.fileid;
         self.nodes.insert(id, node);
         if let Err(error) = self.set(caller, id, new) {
