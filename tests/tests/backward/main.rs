@@ -1,5 +1,7 @@
-//! A server that calls its clients, on the connections that they made, over real TCP on the loopback interface.
+//! A server that calls its clients, on the connections that they made, over real TCP on the loopback interface. What holds for
+//! both transports is in `either.rs`, and run by each.
 
+mod either;
 mod rdma;
 mod tcp;
 
@@ -8,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rpcrdma_runtime::proto::program::{CallContext, Reject};
-use rpcrdma_runtime::shell::{BackwardClient, CallError};
+use rpcrdma_runtime::shell::BackwardClient;
 
 /// The programs of `backward/notices.x`.
 #[allow(dead_code, unreachable_pub, missing_docs, clippy::all)]
@@ -92,14 +94,3 @@ impl notices_v1::Handler for Ear {
 
 /// A notice of which the client's handler panics.
 const PANIC: u64 = 0xdead;
-
-/// Of a server that may have two calls in this direction.
-async fn two_wait_and_a_third_fails(board: &Board) {
-    let notices = Notices(board.last());
-    let (first, second, third) = (notice(1, 0), notice(2, 0), notice(3, 0));
-    let (first, second, third) =
-        tokio::join!(notices.notify(&first), notices.notify(&second), notices.notify(&third));
-    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
-    assert!(matches!(third, Err(CallError::TooMany(2))), "{third:?}");
-    notices.notify(&notice(4, 0)).await.expect("their places are free again");
-}
