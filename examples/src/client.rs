@@ -85,10 +85,11 @@ impl Remote {
     /// # Errors
     /// [`ClientError`]: no connection, no such export, or the server refuses.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
-        Remote::mount_with(url, connection::options()).await
+        let options = ClientOptions { provider: url.provider, ..connection::options() };
+        Remote::mount_with(url, options).await
     }
 
-    /// The same with other options.
+    /// The same with other options, also where the URL names a provider.
     ///
     /// # Errors
     /// As [`Remote::mount`].

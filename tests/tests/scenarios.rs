@@ -89,7 +89,8 @@ struct Told {
 }
 
 impl Told {
-    fn check(&self, seen: &Traffic) {
+    /// `invalidates`: whether the server may invalidate handles of the client's provider.
+    fn check(&self, seen: &Traffic, invalidates: bool) {
         fn same<T: PartialEq + std::fmt::Debug>(name: &str, told: Option<T>, seen: T) {
             if let Some(told) = told {
                 assert_eq!(told, seen, "{name}");
@@ -104,7 +105,8 @@ impl Told {
         same("write_bytes", self.write_bytes, seen.write_bytes);
         same("reply_chunk", self.reply_chunk, seen.reply_chunk);
         same("segments", self.segments, seen.segments);
-        same("remote_invalidation", self.remote_invalidation, seen.remote_invalidation);
+        let invalidation = self.remote_invalidation.map(|told| told && invalidates);
+        same("remote_invalidation", invalidation, seen.remote_invalidation);
     }
 }
 
@@ -125,17 +127,21 @@ impl Scenario {
 
 /// What connects two ends: the client's first, then the server's.
 trait Provider {
-    type End: Connection + 'static;
+    type Near: Connection + 'static;
+    type Far: Connection + 'static;
+    /// Whether the client's provider lets a server invalidate its handles.
+    const INVALIDATES: bool = true;
 
-    async fn connect(scenario: &Scenario) -> (Self::End, Self::End);
+    async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far);
 }
 
 struct Memory;
 
 impl Provider for Memory {
-    type End = rpcrdma_runtime::provider::fabric::End;
+    type Near = rpcrdma_runtime::provider::fabric::End;
+    type Far = Self::Near;
 
-    async fn connect(scenario: &Scenario) -> (Self::End, Self::End) {
+    async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
         let end = EndConfig {
             private_data: Bytes::copy_from_slice(&scenario.config().private_data.encode()),
             receive_size: scenario.inline,
@@ -152,11 +158,11 @@ impl Provider for Memory {
 struct Iwarp;
 
 impl Provider for Iwarp {
-    type End = iwarp::IwarpConnection;
+    type Near = iwarp::IwarpConnection;
+    type Far = Self::Near;
 
-    async fn connect(scenario: &Scenario) -> (Self::End, Self::End) {
-        let depth = u16::try_from(scenario.reads).expect("a few");
-        let options = iwarp::Options { reads_in: depth, reads_out: depth, ..iwarp::Options::default() };
+    async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
+        let options = iwarp_options(scenario);
         let said = scenario.config().private_data.encode();
         let listener = iwarp::Listener::bind("127.0.0.1:0", scenario.inline, options.clone())
             .await
@@ -170,6 +176,11 @@ impl Provider for Iwarp {
             tokio::join!(iwarp::connect(address, &said, scenario.inline, &options), accept);
         (client.expect("a connection"), server)
     }
+}
+
+fn iwarp_options(scenario: &Scenario) -> iwarp::Options {
+    let depth = u16::try_from(scenario.reads).expect("a few");
+    iwarp::Options { reads_in: depth, reads_out: depth, ..iwarp::Options::default() }
 }
 
 /// What can be seen of a run: every call's result and how it travelled, in the order of the steps.
@@ -193,7 +204,7 @@ async fn run<P: Provider>(scenario: &Scenario) -> Seen {
         let before = reports.lock().expect("no panic in here").len();
         take(step, u32::try_from(index).expect("few steps"), &client, &stop).await;
         for seen in &reports.lock().expect("no panic in here")[before..] {
-            step.traffic.check(seen);
+            step.traffic.check(seen, P::INVALIDATES);
         }
     }
     drop(client);
@@ -238,12 +249,17 @@ async fn take(step: &Step, index: u32, client: &Client, stop: &watch::Sender<boo
     }
 }
 
-/// Requirement: R042, R202
-#[tokio::test]
-async fn each_scenario_is_the_same_over_each_provider() {
+fn scenarios() -> Vec<Scenario> {
     let text = include_str!("../scenarios.toml");
     let Scenarios { scenario: all } = toml::from_str(text).expect("scenarios");
     assert!(all.len() > 10);
+    all
+}
+
+/// Requirement: R042, R202
+#[tokio::test]
+async fn each_scenario_is_the_same_over_each_provider() {
+    let all = scenarios();
     let mut failed = Vec::new();
     for scenario in &all {
         let (memory, iwarp) = (alone::<Memory>(scenario).await, alone::<Iwarp>(scenario).await);
@@ -272,4 +288,141 @@ async fn alone<P: Provider>(scenario: &Scenario) -> Result<Seen, String> {
         Ok(why) => why.downcast::<String>().map_or_else(|_| "a panic".to_owned(), |why| *why),
         Err(error) => error.to_string(),
     })
+}
+
+/// The same over RDMA devices. They run where `RPCRDMA_VERBS` has the address of one: in the lab's guest, for
+/// `tests/interop/verbs.rs`.
+#[cfg(feature = "verbs")]
+mod over_verbs {
+    use std::net::{IpAddr, SocketAddr};
+    use std::time::Duration;
+
+    use rpcrdma_runtime::provider::verbs::{self, VerbsConnection};
+
+    use super::*;
+
+    fn address() -> Option<IpAddr> {
+        let address = std::env::var("RPCRDMA_VERBS").ok()?;
+        Some(address.parse().expect("RPCRDMA_VERBS: an address"))
+    }
+
+    /// Where both ends listen.
+    fn here() -> SocketAddr {
+        SocketAddr::new(address().expect("RPCRDMA_VERBS"), 0)
+    }
+
+    fn options(scenario: &Scenario) -> verbs::Options {
+        let depth = u8::try_from(scenario.reads).expect("a few");
+        verbs::Options { reads_in: depth, reads_out: depth, ..verbs::Options::default() }
+    }
+
+    async fn accepted(listener: &verbs::Listener, scenario: &Scenario) -> VerbsConnection {
+        let said = scenario.config().private_data.encode();
+        listener.accept().await.expect("a request").accept(&said).await.expect("accepted")
+    }
+
+    struct Verbs;
+
+    impl Provider for Verbs {
+        type Near = VerbsConnection;
+        type Far = VerbsConnection;
+        const INVALIDATES: bool = false;
+
+        async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
+            let said = scenario.config().private_data.encode();
+            let options = options(scenario);
+            let listener = verbs::Listener::bind(here(), scenario.inline, options).await.expect("a device");
+            let address = listener.local_addr().expect("an address");
+            let (near, far) = tokio::join!(
+                verbs::connect(address, &said, scenario.inline, &options),
+                accepted(&listener, scenario)
+            );
+            (near.expect("a connection"), far)
+        }
+    }
+
+    /// Our iWARP connects to a device that speaks it.
+    struct FromIwarp;
+
+    impl Provider for FromIwarp {
+        type Near = iwarp::IwarpConnection;
+        type Far = VerbsConnection;
+
+        async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
+            let said = scenario.config().private_data.encode();
+            let listener =
+                verbs::Listener::bind(here(), scenario.inline, options(scenario)).await.expect("a device");
+            let address = listener.local_addr().expect("an address");
+            let own = iwarp_options(scenario);
+            let (near, far) = tokio::join!(
+                iwarp::connect(address, &said, scenario.inline, &own),
+                accepted(&listener, scenario)
+            );
+            (near.expect("a connection"), far)
+        }
+    }
+
+    /// A device that speaks iWARP connects to ours.
+    struct ToIwarp;
+
+    impl Provider for ToIwarp {
+        type Near = VerbsConnection;
+        type Far = iwarp::IwarpConnection;
+        const INVALIDATES: bool = false;
+
+        async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
+            let said = scenario.config().private_data.encode();
+            let own = iwarp_options(scenario);
+            let listener = iwarp::Listener::bind(here(), scenario.inline, own).await.expect("a free port");
+            let address = listener.local_addr().expect("an address");
+            let accept = async {
+                let incoming = listener.accept().await.expect("a connection");
+                incoming.request().await.expect("a request").accept(&said).await.expect("accepted")
+            };
+            let options = options(scenario);
+            let (near, far) = tokio::join!(verbs::connect(address, &said, scenario.inline, &options), accept);
+            (near.expect("a connection"), far)
+        }
+    }
+
+    /// What differs from memory, whose handles a server may invalidate.
+    async fn compare<P: Provider>(scenario: &Scenario, called: &str, failed: &mut Vec<String>) {
+        let plain = |mut seen: Seen| {
+            for call in &mut seen {
+                call.remote_invalidation = false;
+            }
+            seen
+        };
+        let memory = alone::<Memory>(scenario).await.map(plain);
+        let other = alone::<P>(scenario).await.map(plain);
+        match (memory, other) {
+            (Ok(memory), Ok(other)) if memory == other => {}
+            (Ok(_), Ok(_)) if scenario.steps.iter().any(|step| step.abandon) => {}
+            (memory, other) => {
+                failed.push(format!("{}:\n  fabric {memory:?}\n  {called} {other:?}", scenario.name));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn each_scenario_is_the_same_over_an_rdma_device() {
+        let Some(ip) = address() else {
+            return eprintln!(
+                "skipped: RPCRDMA_VERBS=ADDRESS runs this over the RDMA device of that address"
+            );
+        };
+        let device = verbs::device_for(SocketAddr::new(ip, 1), Duration::from_secs(10)).await;
+        let name = device.expect("an answer").expect("a device");
+        let devices = verbs::devices().expect("devices");
+        let device = devices.iter().find(|device| device.name == name).expect("the same device");
+        let mut failed = Vec::new();
+        for scenario in &scenarios() {
+            compare::<Verbs>(scenario, "verbs", &mut failed).await;
+            if device.iwarp {
+                compare::<FromIwarp>(scenario, "iwarp to verbs", &mut failed).await;
+                compare::<ToIwarp>(scenario, "verbs to iwarp", &mut failed).await;
+            }
+        }
+        assert!(failed.is_empty(), "{}", failed.join("\n"));
+    }
 }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use rpcrdma_runtime::proto::program::{
     Binding, CallContext, Caller, Procedure, Program, Reject, Service, answer,
 };
-use rpcrdma_runtime::shell::{ClientOptions, Observer, ServerOptions};
+use rpcrdma_runtime::shell::{ClientOptions, Observer, Provider, ServerOptions};
 use rpcrdma_runtime::xdr::{Opaque, Reader, Reducer, Xdr, XdrString};
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::Mutex;
@@ -89,31 +89,42 @@ impl Service for Store {
     }
 }
 
-async fn connect(address: &str) -> anyhow::Result<Client> {
+async fn connect(address: &str, provider: Provider) -> anyhow::Result<Client> {
     let observer = Observer::new(|call| eprintln!("{}", call.traffic.unwrap_or_default()));
-    let options = ClientOptions { observer: Some(observer), ..ClientOptions::of::<KvV1>() };
+    let options = ClientOptions { observer: Some(observer), provider, ..ClientOptions::of::<KvV1>() };
     Ok(Client::connect_with(address, options).await?)
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut provider = Provider::default();
+    if arguments.len() > 1 && arguments[0] == "--provider" {
+        provider = arguments[1].parse()?;
+        arguments.drain(..2);
+    }
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve", address] => {
-            let server = Server::bind_with(address, ServerOptions::of::<KvV1>()).await?;
+            let server =
+                Server::bind_with(address, ServerOptions { provider, ..ServerOptions::of::<KvV1>() }).await?;
             println!("{}", server.local_addr()?);
             server.service(Store::default()).run(std::future::pending()).await?;
         }
         ["put", address, key] => {
             let mut value = Vec::new();
             stdin().read_to_end(&mut value)?;
-            connect(address).await?.call::<Put>(&Pair { key: key.into(), value: value.into() }).await?;
+            connect(address, provider)
+                .await?
+                .call::<Put>(&Pair { key: key.into(), value: value.into() })
+                .await?;
         }
-        ["get", address, key] => match connect(address).await?.call::<Get>(&key.into()).await? {
+        ["get", address, key] => match connect(address, provider).await?.call::<Get>(&key.into()).await? {
             Some(pair) => stdout().write_all(&pair.value)?,
             None => anyhow::bail!("there is no `{key}`"),
         },
-        _ => anyhow::bail!("use: kv serve ADDR:PORT | kv put ADDR:PORT KEY | kv get ADDR:PORT KEY"),
+        _ => anyhow::bail!(
+            "use: kv [--provider iwarp|verbs|auto] serve ADDR:PORT | kv put ADDR:PORT KEY | kv get ADDR:PORT KEY"
+        ),
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{
-    DuplicateCache, DuplicateOptions, Remember, ServerOptions, TcpServer, TcpServerOptions,
+    DuplicateCache, DuplicateOptions, Provider, Remember, ServerOptions, TcpServer, TcpServerOptions,
 };
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -34,6 +34,9 @@ struct Arguments {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
     listen: String,
+    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address, else iwarp)
+    #[arg(long, value_name = "PROVIDER", default_value_t)]
+    provider: Provider,
     /// Serve NFS and MOUNT over TCP as well, at this address: Linux's mount asks MOUNT there (mountport=PORT)
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
@@ -103,7 +106,8 @@ impl Listening {
         let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
         let duplicates = Some(duplicates);
         let tcp_options = TcpServerOptions { duplicates: duplicates.clone(), ..TcpServerOptions::default() };
-        let options = ServerOptions { duplicates, ..ServerOptions::of::<nfs_v3::NfsV3>() };
+        let provider = arguments.provider;
+        let options = ServerOptions { duplicates, provider, ..ServerOptions::of::<nfs_v3::NfsV3>() };
         let rdma = Server::bind_with(arguments.listen.as_str(), options).await?;
         let tcp = match &arguments.tcp {
             Some(address) => Some(TcpServer::bind_with(address.as_str(), tcp_options).await?),

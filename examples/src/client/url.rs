@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rpcrdma_runtime::shell::Provider;
+
 /// The port of every rpcbind.
 const RPCBIND: u16 = 111;
 
@@ -30,7 +32,8 @@ impl Transport {
 }
 
 /// Where a file is: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two hexadecimal digits stand
-/// for a byte. Behind `?` can be `mountport=PORT` and `rpcbind=PORT`, with `&` between them.
+/// for a byte. Behind `?` can be `mountport=PORT`, `rpcbind=PORT` and `provider=NAME`,
+/// with `&` between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// What carries NFS.
@@ -45,6 +48,8 @@ pub struct Url {
     pub mount_port: Option<u16>,
     /// The port of rpcbind, which is asked for MOUNT if need be: 111, if nothing else was given.
     pub rpcbind_port: u16,
+    /// What carries RPC-over-RDMA.
+    pub provider: Provider,
 }
 
 /// Why a URL is none.
@@ -63,7 +68,7 @@ pub enum UrlError {
     #[error("in the URL's path, % stands before two hexadecimal digits; %25 is a percent sign")]
     Escape,
     /// What follows `?` is nothing known.
-    #[error("behind ? a URL can have mountport=PORT and rpcbind=PORT; %3F is a question mark")]
+    #[error("behind ? a URL can have mountport=PORT, rpcbind=PORT and provider=NAME; %3F is a question mark")]
     Option,
 }
 
@@ -101,10 +106,10 @@ impl Url {
 
     fn set(mut self, option: &str) -> Result<Self, UrlError> {
         let (name, value) = option.split_once('=').ok_or(UrlError::Option)?;
-        let port = port(value)?;
         match name {
-            "mountport" => self.mount_port = Some(port),
-            "rpcbind" => self.rpcbind_port = port,
+            "mountport" => self.mount_port = Some(port(value)?),
+            "rpcbind" => self.rpcbind_port = port(value)?,
+            "provider" => self.provider = value.parse().map_err(|_| UrlError::Option)?,
             _ => return Err(UrlError::Option),
         }
         Ok(self)
@@ -137,7 +142,8 @@ impl FromStr for Url {
             given => port(given.strip_prefix(':').ok_or(UrlError::Port)?)?,
         };
         let (host, path) = (host.to_owned(), decode(path.as_bytes())?);
-        let url = Url { transport, host, port, path, mount_port: None, rpcbind_port: RPCBIND };
+        let provider = Provider::default();
+        let url = Url { transport, host, port, path, mount_port: None, rpcbind_port: RPCBIND, provider };
         options.map_or(Ok(url.clone()), |options| options.split('&').try_fold(url, Url::set))
     }
 }
@@ -174,10 +180,15 @@ impl fmt::Display for Url {
             }
         }
         let rpcbind = Some(self.rpcbind_port).filter(|port| *port != RPCBIND);
-        let options = [("mountport", self.mount_port), ("rpcbind", rpcbind)];
+        let provider = Some(self.provider).filter(|provider| *provider != Provider::default());
+        let options = [
+            ("mountport", self.mount_port.map(|port| port.to_string())),
+            ("rpcbind", rpcbind.map(|port| port.to_string())),
+            ("provider", provider.map(|provider| provider.to_string())),
+        ];
         let mut sign = '?';
-        for (name, port) in options.iter().filter_map(|(name, port)| port.map(|port| (name, port))) {
-            write!(f, "{sign}{name}={port}")?;
+        for (name, value) in options.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            write!(f, "{sign}{name}={value}")?;
             sign = '&';
         }
         Ok(())
@@ -220,6 +231,7 @@ mod tests {
             path: b"/a b/\xff%?".to_vec(),
             mount_port: None,
             rpcbind_port: 111,
+            provider: Provider::Auto,
         };
         let tcp = Url { transport: Transport::Tcp, mount_port: Some(5), rpcbind_port: 6, ..rdma.clone() };
         for url in [rdma, tcp] {

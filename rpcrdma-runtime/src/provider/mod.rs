@@ -3,6 +3,8 @@
 pub mod fabric;
 #[cfg(feature = "iwarp")]
 pub mod iwarp;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
@@ -37,4 +39,7 @@ pub struct ConnectionInfo {
     pub reads_in: u32,
     /// The largest region that one registration takes, in bytes.
     pub max_region: u32,
+    /// Whether the peer may invalidate memory that this end advertises: if not, this end has not said so, whatever it is
+    /// set to say (the R flag, RFC 8797 section 4.1).
+    pub remote_invalidation: bool,
 }

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::{ToSocketAddrs, lookup_host};
+use tokio::net::ToSocketAddrs;
 use tracing::{Instrument, debug, debug_span};
 
 use super::calls::{Calls, Command};
+use super::carried;
 use super::carrier::Carrier;
 use super::driver::{Connect, Driver, LastPeer, Peer, Said};
 use super::stats::{ClientSnapshot, ClientStats};
@@ -16,7 +17,7 @@ use super::{CallError, ClientOptions, ConnectError, Observer};
 use crate::proto::program::{Binding, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::session::{Call, Policy, Session};
 use crate::proto::rdma::{FailReason, Stated, Traffic};
-use crate::provider::{Connection, iwarp};
+use crate::provider::Connection;
 use crate::wire::private_data::Negotiated;
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
@@ -67,7 +68,7 @@ pub struct CallReport {
 }
 
 impl Client {
-    /// Connects over iWARP in user space with default options.
+    /// Connects with default options: over iWARP in user space.
     ///
     /// # Errors
     /// [`ConnectError`], once every address that the name stands for was tried.
@@ -75,7 +76,7 @@ impl Client {
         Client::connect_with(address, ClientOptions::default()).await
     }
 
-    /// Connects over iWARP in user space.
+    /// Connects over what [`ClientOptions::provider`] says.
     ///
     /// # Errors
     /// [`ConnectError`], once every address that the name stands for was tried.
@@ -87,7 +88,7 @@ impl Client {
         let setup = options.clone();
         let connect = move || {
             let (name, options) = (name.clone(), setup.clone());
-            async move { connect_iwarp(&name, &options).await }
+            async move { carried::connect(&name, &options).await }
         };
         let first = connect().await?;
         Ok(Client::start(Some(first), Some(Box::new(move || Box::pin(connect()))), options))
@@ -301,26 +302,6 @@ impl<P: Binding> Carrier<P> for Client {
         let reply = self.shared.calls.transact(call).await.map_err(|error| named(error, procedure))?;
         Ok((reply.message, reply.traffic))
     }
-}
-
-async fn connect_iwarp(
-    address: &str,
-    options: &ClientOptions,
-) -> Result<iwarp::IwarpConnection, ConnectError> {
-    let unresolved = |source| ConnectError::Resolve { address: address.to_owned(), source };
-    let private_data = options.config.private_data.encode();
-    let receive_size = options.config.private_data.announced().receive_size;
-    let mut last = None;
-    for candidate in lookup_host(address).await.map_err(unresolved)? {
-        match iwarp::connect(candidate, &private_data, receive_size, &options.iwarp).await {
-            Ok(connection) => return Ok(connection),
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(match last {
-        Some(source) => ConnectError::Connect { address: address.to_owned(), source },
-        None => unresolved(std::io::ErrorKind::NotFound.into()),
-    })
 }
 
 impl<P: Binding> Caller<P> for Client {

@@ -43,8 +43,10 @@ impl Peer {
     pub(super) fn new(config: &Config, info: Option<&ConnectionInfo>) -> Self {
         let said = info.and_then(|info| PrivateData::find(&info.private_data));
         let server = said.unwrap_or(PrivateData::ABSENT);
+        let mut own = config.private_data;
+        own.remote_invalidation &= info.is_none_or(|info| info.remote_invalidation);
         Peer {
-            negotiated: PrivateData::negotiate(&config.private_data, &server),
+            negotiated: PrivateData::negotiate(&own, &server),
             address: info.and_then(|info| info.peer),
             reads_in: info.map_or(0, |info| info.reads_in),
         }

@@ -4,6 +4,8 @@ use std::time::Duration;
 use crate::proto::rdma::FailReason;
 use crate::proto::rpc::gss::GssFailure;
 use crate::provider::iwarp;
+#[cfg(feature = "verbs")]
+use crate::provider::verbs;
 use crate::wire::rpc::ReplyError;
 use crate::xdr;
 
@@ -68,6 +70,15 @@ pub enum ConnectError {
         address: String,
         /// Why.
         source: iwarp::ConnectError,
+    },
+    /// The same over an RDMA device.
+    #[cfg(feature = "verbs")]
+    #[error("no connection to {address} over an RDMA device: {source}")]
+    Verbs {
+        /// The address as given.
+        address: String,
+        /// Why.
+        source: verbs::ConnectError,
     },
     /// The caller's own connector failed ([`Client::with_connector`](super::Client::with_connector)).
     #[error("no connection: {0}")]

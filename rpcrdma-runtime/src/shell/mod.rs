@@ -6,6 +6,7 @@
 mod accept;
 mod backward;
 mod calls;
+mod carried;
 mod carrier;
 mod client;
 mod driver;
@@ -21,6 +22,7 @@ mod stats;
 mod tcp;
 
 pub use backward::{BackwardClient, BothWays};
+pub use carried::{Provider, UnknownProvider};
 pub use carrier::Carrier;
 pub use client::{CallReport, Client};
 pub use duplicates::{CallerScope, DuplicateCache, DuplicateOptions, Remember};

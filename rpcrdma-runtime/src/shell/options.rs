@@ -2,12 +2,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CallReport, DuplicateCache};
+use super::{CallReport, DuplicateCache, Provider};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
 use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::proto::rpc::Services;
 use crate::provider::iwarp;
+#[cfg(feature = "verbs")]
+use crate::provider::verbs;
 
 /// Hears of every call that ended.
 #[derive(Clone)]
@@ -62,8 +64,13 @@ pub struct ClientOptions {
     /// before. A client that may be called stays connected: `idle` does not count, and a connection that is lost is made
     /// again though there be no calls. At most [`Config::backward_credits`] calls run at a time.
     pub backward: Services,
+    /// What carries the calls (default: iWARP in user space).
+    pub provider: Provider,
     /// iWARP's own.
     pub iwarp: iwarp::Options,
+    /// Verbs' own.
+    #[cfg(feature = "verbs")]
+    pub verbs: verbs::Options,
     /// Hears of every call.
     pub observer: Option<Observer>,
 }
@@ -88,7 +95,10 @@ impl Default for ClientOptions {
             idle: policy.idle,
             reconnect: policy.reconnect,
             backward: Services::new(),
+            provider: Provider::default(),
             iwarp: iwarp::Options::default(),
+            #[cfg(feature = "verbs")]
+            verbs: verbs::Options::default(),
             observer: None,
         }
     }
@@ -110,8 +120,13 @@ pub struct ServerOptions {
     /// Calls in the backward direction on one connection that have not ended, those that wait for a credit included (default
     /// 1,024). Further ones fail at once with [`CallError::TooMany`](super::CallError::TooMany).
     pub backward_pending: usize,
+    /// What carries the calls (default: iWARP in user space).
+    pub provider: Provider,
     /// iWARP's own.
     pub iwarp: iwarp::Options,
+    /// Verbs' own.
+    #[cfg(feature = "verbs")]
+    pub verbs: verbs::Options,
 }
 
 /// [`ServerOptions::backward_pending`] by default.
@@ -134,7 +149,10 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             backward_pending: BACKWARD_PENDING,
+            provider: Provider::default(),
             iwarp: iwarp::Options::default(),
+            #[cfg(feature = "verbs")]
+            verbs: verbs::Options::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use tracing::{Instrument, debug, debug_span, info, trace};
 
 use super::accept::{Listening, stopped};
 use super::backward::Calling;
+use super::carried::{AnyIncoming, AnyListener};
 use super::running::Running;
 use super::serving::{Connected, Serving};
 use super::stats::ConnectionCounts;
@@ -20,14 +21,14 @@ use crate::proto::rdma::{
 };
 use crate::proto::rpc::Services;
 use crate::proto::work::CloseReason;
-use crate::provider::{Connection, iwarp};
+use crate::provider::Connection;
 use crate::wire::private_data::PrivateData;
 use crate::xdr::Message;
 
-/// Serves programs over iWARP in user space.
+/// Serves programs over iWARP in user space, or what [`ServerOptions::provider`] says.
 #[derive(Debug)]
 pub struct Server {
-    listener: iwarp::Listener,
+    listener: AnyListener,
     services: Services,
     stats: ServerStats,
     options: ServerOptions,
@@ -58,12 +59,8 @@ impl Server {
         address: impl ToSocketAddrs + fmt::Display,
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
-        let name = address.to_string();
-        let receive_size = options.config.private_data.announced().receive_size;
         options.iwarp.capture.file().map_err(ServeError::Capture)?;
-        let listener = iwarp::Listener::bind(address, receive_size, options.iwarp.clone())
-            .await
-            .map_err(|source| ServeError::Bind { address: name, source })?;
+        let listener = AnyListener::bind(&address.to_string(), &options).await?;
         Ok(Server { listener, services: Services::new(), stats: ServerStats::default(), options })
     }
 
@@ -107,10 +104,10 @@ impl Server {
             stats: stats.clone(),
             drain: options.drain,
         };
-        let address = |incoming: &iwarp::Incoming| incoming.peer().ip();
+        let address = |incoming: &AnyIncoming| incoming.peer().ip();
         let serving = Serving::new(services, options.duplicates, options.backward_pending, stats);
         let accept = || listener.accept();
-        let serve = |incoming: iwarp::Incoming, stopping| {
+        let serve = |incoming: AnyIncoming, stopping| {
             let span = debug_span!("connection", peer = %incoming.peer());
             serve_incoming(incoming, serving.clone(), options.config, stopping).instrument(span)
         };
@@ -121,12 +118,13 @@ impl Server {
 }
 
 async fn serve_incoming(
-    incoming: iwarp::Incoming,
+    incoming: AnyIncoming,
     serving: Serving,
     config: Config,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let setup = async { incoming.request().await?.accept(&config.private_data.encode()).await };
+    let private_data = config.private_data.encode();
+    let setup = incoming.accept(&private_data);
     let made = tokio::select! {
         biased;
         () = stopped(&mut stopping) => return debug!("stopped before a connection was made"),

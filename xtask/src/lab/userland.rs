@@ -14,8 +14,11 @@ const PACKAGES: &[&str] = &[
     "bash",
     "busybox-static",
     "coreutils",
+    "ibverbs-providers",
     "iproute2",
     "kmod",
+    "libibverbs1",
+    "librdmacm1",
     "mount",
     "netbase",
     "nfs-common",
@@ -81,6 +84,8 @@ const FILES: &[(&str, &str)] = &[
 pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("init", include_str!("../../../tests/interop/guest/init")),
     ("lab/agent", include_str!("../../../tests/interop/guest/agent")),
+    ("lab/rxe", include_str!("../../../tests/interop/guest/rxe")),
+    ("lab/fetch", include_str!("../../../tests/interop/guest/fetch")),
     ("lab/siw", include_str!("../../../tests/interop/guest/siw")),
     ("lab/knfsd", include_str!("../../../tests/interop/guest/knfsd")),
 ];

@@ -15,6 +15,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::{Args, Parser, Subcommand};
 use rpcrdma_examples::client::{Remote, RemoteFile, Url};
+use rpcrdma_runtime::shell::Provider;
 use sha2::{Digest as _, Sha256};
 
 use crate::ending::{Sum, must_be};
@@ -30,6 +31,10 @@ use crate::ending::{Sum, must_be};
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
+    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that leads there, else iwarp); as
+    /// ?provider=PROVIDER at the end of a URL
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<Provider>,
     #[command(subcommand)]
     command: Command,
 }
@@ -98,6 +103,20 @@ enum Command {
     },
 }
 
+impl Command {
+    fn urls(&mut self) -> impl Iterator<Item = &mut Url> {
+        let urls = match self {
+            Command::Ls { url, .. }
+            | Command::Cat { url, .. }
+            | Command::Get { url, .. }
+            | Command::Put { url, .. }
+            | Command::Info { url } => std::slice::from_mut(url),
+            Command::Rm { urls, .. } | Command::Mkdir { urls, .. } => urls,
+        };
+        urls.iter_mut()
+    }
+}
+
 /// How files are copied.
 #[derive(Args)]
 struct How {
@@ -118,7 +137,11 @@ async fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(io::stderr)
         .init();
-    let done = run(Arguments::parse().command).await;
+    let Arguments { provider, mut command } = Arguments::parse();
+    if let Some(provider) = provider {
+        command.urls().for_each(|url| url.provider = provider);
+    }
+    let done = run(command).await;
     ending::code(done)
 }
 

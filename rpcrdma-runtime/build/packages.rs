@@ -1,0 +1,87 @@
+//! Says which system packages the feature `verbs` lacks. What builds the bindings fails without them, too, but in the words of
+//! its own tools.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+/// Libraries as pkg-config knows them, and the Debian packages that have them.
+const LIBRARIES: &[(&str, &str)] = &[
+    ("libibverbs", "libibverbs-dev"),
+    ("librdmacm", "librdmacm-dev"),
+    ("libnl-3.0", "libnl-3-dev"),
+    ("libnl-route-3.0", "libnl-route-3-dev"),
+];
+
+/// Programs that have to be there, likewise.
+const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3", "python3")];
+
+/// Where systems put libclang.
+const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
+
+pub(crate) fn check() {
+    println!("cargo::rerun-if-changed=build/packages.rs");
+    for name in ["PATH", "PKG_CONFIG_PATH", "LIBCLANG_PATH"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    if env::var_os("CARGO_FEATURE_VERBS").is_none() {
+        return;
+    }
+    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
+        println!("cargo::error=the feature `verbs` is for Linux");
+        return;
+    }
+    let missing = missing();
+    if !missing.is_empty() {
+        let packages = missing.join(" ");
+        println!(
+            "cargo::error=the feature `verbs` lacks system packages; on Debian: apt-get install {packages}"
+        );
+    }
+}
+
+fn missing() -> Vec<&'static str> {
+    let mut missing = Vec::new();
+    if runs("pkg-config", &["--version"]) {
+        let lacks = |(name, _): &&(&str, &str)| !runs("pkg-config", &["--exists", name]);
+        missing.extend(LIBRARIES.iter().filter(lacks).map(|(_, package)| *package));
+    } else {
+        missing.push("pkg-config");
+        missing.extend(LIBRARIES.iter().map(|(_, package)| *package));
+    }
+    let lacks = |(name, _): &&(&str, &str)| !runs(name, &["--version"]);
+    missing.extend(PROGRAMS.iter().filter(lacks).map(|(_, package)| *package));
+    if !has_libclang() {
+        missing.push("libclang-dev");
+    }
+    missing
+}
+
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    let silent = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    silent.status().is_ok_and(|status| status.success())
+}
+
+/// Looks where bindgen does, near enough: where a variable or LLVM's own program says, and a few directories deep where
+/// systems have it. In doubt it is there: bindgen says more.
+fn has_libclang() -> bool {
+    if env::var_os("LIBCLANG_PATH").is_some() || runs("llvm-config", &["--version"]) {
+        return true;
+    }
+    LLVM.iter().any(|folder| holds_libclang(Path::new(folder), 3))
+}
+
+fn holds_libclang(folder: &Path, depth: u32) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let name =
+        |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_it = |path: &PathBuf| name(path).starts_with("libclang") && name(path).contains(".so");
+    let may_hold = |path: &&PathBuf| {
+        ["llvm", "lib", "x86_64", "aarch64"].iter().any(|part| name(path).starts_with(part))
+    };
+    paths.iter().any(is_it)
+        || depth > 0
+            && paths.iter().filter(may_hold).any(|path| path.is_dir() && holds_libclang(path, depth - 1))
+}

@@ -1,0 +1,261 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::time::{Instant, Sleep, sleep};
+use tracing::{debug, trace};
+
+use super::Options;
+use super::cm::Kind;
+use super::objects::{Access, Registered};
+use super::queue_pair::{QueuePair, Work};
+use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use crate::provider::{Connection, ConnectionInfo};
+
+/// A connection over an RDMA device.
+///
+/// Each piece of memory that is advertised has a region of its own, which is destroyed to fence it.
+pub struct VerbsConnection {
+    /// Until the end. It goes before the regions, which hold what they need.
+    queue_pair: Option<QueuePair>,
+    regions: BTreeMap<u32, Registered<Memory>>,
+    ready: VecDeque<Completion>,
+    info: ConnectionInfo,
+    options: Options,
+    phase: Phase,
+}
+
+/// How far a connection has come.
+enum Phase {
+    Open,
+    /// What was asked for before is to leave, and then the peer is to hear of the end.
+    Closing {
+        reason: CloseReason,
+        disconnected: bool,
+        limit: Pin<Box<Sleep>>,
+    },
+    /// It is over, and this is why; what has come in is still handed on.
+    Lost(CloseReason),
+    /// Nothing happens any more.
+    Closed,
+}
+
+impl VerbsConnection {
+    pub(super) fn new(queue_pair: QueuePair, info: ConnectionInfo, options: Options) -> Self {
+        debug!(peer = ?info.peer, device = ?queue_pair.device(), "verbs connection");
+        let (regions, ready) = (BTreeMap::new(), VecDeque::new());
+        VerbsConnection { queue_pair: Some(queue_pair), regions, ready, info, options, phase: Phase::Open }
+    }
+
+    fn lose(&mut self, reason: CloseReason) {
+        if !matches!(self.phase, Phase::Lost(_) | Phase::Closed) {
+            trace!(%reason, "lost");
+            // What this side has asked for is why, whatever the device says of the work that was under way.
+            let reason = match mem::replace(&mut self.phase, Phase::Closed) {
+                Phase::Closing { reason: own, .. } => own,
+                _ => reason,
+            };
+            self.phase = Phase::Lost(reason);
+        }
+    }
+
+    fn register(&mut self, token: Token, memory: Memory) {
+        let access = match &memory {
+            Memory::Source(_) => Access::IBV_ACCESS_REMOTE_READ,
+            Memory::Sink(_) => Access::IBV_ACCESS_REMOTE_WRITE | Access::IBV_ACCESS_LOCAL_WRITE,
+        };
+        let (Some(queue_pair), Ok(length)) = (&self.queue_pair, u32::try_from(memory.len())) else {
+            return self.ready.push_back(Completion::RegisterFailed { token, memory });
+        };
+        match Registered::new(queue_pair.domain(), memory, access) {
+            Ok(region) => {
+                let segment = Segment { handle: region.remote_key(), length, offset: region.address() };
+                self.regions.insert(segment.handle, region);
+                self.ready.push_back(Completion::Registered { token, segment });
+            }
+            Err((memory, error)) => {
+                debug!(%error, length, "memory was not registered");
+                self.ready.push_back(Completion::RegisterFailed { token, memory });
+            }
+        }
+    }
+
+    fn invalidate(&mut self, token: Token, handle: u32) {
+        match self.regions.remove(&handle).map(Registered::release) {
+            Some(Some(memory)) => self.ready.push_back(Completion::Invalidated { token, handle, memory }),
+            Some(None) => self.lose(CloseReason::Io("the device does not let go of memory".into())),
+            // The engine asks for what it was given, once.
+            None => debug!(handle, "no such handle"),
+        }
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        if matches!(self.phase, Phase::Open) {
+            let limit = Box::pin(sleep(self.options.flush_timeout));
+            self.phase = Phase::Closing { reason, disconnected: false, limit };
+        }
+    }
+
+    /// Gives the device what there is to do, and takes what it has done. Says whether there was something.
+    fn work(&mut self) -> bool {
+        let Some(queue_pair) = &mut self.queue_pair else { return false };
+        if matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. })
+            && let Err(error) = queue_pair.flush()
+        {
+            self.lose(CloseReason::Io(error.to_string()));
+            return true;
+        }
+        match queue_pair.poll(&mut self.ready) {
+            Ok(some) => some,
+            Err(reason) => {
+                self.lose(reason);
+                true
+            }
+        }
+    }
+
+    /// What the connection manager says. Says whether it did.
+    fn listen(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(queue_pair) = &self.queue_pair else { return false };
+        let Poll::Ready(event) = queue_pair.id().poll_event(cx) else { return false };
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                self.lose(CloseReason::Io(error.to_string()));
+                return true;
+            }
+        };
+        trace!(event = event.name(), "connection manager");
+        match event.kind() {
+            Kind::Disconnected => self.disconnected(),
+            Kind::DeviceRemoved => self.lose(CloseReason::Io("the RDMA device is gone".into())),
+            Kind::AddressChanged => {
+                self.lose(CloseReason::Io("the network device has another address now".into()));
+            }
+            Kind::Failed | Kind::Rejected => self.lose(CloseReason::Io(event.name())),
+            _ => {}
+        }
+        true
+    }
+
+    /// The peer has ended it, or has answered our end. What it sent before is in the queue still.
+    fn disconnected(&mut self) {
+        if let Some(queue_pair) = &mut self.queue_pair {
+            // It answers the peer, and has the queue pair give back what it has.
+            let _ = queue_pair.id().disconnect();
+            while !matches!(self.phase, Phase::Lost(_))
+                && matches!(queue_pair.poll(&mut self.ready), Ok(true))
+            {}
+        }
+        self.lose(CloseReason::Peer);
+    }
+
+    /// Goes on with the end. Says whether there was something to do.
+    fn go_on_closing(&mut self, cx: &mut Context<'_>) -> bool {
+        let Phase::Closing { reason, disconnected, limit } = &mut self.phase else { return false };
+        let idle = self.queue_pair.as_ref().is_none_or(QueuePair::is_idle);
+        let late = limit.as_mut().poll(cx).is_ready();
+        if *disconnected {
+            if late {
+                let reason = reason.clone();
+                self.lose(reason);
+            }
+            return late;
+        }
+        if !idle && !late {
+            return false;
+        }
+        let told = self.queue_pair.as_ref().is_some_and(|queue_pair| queue_pair.id().disconnect().is_ok());
+        *disconnected = true;
+        limit.as_mut().reset(Instant::now() + if told { self.options.linger } else { Default::default() });
+        true
+    }
+
+    /// The last completion: the queue pair goes, then all regions, and their memory comes back.
+    fn end(&mut self, reason: CloseReason) -> Completion {
+        debug!(%reason, "verbs connection closed");
+        if let Some(queue_pair) = self.queue_pair.take() {
+            let _ = queue_pair.id().disconnect();
+        }
+        let regions = mem::take(&mut self.regions);
+        let returned = regions.into_values().filter_map(Registered::release).collect();
+        Completion::Closed { reason, returned }
+    }
+}
+
+impl Connection for VerbsConnection {
+    fn submit(&mut self, action: Action) {
+        let open = matches!(self.phase, Phase::Open);
+        match (action, &mut self.queue_pair) {
+            // Memory comes back however the connection is.
+            (Action::Register { token, memory }, _) if !open => {
+                self.ready.push_back(Completion::RegisterFailed { token, memory });
+            }
+            (Action::Register { token, memory }, _) => self.register(token, memory),
+            (Action::Invalidate { token, handle }, _) => self.invalidate(token, handle),
+            (Action::Close { reason }, _) => self.close(reason),
+            (Action::PostReceives { count }, Some(queue_pair)) if open => {
+                if let Err(error) = queue_pair.ask_receives(count) {
+                    self.lose(CloseReason::Io(error.to_string()));
+                }
+            }
+            (Action::Send { token, message, invalidate }, Some(queue_pair)) if open => {
+                queue_pair.submit(Work::Send { token, message, invalidate });
+            }
+            (Action::Read { token, source }, Some(queue_pair)) if open => {
+                queue_pair.submit(Work::Read { token, source });
+            }
+            (Action::Write { token, sink, data }, Some(queue_pair)) if open => {
+                queue_pair.submit(Work::Write { token, sink, data });
+            }
+            // It has failed with the connection.
+            _ => {}
+        }
+    }
+
+    fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion> {
+        loop {
+            if matches!(self.phase, Phase::Closed) {
+                return Poll::Pending;
+            }
+            if let Some(completion) = self.ready.pop_front() {
+                return Poll::Ready(completion);
+            }
+            if let Phase::Lost(_) = &self.phase
+                && let Phase::Lost(reason) = mem::replace(&mut self.phase, Phase::Closed)
+            {
+                return Poll::Ready(self.end(reason));
+            }
+            if self.work() || self.listen(cx) || self.go_on_closing(cx) {
+                continue;
+            }
+            let Some(queue_pair) = &mut self.queue_pair else { return Poll::Pending };
+            match queue_pair.poll_event(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => self.lose(CloseReason::Io(error.to_string())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+}
+
+impl Drop for VerbsConnection {
+    fn drop(&mut self) {
+        if let Some(queue_pair) = self.queue_pair.take() {
+            let _ = queue_pair.id().disconnect();
+        }
+    }
+}
+
+impl fmt::Debug for VerbsConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerbsConnection").field("info", &self.info).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,535 @@
+//! A queue pair, with all memory that its work refers to: what is posted stays here until it is complete, or until the queue
+//! pair is gone.
+
+use std::collections::VecDeque;
+use std::ffi::CStr;
+use std::io;
+use std::mem;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use ib::{ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
+use ibverbs_sys as ib;
+
+use super::Options;
+use super::cm::Id;
+use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, Registered, Slab, done, sge};
+use crate::proto::work::{CloseReason, Completion, Segment, Token};
+
+/// Slots that are registered together.
+const SLOTS: usize = 32;
+/// Octets of a slot for what is sent: what fits there is copied, which takes less than to register it.
+const COPIED: usize = 8192;
+/// A piece of a longer message that is not longer than this is copied too.
+const SMALL: usize = 2048;
+/// Pieces of memory in one message, if the device takes so many.
+const PIECES: u32 = 4;
+/// RDMA Writes one after the other without a completion of their own.
+const SILENT: usize = 16;
+/// Set in the number of a Receive; the rest is its slot. Other work is numbered in its order.
+const RECEIVE: u64 = 1 << 63;
+
+/// Work for the send queue.
+#[derive(Debug)]
+pub(super) enum Work {
+    Send {
+        token: Token,
+        message: Vec<Bytes>,
+        invalidate: Option<u32>,
+    },
+    Write {
+        token: Token,
+        sink: Segment,
+        data: Bytes,
+    },
+    Read {
+        token: Token,
+        source: Segment,
+    },
+    /// The rest of a transfer that is longer than one message of the port.
+    Rest {
+        transfer: Transfer,
+        at: usize,
+    },
+}
+
+/// An RDMA Read or Write with the memory at this end.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    remote: Segment,
+    local: Local,
+}
+
+#[derive(Debug)]
+enum Local {
+    Source(Token, Registered<Bytes>),
+    Sink(Token, Registered<BytesMut>),
+}
+
+/// What was posted, until it is complete.
+#[derive(Debug)]
+struct Posted {
+    done: Done,
+    slot: Option<usize>,
+    _regions: Vec<Registered<Bytes>>,
+}
+
+#[derive(Debug)]
+enum Done {
+    Sent(Token),
+    Written(Token),
+    Transferred(Transfer),
+    /// The transfer goes on.
+    Part,
+}
+
+/// A work request that is ready to be posted.
+struct Request {
+    raw: ib::ibv_send_wr,
+    pieces: Vec<ib::ibv_sge>,
+    posted: Posted,
+    /// It may do without a completion if something follows it.
+    silent: bool,
+}
+
+/// Slots of registered memory, as many as are needed.
+#[derive(Debug)]
+struct Slots {
+    slabs: Vec<Slab>,
+    free: Vec<usize>,
+    size: usize,
+}
+
+impl Slots {
+    fn new(size: usize) -> Self {
+        Slots { slabs: Vec::new(), free: Vec::new(), size }
+    }
+
+    fn take(&mut self, domain: &Arc<Domain>) -> io::Result<usize> {
+        if let Some(slot) = self.free.pop() {
+            return Ok(slot);
+        }
+        let first = self.slabs.len() * SLOTS;
+        self.slabs.push(Slab::new(domain, SLOTS, self.size)?);
+        self.free.extend((first + 1..first + SLOTS).rev());
+        Ok(first)
+    }
+
+    fn give_back(&mut self, slot: usize) {
+        self.free.push(slot);
+    }
+
+    fn slab(&self, slot: usize) -> io::Result<(&Slab, usize)> {
+        Ok((self.slabs.get(slot / SLOTS).ok_or(io::ErrorKind::NotFound)?, slot % SLOTS))
+    }
+
+    fn piece(&self, slot: usize, skip: usize, len: usize) -> io::Result<ib::ibv_sge> {
+        let (slab, index) = self.slab(slot)?;
+        Ok(slab.piece(index, skip, len).ok_or(io::ErrorKind::InvalidInput)?)
+    }
+
+    /// # Safety
+    /// The device does not use the slot.
+    unsafe fn read(&self, slot: usize, len: usize) -> io::Result<Bytes> {
+        let (slab, index) = self.slab(slot)?;
+        // SAFETY: as the caller says.
+        Ok(unsafe { slab.read(index, len) }.ok_or(io::ErrorKind::InvalidData)?)
+    }
+
+    /// # Safety
+    /// The device does not use that part of the slot.
+    unsafe fn write(&mut self, slot: usize, skip: usize, data: &[u8]) -> io::Result<()> {
+        let slab = self.slabs.get_mut(slot / SLOTS).ok_or(io::ErrorKind::NotFound)?;
+        // SAFETY: as the caller says.
+        Ok(unsafe { slab.write(slot % SLOTS, skip, data) }.ok_or(io::ErrorKind::InvalidInput)?)
+    }
+}
+
+/// The queue pair of one id. It goes first; then the memory of what was posted, the queue, the domain and the id.
+#[derive(Debug)]
+pub(super) struct QueuePair {
+    raw: NonNull<ib::ibv_qp>,
+    /// In the order of the send queue.
+    posted: VecDeque<Posted>,
+    /// The number of the first of them.
+    first: u64,
+    pending: VecDeque<Work>,
+    sources: Slots,
+    receives: Slots,
+    /// Receives that the device has, those that were posted before they were asked for, and those that wait.
+    received_into: u32,
+    ahead: u32,
+    waiting: u32,
+    max_receives: u32,
+    max_sends: usize,
+    pieces: usize,
+    device: Capabilities,
+    queue: CompletionQueue,
+    domain: Arc<Domain>,
+}
+
+// SAFETY: verbs may be called by any thread, and all that is in here may be sent.
+unsafe impl Send for QueuePair {}
+
+impl QueuePair {
+    /// A queue pair for an id that is bound to a device, with its first Receives.
+    pub(super) fn new(id: &Arc<Id>, receive_size: u32, options: &Options) -> io::Result<Self> {
+        let device = Capabilities::of(id)?;
+        let max_sends = options.max_sends.clamp(1, device.work.max(1));
+        let max_receives = options.max_receives.max(options.receives).clamp(1, device.work.max(1));
+        let entries = max_sends.saturating_add(max_receives).min(device.completions);
+        let domain = Arc::new(Domain::new(id)?);
+        let queue = CompletionQueue::new(id, entries)?;
+        let pieces = device.pieces.clamp(1, PIECES);
+        // SAFETY: numbers and pointers only, and all zeros is a value of each.
+        let mut attributes: ib::ibv_qp_init_attr = unsafe { mem::zeroed() };
+        (attributes.send_cq, attributes.recv_cq) = (queue.as_ptr(), queue.as_ptr());
+        attributes.qp_type = ib::ibv_qp_type::IBV_QPT_RC;
+        attributes.cap.max_send_wr = max_sends;
+        attributes.cap.max_recv_wr = max_receives;
+        attributes.cap.max_send_sge = pieces;
+        attributes.cap.max_recv_sge = 1;
+        // SAFETY: domain and queue are of the id's device, and fields of the value that destroys the queue pair first.
+        let raw = unsafe { id.create_queue_pair(domain.as_ptr(), &mut attributes)? };
+        let mut made = QueuePair {
+            raw,
+            posted: VecDeque::new(),
+            first: 0,
+            pending: VecDeque::new(),
+            sources: Slots::new(COPIED),
+            receives: Slots::new(usize::try_from(receive_size).unwrap_or(usize::MAX)),
+            received_into: 0,
+            ahead: 0,
+            waiting: 0,
+            max_receives,
+            max_sends: usize::try_from(max_sends).unwrap_or(usize::MAX),
+            pieces: usize::try_from(pieces).unwrap_or(1),
+            device,
+            queue,
+            domain,
+        };
+        made.post_receives(options.receives.min(max_receives))?;
+        made.ahead = made.received_into;
+        Ok(made)
+    }
+
+    pub(super) fn id(&self) -> &Arc<Id> {
+        self.domain.id()
+    }
+
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    pub(super) fn device(&self) -> &Capabilities {
+        &self.device
+    }
+
+    /// Whether everything that was asked for has left.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.posted.is_empty()
+    }
+
+    /// Posts so many Receives more than were asked for before.
+    pub(super) fn ask_receives(&mut self, count: u32) -> io::Result<()> {
+        let there = count.min(self.ahead);
+        self.ahead -= there;
+        self.waiting = self.waiting.saturating_add(count - there);
+        self.post_waiting()
+    }
+
+    fn post_waiting(&mut self) -> io::Result<()> {
+        let count = self.waiting.min(self.max_receives.saturating_sub(self.received_into));
+        self.waiting -= count;
+        self.post_receives(count)
+    }
+
+    fn post_receives(&mut self, count: u32) -> io::Result<()> {
+        // SAFETY: the queue pair lives, and its context with it; the table of calls was filled when the device was opened.
+        let post = unsafe { (*(*self.raw.as_ptr()).context).ops.post_recv };
+        let post = post.ok_or(io::ErrorKind::Unsupported)?;
+        for _ in 0..count {
+            let slot = self.receives.take(&self.domain)?;
+            let mut piece = self.receives.piece(slot, 0, self.receives.size)?;
+            // SAFETY: numbers and pointers only, and all zeros is a value of each.
+            let mut request: ib::ibv_recv_wr = unsafe { mem::zeroed() };
+            request.wr_id = RECEIVE | slot as u64;
+            (request.sg_list, request.num_sge) = (&raw mut piece, 1);
+            let mut refused = ptr::null_mut();
+            // SAFETY: the queue pair lives; request and piece are copied by the call. The slot is not free, so nobody else
+            // uses it until it comes back with its completion, and its memory is there until the queue pair is gone.
+            done(unsafe { post(self.raw.as_ptr(), &raw mut request, &raw mut refused) })?;
+            self.received_into += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes work, to be posted with [`QueuePair::flush`].
+    pub(super) fn submit(&mut self, work: Work) {
+        self.pending.push_back(work);
+    }
+
+    /// Posts what the send queue has room for, as one batch.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let mut batch: Vec<Request> = Vec::new();
+        while self.posted.len() + batch.len() < self.max_sends
+            && let Some(work) = self.pending.pop_front()
+        {
+            let request = self.prepare(work)?;
+            batch.push(request);
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let last = batch.len() - 1;
+        let mut requests = Vec::with_capacity(batch.len());
+        let mut pieces = Vec::with_capacity(batch.len());
+        for (index, request) in batch.into_iter().enumerate() {
+            let mut raw = request.raw;
+            raw.wr_id = self.first + self.posted.len() as u64;
+            if !request.silent || index == last || index % SILENT == SILENT - 1 {
+                raw.send_flags |= ib::ibv_send_flags::IBV_SEND_SIGNALED.0;
+            }
+            self.posted.push_back(request.posted);
+            pieces.push(request.pieces);
+            requests.push(raw);
+        }
+        self.post(&mut requests, &mut pieces)
+    }
+
+    fn post(&mut self, requests: &mut [ib::ibv_send_wr], pieces: &mut [Vec<ib::ibv_sge>]) -> io::Result<()> {
+        for (request, pieces) in requests.iter_mut().zip(pieces) {
+            (request.sg_list, request.num_sge) =
+                (pieces.as_mut_ptr(), i32::try_from(pieces.len()).unwrap_or(0));
+        }
+        let first = requests.as_mut_ptr();
+        for index in 1..requests.len() {
+            // SAFETY: both are within the slice.
+            unsafe { (*first.add(index - 1)).next = first.add(index) };
+        }
+        // SAFETY: the queue pair lives, and its context with it; the table of calls was filled when the device was opened.
+        let post = unsafe { (*(*self.raw.as_ptr()).context).ops.post_send };
+        let post = post.ok_or(io::ErrorKind::Unsupported)?;
+        let mut refused = ptr::null_mut();
+        // SAFETY: the queue pair lives; the requests and the lists of pieces are copied by the call. The memory that these name
+        // is held by `posted` until the work is complete, or until the queue pair is gone.
+        done(unsafe { post(self.raw.as_ptr(), first, &raw mut refused) })
+    }
+
+    fn prepare(&mut self, work: Work) -> io::Result<Request> {
+        match work {
+            Work::Send { token, message, invalidate } => {
+                let mut request = self.gather(&message, Done::Sent(token))?;
+                request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND;
+                // Not to do so is always right: who advertised the handle looks at what was invalidated.
+                if let Some(handle) = invalidate.filter(|_| self.device.invalidates) {
+                    request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
+                    request.raw.__bindgen_anon_1.invalidate_rkey = handle;
+                }
+                Ok(request)
+            }
+            Work::Write { token, sink, data } if data.len() <= COPIED => {
+                let mut request = self.gather(&[data], Done::Written(token))?;
+                request.raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
+                aim(&mut request.raw, &sink, 0);
+                request.silent = true;
+                Ok(request)
+            }
+            Work::Write { token, sink, data } => {
+                let region = Registered::new(&self.domain, data, Access(0)).map_err(|(_, error)| error)?;
+                self.part(Transfer { remote: sink, local: Local::Source(token, region) }, 0)
+            }
+            Work::Read { token, source } => {
+                let len = usize::try_from(source.length).map_err(io::Error::other)?;
+                let mut access = Access::IBV_ACCESS_LOCAL_WRITE;
+                if self.device.iwarp {
+                    // Where an RDMA Read Response is put is named on the wire, as where a Write is (RFC 5040 section 5.2).
+                    access |= Access::IBV_ACCESS_REMOTE_WRITE;
+                }
+                let region = Registered::new(&self.domain, BytesMut::zeroed(len), access);
+                let region = region.map_err(|(_, error)| error)?;
+                self.part(Transfer { remote: source, local: Local::Sink(token, region) }, 0)
+            }
+            Work::Rest { transfer, at } => self.part(transfer, at),
+        }
+    }
+
+    /// As much of a transfer, from `at` on, as one message takes.
+    fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<Request> {
+        let (address, all, key, opcode) = match &transfer.local {
+            Local::Source(_, region) => {
+                (region.address(), region.len(), region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_WRITE)
+            }
+            Local::Sink(_, region) => {
+                (region.address(), region.len(), region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_READ)
+            }
+        };
+        let most = usize::try_from(self.device.message.max(1)).unwrap_or(usize::MAX);
+        let len = all.saturating_sub(at).min(most);
+        let mut raw = request();
+        raw.opcode = opcode;
+        aim(&mut raw, &transfer.remote, at as u64);
+        let pieces = if len > 0 { vec![sge(address + at as u64, len, key)] } else { Vec::new() };
+        let end = at + len;
+        let silent = matches!(transfer.local, Local::Source(..));
+        let done = if end < all {
+            self.pending.push_front(Work::Rest { transfer, at: end });
+            Done::Part
+        } else {
+            Done::Transferred(transfer)
+        };
+        Ok(Request { raw, pieces, posted: Posted { done, slot: None, _regions: Vec::new() }, silent })
+    }
+
+    /// A message out of its pieces: short ones are copied together, long ones are sent from where they are.
+    fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<Request> {
+        let total: usize = message.iter().map(Bytes::len).sum();
+        let slot = self.sources.take(&self.domain)?;
+        let mut posted = Posted { done, slot: Some(slot), _regions: Vec::new() };
+        let mut pieces: Vec<ib::ibv_sge> = Vec::new();
+        let (mut used, mut began) = (0, 0);
+        for data in message.iter().filter(|data| !data.is_empty()) {
+            if total <= COPIED || (data.len() <= SMALL && used + data.len() <= COPIED) {
+                // SAFETY: the slot was free, and what is posted of it is in front of this part.
+                unsafe { self.sources.write(slot, used, data)? };
+                used += data.len();
+                continue;
+            }
+            if used > began {
+                pieces.push(self.sources.piece(slot, began, used - began)?);
+                began = used;
+            }
+            let region =
+                Registered::new(&self.domain, data.clone(), Access(0)).map_err(|(_, error)| error)?;
+            pieces.push(sge(region.address(), region.len(), region.local_key()));
+            posted._regions.push(region);
+        }
+        if used > began {
+            pieces.push(self.sources.piece(slot, began, used - began)?);
+        }
+        if pieces.len() > self.pieces {
+            let whole = Bytes::from(message.concat());
+            let region = Registered::new(&self.domain, whole, Access(0)).map_err(|(_, error)| error)?;
+            pieces = vec![sge(region.address(), region.len(), region.local_key())];
+            posted._regions = vec![region];
+        }
+        Ok(Request { raw: request(), pieces, posted, silent: false })
+    }
+
+    /// Takes a batch of what is complete. False if there was nothing.
+    pub(super) fn poll(&mut self, ready: &mut VecDeque<Completion>) -> Result<bool, CloseReason> {
+        let mut batch = [ib::ibv_wc::default(); BATCH];
+        let count = self.queue.poll(&mut batch).map_err(|error| CloseReason::Io(error.to_string()))?;
+        for complete in batch.get(..count).unwrap_or_default() {
+            let number = complete.wr_id();
+            if let Some((status, _)) = complete.error() {
+                return Err(reason(status, number & RECEIVE != 0));
+            }
+            let taken = if number & RECEIVE != 0 {
+                self.received(complete, number & !RECEIVE, ready)
+            } else {
+                self.left(number, ready)
+            };
+            taken?;
+        }
+        Ok(count > 0)
+    }
+
+    /// Ready once there may be something to [`QueuePair::poll`].
+    pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.queue.poll_event(cx)
+    }
+
+    fn received(
+        &mut self,
+        complete: &ib::ibv_wc,
+        slot: u64,
+        ready: &mut VecDeque<Completion>,
+    ) -> Result<(), CloseReason> {
+        let failed = |error: io::Error| CloseReason::Io(error.to_string());
+        if (complete.wc_flags & ib::ibv_wc_flags::IBV_WC_WITH_INV).0 != 0 {
+            let why = format!("it invalidated handle {:#010x}, and was told not to", complete.imm_data);
+            return Err(CloseReason::Violation(why));
+        }
+        if complete.opcode() != ibv_wc_opcode::IBV_WC_RECV {
+            return Err(CloseReason::Violation("an RDMA Write took the place of a message".into()));
+        }
+        let slot = usize::try_from(slot).map_err(|error| failed(io::Error::other(error)))?;
+        // SAFETY: the Receive is complete, so the device is done with its slot.
+        let message = unsafe { self.receives.read(slot, complete.len()) }.map_err(failed)?;
+        self.receives.give_back(slot);
+        self.received_into = self.received_into.saturating_sub(1);
+        self.post_waiting().map_err(failed)?;
+        ready.push_back(Completion::Received { message, invalidated: None });
+        Ok(())
+    }
+
+    /// Work up to this number is complete: what was posted without a completion is so with the next that has one.
+    fn left(&mut self, number: u64, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
+        while self.first <= number
+            && let Some(posted) = self.posted.pop_front()
+        {
+            self.first += 1;
+            if let Some(slot) = posted.slot {
+                self.sources.give_back(slot);
+            }
+            ready.push_back(match posted.done {
+                Done::Part => continue,
+                Done::Sent(token) => Completion::Sent { token },
+                Done::Written(token) => Completion::Written { token },
+                Done::Transferred(Transfer { local: Local::Source(token, _), .. }) => {
+                    Completion::Written { token }
+                }
+                Done::Transferred(Transfer { local: Local::Sink(token, region), .. }) => {
+                    let kept = || CloseReason::Io("the device does not let go of memory".into());
+                    Completion::ReadDone { token, data: region.release().ok_or_else(kept)?.freeze() }
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        // SAFETY: it has one, which this value made; nobody else uses it.
+        unsafe { self.domain.id().destroy_queue_pair() };
+    }
+}
+
+fn request() -> ib::ibv_send_wr {
+    // SAFETY: numbers, pointers and unions of them, and all zeros is a value of each.
+    unsafe { mem::zeroed() }
+}
+
+/// Where an RDMA Read or Write goes.
+fn aim(request: &mut ib::ibv_send_wr, remote: &Segment, skip: u64) {
+    request.wr.rdma.remote_addr = remote.offset.wrapping_add(skip);
+    request.wr.rdma.rkey = remote.handle;
+}
+
+/// Why a connection is over whose work failed so.
+fn reason(status: ibv_wc_status::Type, receive: bool) -> CloseReason {
+    let said = || {
+        // SAFETY: for any number it returns a text that is never freed.
+        let text = unsafe { CStr::from_ptr(ib::ibv_wc_status_str(status)) };
+        text.to_string_lossy().into_owned()
+    };
+    // As iWARP's Terminate message says it (RFC 5040 section 4.8), without the details, which verbs do not pass on.
+    let terminated = |etype| CloseReason::Terminated { layer: 0, etype, code: 0xff };
+    match status {
+        ibv_wc_status::IBV_WC_WR_FLUSH_ERR => CloseReason::Peer,
+        ibv_wc_status::IBV_WC_REM_ACCESS_ERR => terminated(1),
+        ibv_wc_status::IBV_WC_REM_INV_REQ_ERR | ibv_wc_status::IBV_WC_REM_OP_ERR => terminated(2),
+        ibv_wc_status::IBV_WC_LOC_LEN_ERR if receive => {
+            CloseReason::Violation("a message is longer than a Receive".into())
+        }
+        ibv_wc_status::IBV_WC_RNR_RETRY_EXC_ERR => {
+            CloseReason::Violation("it has no Receive for a message that it has granted".into())
+        }
+        ibv_wc_status::IBV_WC_RETRY_EXC_ERR => CloseReason::Timeout("being acknowledged by the peer".into()),
+        _ => CloseReason::Io(said()),
+    }
+}

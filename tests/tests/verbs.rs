@@ -1,0 +1,339 @@
+//! Connections over an RDMA device, at the border between engine and provider. They run where `RPCRDMA_VERBS` has the address
+//! of a device: in the lab's guest, for `tests/interop/verbs.rs`.
+#![cfg(feature = "verbs")]
+
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use rpcrdma_runtime::provider::Connection;
+use rpcrdma_runtime::provider::verbs::{
+    self, ConnectError, Listener, Options, Request, VerbsConnection, connect,
+};
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use tokio::time::timeout;
+
+const RECEIVE: u32 = 4096;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The device's address; `None`, and a word about it, where there is none.
+fn device() -> Option<SocketAddr> {
+    let Ok(address) = std::env::var("RPCRDMA_VERBS") else {
+        eprintln!("skipped: RPCRDMA_VERBS=ADDRESS runs this over the RDMA device of that address");
+        return None;
+    };
+    let ip: IpAddr = address.parse().expect("RPCRDMA_VERBS: an address");
+    Some(SocketAddr::new(ip, 0))
+}
+
+async fn listener(at: SocketAddr, options: Options) -> Listener {
+    Listener::bind(at, RECEIVE, options).await.expect("a device")
+}
+
+/// Both ends of a connection: who connects, and who accepts.
+async fn pair(at: SocketAddr, options: Options) -> (VerbsConnection, VerbsConnection) {
+    let listener = listener(at, options).await;
+    let address = listener.local_addr().expect("an address");
+    let accepting = async { listener.accept().await.expect("a request").accept(b"yes").await };
+    let (near, far) = tokio::join!(connect(address, b"please", RECEIVE, &options), accepting);
+    (near.expect("a connection"), far.expect("accepted"))
+}
+
+async fn next(end: &mut VerbsConnection) -> Completion {
+    timeout(LIMIT, poll_fn(|cx| end.poll_completion(cx))).await.expect("a completion")
+}
+
+/// What both ends hear until one of them has heard what is waited for.
+async fn drive(
+    waiting: &mut VerbsConnection,
+    other: &mut VerbsConnection,
+    mut is_it: impl FnMut(&Completion) -> bool,
+) -> Completion {
+    loop {
+        tokio::select! {
+            heard = next(waiting) => {
+                if is_it(&heard) {
+                    return heard;
+                }
+            }
+            _ = poll_fn(|cx| other.poll_completion(cx)) => {}
+        }
+    }
+}
+
+async fn register(end: &mut VerbsConnection, memory: Memory) -> Segment {
+    end.submit(Action::Register { token: Token(1), memory });
+    match next(end).await {
+        Completion::Registered { segment, .. } => segment,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn closed(end: &mut VerbsConnection) -> (CloseReason, Vec<Memory>) {
+    loop {
+        if let Completion::Closed { reason, returned } = next(end).await {
+            return (reason, returned);
+        }
+    }
+}
+
+#[tokio::test]
+async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
+    let Some(at) = device() else { return };
+    let (near, far) = pair(at, Options::default()).await;
+    assert!(far.info().private_data.starts_with(b"please"), "{:?}", far.info());
+    assert!(far.info().private_data[6..].iter().all(|octet| *octet == 0));
+    assert!(near.info().private_data.starts_with(b"yes"), "{:?}", near.info());
+    assert_eq!(near.info().peer.map(|peer| peer.ip()), Some(at.ip()));
+}
+
+#[tokio::test]
+async fn who_connects_does_not_let_the_peer_invalidate() {
+    let Some(at) = device() else { return };
+    let options = Options::default();
+    let listener = listener(at, options).await;
+    let address = listener.local_addr().expect("an address");
+    let said = PrivateData::new(true, 4096, 4096);
+    let octets = said.encode();
+    let connecting = connect(address, &octets, RECEIVE, &options);
+    let accepting = async {
+        let request = listener.accept().await.expect("a request");
+        let heard = PrivateData::find(request.private_data());
+        (request.accept(&octets).await.expect("accepted"), heard)
+    };
+    let (near, (_far, heard)) = tokio::join!(connecting, accepting);
+    assert_eq!(heard, Some(PrivateData { remote_invalidation: false, ..said }));
+    assert!(!near.expect("a connection").info().remote_invalidation);
+}
+
+#[tokio::test]
+async fn a_refusal_has_its_private_data() {
+    let Some(at) = device() else { return };
+    let listener = listener(at, Options::default()).await;
+    let address = listener.local_addr().expect("an address");
+    let rejecting = async { listener.accept().await.expect("a request").reject(b"no").await };
+    let options = Options::default();
+    let (near, rejected) = tokio::join!(connect(address, b"", RECEIVE, &options), rejecting);
+    rejected.expect("refused");
+    match near {
+        Err(ConnectError::Refused { private_data }) => assert!(private_data.starts_with(b"no")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let Some(at) = device() else { return };
+    let address = listener(at, Options::default()).await.local_addr().expect("an address");
+    let near = connect(address, b"", RECEIVE, &Options::default()).await;
+    assert!(near.is_err(), "{near:?}");
+}
+
+#[tokio::test]
+async fn depths_of_reads_are_what_both_ends_have() {
+    let Some(at) = device() else { return };
+    let options = Options { reads_in: 3, reads_out: 5, ..Options::default() };
+    let (near, far) = pair(at, options).await;
+    assert_eq!((near.info().reads_out, near.info().reads_in), (3, 3));
+    assert_eq!((far.info().reads_out, far.info().reads_in), (3, 3));
+}
+
+#[tokio::test]
+async fn memory_is_read_and_written_within_its_bounds_only() {
+    let Some(at) = device() else { return };
+    let data: Bytes = (0..300_000u32).map(|index| index as u8 ^ (index >> 8) as u8).collect();
+    for long in [false, true] {
+        let (mut near, mut far) = pair(at, Options::default()).await;
+        let source = register(&mut near, Memory::Source(data.clone())).await;
+        let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
+        far.submit(Action::Read { token: Token(2), source });
+        let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
+        let Completion::ReadDone { data: read, .. } = read else { unreachable!() };
+        assert!(read == data);
+        far.submit(Action::Write { token: Token(3), sink, data: data.clone() });
+        far.submit(Action::Send { token: Token(4), message: vec![], invalidate: None });
+        let heard = drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
+        assert!(matches!(&heard, Completion::Received { message, .. } if message.is_empty()), "{heard:?}");
+        near.submit(Action::Invalidate { token: Token(5), handle: sink.handle });
+        match next(&mut near).await {
+            Completion::Invalidated { memory: Memory::Sink(memory), .. } => assert!(memory[..] == data[..]),
+            other => panic!("{other:?}"),
+        }
+        if long {
+            let beyond = Segment { length: source.length + 1, ..source };
+            far.submit(Action::Read { token: Token(6), source: beyond });
+        } else {
+            far.submit(Action::Write { token: Token(6), sink, data: data.slice(..10) });
+        }
+        // Either end may hear first that the device has ended it.
+        let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
+        assert!(matches!(&returned[..], [Memory::Source(back)] if *back == data), "{returned:?}");
+    }
+}
+
+#[tokio::test]
+async fn messages_of_any_form_arrive_whole() {
+    let Some(at) = device() else { return };
+    let receive = 262_144;
+    let options = Options::default();
+    let listener = Listener::bind(at, receive, options).await.expect("a device");
+    let address = listener.local_addr().expect("an address");
+    let accepting = async { listener.accept().await.expect("a request").accept(b"").await };
+    let (near, far) = tokio::join!(connect(address, b"", receive, &options), accepting);
+    let (mut near, mut far) = (near.expect("a connection"), far.expect("accepted"));
+    // Short and long pieces, more of them than a work request has room for, and none.
+    for sizes in
+        [&[][..], &[1], &[0, 5, 0], &[100, 4000], &[28, 100_000, 3], &[9000; 7], &[1; 300], &[262_144]]
+    {
+        let message: Vec<Bytes> =
+            sizes.iter().zip(1u8..).map(|(size, fill)| Bytes::from(vec![fill; *size])).collect();
+        let whole = message.concat();
+        near.submit(Action::Send { token: Token(1), message, invalidate: None });
+        let heard = drive(&mut far, &mut near, |heard| matches!(heard, Completion::Received { .. })).await;
+        let Completion::Received { message, invalidated } = heard else { unreachable!() };
+        assert!(message == whole && invalidated.is_none(), "{sizes:?}");
+        far.submit(Action::PostReceives { count: 1 });
+    }
+}
+
+#[tokio::test]
+async fn an_invalidation_that_was_not_allowed_ends_the_connection() {
+    let Some(at) = device() else { return };
+    let (mut near, mut far) = pair(at, Options::default()).await;
+    let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;
+    far.submit(Action::Send {
+        token: Token(1),
+        message: vec![Bytes::from_static(b"x")],
+        invalidate: Some(sink.handle),
+    });
+    let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
+    assert_eq!(returned.len(), 1, "the memory is back");
+}
+
+#[tokio::test]
+async fn what_was_sent_before_the_end_arrives() {
+    let Some(at) = device() else { return };
+    for _ in 0..10 {
+        let (mut near, mut far) = pair(at, Options::default()).await;
+        for _ in 0..20 {
+            let message = vec![Bytes::from(vec![7; 4000])];
+            near.submit(Action::Send { token: Token(1), message, invalidate: None });
+        }
+        near.submit(Action::Close { reason: CloseReason::Local });
+        let hearing = async {
+            let mut arrived = 0;
+            loop {
+                match next(&mut far).await {
+                    Completion::Received { .. } => arrived += 1,
+                    Completion::Closed { reason, .. } => return (arrived, reason),
+                    _ => {}
+                }
+            }
+        };
+        let ((own, _), (arrived, reason)) = tokio::join!(closed(&mut near), hearing);
+        assert_eq!((own, arrived, reason), (CloseReason::Local, 20, CloseReason::Peer));
+    }
+}
+
+/// Polls a future so many times, and drops it where it stands then.
+async fn cut_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    let mut left = polls;
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// Works on a connection for so many completions: registers, reads, writes and sends, and leaves all of it.
+async fn work_on(mut end: VerbsConnection, completions: usize) {
+    for _ in 0..4 {
+        end.submit(Action::Register { token: Token(1), memory: Memory::Sink(BytesMut::zeroed(70_000)) });
+    }
+    for size in [10, 3000] {
+        let message = vec![Bytes::from(vec![1; size])];
+        end.submit(Action::Send { token: Token(2), message, invalidate: None });
+    }
+    for _ in 0..completions {
+        let heard = timeout(Duration::from_secs(5), poll_fn(|cx| end.poll_completion(cx))).await;
+        match heard {
+            Ok(Completion::Registered { segment, .. }) => {
+                // A handle of this end means nothing at the other: the device there ends the connection.
+                if completions % 7 == 6 {
+                    end.submit(Action::Read { token: Token(3), source: segment });
+                } else if completions % 2 == 0 {
+                    end.submit(Action::Invalidate { token: Token(4), handle: segment.handle });
+                }
+            }
+            Ok(Completion::Closed { .. }) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+    if completions % 3 == 0 {
+        end.submit(Action::Close { reason: CloseReason::Local });
+        let _ = cut_after(completions, closed(&mut end)).await;
+    }
+}
+
+/// `rdma resource show` is looked at before and after by who runs this: nothing of 200 connections is left.
+#[tokio::test]
+async fn connections_are_cut_in_every_state() {
+    let Some(at) = device() else { return };
+    let listener = listener(at, Options::default()).await;
+    let address = listener.local_addr().expect("an address");
+    let options = Options { connect_timeout: Duration::from_secs(5), ..Options::default() };
+    let mut made = (0, 0);
+    for round in 0..200 {
+        let (near_polls, far_polls) = (round % 8, round / 8 % 6);
+        let near = async {
+            // Some are cut at a poll while they are made, most afterwards.
+            let polls = if round % 4 == 0 { near_polls } else { usize::MAX };
+            let near = cut_after(polls, connect(address, b"", RECEIVE, &options)).await;
+            if let Some(Ok(near)) = near {
+                made.0 += 1;
+                work_on(near, round % 23).await;
+            }
+        };
+        let far = async {
+            let Ok(request) = timeout(Duration::from_secs(1), listener.accept()).await else { return };
+            let request: Request = request.expect("a request");
+            match round % 5 {
+                0 => drop(request),
+                1 => request.reject(b"no").await.unwrap_or_default(),
+                _ => {
+                    let polls = if round % 5 == 2 { far_polls } else { usize::MAX };
+                    if let Some(Ok(far)) = cut_after(polls, request.accept(b"")).await {
+                        made.1 += 1;
+                        work_on(far, round % 19).await;
+                    }
+                }
+            }
+        };
+        timeout(LIMIT, async { tokio::join!(near, far) }).await.expect("an end of it");
+    }
+    eprintln!("{} connections were made at one end, {} at the other", made.0, made.1);
+    assert!(made.0 > 50 && made.1 > 50, "{made:?}");
+}
+
+#[tokio::test]
+async fn devices_are_listed() {
+    let Some(at) = device() else { return };
+    let devices = verbs::devices().expect("devices");
+    let own =
+        verbs::device_for(SocketAddr::new(at.ip(), 1), LIMIT).await.expect("an answer").expect("a device");
+    let device = devices.iter().find(|device| device.name == own).expect("it is listed");
+    assert!(device.ports.iter().any(|port| port.active && port.message > 0), "{device:?}");
+    assert!(device.reads_in > 0 && device.work > 0 && device.region > 1 << 20, "{device:?}");
+    assert!(verbs::serves(at));
+    let documentation = "192.0.2.1:1".parse().expect("an address");
+    assert!(!verbs::serves(documentation));
+}
