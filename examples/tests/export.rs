@@ -9,8 +9,8 @@ use bytes::Bytes;
 use rpcrdma_examples::export::directory::DirectoryExport;
 use rpcrdma_examples::export::memory::MemoryExport;
 use rpcrdma_examples::export::{
-    Attributes, Before, Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, SetAttributes,
-    SetTime, Stability, Time, Verifier, Wcc,
+    Attributes, Before, Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, Outcome,
+    SetAttributes, SetTime, Stability, Time, Verifier, Wcc,
 };
 
 /// One test a line, for each export.
@@ -168,10 +168,39 @@ fn changes_tell_what_was_before(export: &impl Export) {
     let before = export.attributes(&file).unwrap();
     let written = export.write(&WHO, &file, 0, &Bytes::from_static(b"abc"), Stability::Unstable);
     told(&written.wcc, &before, &file);
-    let before = export.attributes(&root).unwrap();
-    let refused = export.remove(&WHO, &root, b"other");
-    assert_eq!(refused.result, Err(Error::NoEnt));
-    told(&refused.wcc, &before, &root);
+    let before = export.attributes(&file).unwrap();
+    told(&export.set_attributes(&WHO, &file, &size(1), None).wcc, &before, &file);
+    let before = export.attributes(&file).unwrap();
+    told(&export.commit(&WHO, &file, 0, 0).wcc, &before, &file);
+    let new = SetAttributes::default();
+    let in_root = |change: &dyn Fn() -> Wcc| {
+        let before = export.attributes(&root).unwrap();
+        told(&change(), &before, &root);
+    };
+    in_root(&|| export.mkdir(&WHO, &root, b"dir", &new).wcc);
+    in_root(&|| export.symlink(&WHO, &root, b"symlink", &Bytes::from_static(b"to"), &new).wcc);
+    in_root(&|| export.mknod(&WHO, &root, b"pipe", (FileKind::Fifo, (0, 0)), &new).wcc);
+    in_root(&|| export.link(&WHO, &file, &root, b"link").wcc);
+    in_root(&|| export.remove(&WHO, &root, b"link").wcc);
+    let refused = |change: &dyn Fn() -> (Wcc, Option<Error>), error| {
+        in_root(&|| {
+            let (wcc, refused) = change();
+            assert_eq!(refused, Some(error));
+            wcc
+        });
+    };
+    let why = |Outcome { result, wcc }| (wcc, Result::err(result));
+    refused(&|| why(export.remove(&WHO, &root, b"other")), Error::NoEnt);
+    refused(&|| why(export.remove(&WHO, &root, b"dir")), Error::IsDir);
+    refused(&|| why(export.rmdir(&WHO, &root, b"file")), Error::NotDir);
+    let dir = export.lookup(&WHO, &root, b"dir").unwrap().handle;
+    let before = [&root, &dir].map(|dir| export.attributes(dir).unwrap());
+    let renamed = export.rename(&WHO, (&root, b"file"), (&dir, b"moved"));
+    assert_eq!(renamed.result, Ok(()));
+    told(&renamed.from, &before[0], &root);
+    told(&renamed.to, &before[1], &dir);
+    export.remove(&WHO, &dir, b"moved").result.unwrap();
+    in_root(&|| export.rmdir(&WHO, &root, b"dir").wcc);
 }
 
 fn an_unchecked_create_takes_what_is_there(export: &impl Export) {

@@ -44,7 +44,7 @@ struct Arguments {
     #[arg(long)]
     read_only: bool,
     /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; several may be given. Without it only this
-    /// machine is served
+    /// machine is served, by its loopback and by the addresses that are listened at
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     allow: Vec<IpNet>,
     /// Let root of other machines be root here, and not anonymous

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use rpcrdma_nfs3::{
-    Diropargs3, Ftype3, Mkdir3Args, Mkdir3Res, Remove3Args, Remove3Res, Rmdir3Args, Rmdir3Res, Sattr3,
-    Setattr3Args, Setattr3Res, Symlink3Args, Symlink3Res, Symlinkdata3,
+    Diropargs3, Ftype3, Mkdir3Args, Mkdir3Res, Nfsstat3, Remove3Args, Remove3Res, Rmdir3Args, Rmdir3Res,
+    Sattr3, Setattr3Args, Setattr3Res, Symlink3Args, Symlink3Res, Symlinkdata3,
 };
 
 use super::{ClientError, Remote, RemoteFile, below};
@@ -56,20 +56,29 @@ impl Remote {
         }
     }
 
-    /// Makes a symbolic link.
+    /// Makes a symbolic link, unless there is the same already.
     ///
     /// # Errors
     /// [`ClientError::Status`].
     pub async fn make_link(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> Result<(), ClientError> {
         let path = below(above, &name);
-        let r#where = Diropargs3 { dir: above.handle, name: name.into() };
+        let r#where = Diropargs3 { dir: above.handle, name: name.clone().into() };
         let symlink_data = Bytes::copy_from_slice(target).into();
         let symlink = Symlinkdata3 { symlink_attributes: Sattr3::default(), symlink_data };
         let result = self.nfs().symlink(&Symlink3Args { r#where, symlink }).await;
         match result.map_err(|source| ClientError::call("SYMLINK", &path, source))? {
             Symlink3Res::Nfs3Ok(_) => Ok(()),
+            Symlink3Res::Default(Nfsstat3::Nfs3errExist, _) if self.leads(above, name, target).await => {
+                Ok(())
+            }
             Symlink3Res::Default(status, _) => Err(ClientError::status("SYMLINK", &path, status as i32)),
         }
+    }
+
+    /// Whether a name is that of a symbolic link with this target.
+    async fn leads(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> bool {
+        let Ok(found) = self.lookup_in(above, name).await else { return false };
+        self.readlink(found.handle, &found.path).await.is_ok_and(|there| there == target)
     }
 
     /// Removes a name of what is no directory; a symbolic link itself, and not what it leads to.
