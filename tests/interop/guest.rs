@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ pub(crate) struct Guest {
     /// The siw that is loaded.
     siw: Option<Siw>,
     knfsd: bool,
+    suites: bool,
 }
 
 /// Which of both siw.
@@ -27,16 +29,22 @@ pub(crate) enum Siw {
     Mended,
 }
 
+/// The first of two sizes of a test, or the second where there is time (`RPCRDMA_LAB=long`).
+pub(crate) fn size<T>(short: T, long: T) -> T {
+    if std::env::var("RPCRDMA_LAB").is_ok_and(|asked| asked == "long") { long } else { short }
+}
+
 /// The guest with this siw, for the one test that holds it; `None` where the lab is not asked for.
 pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
-    if std::env::var_os("RPCRDMA_LAB").is_none_or(|value| value != "1") {
+    let asked = std::env::var("RPCRDMA_LAB").unwrap_or_default();
+    if asked != "1" && asked != "long" {
         eprintln!("skipped: RPCRDMA_LAB=1 runs this against a Linux kernel in a guest");
         return None;
     }
     let guest = GUEST.get_or_init(|| {
         let machine = Lab::at_hand().unwrap().boot(Series::wanted().unwrap()).unwrap();
-        Mutex::new(Guest { machine, siw: None, knfsd: false })
+        Mutex::new(Guest { machine, siw: None, knfsd: false, suites: false })
     });
     let mut guest = guest.lock().unwrap_or_else(PoisonError::into_inner);
     if guest.siw != Some(siw) {
@@ -46,13 +54,20 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     Some(guest)
 }
 
+/// The guest with this siw and the test suites of others, below /host/suites.
+pub(crate) fn guest_with_suites(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
+    let mut guest = guest(siw)?;
+    if !guest.suites {
+        Lab::at_hand().unwrap().bring_suites(&guest.machine).unwrap();
+        guest.suites = true;
+    }
+    Some(guest)
+}
+
 /// The guest with this siw and the kernel's NFS server.
 pub(crate) fn server(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     let mut guest = guest(siw)?;
-    if !guest.knfsd {
-        guest.run("/lab/knfsd");
-        guest.knfsd = true;
-    }
+    guest.serve();
     Some(guest)
 }
 
@@ -63,6 +78,26 @@ impl Guest {
             self.machine.run(script, LIMIT).unwrap_or_else(|error| panic!("{error}\n{}", self.last_words()));
         assert_eq!(ran.status, 0, "{script}\n{}\n{}", ran.printed, self.last_words());
         ran.printed
+    }
+
+    /// Runs a bash script that may take long and may fail. Returns its exit status and what it printed.
+    pub(crate) fn try_run(&self, script: &str, limit: Duration) -> (i32, String) {
+        let ran =
+            self.machine.run(script, limit).unwrap_or_else(|error| panic!("{error}\n{}", self.last_words()));
+        (ran.status, ran.printed)
+    }
+
+    /// Has the kernel serve /export.
+    pub(crate) fn serve(&mut self) {
+        if !self.knfsd {
+            self.run("/lab/knfsd");
+            self.knfsd = true;
+        }
+    }
+
+    /// Brings a program of this machine in. Returns its path there.
+    pub(crate) fn bring(&self, program: &str) -> String {
+        self.machine.bring(Path::new(program)).unwrap()
     }
 
     /// What the kernel in the guest said last.

@@ -4,23 +4,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::guest::{Guest, Random, Siw, guest};
+use crate::guest::{Random, Siw, guest};
+use crate::mounted::{HOST, clear, mount, transport};
 use crate::relay::Relay;
 use crate::served::Served;
-
-/// Has the guest mount what is served, at /mnt; 10.0.2.2 is the loopback of this machine there.
-fn mount(guest: &Guest, rdma: u16, tcp: u16) {
-    guest.run(&format!(
-        "modprobe -a rpcrdma nfs nfsv3; mount -t nfs \
-         -o vers=3,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp} 10.0.2.2:/ /mnt && \
-         grep ' /mnt nfs .*proto=rdma' /proc/mounts"
-    ));
-}
-
-/// Unmounts whatever a test that failed has left.
-fn clear(guest: &Guest) {
-    guest.run("! grep -q ' /mnt nfs' /proc/mounts || umount -f -l /mnt; rm -rf /tmp/tree /tmp/sums");
-}
 
 /// Files of all sizes up to some hundred KiB and one of 5 MiB, links, a pipe, and modes.
 const TREE: &str = "set -e; mkdir -p /tmp/tree/a/b /tmp/tree/c; cd /tmp/tree; \
@@ -29,21 +16,13 @@ const TREE: &str = "set -e; mkdir -p /tmp/tree/a/b /tmp/tree/c; cd /tmp/tree; \
     chmod 400 a/file8; chmod 4755 a/file9; touch -d '2001-02-03 04:05:06' a/file10; chown 1000:1000 c; \
     find . -type f | sort | xargs sha256sum >/tmp/sums";
 
-/// The first line of statistics that the kernel keeps of the mount's transport, as numbers.
-fn transport(guest: &Guest) -> Vec<u64> {
-    let line =
-        guest.run("awk '/ mounted on \\/mnt / {at = 1} at && /xprt:/ {print; exit}' /proc/self/mountstats");
-    assert!(line.contains("rdma"), "{line}");
-    line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
-}
-
 #[test]
 fn a_tree_is_copied_and_renamed_and_removed() {
     let Some(guest) = guest(Siw::Stock) else { return };
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
-    mount(&guest, served.rdma, served.tcp);
+    mount(&guest, HOST, served.rdma, served.tcp);
     guest.run(TREE);
     guest.run("cp -a /tmp/tree /mnt/tree && sync && echo 3 >/proc/sys/vm/drop_caches");
     guest.run("cd /mnt/tree && sha256sum --quiet -c /tmp/sums");
@@ -63,16 +42,10 @@ fn a_tree_is_copied_and_renamed_and_removed() {
     let counters = transport(&guest);
     guest.run("rm -r /mnt/renamed && [ -z \"$(ls -A /mnt)\" ] && umount /mnt");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    // port bind connect connect_time idle sends recvs bad_xids req_u bklog_u, then read_chunks write_chunks
-    // reply_chunks and eight more, then mrs_recycled orphaned allocated local_inv_needed.
-    let [_, _, connects, _, _, sends, receives, bad] = counters[..8] else { panic!("{counters:?}") };
-    assert_eq!((connects, bad), (1, 0), "{counters:?}");
-    assert_eq!(sends, receives, "{counters:?}");
-    let bad_replies = counters[19];
-    assert_eq!(bad_replies, 0, "{counters:?}");
-    let chunks = counters[10] + counters[11] + counters[12];
-    let invalidated_locally = counters[24];
-    assert!(invalidated_locally < chunks, "remote invalidation is in use: {counters:?}");
+    assert_eq!((counters.connects, counters.bad_xids), (1, 0), "{counters:?}");
+    assert_eq!(counters.sends, counters.receives, "{counters:?}");
+    assert_eq!(counters.bad_replies, 0, "{counters:?}");
+    assert!(counters.invalidated_locally < counters.chunks(), "remote invalidation is in use: {counters:?}");
 }
 
 #[test]
@@ -81,7 +54,7 @@ fn a_write_survives_a_server_that_is_killed() {
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let mut served = Served::start(dir.path());
-    mount(&guest, served.rdma, served.tcp);
+    mount(&guest, HOST, served.rdma, served.tcp);
     guest.run("mkdir /mnt/below; head -c 33554433 /dev/urandom >/tmp/tree");
     guest.run(
         "(dd if=/tmp/tree of=/mnt/below/file bs=256k conv=fsync; echo $? >/run/written) >/run/dd 2>&1 &",
@@ -100,7 +73,7 @@ fn a_write_survives_a_server_that_is_killed() {
     let there = guest.run("sha256sum </tmp/tree");
     let here = Command::new("sha256sum").stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&here.stdout).trim(), there.trim(), "killed after {half} bytes");
-    let connects = transport(&guest)[2];
+    let connects = transport(&guest).connects;
     assert!(connects > 1, "it was connected {connects} times");
     guest.run("echo 3 >/proc/sys/vm/drop_caches; cmp /tmp/tree /mnt/below/file && umount /mnt && rm /tmp/tree /run/written");
     drop(served);
@@ -126,7 +99,7 @@ fn connections_that_are_cut_lose_and_repeat_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
     let relay = Relay::to(served.rdma);
-    mount(&guest, relay.port, served.tcp);
+    mount(&guest, HOST, relay.port, served.tcp);
     let mut random = Random::new();
     guest.run(&format!("cat >/run/work <<'end of work'\n{WORK}\nend of work"));
     guest.run("rm -f /run/worked; (bash /run/work >/run/said 2>&1; echo $? >/run/worked) >/dev/null 2>&1 &");
@@ -138,7 +111,7 @@ fn connections_that_are_cut_lose_and_repeat_nothing() {
     let said = guest.run("cat /run/said");
     assert_eq!(guest.run("cat /run/worked").trim(), "0", "{said}");
     let counters = transport(&guest);
-    assert!(cuts > 3 && counters[2] > 3, "{cuts} cuts, {counters:?}");
+    assert!(cuts > 3 && counters.connects > 3, "{cuts} cuts, {counters:?}");
     guest.run("umount /mnt");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }

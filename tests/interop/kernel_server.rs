@@ -12,8 +12,10 @@ use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::rdma::Traffic;
 use rpcrdma_runtime::shell::{CallReport, ClientOptions, Observer};
 
-use crate::guest::{Guest, Random, Siw, server};
+use crate::credits::Credits;
+use crate::guest::{Guest, Random, Siw, server, size};
 use crate::procedures::every_procedure;
+use crate::relay::Relay;
 
 /// What a call may take in a slow guest.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -82,8 +84,8 @@ async fn every_procedure_of_nfs3_does_what_it_says() {
 async fn files_of_any_size_arrive_and_come_back() {
     let Some(guest) = server(Siw::Mended) else { return };
     let mut random = Random::new();
-    let mut sizes = vec![0, 1, 3, 4095, 4096, 4097, 1_048_575, 1_048_577, 8 << 20];
-    sizes.extend((0..10).map(|_| random.length(8 << 20)));
+    let mut sizes = vec![0, 1, 3, 4095, 4096, 4097, 1_048_575, 1_048_577, 64 << 20];
+    sizes.extend((0..size(10, 40)).map(|_| random.length(size(8 << 20, 64 << 20))));
     for (index, size) in sizes.into_iter().enumerate() {
         let crc = index % 2 == 0;
         let (watching, writes) = watched(options(crc), "WRITE");
@@ -137,27 +139,46 @@ async fn a_call_too_long_for_a_message_is_fetched() {
 
 /// 6.12 ends a connection with more calls in flight than it has granted (it has memory for no more), 6.1 may not.
 #[tokio::test(flavor = "multi_thread")]
-async fn more_calls_than_credits_take_turns() {
+async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
     let Some(guest) = server(Siw::Mended) else { return };
-    let client = nfs_v3::Client(connect(&guest, options(true)).await);
+    let credits = Arc::new(Mutex::new(Credits::default()));
+    let seen = credits.clone();
+    let watch = move |to_server: bool, bytes: &[u8]| seen.lock().unwrap().see(to_server, bytes);
+    let relay = Relay::watched(guest.ports().nfs_rdma, Arc::new(Mutex::new(watch)));
+    let address = format!("127.0.0.1:{}", relay.port);
+    let mut options = options(true);
+    options.config.credits = 128;
+    let client = nfs_v3::Client(Client::connect_with(address, options).await.unwrap());
     let object = root(&guest).await;
     let call = |_| {
         let client = client.clone();
         tokio::spawn(async move { client.getattr(&Getattr3Args { object }).await })
     };
-    for call in (0..500).map(call).collect::<Vec<_>>() {
+    for call in (0..1000).map(call).collect::<Vec<_>>() {
         let result = call.await.unwrap().unwrap();
         assert!(matches!(result, Getattr3Res::Nfs3Ok(_)), "{result:?}");
     }
+    let credits = credits.lock().unwrap();
+    assert_eq!((credits.most_granted, credits.most_in_flight, credits.too_many), (64, 64, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_connections_one_after_another() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    one_after_another(&guest, 1000).await;
 }
 
 /// Siw as it is in Linux leaves the first message unread when it comes too soon. A client must not wait for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_connection_to_siw_as_it_is_hangs() {
     let Some(guest) = server(Siw::Stock) else { return };
-    let object = root(&guest).await;
-    for index in 0..200 {
-        let client = nfs_v3::Client(connect(&guest, options(index % 2 == 0)).await);
+    one_after_another(&guest, 500).await;
+}
+
+async fn one_after_another(guest: &Guest, count: usize) {
+    let object = root(guest).await;
+    for index in 0..count {
+        let client = nfs_v3::Client(connect(guest, options(index % 2 == 0)).await);
         client.null().await.unwrap_or_else(|error| panic!("connection {index}: {error}"));
         let result = client.getattr(&Getattr3Args { object }).await.unwrap();
         assert!(matches!(result, Getattr3Res::Nfs3Ok(_)), "connection {index}: {result:?}");

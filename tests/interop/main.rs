@@ -1,5 +1,5 @@
 //! Against Linux's own NFS/RDMA client and server, which run in a guest (`cargo xtask lab`). It takes some minutes and a
-//! download, so it runs with `RPCRDMA_LAB=1` only, and otherwise says that it did not.
+//! download, so it runs with `RPCRDMA_LAB=1` only, and otherwise says that it did not; `RPCRDMA_LAB=long` does more of the same.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -8,10 +8,15 @@
     reason = "tests take turns with the guest, and each has a runtime of its own"
 )]
 
+mod credits;
+mod faults;
 mod guest;
+mod in_guest;
 mod kernel_client;
 mod kernel_server;
+mod mounted;
 mod ours;
 mod procedures;
 mod relay;
 mod served;
+mod suites;

@@ -5,6 +5,9 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+/// What is told of the bytes that go through, before they go on: whether they come from who connected, and themselves.
+type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
+
 /// The relay. Connections that are there when the process ends end with it.
 pub(crate) struct Relay {
     /// Where it listens, on 127.0.0.1.
@@ -15,6 +18,11 @@ pub(crate) struct Relay {
 impl Relay {
     /// Leads to a port of 127.0.0.1.
     pub(crate) fn to(target: u16) -> Self {
+        Relay::watched(target, Arc::new(Mutex::new(|_: bool, _: &[u8]| ())))
+    }
+
+    /// The same, with somebody who looks at what goes through.
+    pub(crate) fn watched(target: u16, watch: Watch) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let through = Arc::new(Mutex::new(Vec::new()));
@@ -28,8 +36,9 @@ impl Relay {
                     kept.lock().unwrap().push(socket.try_clone().unwrap());
                 }
                 let (from, to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-                thread::spawn(move || copy(from, to));
-                thread::spawn(move || copy(far, near));
+                let (forth, back) = (watch.clone(), watch.clone());
+                thread::spawn(move || copy(from, to, true, &forth));
+                thread::spawn(move || copy(far, near, false, &back));
             }
         });
         Relay { port, through }
@@ -42,9 +51,10 @@ impl Relay {
     }
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream) {
+fn copy(mut from: TcpStream, mut to: TcpStream, forth: bool, watch: &Watch) {
     let mut buffer = [0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
+        (watch.lock().unwrap())(forth, &buffer[..count]);
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

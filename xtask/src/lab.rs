@@ -9,6 +9,7 @@ mod archive;
 mod initramfs;
 mod kernel;
 mod machine;
+mod suites;
 mod tools;
 mod userland;
 
@@ -66,6 +67,8 @@ impl Series {
 pub enum Task {
     /// Make what the guest needs, if it is not there yet, and nothing else
     Build(Kernel),
+    /// Make the test suites of others, fio, dbench, fsx and pjdfstest; a guest that runs sees them below /host/suites
+    Suites,
     /// Boot a guest that stays until `down`
     Up(Kernel),
     /// Run a command in it, by bash: `cargo xtask lab run uname -a`
@@ -106,6 +109,10 @@ pub fn run(task: &Task) -> Result<u8, String> {
     let lab = Lab::at_hand()?;
     match task {
         Task::Build(kernel) => lab.parts(kernel.series()?).map(|_| 0),
+        Task::Suites => {
+            lab.suites()?;
+            lab.present().map_or(Ok(()), |machine| lab.bring_suites(&machine)).map(|()| 0)
+        }
         Task::Up(kernel) => lab.up(kernel.series()?).map(|()| 0),
         Task::Run { limit, command } => {
             let ran = lab.present()?.run(&command.join(" "), Duration::from_secs(*limit))?;
@@ -153,7 +160,44 @@ impl Lab {
     /// If it cannot be built or booted.
     pub fn boot(&self, series: Series) -> Result<Machine, String> {
         let parts = self.parts(series)?;
+        self.sweep();
         Machine::boot(&parts, &self.cache.join(format!("run/{}", std::process::id())), false)
+    }
+
+    /// Has the guest see the test suites of others, below /host/suites, and makes them first if they are not there.
+    ///
+    /// # Errors
+    /// If Debian's archive or the registry of crates does not have them, or they cannot be built.
+    pub fn bring_suites(&self, machine: &Machine) -> Result<(), String> {
+        let kept = self.suites()?;
+        let there = machine.share().join("suites");
+        remove(&there)?;
+        tools::output(Command::new("cp").arg("-rl").arg(&kept).arg(&there)).map(drop)
+    }
+
+    fn suites(&self) -> Result<PathBuf, String> {
+        let kept = self.cache.join("suites");
+        let _held = self.lock()?;
+        made(&kept, &suites::recipe(), |folder| {
+            suites::build(&Archive::open(&self.cache)?, &self.cache.join("build"), folder)
+        })?;
+        Ok(kept)
+    }
+
+    /// Removes what guests have left whose processes are gone.
+    fn sweep(&self) {
+        for entry in fs::read_dir(self.cache.join("run")).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let process = name.to_string_lossy().parse::<u32>();
+            if process.is_ok_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+                let _ = remove(&entry.path());
+            }
+        }
+    }
+
+    fn lock(&self) -> Result<File, String> {
+        let lock = self.cache.join("lock");
+        File::create(&lock).and_then(|file| file.lock().map(|()| file)).map_err(at(&lock))
     }
 
     fn up(&self, series: Series) -> Result<(), String> {
@@ -206,16 +250,16 @@ impl Lab {
         let Ports { agent, nfs_rdma, mount } = machine.ports;
         format!(
             "process {}; on 127.0.0.1: commands at {agent}, NFS over RDMA at {nfs_rdma}, MOUNT at {mount}; \
-             its console: {}",
+             its console: {}; it sees as /host: {}",
             machine.process,
-            machine.console.display()
+            machine.console.display(),
+            machine.share().display()
         )
     }
 
     /// Makes what is not there yet.
     fn parts(&self, series: Series) -> Result<Parts, String> {
-        let lock = self.cache.join("lock");
-        let held = File::create(&lock).and_then(|file| file.lock().map(|()| file)).map_err(at(&lock))?;
+        let held = self.lock()?;
         let mut archive = None;
         let series = series.name();
         let kernel = self.cache.join(format!("linux-{series}"));

@@ -13,6 +13,8 @@ const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_net",
     "virtio_rng",
+    "9p",
+    "9pnet_virtio",
     "ib_core",
     "rdma_cm",
     "rpcrdma",

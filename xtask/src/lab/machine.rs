@@ -60,6 +60,8 @@ pub struct Machine {
     pub(super) console: PathBuf,
     /// Number of the process, and the process itself where it ends with us.
     pub(super) process: u32,
+    /// A directory of this machine that the guest sees as /host, where it can change nothing.
+    share: PathBuf,
     kept: Option<Child>,
 }
 
@@ -73,16 +75,17 @@ impl Machine {
     /// Boots a guest, and waits until it runs commands. If it `stays`, nothing but its end stops it; otherwise it
     /// ends with this value, or with this process, however that ends.
     pub(super) fn boot(parts: &Parts, folder: &Path, stays: bool) -> Result<Self, String> {
-        fs::create_dir_all(folder).map_err(at(folder))?;
+        let share = folder.join("share");
+        fs::create_dir_all(&share).map_err(at(&share))?;
         let ports = Ports::free()?;
         let console = folder.join("console");
         let log = folder.join("qemu.log");
         let errors = File::create(&log).map_err(at(&log))?;
-        let qemu = qemu(parts, ports, &console);
+        let qemu = qemu(parts, ports, &console, &share);
         let mut start = if stays { qemu } else { held(&qemu) };
         start.stdout(Stdio::null()).stderr(errors).process_group(0);
         let child = start.spawn().map_err(|error| format!("QEMU: {error}"))?;
-        let mut machine = Machine { ports, console, process: child.id(), kept: Some(child) };
+        let mut machine = Machine { ports, console, process: child.id(), share, kept: Some(child) };
         machine.wait(&log)?;
         if stays {
             machine.kept = None;
@@ -92,7 +95,27 @@ impl Machine {
 
     /// A guest that another process has booted.
     pub(super) fn known(ports: Ports, process: u32, folder: &Path) -> Self {
-        Machine { ports, console: folder.join("console"), process, kept: None }
+        Machine { ports, console: folder.join("console"), process, share: folder.join("share"), kept: None }
+    }
+
+    /// Puts a file of this machine where the guest sees it, and returns its path there. What is there under that
+    /// name stays as it is.
+    ///
+    /// # Errors
+    /// If it cannot be copied.
+    pub fn bring(&self, file: &Path) -> Result<String, String> {
+        let name = file.file_name().ok_or_else(|| format!("{}: no file", file.display()))?;
+        let there = self.share.join(name);
+        if !there.exists() && fs::hard_link(file, &there).is_err() {
+            fs::copy(file, &there).map_err(at(&there))?;
+        }
+        Ok(format!("/host/{}", name.to_string_lossy()))
+    }
+
+    /// The directory that the guest sees as /host.
+    #[must_use]
+    pub fn share(&self) -> &Path {
+        &self.share
     }
 
     fn wait(&mut self, log: &Path) -> Result<(), String> {
@@ -146,7 +169,7 @@ impl Drop for Machine {
 }
 
 /// QEMU for a guest.
-fn qemu(parts: &Parts, ports: Ports, console: &Path) -> Command {
+fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     let forward = |(here, there): (u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{there}");
     let forwards =
         [(ports.agent, AGENT), (ports.nfs_rdma, NFS_RDMA), (ports.mount, MOUNT)].map(forward).concat();
@@ -168,6 +191,9 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path) -> Command {
     qemu.arg("-serial").arg(format!("file:{}", console.display()));
     qemu.args(["-netdev", &format!("user,id=net,ipv6=off{forwards}")]);
     qemu.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
+    let shared = share.display().to_string().replace(',', ",,");
+    qemu.args(["-fsdev", &format!("local,id=host,path={shared},security_model=none,readonly=on")]);
+    qemu.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"]);
     qemu.args([
         "-object",
         "rng-random,id=random,filename=/dev/urandom",
@@ -194,7 +220,8 @@ mod tests {
         let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().expect("sleep");
         let process = child.id();
         let ports = Ports { agent: 1, nfs_rdma: 2, mount: 3 };
-        drop(Machine { ports, console: PathBuf::new(), process, kept: Some(child) });
+        let (console, share) = (PathBuf::new(), PathBuf::new());
+        drop(Machine { ports, console, process, share, kept: Some(child) });
         assert!(!Path::new(&format!("/proc/{process}")).exists());
     }
 }

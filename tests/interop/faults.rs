@@ -1,0 +1,59 @@
+//! fio verifies what it writes to a mount, while the connection is cut at random.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::guest::{Random, Siw, guest_with_suites, size};
+use crate::mounted::{HOST, clear, mount, transport};
+use crate::relay::Relay;
+use crate::served::Served;
+use crate::suites::DEBIAN;
+
+/// Runs fio again and again for so many seconds, by turns through the client's cache and around it. All blocks of a round
+/// have one size: fio 3.33 takes blocks of several sizes that follow each other for wrong now and then, on any file system.
+fn rounds(seconds: u64) -> String {
+    format!(
+        "{DEBIAN} end=$((SECONDS + {seconds})); round=0; sizes=(64k 13k 199k 4k 30k)
+         while [ $SECONDS -lt $end ]; do
+             round=$((round + 1))
+             debian fio --name=v --directory=/mnt --size=2m --bs=${{sizes[round / 2 % 5]}} --rw=randrw --direct=$((round % 2)) \\
+                 --verify=crc32c --verify_fatal=1 --ioengine=psync --numjobs=2 --randseed=$round --end_fsync=1 || exit 1
+             rm /mnt/v.*
+         done; echo $round rounds"
+    )
+}
+
+#[test]
+fn fio_finds_no_wrong_byte_while_connections_are_cut() {
+    let Some(guest) = guest_with_suites(Siw::Stock) else { return };
+    clear(&guest);
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path());
+    let relay = Relay::to(served.rdma);
+    mount(&guest, HOST, relay.port, served.tcp);
+    let mut random = Random::new();
+    let seconds = size(30, 300);
+    guest.run(&format!("cat >/run/work <<'end of work'\n{}\nend of work", rounds(seconds)));
+    guest.run("rm -f /run/worked; (bash /run/work >/run/said 2>&1; echo $? >/run/worked) >/dev/null 2>&1 &");
+    let (began, mut cuts) = (Instant::now(), 0);
+    while guest.run("[ ! -e /run/worked ] || echo done").trim() != "done" {
+        sleep(Duration::from_millis(1000 + random.next() % 4000));
+        // What has begun is let end, with connections as they are.
+        if began.elapsed() < Duration::from_secs(seconds) {
+            cuts += u32::from(relay.cut());
+        }
+        let hangs = began.elapsed() > Duration::from_secs(seconds + 600);
+        assert!(
+            !hangs,
+            "after {cuts} cuts: {}",
+            guest.run("tail -n 20 /run/said; cat /proc/*/stack | tail -n 60")
+        );
+    }
+    let said = guest.run("tail -n 40 /run/said");
+    assert_eq!(guest.run("cat /run/worked").trim(), "0", "{cuts} cuts: {said}");
+    let counters = transport(&guest);
+    eprintln!("{cuts} cuts, {}", said.lines().last().unwrap_or_default());
+    assert!(cuts > 3 && counters.connects > 3, "{cuts} cuts, {counters:?}");
+    guest.run("umount /mnt");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,72 @@
+//! What the kernel's client has mounted at /mnt, and what it counts of that.
+
+use crate::guest::Guest;
+
+/// The loopback of this machine, seen from the guest.
+pub(crate) const HOST: &str = "10.0.2.2";
+/// The guest itself.
+pub(crate) const GUEST: &str = "10.0.2.15";
+
+/// Has the guest mount what is served at these ports, at /mnt.
+pub(crate) fn mount(guest: &Guest, server: &str, rdma: u16, tcp: u16) {
+    mount_path(guest, &format!("{server}:/"), rdma, tcp);
+}
+
+/// The same of a server that serves its directories by their names, as the kernel's does.
+pub(crate) fn mount_path(guest: &Guest, what: &str, rdma: u16, tcp: u16) {
+    guest.run(&format!(
+        "modprobe -a rpcrdma nfs nfsv3; mount -t nfs \
+         -o vers=3,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp} {what} /mnt && \
+         grep ' /mnt nfs .*proto=rdma' /proc/mounts"
+    ));
+}
+
+/// Unmounts whatever a test that failed has left.
+pub(crate) fn clear(guest: &Guest) {
+    guest.run(
+        "! grep -q ' /mnt nfs' /proc/mounts || umount -f -l /mnt; \
+         rm -rf /tmp/* /export/*; ! pidof nfs3d || kill -KILL $(pidof nfs3d)",
+    );
+}
+
+/// What the kernel's client has counted of the transport of one mount.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    pub(crate) connects: u64,
+    pub(crate) sends: u64,
+    pub(crate) receives: u64,
+    pub(crate) bad_xids: u64,
+    pub(crate) read_chunks: u64,
+    pub(crate) write_chunks: u64,
+    pub(crate) reply_chunks: u64,
+    pub(crate) bad_replies: u64,
+    pub(crate) invalidated_locally: u64,
+}
+
+impl Transport {
+    pub(crate) fn chunks(&self) -> u64 {
+        self.read_chunks + self.write_chunks + self.reply_chunks
+    }
+}
+
+/// The counters of what is mounted at /mnt.
+pub(crate) fn transport(guest: &Guest) -> Transport {
+    let line =
+        guest.run("awk '/ mounted on \\/mnt / {at = 1} at && /xprt:/ {print; exit}' /proc/self/mountstats");
+    assert!(line.contains("rdma"), "{line}");
+    // port bind connect connect_time idle sends recvs bad_xids req_u bklog_u, then read_chunks write_chunks
+    // reply_chunks rdma_request_bytes rdma_reply_bytes pullup_copy fixup_copy hardway_register failed_marshal bad_reply
+    // nomsg_calls, then mrs_recycled orphaned allocated local_inv_needed and two more.
+    let counters: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    Transport {
+        connects: counters[2],
+        sends: counters[5],
+        receives: counters[6],
+        bad_xids: counters[7],
+        read_chunks: counters[10],
+        write_chunks: counters[11],
+        reply_chunks: counters[12],
+        bad_replies: counters[19],
+        invalidated_locally: counters[24],
+    }
+}

@@ -1,0 +1,145 @@
+//! Programs that test file systems, in the guest, on what the kernel's client has mounted: `nfs3d` of this machine.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::guest::{Guest, Siw, guest, guest_with_suites, size};
+use crate::mounted::{GUEST, HOST, Transport, clear, mount, mount_path, transport};
+use crate::served::Served;
+
+/// How to run a program of Debian's that the guest itself does not have.
+pub(crate) const DEBIAN: &str = "at=/host/suites/root; \
+    libraries=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu:$at/usr/lib/x86_64-linux-gnu/ceph; \
+    debian() { program=$1; shift; LD_LIBRARY_PATH=$libraries $at/usr/bin/$program \"$@\"; }; ";
+
+/// Mounts an empty directory, runs a script there, and unmounts. Returns what the client has counted.
+fn on_a_mount(guest: &Guest, limit: u64, script: &str) -> Transport {
+    clear(guest);
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path());
+    mount(guest, HOST, served.rdma, served.tcp);
+    let (status, printed) = guest.try_run(
+        &format!("{DEBIAN} mkdir /mnt/x && cd /mnt/x && {{ {script}\n}}"),
+        Duration::from_secs(limit),
+    );
+    assert_eq!(status, 0, "{printed}");
+    eprintln!("{printed}");
+    let counters = transport(guest);
+    guest.run("rm -r /mnt/x && [ -z \"$(ls -A /mnt)\" ] && umount /mnt && ! grep -q ' /mnt ' /proc/mounts");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert_eq!((counters.connects, counters.bad_xids, counters.bad_replies), (1, 0, 0), "{counters:?}");
+    counters
+}
+
+#[test]
+fn blocks_are_written_and_read_with_and_without_the_clients_cache() {
+    let Some(guest) = guest(Siw::Stock) else { return };
+    let counters = on_a_mount(
+        &guest,
+        300,
+        &format!(
+            "set -e; head -c {} /dev/urandom >/tmp/file
+             dd if=/tmp/file of=cached bs=1M conv=fsync; dd if=/tmp/file of=direct bs=256k oflag=direct
+             dd if=/tmp/file of=small bs=4095 conv=fsync; dd if=/tmp/file of=small bs=511 count=100 seek=77 conv=notrunc,fsync
+             echo 3 >/proc/sys/vm/drop_caches
+             cmp /tmp/file cached; cmp /tmp/file direct
+             dd if=direct iflag=direct bs=1M | cmp - /tmp/file
+             dd if=/tmp/file of=/tmp/small bs=511 count=100 seek=77 conv=notrunc",
+            size(16 << 20, 128 << 20)
+        ),
+    );
+    assert!(counters.read_chunks > 16 && counters.write_chunks > 16, "{counters:?}");
+}
+
+#[test]
+fn five_thousand_files_are_copied_and_are_the_same() {
+    let Some(guest) = guest(Siw::Stock) else { return };
+    let counters = on_a_mount(
+        &guest,
+        1500,
+        "set -e; mkdir /tmp/tree; cd /tmp/tree
+         for dir in $(seq 50); do mkdir dir$dir; for file in $(seq 100); do echo $dir $file >dir$dir/file$file; done; done
+         for file in $(seq 7 7 100); do head -c $((file * 999)) /dev/urandom >dir$file/file$file; done 2>/dev/null || true
+         ln -s ../dir2/file3 dir1/link; chmod 4711 dir4/file5; touch -d '1999-12-31 23:59:58' dir6/file7
+         [ $(find . -type f | wc -l) = 5000 ]
+         cp -a /tmp/tree /mnt/x/tree; sync; echo 3 >/proc/sys/vm/drop_caches
+         [ $(find /mnt/x/tree -type f | wc -l) = 5000 ]
+         rsync -aHi --checksum --delete /tmp/tree/ /mnt/x/tree/ >/tmp/different
+         cat /tmp/different; [ ! -s /tmp/different ]",
+    );
+    assert!(counters.invalidated_locally < counters.chunks(), "remote invalidation is in use: {counters:?}");
+}
+
+#[test]
+fn fsx_finds_no_wrong_byte() {
+    let Some(guest) = guest_with_suites(Siw::Stock) else { return };
+    on_a_mount(&guest, 900, "/host/suites/bin/fsx -N 10000 -S 42 -P /tmp /mnt/x/file | tail -n 5");
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    let Some(guest) = guest_with_suites(Siw::Stock) else { return };
+    let counters = on_a_mount(
+        &guest,
+        900,
+        &format!(
+            "debian fio --name=v --directory=/mnt/x --size={}m --bs=4k-300k --rw=randrw --verify=crc32c \
+             --verify_fatal=1 --ioengine=psync --numjobs=2 --group_reporting && \
+             debian fio --name=d --directory=/mnt/x --size=4m --bs=64k --rw=randwrite --direct=1 --verify=crc32c \
+             --verify_fatal=1 --ioengine=psync --group_reporting",
+            size(8, 64)
+        ),
+    );
+    assert!(counters.invalidated_locally < counters.chunks(), "remote invalidation is in use: {counters:?}");
+}
+
+#[test]
+fn dbench_goes_through() {
+    let Some(guest) = guest_with_suites(Siw::Stock) else { return };
+    on_a_mount(
+        &guest,
+        600,
+        &format!(
+            "debian dbench -c /host/suites/root/usr/share/dbench/client.txt -t {} -D /mnt/x 2 >/tmp/said 2>&1; \
+             status=$?; tail -n 12 /tmp/said; [ $status = 0 ]",
+            size(8, 60)
+        ),
+    );
+}
+
+/// Runs pjdfstest at /mnt. Returns which of its tests failed, and how many passed.
+fn pjdfstest(guest: &Guest) -> (BTreeSet<String>, usize) {
+    let (_, printed) = guest.try_run(
+        "mkdir -m 755 /mnt/pjd; cat >/tmp/pjd.toml <<'end'\n\
+         [features]\n[settings]\nnaptime = 0.05\n[dummy_auth]\n\
+         entries = [ [\"nobody\", \"nogroup\"], [\"user\", \"user\"], [\"_rpc\", \"nogroup\"] ]\nend\n\
+         /host/suites/bin/pjdfstest -c /tmp/pjd.toml -p /mnt/pjd 2>&1; rm -rf /mnt/pjd",
+        Duration::from_secs(900),
+    );
+    // A line for each test: its name, and ok, skipped or FAILED.
+    let ended = |how: &str| {
+        let lines = printed.lines().filter_map(|line| line.split_once(char::is_whitespace));
+        let those = lines.filter(|(_, result)| result.trim() == how);
+        those.map(|(name, _)| name.to_owned()).collect::<BTreeSet<String>>()
+    };
+    (ended("FAILED"), ended("ok").len())
+}
+
+#[test]
+fn what_pjdfstest_finds_it_finds_with_the_kernels_server_too() {
+    let Some(mut guest) = guest_with_suites(Siw::Stock) else { return };
+    clear(&guest);
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path());
+    mount(&guest, HOST, served.rdma, served.tcp);
+    let (ours, passed) = pjdfstest(&guest);
+    guest.run("umount /mnt");
+    guest.serve();
+    mount_path(&guest, &format!("{GUEST}:/export"), 20049, 20048);
+    let (kernels, passed_there) = pjdfstest(&guest);
+    guest.run("umount /mnt");
+    eprintln!("{passed} passed with nfs3d, {passed_there} with knfsd, which fails {kernels:?}");
+    assert!(passed > 300 && passed_there > 300, "{passed} passed with nfs3d, {passed_there} with knfsd");
+    let more: Vec<_> = ours.difference(&kernels).collect();
+    assert!(more.is_empty(), "{} fail with nfs3d only: {more:#?}", more.len());
+}

@@ -1,0 +1,60 @@
+//! Programs of others that test file systems: some of Debian's, some of the registry of crates.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::archive::Archive;
+use super::kernel::unpack;
+use super::tools::{at, output, remove};
+
+/// Debian's. They come with the libraries that they need, in `root`, and run where the loader is told of these.
+const PACKAGES: &[&str] = &["dbench", "fio"];
+
+/// Crates with programs, and their versions: a newer one may test more, and fail where this one did not.
+const CRATES: &[(&str, &str)] = &[("fsx", "0.3.2"), ("pjdfstest", "0.2.2")];
+
+/// What decides over them: they are made again when it changes.
+pub(super) fn recipe() -> String {
+    format!("1 {PACKAGES:?} {CRATES:?}")
+}
+
+/// Makes `root`, with Debian's programs, and `bin`, with those of crates.
+pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(), String> {
+    let packages = archive.with_libraries(PACKAGES)?;
+    eprintln!("lab: fetching {} packages with test suites", packages.len());
+    let debs = folder.join("packages");
+    for package in archive.download(&packages, &debs)? {
+        unpack(&package, &folder.join("root"))?;
+    }
+    remove(&debs)?;
+    for needless in ["doc", "man", "locale", "lintian"] {
+        remove(&folder.join("root/usr/share").join(needless))?;
+    }
+    // The guest has the C library already, and one loader goes with it only.
+    let libraries = folder.join("root/lib/x86_64-linux-gnu");
+    for entry in fs::read_dir(&libraries).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if ["libc.", "libm.", "libpthread.", "libdl.", "librt.", "ld-linux"]
+            .iter()
+            .any(|start| name.to_string_lossy().starts_with(start))
+        {
+            fs::remove_file(entry.path()).map_err(at(&libraries))?;
+        }
+    }
+    for (name, version) in CRATES {
+        eprintln!("lab: building {name} {version}");
+        install(name, version, work, folder)?;
+    }
+    remove(work)
+}
+
+fn install(name: &str, version: &str, work: &Path, folder: &Path) -> Result<(), String> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["install", "--locked", name, "--version", version]).arg("--root").arg(folder);
+    cargo.arg("--target-dir").arg(work).stdin(Stdio::null());
+    // Elsewhere than in this workspace, whose settings are not theirs.
+    cargo.current_dir(folder).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    output(&mut cargo).map(drop)
+}
