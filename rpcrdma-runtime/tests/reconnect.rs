@@ -3,6 +3,7 @@
 
 mod echo;
 mod gate;
+mod killed;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,100 +16,34 @@ use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{CallError, ClientOptions, ConnectError};
 use rpcrdma_runtime::{Client, Server};
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use echo::{EchoBlob, EchoServer, EchoSleep, blob};
-use gate::{GateServer, Pass};
-
-const WAIT: Duration = Duration::from_secs(30);
-
-/// A server with a gate and an echo, which can be killed.
-struct Running {
-    address: SocketAddr,
-    gate: GateServer,
-    task: JoinHandle<()>,
-}
+use echo::EchoSleep;
+use gate::Pass;
+use killed::{Running, WAIT, drained, pass, reconnect, twice_killed};
 
 async fn serve(address: impl Into<SocketAddr>, open: bool) -> Running {
-    let address = address.into();
-    let gate = GateServer::new(open);
-    // The address may be taken for a moment by what is left of the server before.
-    let server = loop {
-        match Server::bind(address).await {
-            Ok(server) => break server.service(gate.clone()).service(EchoServer),
-            Err(_) => sleep(Duration::from_millis(10)).await,
-        }
-    };
-    let address = server.local_addr().unwrap();
-    let task = tokio::spawn(async move { server.run(std::future::pending()).await.unwrap() });
-    Running { address, gate, task }
+    Running::at::<Server>(address.into(), open).await
 }
 
 async fn first() -> Running {
-    serve(([127, 0, 0, 1], 0), false).await
-}
-
-impl Running {
-    /// Ends all connections at once, as a crash does.
-    async fn kill(self) -> SocketAddr {
-        self.task.abort();
-        assert!(self.task.await.unwrap_err().is_cancelled());
-        self.address
-    }
-
-    async fn come(&self, calls: u32) {
-        timeout(WAIT, async {
-            while self.gate.come() < calls {
-                sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await
-        .unwrap();
-    }
+    Running::anywhere::<Server>(false).await
 }
 
 fn options() -> ClientOptions {
-    let backoff = Backoff { max: Duration::from_millis(500), ..Backoff::default() };
-    let reconnect = Some(Reconnect { backoff, ..Reconnect::default() });
+    let reconnect = Some(reconnect());
     ClientOptions { reconnect, timeout: WAIT, ..ClientOptions::default() }
-}
-
-fn pass(client: &Client) -> JoinHandle<Result<u32, CallError>> {
-    let client = client.clone();
-    tokio::spawn(async move { client.call::<Pass>(&()).await })
 }
 
 /// Requirement: H76
 #[tokio::test]
 async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
-    let mut server = first().await;
+    let server = first().await;
     let client = Client::connect_with(server.address, options()).await.unwrap();
     // So that there is more than one credit.
     assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1);
-    let mut calls: Vec<_> = (0..20).map(|_| pass(&client)).collect();
-    for round in 0..2 {
-        server.come(if round == 0 { 20 } else { 1 }).await;
-        // These have memory that the server reads and writes.
-        for size in [100, 50_000, 300_000] {
-            let client = client.clone();
-            calls.push(tokio::spawn(async move {
-                let sent = blob(size % 7, size);
-                assert_eq!(client.call::<EchoBlob>(&sent).await?, sent);
-                Ok(0)
-            }));
-        }
-        let address = server.kill().await;
-        assert!(
-            calls.iter().take(20).all(|call| !call.is_finished()),
-            "a call that nobody answered has ended"
-        );
-        server = serve(address, round == 1).await;
-    }
-    for call in calls {
-        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
-    }
-    assert_eq!(server.gate.come(), 20, "each was sent again, and once");
+    // These have memory that the server reads and writes.
+    let _server = twice_killed::<Server>(server, &client, 20, 1).await;
     assert_eq!(client.call::<EchoSleep>(&2).await.unwrap(), 2);
 }
 
@@ -191,22 +126,8 @@ async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another
 async fn a_drain_waits_for_what_runs_and_takes_no_more() {
     let server = first().await;
     let (client, _) = counted(server.address, options());
-    let running = pass(&client);
-    server.come(1).await;
-    let draining = tokio::spawn({
-        let client = client.clone();
-        async move { client.drain().await }
-    });
-    // In the order of the commands the drain is first, once its task has run.
-    tokio::task::yield_now().await;
-    let error = client.call::<Pass>(&()).await.unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Unsent(_))), "{error}");
-    assert!(!draining.is_finished() && !running.is_finished());
-    server.gate.open.add_permits(10);
-    assert_eq!(timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
-    timeout(WAIT, draining).await.unwrap().unwrap();
-    let error = client.call::<Pass>(&()).await.unwrap_err();
-    assert!(matches!(error, CallError::Disconnected), "{error}");
+    let draining = client.clone();
+    drained(&server, client, async move { draining.drain().await }).await;
 }
 
 #[tokio::test]

@@ -3,108 +3,42 @@
 
 mod echo;
 mod gate;
+mod killed;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::rdma::FailReason;
-use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
-use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions};
+use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions, TcpServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use echo::{EchoBlob, EchoServer, EchoSleep, blob};
-use gate::{GateServer, Pass};
-
-const WAIT: Duration = Duration::from_secs(30);
-
-struct Running {
-    address: SocketAddr,
-    gate: GateServer,
-    task: JoinHandle<()>,
-}
+use echo::EchoSleep;
+use gate::Pass;
+use killed::{Running, WAIT, drained, pass, reconnect, twice_killed};
 
 async fn serve(address: impl Into<SocketAddr>, open: bool) -> Running {
-    let address = address.into();
-    let gate = GateServer::new(open);
-    // The address may be taken for a moment by what is left of the server before.
-    let server = loop {
-        match Server::bind_tcp(address).await {
-            Ok(server) => break server.service(gate.clone()).service(EchoServer),
-            Err(_) => sleep(Duration::from_millis(10)).await,
-        }
-    };
-    let address = server.local_addr().unwrap();
-    let task = tokio::spawn(async move { server.run(std::future::pending()).await.unwrap() });
-    Running { address, gate, task }
-}
-
-impl Running {
-    /// Ends all connections at once, as a crash does.
-    async fn kill(self) -> SocketAddr {
-        self.task.abort();
-        assert!(self.task.await.unwrap_err().is_cancelled());
-        self.address
-    }
-
-    async fn come(&self, calls: u32) {
-        timeout(WAIT, async {
-            while self.gate.come() < calls {
-                sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await
-        .unwrap();
-    }
+    Running::at::<TcpServer>(address.into(), open).await
 }
 
 async fn first() -> Running {
-    serve(([127, 0, 0, 1], 0), false).await
+    Running::anywhere::<TcpServer>(false).await
 }
 
 fn options() -> TcpClientOptions {
-    let backoff = Backoff { max: Duration::from_millis(500), ..Backoff::default() };
-    let reconnect = Some(Reconnect { backoff, ..Reconnect::default() });
+    let reconnect = Some(reconnect());
     TcpClientOptions { reconnect, timeout: WAIT, ..TcpClientOptions::default() }
-}
-
-fn pass(client: &TcpClient) -> JoinHandle<Result<u32, CallError>> {
-    let client = client.clone();
-    tokio::spawn(async move { client.call::<Pass>(&()).await })
 }
 
 #[tokio::test]
 async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
-    let mut server = first().await;
+    let server = first().await;
     let tcp = TcpOptions { calls: 8, ..TcpOptions::default() };
     let client =
         TcpClient::connect_with(server.address, TcpClientOptions { tcp, ..options() }).await.unwrap();
-    let mut calls: Vec<_> = (0..20).map(|_| pass(&client)).collect();
-    for round in 0..2 {
-        server.come(8).await;
-        for size in [100, 50_000, 300_000] {
-            let client = client.clone();
-            calls.push(tokio::spawn(async move {
-                let sent = blob(size % 7, size);
-                assert_eq!(client.call::<EchoBlob>(&sent).await?, sent);
-                Ok(0)
-            }));
-        }
-        let address = server.kill().await;
-        assert!(
-            calls.iter().take(20).all(|call| !call.is_finished()),
-            "a call that nobody answered has ended"
-        );
-        server = serve(address, round == 1).await;
-    }
-    for call in calls {
-        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
-    }
-    assert_eq!(server.gate.come(), 20, "each was sent again, and once");
+    let server = twice_killed::<TcpServer>(server, &client, 8, 8).await;
     assert_eq!(client.peer(), server.address);
     let counted = client.stats().session;
     assert_eq!((counted.connections, counted.retransmissions >= 16), (3, true), "{counted:?}");
@@ -216,20 +150,8 @@ async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another
 async fn a_drain_waits_for_what_runs_and_takes_no_more() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
-    let running = pass(&client);
-    server.come(1).await;
-    let draining = tokio::spawn({
-        let client = client.clone();
-        async move { client.drain().await }
-    });
-    tokio::task::yield_now().await;
-    let error = client.call::<Pass>(&()).await.unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Unsent(_))), "{error}");
-    assert!(!draining.is_finished() && !running.is_finished());
-    server.gate.open.add_permits(10);
-    assert_eq!(timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
-    timeout(WAIT, draining).await.unwrap().unwrap();
-    assert!(matches!(client.call::<Pass>(&()).await, Err(CallError::Disconnected)));
+    let draining = client.clone();
+    drained(&server, client, async move { draining.drain().await }).await;
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ async fn when_the_connection_is_gone_the_server_waits_for_its_client() {
     either::when_the_connection_is_gone_the_server_waits_for_its_client::<Rdma>().await;
 }
 
-/// Requirement: R216
+/// Requirement: R216, R222
 #[tokio::test]
 async fn a_client_that_may_be_called_stays_connected_and_connects_again() {
     either::a_client_that_may_be_called_stays_and_comes_again::<Rdma>().await;

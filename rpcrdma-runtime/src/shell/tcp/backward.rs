@@ -37,7 +37,8 @@ impl Backward for TcpBackward {
     }
 
     fn cancel(&mut self, call: CallId) {
-        self.line.cancel(call);
+        // Whether the client is still there is not for its server's calls to find out.
+        self.line.forget(call);
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -90,6 +90,14 @@ impl TcpLine {
         CallId::new(self.next)
     }
 
+    /// Nobody waits for the call any more. Gives when it was sent, if it was.
+    pub(super) fn forget(&mut self, call: CallId) -> Option<Instant> {
+        self.queue.remove(&call);
+        let sent = self.calls.remove(&call)?;
+        self.by_xid.remove(&sent.xid);
+        Some(sent.at)
+    }
+
     /// Whether a call was sent that has no reply.
     pub(super) fn awaits(&self) -> bool {
         !self.calls.is_empty()
@@ -161,12 +169,11 @@ impl Line for TcpLine {
     }
 
     fn cancel(&mut self, call: CallId) {
-        self.queue.remove(&call);
-        if let Some(sent) = self.calls.remove(&call) {
-            self.by_xid.remove(&sent.xid);
-            if self.heard <= sent.at && sent.at.elapsed() >= self.patience {
-                self.silent.insert(call);
-            }
+        if let Some(at) = self.forget(call)
+            && self.heard <= at
+            && at.elapsed() >= self.patience
+        {
+            self.silent.insert(call);
         }
     }
 

@@ -1,0 +1,171 @@
+//! A server with a gate and an echo that can be killed and comes back, whatever it serves over.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses a part; one that cannot go on panics
+
+use std::future::pending;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rpcrdma_runtime::Server;
+use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::proto::rdma::FailReason;
+use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
+use rpcrdma_runtime::shell::{CallError, ServeError, TcpServer};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::echo::{Echo, EchoBlob, EchoServer, blob};
+use crate::gate::{Gate, GateServer, Pass};
+
+pub const WAIT: Duration = Duration::from_secs(30);
+
+/// What serves, over one transport.
+pub trait Transport: Sized + Send + 'static {
+    async fn bind(address: SocketAddr, gate: GateServer) -> Result<Self, ServeError>;
+
+    fn address(&self) -> SocketAddr;
+
+    fn run_for_ever(self) -> impl Future<Output = Result<(), ServeError>> + Send;
+}
+
+impl Transport for Server {
+    async fn bind(address: SocketAddr, gate: GateServer) -> Result<Self, ServeError> {
+        Ok(Server::bind(address).await?.service(gate).service(EchoServer))
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.local_addr().unwrap()
+    }
+
+    async fn run_for_ever(self) -> Result<(), ServeError> {
+        self.run(pending()).await
+    }
+}
+
+impl Transport for TcpServer {
+    async fn bind(address: SocketAddr, gate: GateServer) -> Result<Self, ServeError> {
+        Ok(TcpServer::bind(address).await?.service(gate).service(EchoServer))
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.local_addr().unwrap()
+    }
+
+    async fn run_for_ever(self) -> Result<(), ServeError> {
+        self.run(pending()).await
+    }
+}
+
+pub struct Running {
+    pub address: SocketAddr,
+    pub gate: GateServer,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Serves at an address, with the gate open or not.
+    pub async fn at<T: Transport>(address: SocketAddr, open: bool) -> Self {
+        let gate = GateServer::new(open);
+        // The address may be taken for a moment by what is left of the server before.
+        let server = loop {
+            match T::bind(address, gate.clone()).await {
+                Ok(server) => break server,
+                Err(_) => sleep(Duration::from_millis(10)).await,
+            }
+        };
+        let address = server.address();
+        let running = server.run_for_ever();
+        Running { address, gate, task: tokio::spawn(async move { running.await.unwrap() }) }
+    }
+
+    /// Serves anywhere.
+    pub async fn anywhere<T: Transport>(open: bool) -> Self {
+        Running::at::<T>(([127, 0, 0, 1], 0).into(), open).await
+    }
+
+    /// Ends all connections at once, as a crash does.
+    pub async fn kill(self) -> SocketAddr {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+        self.address
+    }
+
+    /// Waits until so many calls have come to the gate.
+    pub async fn come(&self, calls: u32) {
+        timeout(WAIT, async {
+            while self.gate.come() < calls {
+                sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .unwrap();
+    }
+}
+
+/// Soon again.
+pub fn reconnect() -> Reconnect {
+    let backoff = Backoff { max: Duration::from_millis(500), ..Backoff::default() };
+    Reconnect { backoff, ..Reconnect::default() }
+}
+
+/// Clients of the gate.
+pub trait Passes: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static {}
+
+impl<C: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static> Passes for C {}
+
+/// A call that waits at the gate.
+pub fn pass(client: &impl Passes) -> JoinHandle<Result<u32, CallError>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.call::<Pass>(&()).await })
+}
+
+/// Twice, while twenty calls wait at the gate and others have data on the way: `first` of the twenty have come when the server
+/// is killed for the first time. Gives the server that is there in the end, at which all of them have passed.
+pub async fn twice_killed<T: Transport>(
+    mut server: Running,
+    client: &(impl Passes + Caller<Echo, Error = CallError>),
+    first: u32,
+    then: u32,
+) -> Running {
+    let mut calls: Vec<_> = (0..20).map(|_| pass(client)).collect();
+    for round in 0..2 {
+        server.come(if round == 0 { first } else { then }).await;
+        for size in [100, 50_000, 300_000] {
+            let client = client.clone();
+            calls.push(tokio::spawn(async move {
+                let sent = blob(size % 7, size);
+                assert_eq!(client.call::<EchoBlob>(&sent).await?, sent);
+                Ok(0)
+            }));
+        }
+        let address = server.kill().await;
+        let waiting = calls.iter().take(20).all(|call| !call.is_finished());
+        assert!(waiting, "a call that nobody answered has ended");
+        server = Running::at::<T>(address, round == 1).await;
+    }
+    for call in calls {
+        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
+    }
+    assert_eq!(server.gate.come(), 20, "each was sent again, and once");
+    server
+}
+
+/// A drain while a call waits at the gate: another one fails, that one ends, and then there is no connection.
+pub async fn drained(
+    server: &Running,
+    client: impl Passes,
+    drain: impl Future<Output = ()> + Send + 'static,
+) {
+    let running = pass(&client);
+    server.come(1).await;
+    let draining = tokio::spawn(drain);
+    // In the order of the commands the drain is first, once its task has run.
+    tokio::task::yield_now().await;
+    let error = client.call::<Pass>(&()).await.unwrap_err();
+    assert!(matches!(error, CallError::Transport(FailReason::Unsent(_))), "{error}");
+    assert!(!draining.is_finished() && !running.is_finished());
+    server.gate.open.add_permits(10);
+    assert_eq!(timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
+    timeout(WAIT, draining).await.unwrap().unwrap();
+    let error = client.call::<Pass>(&()).await.unwrap_err();
+    assert!(matches!(error, CallError::Disconnected), "{error}");
+}
