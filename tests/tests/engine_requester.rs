@@ -554,7 +554,7 @@ fn h30_h32_a_reply_that_does_not_fit_the_call_fails_it_and_shows_nothing() {
     }
 }
 
-/// Requirement: R164, R170, H31, H76
+/// Requirement: R164, R170, H30, H31, H76
 #[test]
 fn r169_errors_end_their_call_and_nothing_else() {
     let error = |xid, body| Header { xid, credits: 8, body: Body::Error(body) }.encode();
@@ -574,7 +574,15 @@ fn r169_errors_end_their_call_and_nothing_else() {
     peer.call(4, short(4));
     peer.receive(words(&[4, 1, 8, 4]));
     assert!(matches!(peer.failure(), FailReason::BadReply(_)), "truncated");
-    assert_eq!(peer.sent.len(), 4, "R169: none is sent again; R164: none is answered");
+    // And without a call they, and broken lists, end nothing.
+    peer.call(5, short(5));
+    for nobodys in [words(&[99, 1, 8, 4, 77]), words(&[99, 1, 8, 4]), words(&[99, 1, 8, 0, 0, 5, 0])] {
+        peer.receive(nobodys);
+        assert!(peer.events.is_empty() && peer.closed.is_none());
+    }
+    peer.receive(answer(5));
+    assert!(peer.outcome().is_ok(), "H30, H31: the call that there is goes on");
+    assert_eq!(peer.sent.len(), 5, "R169: none is sent again; R164: none is answered");
 }
 
 /// Requirement: R164, R194, R210, R221, H13, H14, H16, H18, H36

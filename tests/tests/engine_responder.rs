@@ -343,6 +343,13 @@ fn r011_no_more_reads_are_outstanding_than_were_agreed_on() {
     assert_eq!(order, [0, 1, 2, 3, 4, 9]);
     let (first, second) = (peer.call(), peer.call());
     assert_ne!(first.key, second.key, "H39: two calls with one XID are two calls");
+    for (call, len) in [(second, 44), (first, 48)] {
+        peer.reply(&call, Message::whole(stream(len)));
+        let (header, payload, _) = peer.answer();
+        assert_eq!((header.xid, payload.len()), (XID, len), "H39: each has its own reply");
+        peer.reply(&call, Message::whole(stream(len)));
+        assert!(peer.sent.is_empty(), "H39: and one");
+    }
 }
 
 #[test]

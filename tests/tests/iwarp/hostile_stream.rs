@@ -236,8 +236,11 @@ async fn h42_a_handle_of_another_connection() {
     let mut one = meet(Options::default()).await;
     let mut other = meet(Options::default()).await;
     other.raw.write_all(&write(one.sink.handle, one.sink.offset, &[1])).await.unwrap();
+    let answer = tokio::spawn(rest(other.raw));
     let Ended { returned, .. } = until_closed(&mut other.end).await;
     assert_untouched(&returned, "the other's");
+    drop(other.end);
+    assert_eq!(terminate_code(&answer.await.unwrap()), Some(Code::INVALID_STAG));
     drop(one.raw);
     assert_untouched(&until_closed(&mut one.end).await.returned, "the one's");
 }
