@@ -1,7 +1,6 @@
 //! The calls of one connection, out of what its ends say.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Write;
 
 use bytes::Bytes;
 use rpcrdma_runtime::wire::iwarp::mpa::NOT_NEGOTIATED;
@@ -25,8 +24,8 @@ const LIMITS: Limits = Limits { segments: 4096, write_chunks: 4096, transfer: u6
 pub struct Note {
     /// When, in nanoseconds since 1970.
     pub time: u64,
-    /// Whose doing it is.
-    pub by: Side,
+    /// Whose doing it is; none, if it follows from what both said.
+    pub by: Option<Side>,
     /// What, in words.
     pub text: String,
     /// Something went wrong.
@@ -85,8 +84,8 @@ impl Conversation {
     }
 
     /// Takes something that is no part of a call.
-    pub(super) fn note(&mut self, by: Side, time: u64, text: impl Into<String>, trouble: bool) {
-        self.notes.push(Note { time, by, text: text.into(), trouble });
+    pub(super) fn note(&mut self, by: impl Into<Option<Side>>, time: u64, text: impl Into<String>, trouble: bool) {
+        self.notes.push(Note { time, by: by.into(), text: text.into(), trouble });
     }
 
     fn frame(
@@ -98,58 +97,22 @@ impl Conversation {
         private: &[u8],
     ) {
         self.is_certain = true;
-        let is_reply = header.kind == FrameKind::Reply;
-        let mut text = format!("MPA {}", if is_reply { "reply" } else { "request" });
-        if header.reject && is_reply {
-            text += ": refused";
-        }
-        // Into a string, which takes everything.
-        let _ = write!(text, ", revision {}", header.revision);
-        text += if header.crc { ", CRC" } else { ", no CRC" };
+        let refused = header.reject && header.kind == FrameKind::Reply;
+        self.note(by, time, frame_words(header, depths, private), refused);
         if header.markers {
-            text += ", markers";
-        }
-        if let Some(depths) = depths {
-            let depth = |value: u16| match value {
-                NOT_NEGOTIATED => "open".to_owned(),
-                value => value.to_string(),
-            };
-            let _ = write!(text, ", IRD {}, ORD {}", depth(depths.ird), depth(depths.ord));
-            if depths.peer_to_peer {
-                text += ", peer to peer";
+            self.note(None, time, "it wants markers in what it receives: that is not read here", true);
+            if let Some(markers) = self.markers.get_mut(index(by.other())) {
+                *markers = true;
             }
         }
-        let said = PrivateData::find(private);
-        match &said {
-            Some(said) => {
-                let invalidation = if said.remote_invalidation { "" } else { " no" };
-                let _ = write!(
-                    text,
-                    "; private data: sends {}, receives {},{invalidation} remote invalidation",
-                    said.send_size, said.receive_size
-                );
-            }
-            None if private.is_empty() => text += "; no private data",
-            None => {
-                let _ = write!(text, "; private data of {} bytes, not RFC 8797's", private.len());
-            }
-        }
-        self.note(by, time, text, header.reject && is_reply);
         if let Some(place) = self.private.get_mut(index(by)) {
-            *place = Some(said.unwrap_or(PrivateData::ABSENT));
+            *place = Some(PrivateData::find(private).unwrap_or(PrivateData::ABSENT));
         }
         match header.kind {
             FrameKind::Request => self.asked_crc = Some(header.crc),
             FrameKind::Reply => self.crc = Some(header.crc || self.asked_crc == Some(true)),
         }
-        if header.markers {
-            self.note(by, time, "it wants markers in what it receives: that is not read here", true);
-            if let Some(markers) = self.markers.get_mut(index(by.other())) {
-                *markers = true;
-            }
-        }
-        if let ([Some(client), Some(server)], FrameKind::Reply, false) =
-            (self.private, header.kind, header.reject)
+        if let ([Some(client), Some(server)], FrameKind::Reply, false) = (self.private, header.kind, refused)
         {
             let holds = PrivateData::negotiate(&client, &server);
             let invalidation = if holds.remote_invalidation { "" } else { "no " };
@@ -157,7 +120,7 @@ impl Conversation {
                 "inline: calls up to {} bytes, replies up to {}; {invalidation}remote invalidation",
                 holds.call_threshold, holds.reply_threshold
             );
-            self.note(by, time, text, false);
+            self.note(None, time, text, false);
         }
     }
 
@@ -348,6 +311,37 @@ impl Conversation {
         {
             call.procedure = called(&placed.head);
         }
+    }
+}
+
+/// An MPA frame in words.
+fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8]) -> String {
+    let kind = match (header.kind, header.reject) {
+        (FrameKind::Request, _) => "request",
+        (FrameKind::Reply, false) => "reply",
+        (FrameKind::Reply, true) => "reply: refused",
+    };
+    let crc = if header.crc { "CRC" } else { "no CRC" };
+    let markers = if header.markers { ", markers" } else { "" };
+    let mut text = format!("MPA {kind}, revision {}, {crc}{markers}", header.revision);
+    if let Some(depths) = depths {
+        let depth = |value: u16| match value {
+            NOT_NEGOTIATED => "open".to_owned(),
+            value => value.to_string(),
+        };
+        text += &format!(", IRD {}, ORD {}", depth(depths.ird), depth(depths.ord));
+        text += if depths.peer_to_peer { ", peer to peer" } else { "" };
+    }
+    text + &match PrivateData::find(private) {
+        Some(said) => {
+            let invalidation = if said.remote_invalidation { "" } else { " no" };
+            let PrivateData { send_size, receive_size, .. } = said;
+            format!(
+                "; private data: sends {send_size}, receives {receive_size},{invalidation} remote invalidation"
+            )
+        }
+        None if private.is_empty() => "; no private data".to_owned(),
+        None => format!("; private data of {} bytes, not RFC 8797's", private.len()),
     }
 }
 

@@ -83,7 +83,7 @@ pub fn rows(connection: &Connection, selection: &Selection) -> Vec<Row> {
         let kind = if note.trouble { Kind::Trouble } else { Kind::Connection };
         let row = Row {
             time: since(note.time),
-            by: Some(note.by),
+            by: note.by,
             call: None,
             kind,
             depth: 0,

@@ -250,26 +250,8 @@ impl Decoder {
     ) {
         match header {
             DdpHeader::Tagged { last, stag, offset, .. } => {
-                let place = match opcode {
-                    Opcode::Write => &mut self.write,
-                    Opcode::ReadResponse => &mut self.response,
-                    _ => return say(trouble(time, "a tagged segment of a message that has none")),
-                };
-                let placed = place.get_or_insert_with(|| Placed {
-                    handle: stag,
-                    offset,
-                    len: 0,
-                    segments: 0,
-                    head: Vec::new(),
-                    begun,
-                });
-                placed.add(payload);
-                if let Some(placed) = place.take_if(|_| last) {
-                    let begun = placed.begun;
-                    let is_write = opcode == Opcode::Write;
-                    let what = if is_write { What::Write(placed) } else { What::ReadResponse(placed) };
-                    say(Said { begun, time, what });
-                }
+                let new = Placed { handle: stag, offset, len: 0, segments: 0, head: Vec::new(), begun };
+                self.tagged(new, opcode, payload, last, time, say);
             }
             DdpHeader::Untagged { last, word, queue, offset, .. } => {
                 let place = usize::try_from(queue).ok().and_then(|queue| self.untagged.get_mut(queue));
@@ -279,17 +261,37 @@ impl Decoder {
                 if offset == 0 {
                     *place = None;
                 }
-                let message = place.get_or_insert_with(|| Untagged {
-                    begun,
-                    octets: Vec::new(),
-                    len: 0,
-                    broken: false,
-                });
+                let new = || Untagged { begun, octets: Vec::new(), len: 0, broken: false };
+                let message = place.get_or_insert_with(new);
                 message.add(u64::from(offset), payload);
                 if let Some(message) = place.take_if(|_| last) {
                     say(message.said(opcode, word, time));
                 }
             }
+        }
+    }
+
+    /// Takes a tagged segment: of the message that is under way, or of a new one.
+    fn tagged(
+        &mut self,
+        new: Placed,
+        opcode: Opcode,
+        payload: &[u8],
+        last: bool,
+        time: u64,
+        say: &mut impl FnMut(Said),
+    ) {
+        let place = match opcode {
+            Opcode::Write => &mut self.write,
+            Opcode::ReadResponse => &mut self.response,
+            _ => return say(trouble(time, "a tagged segment of a message that has none")),
+        };
+        place.get_or_insert(new).add(payload);
+        if let Some(placed) = place.take_if(|_| last) {
+            let begun = placed.begun;
+            let is_write = opcode == Opcode::Write;
+            let what = if is_write { What::Write(placed) } else { What::ReadResponse(placed) };
+            say(Said { begun, time, what });
         }
     }
 }
