@@ -84,7 +84,13 @@ impl Conversation {
     }
 
     /// Takes something that is no part of a call.
-    pub(super) fn note(&mut self, by: impl Into<Option<Side>>, time: u64, text: impl Into<String>, trouble: bool) {
+    pub(super) fn note(
+        &mut self,
+        by: impl Into<Option<Side>>,
+        time: u64,
+        text: impl Into<String>,
+        trouble: bool,
+    ) {
         self.notes.push(Note { time, by: by.into(), text: text.into(), trouble });
     }
 

@@ -81,14 +81,8 @@ pub fn rows(connection: &Connection, selection: &Selection) -> Vec<Row> {
     let since = |time: u64| Some(time.saturating_sub(connection.begun));
     for note in notes {
         let kind = if note.trouble { Kind::Trouble } else { Kind::Connection };
-        let row = Row {
-            time: since(note.time),
-            by: note.by,
-            call: None,
-            kind,
-            depth: 0,
-            text: note.text.clone(),
-        };
+        let row =
+            Row { time: since(note.time), by: note.by, call: None, kind, depth: 0, text: note.text.clone() };
         parts.push((note.time, vec![row]));
     }
     for call in selection.calls(connection) {

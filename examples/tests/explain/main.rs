@@ -7,6 +7,7 @@ mod hostile;
 mod links;
 mod programs;
 mod traffic;
+mod troubles;
 mod tshark;
 mod wireshark;
 

@@ -62,7 +62,7 @@ enum Phase {
 
 impl IwarpConnection {
     pub(super) fn new(
-        (socket, tap): (TcpStream, Tap),
+        (socket, mut tap): (TcpStream, Tap),
         role: Role,
         agreed: Agreed,
         receive_size: u32,
@@ -71,6 +71,7 @@ impl IwarpConnection {
     ) -> Self {
         let config = agreed.stream(role, receive_size, options.fpdu_for(&socket), options.max_region);
         debug!(?config, peer = ?info.peer, "iWARP connection");
+        tap.begin_fpdus();
         IwarpConnection {
             stream: Stream::new(config, Pool::default()),
             socket,

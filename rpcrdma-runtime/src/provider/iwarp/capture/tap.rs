@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use super::packet::{Flag, MAX_PAYLOAD, Segment};
 use super::{Capture, CaptureError, CaptureFile};
 use crate::proto::iwarp::Role;
+use crate::wire::iwarp::fpdu;
 
 /// How far apart the first sequence numbers of connections are: odd, so that no two are the same, and a port that comes
 /// again is known for a new connection.
@@ -39,6 +40,45 @@ struct Direction {
     from: SocketAddr,
     seq: u32,
     ended: bool,
+    cutter: Cutter,
+}
+
+/// Where packets end. TCP's own are not to be known here, so a packet has what a sender that keeps to RFC 5044 section 5 would
+/// put into it: a whole FPDU, or a part of one. Wireshark (4.0) loses messages where several end in one packet.
+#[derive(Debug, Default)]
+struct Cutter {
+    /// The MPA frames are through.
+    framed: bool,
+    /// Octets that the FPDU under way still has.
+    left: usize,
+    /// The first octet of a length that was torn apart.
+    half: Option<u8>,
+}
+
+impl Cutter {
+    /// How many of these octets the next packet has: one at least, if there are any.
+    fn next(&mut self, octets: &[u8]) -> usize {
+        let most = octets.len().min(MAX_PAYLOAD);
+        if !self.framed {
+            return most;
+        }
+        if self.left == 0 {
+            match (self.half.take(), octets) {
+                (None, [first]) => self.half = Some(*first),
+                (None, _) => self.left = fpdu::len(octets).unwrap_or(most),
+                (Some(first), [second, ..]) => {
+                    self.left = fpdu::len(&[first, *second]).unwrap_or(most).saturating_sub(1);
+                }
+                (Some(first), []) => self.half = Some(first),
+            }
+            if self.left == 0 {
+                return most;
+            }
+        }
+        let here = self.left.min(most);
+        self.left = self.left.saturating_sub(here);
+        here
+    }
 }
 
 impl Tap {
@@ -57,10 +97,18 @@ impl Tap {
         let flow = if role == Role::Initiator { (near, far) } else { (far, near) };
         let Some(number) = file.begin(flow) else { return Ok(Tap(None)) };
         let seq = number.wrapping_mul(APART);
-        let direction = |from| Direction { from, seq, ended: false };
+        let direction = |from| Direction { from, seq, ended: false, cutter: Cutter::default() };
         let mut recorder = Box::new(Recorder { file, flow, near: direction(near), far: direction(far) });
         recorder.greet(role);
         Ok(Tap(Some(recorder)))
+    }
+
+    /// What follows is FPDUs, in both directions.
+    pub(in super::super) fn begin_fpdus(&mut self) {
+        if let Some(recorder) = &mut self.0 {
+            recorder.near.cutter.framed = true;
+            recorder.far.cutter.framed = true;
+        }
     }
 
     /// What TCP took.
@@ -87,10 +135,13 @@ impl Tap {
 
     fn carried(&mut self, by: End, octets: &[u8]) {
         if let Some(recorder) = &mut self.0 {
-            let mut pieces = octets.chunks(MAX_PAYLOAD).peekable();
-            while let Some(piece) = pieces.next() {
-                let flag = if pieces.peek().is_none() { Flag::Push } else { Flag::None };
+            let mut rest = octets;
+            while !rest.is_empty() {
+                let len = recorder.direction(by).cutter.next(rest);
+                let (piece, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+                let flag = if after.is_empty() { Flag::Push } else { Flag::None };
                 recorder.put(by, flag, piece);
+                rest = after;
             }
         }
     }
@@ -155,6 +206,46 @@ impl Recorder {
         match by {
             End::Near => &mut self.near,
             End::Far => &mut self.far,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths of packets for a stream that comes in pieces of `step` octets.
+    fn packets(stream: &[u8], step: usize) -> Vec<usize> {
+        let mut cutter = Cutter { framed: true, ..Cutter::default() };
+        let mut lengths = Vec::new();
+        for mut piece in stream.chunks(step) {
+            while !piece.is_empty() {
+                let len = cutter.next(piece);
+                assert!(len > 0);
+                lengths.push(len);
+                piece = &piece[len..];
+            }
+        }
+        lengths
+    }
+
+    #[test]
+    fn no_packet_has_the_ends_of_two_fpdus() {
+        // ULPDUs of 2, 14 and 65,535 octets.
+        let mut stream = vec![0; 8 + 20];
+        (stream[1], stream[9]) = (2, 14);
+        stream.extend([0xff; 2]);
+        stream.resize(28 + fpdu::MAX_LEN, 0);
+        assert_eq!(packets(&stream, stream.len()), [8, 20, MAX_PAYLOAD, fpdu::MAX_LEN - MAX_PAYLOAD]);
+        for step in 1..40 {
+            let mut at = 0;
+            for len in packets(&stream, step) {
+                for end in [8, 28] {
+                    assert!(at + len <= end || at >= end, "pieces of {step}: {len} octets at {at}");
+                }
+                at += len;
+            }
+            assert_eq!(at, stream.len());
         }
     }
 }
