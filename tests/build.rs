@@ -6,26 +6,37 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-/// Modules, and the documents with their bindings that they come from.
-const PROTOCOLS: &[(&str, &str)] = &[
-    ("nfs3", "../specs/nfs3"),
-    ("mount3", "../specs/mount3"),
-    ("rpcbind", "../specs/rpcbind"),
-    ("rdma_conf", "../specs/rdma-conf"),
-    ("compound", "reduction/compound"),
+/// Modules, and the documents that are compiled together into them, with their bindings if they have any.
+const PROTOCOLS: &[(&str, &[&str])] = &[
+    ("nfs3", &["../specs/nfs3"]),
+    ("mount3", &["../specs/mount3"]),
+    ("rpcbind", &["../specs/rpcbind"]),
+    ("rdma_conf", &["../specs/rdma-conf"]),
+    ("keepalive", &["../specs/rpcrdma1", "../specs/rpcrdma1-keepalive"]),
+    ("rpc_msg", &["../specs/rpc"]),
+    ("rpcsec_gss", &["../specs/rpcsec_gss"]),
+    ("rpcrdma1", &["../specs/rpcrdma1"]),
+    ("compound", &["reduction/compound"]),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = env::var("OUT_DIR")?;
     let mut checks = String::new();
-    for (module, path) in PROTOCOLS {
-        let documents = [".txt", ".x"].map(|extension| format!("{path}{extension}"));
-        let document = documents.iter().find(|path| Path::new(path).exists()).ok_or("no document")?;
-        let build = xdrgen::Build::new().name(*module).derive("arbitrary");
-        build.document(document).binding(format!("{path}.ddp.toml")).compile()?;
+    for (module, paths) in PROTOCOLS {
+        let mut build = xdrgen::Build::new().name(*module).derive("arbitrary");
+        for path in *paths {
+            let documents = [".txt", ".x"].map(|extension| format!("{path}{extension}"));
+            let document = documents.iter().find(|path| Path::new(path).exists()).ok_or("no document")?;
+            build = build.document(document);
+            let binding = format!("{path}.ddp.toml");
+            if Path::new(&binding).exists() {
+                build = build.binding(binding);
+            }
+        }
+        build.compile()?;
         let code = fs::read_to_string(Path::new(&out).join(format!("{module}.rs")))?;
         writeln!(checks, "#[allow(clippy::too_many_lines)]\nfn {module}() -> Vec<Seen> {{ vec![")?;
-        for name in types(&code) {
+        for name in types(&code, paths.len() > 1) {
             writeln!(checks, "    every_way::<emitted::{module}::{name}>(\"{module}::{name}\"),")?;
         }
         checks.push_str("] }\n");
@@ -36,10 +47,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The types that have an encoding: those of the module itself. The modules in it are clients and servers.
-fn types(code: &str) -> impl Iterator<Item = &str> {
-    let definitions = code
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum ")));
-    definitions.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
+/// The types that have an encoding: those of the module itself, or, of several documents, those of a module for each. The
+/// modules in these are clients and servers.
+fn types(code: &str, several: bool) -> Vec<String> {
+    let (indent, mut module, mut found) = (if several { "    " } else { "" }, String::new(), Vec::new());
+    for line in code.lines() {
+        if let Some(name) = line.strip_prefix("pub mod ").filter(|_| several) {
+            module = format!("{}::", name.trim_end_matches(" {"));
+        }
+        let Some(line) = line.strip_prefix(indent) else { continue };
+        let definition = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum "));
+        let name = definition.and_then(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next());
+        found.extend(name.map(|name| format!("{module}{name}")));
+    }
+    found
 }

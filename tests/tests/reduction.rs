@@ -28,6 +28,10 @@ mod emitted {
     pub mod mount3 { include!(concat!(env!("OUT_DIR"), "/mount3.rs")); }
     pub mod rpcbind { include!(concat!(env!("OUT_DIR"), "/rpcbind.rs")); }
     pub mod rdma_conf { include!(concat!(env!("OUT_DIR"), "/rdma_conf.rs")); }
+    pub mod keepalive { include!(concat!(env!("OUT_DIR"), "/keepalive.rs")); }
+    pub mod rpc_msg { include!(concat!(env!("OUT_DIR"), "/rpc_msg.rs")); }
+    pub mod rpcsec_gss { include!(concat!(env!("OUT_DIR"), "/rpcsec_gss.rs")); }
+    pub mod rpcrdma1 { include!(concat!(env!("OUT_DIR"), "/rpcrdma1.rs")); }
     pub mod compound { include!(concat!(env!("OUT_DIR"), "/compound.rs")); }
 }
 
@@ -235,6 +239,18 @@ fn values_of_rpcbind() {
 #[test]
 fn values_of_the_configuration_protocol() {
     is_seen(&rdma_conf(), 2, 0);
+}
+
+#[test]
+fn values_of_the_extension_and_of_what_it_extends() {
+    is_seen(&keepalive(), 16, 0);
+    is_seen(&rpcrdma1(), 15, 0);
+}
+
+#[test]
+fn values_of_rpc_and_its_security() {
+    is_seen(&rpc_msg(), 16, 0);
+    is_seen(&rpcsec_gss(), 8, 0);
 }
 
 #[test]
