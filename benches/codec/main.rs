@@ -16,7 +16,10 @@ use std::time::Duration;
 use criterion::Criterion;
 use rpcrdma_runtime::xdr::{self, Bytes, Encode, ListRef, Writer};
 
-use peers::{borrowed, decode_fastxdr, decode_jsgf, decode_nfs3, encode_jsgf, encode_nfs3, fastxdr, jsgf};
+use peers::{
+    borrowed, decode_fastxdr, decode_jsgf, decode_nfs3, encode_jsgf, encode_jsgf_anew, encode_nfs3,
+    encode_nfs3_anew, fastxdr, jsgf,
+};
 use tirpc::Tirpc;
 
 /// Where the estimates of this run are.
@@ -53,6 +56,17 @@ fn main() {
 /// What measures, and C's program if there is one.
 type Run<'r> = (&'r mut Criterion, &'r mut Option<Tirpc>);
 
+/// C's turn, in its own program, if there is one.
+macro_rules! in_c {
+    ($run:ident, $group:ident, $what:literal, $bytes:ident, $name3:ident) => {
+        if let Some(tirpc) = $run.1 {
+            let name = stringify!($name3);
+            tirpc.load(name, &$bytes);
+            $group.bench_function("libtirpc", |b| b.iter_custom(|count| tirpc.time($what, name, count)));
+        }
+    };
+}
+
 /// One message read by everybody. What is decoded is dropped within the time.
 macro_rules! decode {
     ($run:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $fastxdr:ty) => {
@@ -69,42 +83,44 @@ macro_rules! decode {
         });
         group.bench_function("xdr-codec", |b| b.iter(|| decode_jsgf::<jsgf::$name3>(black_box(&$bytes))));
         group.bench_function("fastxdr", |b| b.iter(|| decode_fastxdr::<$fastxdr>(black_box(&shared))));
-        if let Some(tirpc) = $run.1 {
-            let name = stringify!($name3);
-            tirpc.load(name, &$bytes);
-            group.bench_function("libtirpc", |b| b.iter_custom(|count| tirpc.time("decode", name, count)));
-        }
+        in_c!($run, group, "decode", $bytes, $name3);
         group.finish();
     };
 }
 
-/// One message written by everybody, into memory that is there already.
+/// One message written by everybody: into memory that is there already, and into memory that is taken for it and given
+/// back within the time, each as its documentation has it.
 macro_rules! encode {
     ($run:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $borrowed:expr) => {
+        let ours: rpcrdma_nfs3::$type = xdr::from_bytes(&$bytes).unwrap();
+        let borrowed = $borrowed;
+        let nfs3 = decode_nfs3::<nfs3_types::nfs3::$name3>(&$bytes);
+        let theirs = decode_jsgf::<jsgf::$name3>(&$bytes);
+
         let mut group = $run.0.benchmark_group(format!("{} encode", $name));
         let mut writer = Writer::with_capacity($bytes.len());
-        let ours: rpcrdma_nfs3::$type = xdr::from_bytes(&$bytes).unwrap();
         write_again(&mut writer, &ours);
         assert_eq!(writer.as_slice(), $bytes);
         group.bench_function("bytes", |b| b.iter(|| write_again(&mut writer, black_box(&ours))));
-        let borrowed = $borrowed;
         write_again(&mut writer, &borrowed);
         assert_eq!(writer.as_slice(), $bytes);
         group.bench_function("borrowed", |b| b.iter(|| write_again(&mut writer, black_box(&borrowed))));
         let mut out = Vec::with_capacity($bytes.len());
-        let nfs3 = decode_nfs3::<nfs3_types::nfs3::$name3>(&$bytes);
         encode_nfs3(&mut out, &nfs3);
         assert_eq!(out, $bytes);
         group.bench_function("nfs3_types", |b| b.iter(|| encode_nfs3(&mut out, black_box(&nfs3))));
-        let theirs = decode_jsgf::<jsgf::$name3>(&$bytes);
         encode_jsgf(&mut out, &theirs);
         assert_eq!(out, $bytes);
         group.bench_function("xdr-codec", |b| b.iter(|| encode_jsgf(&mut out, black_box(&theirs))));
-        if let Some(tirpc) = $run.1 {
-            let name = stringify!($name3);
-            tirpc.load(name, &$bytes);
-            group.bench_function("libtirpc", |b| b.iter_custom(|count| tirpc.time("encode", name, count)));
-        }
+        in_c!($run, group, "encode", $bytes, $name3);
+        group.finish();
+
+        let mut group = $run.0.benchmark_group(format!("{} encode, fresh", $name));
+        group.bench_function("bytes", |b| b.iter(|| write_anew(black_box(&ours))));
+        group.bench_function("borrowed", |b| b.iter(|| write_anew(black_box(&borrowed))));
+        group.bench_function("nfs3_types", |b| b.iter(|| encode_nfs3_anew(black_box(&nfs3))));
+        group.bench_function("xdr-codec", |b| b.iter(|| encode_jsgf_anew(black_box(&theirs))));
+        in_c!($run, group, "encode-fresh", $bytes, $name3);
         group.finish();
     };
 }
@@ -113,6 +129,12 @@ fn write_again<T: Encode>(writer: &mut Writer, value: &T) {
     writer.clear();
     value.encode(writer).unwrap();
     black_box(writer);
+}
+
+fn write_anew<T: Encode>(value: &T) -> Vec<u8> {
+    let mut writer = Writer::new();
+    value.encode(&mut writer).unwrap();
+    writer.into_vec()
 }
 
 fn getattr(run: &mut Run<'_>) {

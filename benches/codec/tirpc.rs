@@ -48,7 +48,7 @@ impl Tirpc {
         self.answer();
     }
 
-    /// How long it takes to `decode` or to `encode` the message so many times.
+    /// How long it takes to `decode`, to `encode` or to `encode-fresh` the message so many times.
     pub(crate) fn time(&mut self, what: &str, name: &str, count: u64) -> Duration {
         writeln!(self.commands.as_mut().unwrap(), "{what} {name} {count}").unwrap();
         self.answer()

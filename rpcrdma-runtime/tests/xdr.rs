@@ -691,7 +691,7 @@ impl Sink for Plain {
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Entry {
     number: u64,
-    name: XdrString<600>,
+    name: XdrString<1400>,
     handle: Option<SmallOpaque<64>>,
     stamp: Option<u64>,
     more: Vec<Opaque<40>>,
@@ -707,7 +707,8 @@ struct Listing {
 
 fn entry() -> impl Strategy<Value = Entry> {
     let bytes = |max: usize| proptest::collection::vec(any::<u8>(), 0..max);
-    let name = prop_oneof![bytes(40), bytes(601)];
+    // Some are longer than what elements are put together in, and some too long.
+    let name = prop_oneof![bytes(40), bytes(601), bytes(1401)];
     let handle = proptest::option::of(bytes(65));
     let more = proptest::collection::vec(bytes(42), 0..4);
     (any::<u64>(), name, handle, any::<Option<u64>>(), more).prop_map(

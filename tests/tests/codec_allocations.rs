@@ -54,6 +54,30 @@ fn decoding_a_listing_makes_room_for_its_entries_once_and_for_no_more_than_twice
 }
 
 #[test]
+fn an_encoding_takes_memory_once_and_no_more_than_it_has() {
+    fn encodes<T: Xdr>(bytes: &Bytes) {
+        let value: T = xdr::from_bytes(bytes).unwrap();
+        let mut again = None;
+        let counted = measure(|| again = Some(xdr::to_bytes(&value).unwrap()));
+        assert_eq!(again.unwrap(), bytes);
+        assert_eq!((counted.count_total, counted.bytes_total), (1, bytes.len() as u64));
+    }
+    encodes::<nfs::Getattr3Res>(&messages::getattr());
+    encodes::<nfs::Lookup3Res>(&messages::lookup());
+    encodes::<nfs::Lookup3Res>(&encoded(&nfs::Lookup3Res::Default(
+        nfs::Nfsstat3::Nfs3errNoent,
+        nfs::Lookup3Resfail { dir_attributes: None },
+    )));
+    for len in [1, 65_535, 1 << 20] {
+        encodes::<nfs::Read3Res>(&messages::read(len));
+        encodes::<nfs::Write3Args>(&messages::write(len));
+    }
+    for entries in [0, 1, 2, 100, 3000] {
+        encodes::<nfs::Readdirplus3Res>(&messages::readdirplus(entries));
+    }
+}
+
+#[test]
 fn a_decoder_that_allocates_is_seen() {
     let wire = [0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
     let counted = measure(|| assert!(xdr::from_slice::<Vec<u32>>(&wire).is_ok()));

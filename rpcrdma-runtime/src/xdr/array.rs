@@ -22,54 +22,104 @@ pub(super) fn encode_elements<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
     sink: &mut S,
 ) -> Result<(), Error> {
-    let mut index = 0;
-    while let Some(rest) = values.get(index..)
-        && !rest.is_empty()
+    // An item has to be handed to the sink itself.
+    let plain = matches!(T::ITEMS, Size::Bounded(0));
+    let mut index = if plain { encode_ahead::<T, S, LINKED>(values, sink)? } else { 0 };
+    if plain && sink.stages() && is_long::<T>(values.len().saturating_sub(index)) {
+        return encode_staged::<T, S, LINKED>(values, index, sink);
+    }
+    while let Some(value) = values.get(index)
         && !sink.is_full()
     {
-        // An item has to be handed to the sink itself.
-        if matches!(T::ITEMS, Size::Bounded(0)) {
-            index = index.saturating_add(encode_ahead::<T, S, LINKED>(rest, index, sink)?);
-        }
-        let Some(value) = values.get(index) else { break };
-        if LINKED {
-            sink.put_u32(1)?;
-        }
-        value.encode(sink).map_err(|error| error.at_index(index))?;
+        encode_element::<T, S, LINKED>(value, index, sink)?;
         index = index.saturating_add(1);
     }
     Ok(())
 }
 
-/// Writes as many elements as have room in the memory behind the sink's end, the first of which is the one of this index.
-/// Where they go is in registers meanwhile; a sink has it in memory, which is waited for from one value to the next.
+#[inline]
+fn encode_element<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
+    value: &T,
+    index: usize,
+    sink: &mut S,
+) -> Result<(), Error> {
+    if LINKED {
+        sink.put_u32(1)?;
+    }
+    value.encode(sink).map_err(|error| error.at_index(index))
+}
+
+/// Writes as many elements as have room in the memory behind the sink's end.
 #[inline]
 fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
-    first: usize,
     sink: &mut S,
 ) -> Result<usize, Error> {
     let position = sink.position();
     let memory = sink.ahead();
-    let all = memory.len();
-    if all == 0 {
+    if memory.is_empty() {
         return Ok(0);
     }
+    let (done, len) = fill::<T, LINKED>(values, 0, memory, position)?;
+    sink.advance(len);
+    Ok(done)
+}
+
+/// How many bytes of elements are put at once, at most.
+const STAGE: usize = 1024;
+
+/// Whether so many elements are worth a stage: less of them cost less one by one.
+#[inline]
+fn is_long<T: Layout>(count: usize) -> bool {
+    T::MIN.saturating_mul(count as u64) >= STAGE as u64 / 4
+}
+
+/// Writes the elements from this index on side by side on the stack, from where they are put when there is no room for more.
+fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
+    values: &[T],
+    first: usize,
+    sink: &mut S,
+) -> Result<(), Error> {
+    let (mut stage, mut index) = ([0; STAGE], first);
+    while let Some(rest) = values.get(index..)
+        && let Some(next) = rest.first()
+    {
+        let (done, len) = fill::<T, LINKED>(rest, index, &mut stage, sink.position())?;
+        if done == 0 {
+            // It is longer than the stage.
+            encode_element::<T, S, LINKED>(next, index, sink)?;
+        } else {
+            sink.put(stage.get(..len).unwrap_or_default())?;
+        }
+        index = index.saturating_add(done.max(1));
+    }
+    Ok(())
+}
+
+/// Writes as many elements as this memory has room for, the first of which is the one of this index: how many they are, and
+/// how many bytes. Where they go is in registers meanwhile; a sink has it in memory, which is waited for from one value to
+/// the next.
+#[inline]
+fn fill<T: Encode, const LINKED: bool>(
+    values: &[T],
+    first: usize,
+    memory: &mut [u8],
+    position: u64,
+) -> Result<(usize, usize), Error> {
+    let all = memory.len();
     let mut ahead = Ahead::new(memory, position);
     let (mut done, mut left) = (0usize, all);
     for value in values {
-        let link = if LINKED { ahead.put_u32(1) } else { Ok(()) };
-        let written = link.and_then(|()| value.encode(&mut ahead));
+        let written = encode_element::<T, _, LINKED>(value, first.saturating_add(done), &mut ahead);
         // Where there was no room for all of it, the place of an error is not known either.
         if ahead.is_full() {
             break;
         }
-        written.map_err(|error| error.at_index(first.saturating_add(done)))?;
+        written?;
         left = ahead.left();
         done = done.saturating_add(1);
     }
-    sink.advance(all.saturating_sub(left));
-    Ok(done)
+    Ok((done, all.saturating_sub(left)))
 }
 
 /// Reads a counted array of at most `max` elements. Reserves no more than the rest of the stream can hold.

@@ -2,26 +2,28 @@ use alloc::vec::Vec;
 
 use super::pad_len;
 
-/// Bytes that grow at their end. The memory behind the end has values already, so that writing there is one check and
-/// then plain stores.
-#[derive(Clone, Debug, Default)]
+/// Bytes that grow at their end. No memory gets values before those that it is taken for: what is put where there is none
+/// is appended. Memory that was written before, and then forgotten, is written to in place.
+#[derive(Clone, Debug)]
 pub(super) struct Buffer {
-    /// What was written, and behind it memory for more.
+    /// What was written, and behind it what was forgotten.
     bytes: Vec<u8>,
     /// How much of it was written; at most all.
     len: usize,
 }
 
-/// How much memory gets values when there is none for a short run of bytes.
-const AHEAD: usize = 512;
+/// How much memory is taken at first, if nobody says how much: most messages fit into it, less their data.
+const FIRST: usize = 256;
 
-/// How many bytes behind the end may be written in passing when little is written.
-const PASSING: usize = 64;
+impl Default for Buffer {
+    fn default() -> Self {
+        Buffer::with_capacity(FIRST)
+    }
+}
 
 impl Buffer {
-    /// With room for `capacity` bytes and for what is written behind them in passing: padding goes as a whole word.
     pub(super) fn with_capacity(capacity: usize) -> Self {
-        Buffer { bytes: Vec::with_capacity(capacity.saturating_add(PASSING)), len: 0 }
+        Buffer { bytes: Vec::with_capacity(capacity), len: 0 }
     }
 
     #[inline]
@@ -44,26 +46,18 @@ impl Buffer {
         self.bytes
     }
 
-    /// The next `len` bytes, which are written by whoever asks: until then they are anything.
+    /// The next `len` bytes, which are written by whoever asks, if that much was forgotten. Until then they are anything.
     #[inline]
     pub(super) fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         let (start, end) = (self.len, self.len.checked_add(len)?);
-        if end > self.bytes.len() {
-            self.grow(end);
-        }
         let room = self.bytes.get_mut(start..end)?;
         self.len = end;
         Some(room)
     }
 
-    /// What is behind the end and has values already; what is written there counts with [`Buffer::advance`]. Takes no
-    /// more memory for it.
+    /// All that was forgotten. What is written there counts with [`Buffer::advance`].
     #[inline]
     pub(super) fn ahead(&mut self) -> &mut [u8] {
-        let end = self.len.saturating_add(AHEAD).min(self.bytes.capacity());
-        if end > self.bytes.len() {
-            self.bytes.resize(end, 0);
-        }
         self.bytes.get_mut(self.len..).unwrap_or_default()
     }
 
@@ -75,53 +69,56 @@ impl Buffer {
 
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) {
-        if bytes.len() <= AHEAD
-            && let Some(room) = self.room(bytes.len())
-        {
-            room.copy_from_slice(bytes);
-        } else {
-            self.put_long(bytes);
+        match self.room(bytes.len()) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => {
+                self.bytes.truncate(self.len);
+                self.bytes.extend_from_slice(bytes);
+                self.len = self.bytes.len();
+            }
         }
     }
 
     /// Data, and zeros up to the next multiple of four.
     #[inline]
     pub(super) fn put_padded(&mut self, data: &[u8]) {
-        self.put(data);
-        self.pad(data.len());
+        let pad = pad_len(data.len());
+        let Some(room) = self.room(data.len().saturating_add(pad)) else { return self.append(data, pad) };
+        // Padding is in the last word, of which the data then takes what is not.
+        if let Some(word) = room.last_chunk_mut::<4>() {
+            *word = [0; 4];
+        }
+        if let Some((front, _)) = room.split_at_mut_checked(data.len()) {
+            front.copy_from_slice(data);
+        }
     }
 
-    /// The first `len` bytes of `data`, and zeros up to the next multiple of four. Moves all of `data`: its length is a
-    /// constant where this is called, and `len` is not.
+    /// The first `len` bytes of `data`, and zeros up to the next multiple of four. Moves all of `data` where there is
+    /// room: its length is a constant where this is called, and `len` is not.
     #[inline]
     pub(super) fn put_first(&mut self, data: &[u8], len: usize) {
         let len = len.min(data.len());
-        let end = self.len.saturating_add(len);
-        self.put(data);
-        self.len = end;
-        self.pad(len);
+        let pad = pad_len(len);
+        let Some((front, _)) = self.ahead().split_at_mut_checked(data.len().saturating_add(4)) else {
+            return self.append(data.get(..len).unwrap_or(data), pad);
+        };
+        if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
+            all.copy_from_slice(data);
+        }
+        // Padding goes as a whole word over what was too much.
+        if let Some(word) = front.get_mut(len..).and_then(|behind| behind.first_chunk_mut()) {
+            *word = [0; 4];
+        }
+        self.advance(len.saturating_add(pad));
     }
 
-    #[inline]
-    fn pad(&mut self, len: usize) {
-        let end = self.len.saturating_add(pad_len(len));
-        // Always a word, to do without a branch. What is too much of it is behind the end again.
-        self.put(&[0; 4]);
-        self.len = end;
-    }
-
-    /// Long data is appended, not written over zeros.
+    /// Data and so many zeros behind all memory that has values.
     #[inline(never)]
-    fn put_long(&mut self, bytes: &[u8]) {
+    fn append(&mut self, data: &[u8], pad: usize) {
         self.bytes.truncate(self.len);
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.reserve(data.len().saturating_add(pad));
+        self.bytes.extend_from_slice(data);
+        self.bytes.extend_from_slice([0; 3].split_at_checked(pad).unwrap_or_default().0);
         self.len = self.bytes.len();
-    }
-
-    #[cold]
-    fn grow(&mut self, end: usize) {
-        self.bytes.reserve(end.saturating_sub(self.bytes.len()));
-        let ahead = end.saturating_add(AHEAD).min(self.bytes.capacity());
-        self.bytes.resize(ahead.max(end), 0);
     }
 }

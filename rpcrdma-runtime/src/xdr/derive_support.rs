@@ -52,8 +52,44 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
     }
 }
 
-/// Writes a value behind the word that announces it, a discriminant or whether it is there: into room that is made once,
-/// if both have one length.
+/// The longest run that is staged.
+const STAGE: usize = 256;
+
+/// Writes values whose encodings have one length together, so that there is one check for all of them: into room that the
+/// sink has for them, or side by side on the stack, from where they are put at once. There the compiler sees where each
+/// value goes, and has them put without a detour; in a function with closures it does not. Else nothing happens.
+macro_rules! encode_run {
+    ($min:expr, $max:expr, $sink:ident, $room:ident => $write:block) => {
+        if let (Size::Bounded(max), Ok(len)) = ($max, usize::try_from($min))
+            && max == len as u64
+        {
+            let position = $sink.position();
+            if let Some(room) = $sink.room(len) {
+                let mut room = Room::new(room, position);
+                {
+                    let $room = &mut room;
+                    $write
+                }
+                return room.finish();
+            }
+            let mut stage = [0; STAGE];
+            if $sink.stages()
+                && let Some((stage, _)) = stage.split_at_mut_checked(len)
+            {
+                let mut room = Room::new(stage, position);
+                {
+                    let $room = &mut room;
+                    $write
+                }
+                room.finish()?;
+                return $sink.put(stage);
+            }
+        }
+    };
+}
+
+/// Writes a value behind the word that announces it, a discriminant or whether it is there: as one run, if both have one
+/// length.
 ///
 /// # Errors
 /// What the value refuses.
@@ -63,35 +99,20 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
     value: &T,
     sink: &mut S,
 ) -> Result<(), Error> {
-    let position = sink.position();
-    if let (Size::Bounded(max), Ok(len)) =
-        (D::MAX.plus(T::MAX), usize::try_from(D::MIN.saturating_add(T::MIN)))
-        && max == len as u64
-        && let Some(room) = sink.room(len)
-    {
-        let mut room = Room::new(room, position);
-        announced.encode(&mut room)?;
-        value.encode(&mut room)?;
-        return room.finish();
-    }
+    encode_run!(D::MIN.saturating_add(T::MIN), D::MAX.plus(T::MAX), sink, room => {
+        announced.encode(room)?;
+        value.encode(room)?;
+    });
     announced.encode(sink)?;
     value.encode(sink)
 }
 
-/// Writes a struct field by field: into room that is made once, if its encodings have one length.
+/// Writes a struct field by field: as one run, if its encodings have one length.
 ///
 /// # Errors
 /// What a field refuses.
 #[inline(always)]
 pub fn encode_struct<T: Encode, S: Sink + ?Sized>(value: &T, sink: &mut S) -> Result<(), Error> {
-    let position = sink.position();
-    if let (Size::Bounded(max), Ok(len)) = (T::MAX, usize::try_from(T::MIN))
-        && max == T::MIN
-        && let Some(room) = sink.room(len)
-    {
-        let mut room = Room::new(room, position);
-        value.encode_fields(&mut room)?;
-        return room.finish();
-    }
+    encode_run!(T::MIN, T::MAX, sink, room => { value.encode_fields(room)?; });
     value.encode_fields(sink)
 }

@@ -14,7 +14,7 @@ pub trait Sink {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
     /// Appends `len` bytes that are written afterwards, all of them, through what is returned: so the room for many
-    /// values is made once. A sink that has no such room to give returns none, and gets the values one by one.
+    /// values is made once. A sink that has no such room to give returns none, and gets the values otherwise.
     #[inline]
     fn room(&mut self, _len: usize) -> Option<&mut [u8]> {
         None
@@ -30,6 +30,14 @@ pub trait Sink {
     /// Appends the first `len` bytes of what [`Sink::ahead`] gave.
     #[inline]
     fn advance(&mut self, _len: usize) {}
+
+    /// Whether short values that belong together are best written side by side elsewhere, and then put at once, where
+    /// there is neither [`Sink::room`] nor memory [`Sink::ahead`].
+    #[doc(hidden)]
+    #[inline]
+    fn stages(&self) -> bool {
+        false
+    }
 
     /// Whether what comes goes nowhere, so that it need not come.
     #[doc(hidden)]
@@ -166,6 +174,11 @@ macro_rules! put_into {
         #[inline]
         fn advance(&mut $self, len: usize) {
             $buffer.advance(len);
+        }
+
+        #[inline]
+        fn stages(&$self) -> bool {
+            true
         }
 
         #[inline]
@@ -363,7 +376,8 @@ pub fn encoded_len<T: Encode + ?Sized>(value: &T) -> Result<u64, Error> {
 /// # Errors
 /// [`ErrorKind::TooLong`] if the value breaks a bound of its type.
 pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Result<Bytes, Error> {
-    let mut writer = Writer::new();
+    // Memory of exactly this length is taken once, and shared as it is.
+    let mut writer = Writer::with_capacity(usize::try_from(encoded_len(value)?).unwrap_or(0));
     value.encode(&mut writer)?;
     Ok(writer.into_bytes())
 }
