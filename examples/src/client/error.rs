@@ -13,8 +13,8 @@ pub enum ClientError {
     /// There is no connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server's rpcbind is of no help.
-    #[error(transparent)]
+    /// MOUNT is elsewhere, and the server's rpcbind is of no help.
+    #[error("MOUNT is not on this connection, and {0}; ?mountport=PORT at the end of the URL says where it is")]
     Find(#[from] rpcbind::Error),
     /// Nobody says where MOUNT is.
     #[error("{host} does not say where its MOUNT is; ?mountport=PORT at the end of the URL does")]

@@ -6,6 +6,7 @@ use rpcrdma_examples::client::{Connection, Remote, Url};
 use rpcrdma_nfs3::{
     FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_LINK, FSF3_SYMLINK, Fsinfo3Resok, Fsstat3Resok, Pathconf3Resok,
 };
+use rpcrdma_runtime::shell::Provider;
 
 use crate::show::text;
 
@@ -34,7 +35,12 @@ fn connection(out: &mut impl Write, remote: &Remote, url: &Url) -> io::Result<()
     let Connection::Rdma(client) = connection else {
         return line(out, "transport", "TCP");
     };
-    line(out, "transport", "RPC-over-RDMA version 1; provider iwarp, in user space over TCP")?;
+    let provider = match url.provider {
+        Provider::Iwarp => "iwarp, in user space over TCP",
+        Provider::Verbs => "verbs, an RDMA device",
+        Provider::Auto => "auto: a device if one leads there, else iwarp",
+    };
+    line(out, "transport", &format!("RPC-over-RDMA version 1; provider {provider}"))?;
     let agreed = client.negotiated();
     let [call, reply] = [agreed.call_threshold, agreed.reply_threshold];
     line(out, "inline", &format!("calls to {call} bytes, replies to {reply} bytes"))?;
