@@ -10,7 +10,8 @@ use crate::provider::iwarp;
 /// The options of clients and servers have them where they belong; this collects them. `Limits::default()` is what the
 /// options are by default, `with_limits` of each kind of options puts in those that it has, and `limits` says which are in
 /// force. What one connection can hold of a server's memory is about [`Limits::fetched`], one [`MessageLimits::transfer`],
-/// and the replies of [`Limits::credits`] calls; a whole server, [`Limits::connections`] times that,
+/// and the replies of [`Limits::credits`] calls; over TCP, [`Limits::tcp_calls`] calls and replies of one [`Limits::record`] each,
+/// and about two records that arrive or wait. A whole server holds [`Limits::connections`] times that,
 /// [`DuplicateLimits::bytes`], and [`DuplicateLimits::running`] for calls whose connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
