@@ -1,12 +1,13 @@
 //! `nfs3d`, as a program of this machine.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// `nfs3d`, and where it listens.
 pub(crate) struct Served {
     child: Child,
+    says: BufReader<ChildStdout>,
     pub(crate) rdma: u16,
     pub(crate) tcp: u16,
 }
@@ -21,16 +22,30 @@ impl Served {
             .arg(dir)
             .args(["--listen", &format!("127.0.0.1:{rdma}"), "--tcp", &format!("127.0.0.1:{tcp}")])
             .arg("--no-root-squash") // the guest has root only
+            .arg("--stats")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut says = BufReader::new(child.stdout.take().unwrap());
+        says.read_line(&mut line).unwrap();
         let port = |scheme: &str| {
             let (_, rest) = line.split_once(scheme).unwrap();
             rest.split('/').next().unwrap().rsplit(':').next().unwrap().parse().unwrap()
         };
-        Served { rdma: port("rdma://"), tcp: port("tcp://"), child }
+        Served { says, rdma: port("rdma://"), tcp: port("tcp://"), child }
+    }
+
+    /// Has it end by itself. Returns what it has counted, and fails if it does not end well.
+    pub(crate) fn stop(mut self) -> String {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        let mut said = String::new();
+        self.says.read_to_string(&mut said).unwrap();
+        assert!(
+            asked.success() && self.child.wait().unwrap().success() && said.ends_with("stopped\n"),
+            "{said}"
+        );
+        said
     }
 
     pub(crate) fn kill(&mut self) {

@@ -40,6 +40,9 @@ struct Arguments {
     /// Serve NFS and MOUNT over TCP as well, at this address: Linux's mount asks MOUNT there (mountport=PORT)
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
+    /// Print at the end how calls travelled, how they were answered, and what was refused
+    #[arg(long)]
+    stats: bool,
     /// Refuse every change
     #[arg(long)]
     read_only: bool,
@@ -180,6 +183,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let registered = register(&arguments, &services, &listening.addresses).await?;
     let mode = if arguments.read_only { ", read-only" } else { "" };
     println!("serving {dir} at {}{mode}", listening.urls());
+    let stats = listening.rdma.stats();
     let (stop, stopping) = watch::channel(());
     tokio::spawn(async move {
         either(interrupt, terminate).await;
@@ -190,6 +194,9 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         registration.remove().await?;
     }
     ran?;
+    if arguments.stats {
+        println!("{}", stats.snapshot());
+    }
     println!("stopped");
     Ok(())
 }
