@@ -1,11 +1,11 @@
 //! The input as the derive sees it.
 
-use proc_macro2::{Delimiter, Span, TokenTree};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Expr, Fields, Generics, Ident, Path, Result, Type, parse_quote};
 
-use crate::attr::{ContainerAttrs, Errors, FieldAttrs, VariantAttrs};
+use crate::attr::{ContainerAttrs, Errors, FieldAttrs, VariantAttrs, bare};
 
 pub(crate) struct Container<'a> {
     pub(crate) ident: &'a Ident,
@@ -18,7 +18,7 @@ pub(crate) struct Container<'a> {
 
 pub(crate) enum Body<'a> {
     Struct { style: Style, fields: Vec<Field<'a>> },
-    Enum { variants: Vec<&'a Ident> },
+    Enum { variants: Vec<Variant<'a>> },
     Union { discriminant: Box<Type>, arms: Vec<Arm<'a>> },
 }
 
@@ -29,6 +29,22 @@ pub(crate) enum Style {
     Unit,
 }
 
+/// A value of an enum.
+pub(crate) struct Variant<'a> {
+    pub(crate) ident: &'a Ident,
+    /// Whether only the compiler knows what the value is.
+    pub(crate) unknown: Option<Unknown>,
+}
+
+/// A value that only the compiler knows.
+#[derive(Clone, Copy)]
+pub(crate) enum Unknown {
+    /// It is that of an expression, which stands here.
+    Given(Span),
+    /// It is one more than the last.
+    Follows,
+}
+
 pub(crate) struct Field<'a> {
     pub(crate) member: syn::Member,
     /// What a binding of the field is called in generated code.
@@ -37,8 +53,14 @@ pub(crate) struct Field<'a> {
     pub(crate) name: String,
     pub(crate) ty: &'a Type,
     pub(crate) attrs: FieldAttrs,
+    /// The value of `max`, a `u32`.
+    pub(crate) bound: Option<TokenStream>,
     /// The field may hold values of the type that is being derived.
     pub(crate) recursive: bool,
+    /// It holds that type and no other: there is an array, an option or a box of it.
+    pub(crate) only_itself: bool,
+    /// It holds that type in place, so it would be of no size.
+    pub(crate) in_place: bool,
 }
 
 pub(crate) struct Arm<'a> {
@@ -56,6 +78,10 @@ impl<'a> Container<'a> {
     pub(crate) fn from_input(input: &'a DeriveInput) -> Result<Self> {
         let mut errors = Errors::default();
         let attrs = ContainerAttrs::parse(&input.attrs, &mut errors);
+        if attrs.failed {
+            errors.finish()?;
+            errors = Errors::default();
+        }
         let body = match &input.data {
             Data::Struct(data) => {
                 if let Some(union) = &attrs.union {
@@ -86,6 +112,20 @@ impl<'a> Container<'a> {
         let krate = attrs.krate.unwrap_or_else(|| parse_quote!(::rpcrdma_runtime));
         let backward = attrs.backward.is_some();
         Ok(Container { ident: &input.ident, generics: &input.generics, krate, backward, body })
+    }
+
+    /// Whether it has parameters that are types or constants: then it is many types.
+    pub(crate) fn is_generic(&self) -> bool {
+        self.generics.params.iter().any(|parameter| !matches!(parameter, syn::GenericParam::Lifetime(_)))
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn fields_mut(&mut self) -> Vec<&mut Field<'a>> {
+        match &mut self.body {
+            Body::Struct { fields, .. } => fields.iter_mut().collect(),
+            Body::Union { arms, .. } => arms.iter_mut().filter_map(|arm| arm.payload.as_mut()).collect(),
+            Body::Enum { .. } => Vec::new(),
+        }
     }
 
     /// The fields of a struct, or the payloads of a union's arms.
@@ -124,13 +164,66 @@ fn one_field<'a>(container: &Ident, index: usize, field: &'a syn::Field, errors:
     };
     let attrs = FieldAttrs::parse(&field.attrs, errors);
     let recursive = attrs.recursive.is_some() || names(field.ty.to_token_stream(), container);
-    Field { member, binding: format_ident!("__field_{index}"), name, ty: &field.ty, attrs, recursive }
+    let only_itself = is_only(&field.ty, container);
+    let in_place = is_in_place(&field.ty, container);
+    Field {
+        member,
+        binding: format_ident!("__field_{index}"),
+        name,
+        ty: &field.ty,
+        attrs,
+        bound: None,
+        recursive,
+        only_itself,
+        in_place,
+    }
+}
+
+/// Whether a type is this one, or an array or an option of it.
+fn is_in_place(ty: &Type, container: &Ident) -> bool {
+    match ty {
+        Type::Array(array) => is_in_place(&array.elem, container),
+        Type::Path(path) if path.qself.is_none() => path.path.segments.last().is_some_and(|last| {
+            let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else {
+                return path.path.is_ident(container) || path.path.is_ident("Self");
+            };
+            path.path.is_ident(container)
+                || last.ident == *container && path.path.segments.len() == 1
+                || last.ident == "Option"
+                    && arguments
+                        .args
+                        .iter()
+                        .any(|of| matches!(of, syn::GenericArgument::Type(of) if is_in_place(of, container)))
+        }),
+        _ => false,
+    }
+}
+
+/// Whether a type is this one, or holds it and nothing else.
+fn is_only(ty: &Type, container: &Ident) -> bool {
+    const AROUND: [&str; 6] = ["Box", "Option", "Vec", "ArrayRef", "BoxRef", "ListRef"];
+    let last = match ty {
+        Type::Array(array) => return is_only(&array.elem, container),
+        Type::Group(group) => return is_only(&group.elem, container),
+        Type::Path(path) if path.qself.is_none() => path.path.segments.last(),
+        _ => None,
+    };
+    let Some(last) = last else { return false };
+    if last.ident == *container || last.ident == "Self" {
+        return true;
+    }
+    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return false };
+    AROUND.iter().any(|name| last.ident == name)
+        && arguments
+            .args
+            .iter()
+            .any(|of| matches!(of, syn::GenericArgument::Type(of) if is_only(of, container)))
 }
 
 /// Whether a type is written with this name in it: such a field makes the type recursive. What is hidden
 /// behind an alias or another type is marked `#[xdr(recursive)]`. A constant of the same name, in braces or as the
 /// length of an array, is no part of it.
-fn names(tokens: proc_macro2::TokenStream, wanted: &Ident) -> bool {
+pub(crate) fn names(tokens: TokenStream, wanted: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *wanted || ident == "Self",
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => false,
@@ -142,43 +235,82 @@ fn names(tokens: proc_macro2::TokenStream, wanted: &Ident) -> bool {
     })
 }
 
-fn variants<'a>(data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<&'a Ident> {
-    for variant in &data.variants {
-        if !matches!(variant.fields, Fields::Unit) {
-            errors.at(&variant.ident, "a variant that holds data makes this a union: name its discriminant with `#[xdr(union = \"Type\")]` on the enum");
-        }
-        let attrs = VariantAttrs::parse(&variant.attrs, errors);
-        if let Some(span) = attrs.eligible {
-            errors.push(Error::new(span, "an enum's value is four bytes and cannot be DDP-eligible"));
-        }
-        if let Some(case) = attrs.cases.first() {
-            errors.at(case, "`case` belongs to a union; an enum's value is written `Name = 3`");
-        }
-        if let Some(span) = attrs.default {
-            errors.push(Error::new(
-                span,
-                "`default` belongs to a union: put `#[xdr(union = \"Type\")]` on the enum",
-            ));
-        }
-        if let Some((_, value)) = &variant.discriminant
-            && out_of_range(value)
-        {
-            errors.at(value, "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3)");
-        }
-    }
-    data.variants.iter().map(|variant| &variant.ident).collect()
+fn variants<'a>(data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<Variant<'a>> {
+    let mut next = Next::Is(0);
+    data.variants
+        .iter()
+        .map(|variant| {
+            check_variant(variant, errors);
+            let unknown = value(variant, &mut next, errors);
+            Variant { ident: &variant.ident, unknown }
+        })
+        .collect()
 }
 
-fn out_of_range(value: &Expr) -> bool {
-    let (literal, sign) = match value {
-        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => (&*unary.expr, -1),
-        other => (other, 1),
+/// What a value of an enum may carry: nothing.
+fn check_variant(variant: &syn::Variant, errors: &mut Errors) {
+    if !matches!(variant.fields, Fields::Unit) {
+        errors.at(&variant.ident, "a variant that holds data makes this a union: name its discriminant with `#[xdr(union = \"Type\")]` on the enum");
+    }
+    let attrs = VariantAttrs::parse(&variant.attrs, errors);
+    if let Some(span) = attrs.eligible {
+        errors.push(Error::new(span, "an enum's value is four bytes and cannot be DDP-eligible"));
+    }
+    if let Some(case) = attrs.cases.first() {
+        errors.at(case, "`case` belongs to a union; an enum's value is written `Name = 3`");
+    }
+    if let Some(span) = attrs.default {
+        errors.push(Error::new(
+            span,
+            "`default` belongs to a union: put `#[xdr(union = \"Type\")]` on the enum",
+        ));
+    }
+}
+
+/// The value of a variant that does not say its own.
+enum Next {
+    Is(i128),
+    /// It is one more than what the compiler makes of an expression.
+    Unknown,
+    /// It follows a value that was refused.
+    Refused,
+}
+
+/// Why a value is refused.
+pub(crate) const VALUE: &str = "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3): write one from -2147483648 to 2147483647";
+
+/// Refuses a value that is known and out of range.
+fn value(variant: &syn::Variant, next: &mut Next, errors: &mut Errors) -> Option<Unknown> {
+    let (place, known): (&dyn ToTokens, _) = match &variant.discriminant {
+        Some((_, value)) => (value, number(value)),
+        None => match next {
+            Next::Is(value) => (&variant.ident, Some(*value)),
+            Next::Unknown => return Some(Unknown::Follows),
+            Next::Refused => return None,
+        },
     };
-    match literal {
-        Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(int), .. }) => int
-            .base10_parse::<i128>()
-            .map_or(true, |magnitude| i32::try_from(magnitude.saturating_mul(sign)).is_err()),
-        _ => false,
+    match known {
+        Some(value) if i32::try_from(value).is_ok() => *next = Next::Is(value.saturating_add(1)),
+        Some(_) => {
+            errors.at(place, VALUE);
+            *next = Next::Refused;
+        }
+        None => {
+            *next = Next::Unknown;
+            return Some(Unknown::Given(place.span()));
+        }
+    }
+    None
+}
+
+/// The value of a number as it is written: `0x10` and `16` are one. One that is too long for any integer is too large.
+pub(crate) fn number(expr: &Expr) -> Option<i128> {
+    match bare(expr) {
+        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => number(&unary.expr)?.checked_neg(),
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(int), .. }) => {
+            Some(int.base10_parse().unwrap_or(i128::MAX))
+        }
+        _ => None,
     }
 }
 

@@ -1,10 +1,12 @@
 //! Attributes: what stands in `#[xdr(...)]` and `#[ddp_eligible]`.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, ExprLit, Lit, LitStr, Meta, Path, Result, Type};
+use syn::{Attribute, Error, Expr, ExprLit, Lit, LitStr, Meta, Path, Result, Token, Type};
+
+use crate::ast::number;
 
 /// Errors are collected: one derive reports all of its mistakes.
 #[derive(Default)]
@@ -45,6 +47,8 @@ pub(crate) struct ContainerAttrs {
     pub(crate) krate: Option<Path>,
     pub(crate) union: Option<Type>,
     pub(crate) backward: Option<Span>,
+    /// Something was wrong and has been said: nothing follows from what is missing.
+    pub(crate) failed: bool,
 }
 
 /// On a union's arm.
@@ -82,7 +86,7 @@ fn take_eligible(attr: &Attribute, slot: &mut Option<Span>, errors: &mut Errors)
     true
 }
 
-fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta) -> Result<()> {
+fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if slot.is_some() {
         let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
         return Err(meta.error(format!("`{name}` stands here twice; remove one")));
@@ -91,8 +95,30 @@ fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta) -> Result<()> 
     Ok(())
 }
 
-fn string_value<T: syn::parse::Parse>(meta: &ParseNestedMeta) -> Result<T> {
-    meta.value()?.parse::<LitStr>()?.parse()
+/// What stands behind `=`. `example` is how it is written.
+fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
+    let parsed = if meta.input.peek(Token![=]) { meta.value()?.parse().ok() } else { None };
+    parsed.ok_or_else(|| {
+        // What is left is no second mistake.
+        let _ = meta.input.parse::<TokenStream>();
+        meta.error(format!("this needs a value: write `{example}`"))
+    })
+}
+
+/// The same in quotes.
+fn string_value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
+    let text = value::<LitStr>(meta, example)?;
+    text.parse().map_err(|_| Error::new_spanned(&text, format!("this cannot be read: write `{example}`")))
+}
+
+/// Something that is said by its name alone.
+fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+    if meta.input.peek(Token![=]) || meta.input.peek(syn::token::Paren) {
+        let _ = meta.input.parse::<TokenStream>();
+        return Err(meta.error(format!("`{name}` takes no value: write it alone, `#[xdr({name})]`")));
+    }
+    set(slot, meta.path.span(), meta)
 }
 
 impl ContainerAttrs {
@@ -110,20 +136,20 @@ impl ContainerAttrs {
             }
             let parsed = attr.parse_nested_meta(|meta| {
                 if meta.path.is_ident("crate") {
-                    let path = string_value(&meta)?;
+                    let path = string_value(&meta, "crate = \"path\"")?;
                     set(&mut found.krate, path, &meta)
                 } else if meta.path.is_ident("union") {
-                    let ty = string_value(&meta)?;
+                    let ty = string_value(&meta, "union = \"Type\"")?;
                     set(&mut found.union, ty, &meta)
                 } else if meta.path.is_ident("backward") {
-                    set(&mut found.backward, meta.path.span(), &meta)
+                    flag(&mut found.backward, &meta)
                 } else {
                     Err(meta.error(
                         "unknown attribute; a type takes `union = \"Type\"`, `backward` and `crate = \"path\"`",
                     ))
                 }
             });
-            errors.keep(parsed);
+            found.failed |= errors.keep(parsed).is_none();
         }
         found
     }
@@ -138,10 +164,10 @@ impl VariantAttrs {
             }
             let parsed = attr.parse_nested_meta(|meta| {
                 if meta.path.is_ident("case") {
-                    found.cases.push(case_label(meta.value()?.parse()?)?);
+                    found.cases.push(case_label(&value(&meta, "case = 3` or `case = \"Color::Red\"")?)?);
                     Ok(())
                 } else if meta.path.is_ident("default") {
-                    set(&mut found.default, meta.path.span(), &meta)
+                    flag(&mut found.default, &meta)
                 } else {
                     Err(meta.error("unknown attribute; a union's arm takes `case = ...` and `default`"))
                 }
@@ -152,20 +178,30 @@ impl VariantAttrs {
     }
 }
 
-/// A label: a path in a string, or an integer or a bool as it is.
-fn case_label(expr: Expr) -> Result<Expr> {
-    match &expr {
-        Expr::Lit(ExprLit { lit: Lit::Str(path), .. }) => path
-            .parse::<Path>()
-            .map(|path| Expr::Path(syn::ExprPath { attrs: Vec::new(), qself: None, path })),
-        Expr::Lit(ExprLit { lit: Lit::Int(_) | Lit::Bool(_), .. }) => Ok(expr),
-        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => Ok(expr),
-        _ => Err(Error::new_spanned(
-            &expr,
-            "a case label is a path in quotes (`case = \"Color::Red\"`), an integer or a bool",
-        )),
+/// An expression without the bounds that a macro has put around it: `$label` is what stands for it.
+pub(crate) fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => bare(&group.expr),
+        expr => expr,
     }
 }
+
+/// A label: a path in a string, or an integer or a bool as it is.
+fn case_label(expr: &Expr) -> Result<Expr> {
+    match bare(expr) {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => match text.parse() {
+            Ok(path) => Ok(Expr::Path(syn::ExprPath { attrs: Vec::new(), qself: None, path })),
+            Err(_) => Err(Error::new_spanned(text, LABEL)),
+        },
+        Expr::Lit(ExprLit { lit: Lit::Int(_) | Lit::Bool(_), .. }) => Ok(bare(expr).clone()),
+        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) && number(expr).is_some() => {
+            Ok(bare(expr).clone())
+        }
+        _ => Err(Error::new_spanned(expr, LABEL)),
+    }
+}
+
+const LABEL: &str = "a case label is a path in quotes (`case = \"Color::Red\"`), an integer or a bool";
 
 impl FieldAttrs {
     pub(crate) fn parse(attrs: &[Attribute], errors: &mut Errors) -> Self {
@@ -176,12 +212,12 @@ impl FieldAttrs {
             }
             let parsed = attr.parse_nested_meta(|meta| {
                 if meta.path.is_ident("max") {
-                    let bound = bound(meta.value()?.parse()?)?;
+                    let bound = bound(&value(&meta, "max = 8")?)?;
                     set(&mut found.max, bound, &meta)
                 } else if meta.path.is_ident("list") {
-                    set(&mut found.list, meta.path.span(), &meta)
+                    flag(&mut found.list, &meta)
                 } else if meta.path.is_ident("recursive") {
-                    set(&mut found.recursive, meta.path.span(), &meta)
+                    flag(&mut found.recursive, &meta)
                 } else {
                     Err(meta.error("unknown attribute; a field takes `max = N`, `list` and `recursive`"))
                 }
@@ -197,19 +233,35 @@ impl FieldAttrs {
 }
 
 /// A bound: an integer literal that is not negative and fits 32 bits, or an expression in a string.
-fn bound(expr: Expr) -> Result<Expr> {
-    match &expr {
-        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => {
-            Err(Error::new_spanned(&expr, "a bound cannot be negative"))
-        }
-        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) if int.base10_parse::<u32>().is_err() => {
-            Err(Error::new_spanned(&expr, "a bound is at most 4294967295: XDR counts are 32 bits"))
-        }
-        Expr::Lit(ExprLit { lit: Lit::Str(path), .. }) => path.parse(),
-        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) | Expr::Path(_) => Ok(expr),
+fn bound(expr: &Expr) -> Result<Expr> {
+    match bare(expr) {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => match text.parse() {
+            Ok(expr) => in_range(text, expr),
+            Err(_) => Err(Error::new_spanned(
+                text,
+                "this is no expression; a bound is, as in `max = \"LIMIT * 2\"`",
+            )),
+        },
+        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) | Expr::Path(_) => in_range(expr, expr.clone()),
+        Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => in_range(expr, expr.clone()),
         _ => Err(Error::new_spanned(
-            &expr,
+            expr,
             "a bound is an integer, a constant's path, or an expression in quotes",
         )),
+    }
+}
+
+/// What is known of a bound already.
+fn in_range(place: &dyn ToTokens, expr: Expr) -> Result<Expr> {
+    let negative = matches!(bare(&expr), Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)));
+    match number(&expr) {
+        _ if negative => Err(Error::new_spanned(
+            Tokens(place),
+            "a bound cannot be negative: it is how many there may be at most",
+        )),
+        Some(bound) if u32::try_from(bound).is_err() => {
+            Err(Error::new_spanned(Tokens(place), "a bound is at most 4294967295: XDR counts are 32 bits"))
+        }
+        _ => Ok(expr),
     }
 }

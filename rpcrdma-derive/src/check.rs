@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use quote::ToTokens;
-use syn::{Error, Expr, ExprLit, GenericArgument, Lit, PathArguments, Result, Type, UnOp};
+use syn::{Error, Expr, ExprLit, GenericArgument, Lit, PathArguments, Result, Type};
 
-use crate::ast::{Arm, Body, Borrow, Container, Field, borrow, type_name, type_span};
+use crate::ast::{Arm, Body, Borrow, Container, Field, borrow, number, type_name, type_span};
 use crate::attr::Errors;
 
 /// Types of XDR that are one fixed word or two: never worth a chunk, and never allowed in one.
 const SCALARS: [&str; 9] = ["bool", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
 
 /// Types of Rust that have no encoding, and what to write.
-const STRANGERS: [(&str, &str); 11] = [
+const STRANGERS: [(&str, &str); 12] = [
     (
         "u8",
         "opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`; rpcgen's `unsigned char` is `UnsignedChar`",
@@ -26,6 +26,7 @@ const STRANGERS: [(&str, &str); 11] = [
     ("i128", "the largest integer is a hyper, `i64`; sixteen bytes of opaque data are `[u8; 16]`"),
     ("char", "rpcgen's `char` is `Char`; text is `XdrString<N>`"),
     ("str", "text is `XdrString<N>`"),
+    ("String", "text is `XdrString<N>`"),
     ("Vec<u8>", "opaque data is `Opaque<N>`"),
     ("Vec<()>", "an array has elements of some size, and `void` has none; a number of them is a `u32`"),
     ("Option<()>", "optional data is data, and `void` is none; whether it is there is a `bool`"),
@@ -33,6 +34,11 @@ const STRANGERS: [(&str, &str); 11] = [
 
 /// Why nothing of a program of the backward direction is eligible.
 pub(crate) const BACKWARD: &str = "a program that is called in the backward direction only has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); take `#[ddp_eligible]` away";
+
+/// Whether a type is a number or a bool, by its name.
+pub(crate) fn is_scalar(ty: &Type) -> bool {
+    type_name(ty).is_some_and(|name| SCALARS.iter().any(|scalar| name == scalar))
+}
 
 pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     let mut errors = Errors::default();
@@ -58,7 +64,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
     let attrs = &field.attrs;
     let name = type_name(field.ty).map(ToString::to_string).unwrap_or_default();
     let is_vec = name == "Vec";
-    if check_stranger(field, errors) || check_borrow(field, errors) {
+    if check_stranger(field, errors) || check_borrow(field, errors) || check_shape(field, errors) {
         return;
     }
     if let Some(span) = attrs.eligible {
@@ -115,6 +121,46 @@ fn check_borrow(field: &Field<'_>, errors: &mut Errors) -> bool {
     };
     errors.push(Error::new(type_span(field.ty), message));
     true
+}
+
+/// Whether the type is none that has a name, or has such a one in it; then that is said, and nothing else.
+fn check_shape(field: &Field<'_>, errors: &mut Errors) -> bool {
+    let Some((place, message)) = nameless(field.ty) else { return false };
+    errors.push(Error::new(type_span(place), message));
+    true
+}
+
+/// A part of a type that has no encoding whatever it is made of, and what to write.
+fn nameless(ty: &Type) -> Option<(&Type, &'static str)> {
+    let message = match ty {
+        Type::Tuple(tuple) if !tuple.elems.is_empty() => {
+            "a tuple has no encoding: write a struct, whose fields have names"
+        }
+        Type::Slice(_) => {
+            "an array without a length is a `Vec`, and one that is borrowed an `ArrayRef<'a, T>`"
+        }
+        Type::TraitObject(_) | Type::ImplTrait(_) | Type::Infer(_) => {
+            "how this is read cannot be known from its type: name one type, or write a union of several"
+        }
+        Type::FnPtr(_) | Type::Ptr(_) | Type::Never(_) => {
+            "this is nothing that could be sent: it has no encoding"
+        }
+        Type::Array(array) => return nameless(&array.elem),
+        Type::Group(group) => return nameless(&group.elem),
+        Type::Paren(paren) => return nameless(&paren.elem),
+        Type::Path(path) => {
+            let arguments = path.path.segments.iter().filter_map(|segment| match &segment.arguments {
+                PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+                _ => None,
+            });
+            return arguments.flatten().find_map(|argument| match argument {
+                GenericArgument::Type(ty) => nameless(ty),
+                _ => None,
+            });
+        }
+        _ => return None,
+    };
+    Some((ty, message))
 }
 
 /// Whether a type that borrows does so for ever.
@@ -210,14 +256,5 @@ fn check_arms(container: &Container<'_>, arms: &[Arm<'_>], errors: &mut Errors) 
                 }
             }
         }
-    }
-}
-
-/// The value of a label that is a number, however it is written: `0x10` and `16` are one label.
-fn number(label: &Expr) -> Option<i128> {
-    match label {
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => number(&unary.expr)?.checked_neg(),
-        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) => int.base10_parse().ok(),
-        _ => None,
     }
 }

@@ -13,8 +13,13 @@
 //! | variant | `#[xdr(default)]` | the default arm |
 //! | field | `#[xdr(max = N)]` | the bound of a counted array (`Vec`), of `&[u8]` or of `&str` |
 //! | field | `#[xdr(list)]` | a chain of optional data held in a `Vec` |
-//! | field | `#[xdr(recursive)]` | holds this type again, through a type or an alias that does not show it |
+//! | field | `#[xdr(recursive)]` | holds this type again, through a type or an alias that does not show it: its sizes have no bound |
 //! | field, payload | `#[ddp_eligible]` | may be moved by direct data placement |
+//!
+//! Types may hold each other, through boxes, arrays and optional data. A field that shows the type's own name, a `Box` and a
+//! `Vec` need no mark; where the compiler speaks of a cycle in evaluating a constant, one does (`max` on both sides, an
+//! alias). What such types hold of eligible items is found all the same, for the compiler goes along them: through eight boxes
+//! and arrays, one in the other, and where a circle of types has an item in it there may be any number.
 //!
 //! A type with a lifetime borrows the message that it was decoded from: its fields are `OpaqueRef<'a, N>`,
 //! `StringRef<'a, N>`, `ArrayRef<'a, T, N>`, `ListRef<'a, T>`, `BoxRef<'a, T>`, `&'a [u8]` for opaque data, or `&'a str`
@@ -25,8 +30,14 @@
 
 mod ast;
 mod attr;
+mod bounds;
 mod check;
 mod expand;
+mod field;
+mod generics;
+mod labels;
+mod sizes;
+mod union;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -36,9 +47,13 @@ use syn::{DeriveInput, parse_macro_input};
 #[proc_macro_derive(Xdr, attributes(xdr, ddp_eligible))]
 pub fn derive_xdr(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    let container = match ast::Container::from_input(&input).and_then(|c| check::check(&c).map(|()| c)) {
+    let mut container = match ast::Container::from_input(&input).and_then(|c| check::check(&c).map(|()| c)) {
         Ok(container) => container,
         Err(errors) => return errors.into_compile_error().into(),
     };
-    expand::expand(&container).into()
+    // A type that would be of no size is an error of the compiler's already, which says how to mend it.
+    if container.fields().iter().any(|field| field.in_place) {
+        return TokenStream::new();
+    }
+    expand::expand(&mut container).into()
 }

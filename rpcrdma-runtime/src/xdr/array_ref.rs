@@ -6,6 +6,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use super::array::{encode_elements, require_elements};
+use super::held::{Depth, Full, Half, Holds, Many, settled};
 use super::{Decode, Encode, Error, ErrorKind, Layout, Limits, Reader, Sink, Size};
 
 /// Where elements are.
@@ -136,6 +137,7 @@ impl<T: Layout, const MAX: u32> Layout for ArrayRef<'_, T, MAX> {
     const MAX_REDUCED: Size = Size::Bounded(4).plus(T::MAX_REDUCED.repeated(most(MAX)));
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS.repeated(most(MAX));
+    type Held<D: Depth> = Many<T::Held<D>, MAX>;
 }
 
 impl<T: Encode, const MAX: u32> Encode for ArrayRef<'_, T, MAX> {
@@ -177,6 +179,7 @@ impl<T: Layout> Layout for ListRef<'_, T> {
     const MAX_REDUCED: Size = Size::Unbounded;
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS.repeated(Size::Unbounded);
+    type Held<D: Depth> = Many<T::Held<D>>;
 }
 
 impl<T: Encode> Encode for ListRef<'_, T> {
@@ -359,12 +362,14 @@ impl<'a, T> From<&'a T> for BoxRef<'a, T> {
 }
 
 /// As for `Box`: its sizes have no bound of their own, or the type's would need themselves.
-impl<T> Layout for BoxRef<'_, T> {
+impl<T: Layout> Layout for BoxRef<'_, T> {
     const MIN: u64 = 0;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
+    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
+    const ITEMS: Size =
+        settled(<<Half as Depth>::Behind<T> as Holds>::ITEMS, <<Full as Depth>::Behind<T> as Holds>::ITEMS);
+    type Held<D: Depth> = D::Behind<T>;
 }
 
 impl<T: Encode> Encode for BoxRef<'_, T> {

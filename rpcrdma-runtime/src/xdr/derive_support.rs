@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+pub use super::field::{Field, Known, Unknown};
+pub use super::held::{Depth, Fields, Full, Half, Holds, Of, Stated, settled};
 use super::sink::Room;
 pub use super::slice::{Slice, decode_slice, encode_slice, slice_size};
 use super::{Encode, Error, Layout, Reader, Sink, Size};
@@ -15,6 +17,19 @@ pub trait Elements {
 impl<T> Elements for Vec<T> {
     type Element = T;
 }
+
+/// What `#[xdr(max = N)]` can be made of.
+#[diagnostic::on_unimplemented(
+    message = "a bound is a `u32`, and this is of type `{Self}`",
+    label = "not a `u32`",
+    note = "XDR's counts are 32 bits without a sign: make it a `u32` where it is defined, or convert it here, as in `max = \"LIMIT as u32\"`"
+)]
+pub trait Count {}
+
+impl Count for u32 {}
+
+/// Holds a bound to its type.
+pub const fn is_count<T: Count + Copy>(_bound: T) {}
 
 /// A union one of whose arms, the one of this index, keeps the discriminant that chose it.
 pub trait Keeps<const ARM: usize> {

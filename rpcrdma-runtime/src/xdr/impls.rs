@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::held::{Array, Depth, Full, Half, Holds, Many, Nothing, settled};
 use super::{
     Decode, Discriminant, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len,
 };
@@ -16,6 +17,7 @@ macro_rules! fixed_layout {
             const MAX_REDUCED: Size = Size::Bounded($size);
             const ITEM: Size = Size::ZERO;
             const ITEMS: Size = Size::ZERO;
+            type Held<D: Depth> = Nothing;
         }
     )* };
 }
@@ -156,18 +158,21 @@ impl<'de> Decode<'de> for () {
 }
 
 impl Discriminant for i32 {
+    #[inline]
     fn number(&self) -> i64 {
         i64::from(*self)
     }
 }
 
 impl Discriminant for u32 {
+    #[inline]
     fn number(&self) -> i64 {
         i64::from(*self)
     }
 }
 
 impl Discriminant for bool {
+    #[inline]
     fn number(&self) -> i64 {
         i64::from(*self)
     }
@@ -180,6 +185,7 @@ impl<const N: usize> Layout for [u8; N] {
     const MAX_REDUCED: Size = Size::padded(N as u64);
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Nothing;
 }
 
 impl<const N: usize> Encode for [u8; N] {
@@ -208,6 +214,7 @@ impl<T: Layout, const N: usize> Layout for [T; N] {
     const MAX_REDUCED: Size = T::MAX_REDUCED.times(N as u64);
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS.times(N as u64);
+    type Held<D: Depth> = Array<T::Held<D>, N>;
 }
 
 impl<T: Encode, const N: usize> Encode for [T; N] {
@@ -242,6 +249,7 @@ impl<T: Layout> Layout for Option<T> {
     const MAX_REDUCED: Size = Size::Bounded(4).plus(T::MAX_REDUCED);
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS;
+    type Held<D: Depth> = T::Held<D>;
 }
 
 impl<T: Encode> Encode for Option<T> {
@@ -261,13 +269,15 @@ impl<'de, T: Decode<'de>> Decode<'de> for Option<T> {
     }
 }
 
-/// A level of recursion. Its sizes have no bound of their own, or the type's would need themselves.
-impl<T> Layout for Box<T> {
+/// A level of recursion. Its sizes have no bound of their own, or the type's would need themselves; its items are known.
+impl<T: Layout> Layout for Box<T> {
     const MIN: u64 = 0;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
+    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
+    const ITEMS: Size =
+        settled(<<Half as Depth>::Behind<T> as Holds>::ITEMS, <<Full as Depth>::Behind<T> as Holds>::ITEMS);
+    type Held<D: Depth> = D::Behind<T>;
 }
 
 impl<T: Encode> Encode for Box<T> {
@@ -288,13 +298,14 @@ impl<'de, T: Decode<'de>> Decode<'de> for Box<T> {
 
 /// A counted array without a bound (RFC 4506 section 4.13). A bound is given at the field, `#[xdr(max = N)]`.
 ///
-/// A type may hold an array of itself: the derive does not ask for the sizes of such a field.
+/// A type may hold an array of itself, so an array is a level as a box is.
 impl<T: Layout> Layout for Vec<T> {
     const MIN: u64 = 4;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = T::ITEM;
-    const ITEMS: Size = T::ITEMS.repeated(Size::Unbounded);
+    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
+    const ITEMS: Size = <Many<<Full as Depth>::Behind<T>> as Holds>::ITEMS;
+    type Held<D: Depth> = Many<D::Behind<T>>;
 }
 
 impl<T: Encode> Encode for Vec<T> {

@@ -20,6 +20,8 @@ mod buffer;
 #[doc(hidden)]
 pub mod derive_support;
 mod error;
+mod field;
+mod held;
 mod impls;
 mod message;
 mod opaque;
@@ -36,6 +38,7 @@ pub use array::{decode_array, decode_list, encode_array, encode_list};
 pub use array_ref::{ArrayRef, BoxRef, Iter, ListRef};
 pub use bytes::{Bytes, BytesMut};
 pub use error::{Error, ErrorKind};
+pub use held::{Depth, Holds, Stated};
 pub use impls::{Char, Quadruple, UnsignedChar};
 pub use message::{Item, Message, Placed, PlacedItem, Received, Reducer};
 pub use opaque::{DdpItem, Opaque, SmallOpaque};
@@ -56,6 +59,14 @@ pub use string::XdrString;
 pub trait Discriminant {
     /// The value as a number, for errors.
     fn number(&self) -> i64;
+
+    /// The word that it is on the wire.
+    #[doc(hidden)]
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 32 bits, with a sign or without
+    fn word(&self) -> u32 {
+        self.number() as u32
+    }
 }
 
 /// How long the encodings of a type can be, known at compile time.
@@ -76,6 +87,9 @@ pub trait Layout {
     const ITEM: Size;
     /// How many DDP-eligible items one value can hold.
     const ITEMS: Size;
+    /// The same two numbers for types that may be found again behind themselves, where neither can be asked for them.
+    /// Who writes this trait by hand says `type Held<D: Depth> = Stated<Self>`: it is as `ITEM` and `ITEMS` have it.
+    type Held<D: Depth>: Holds;
 }
 
 /// A type that can be written as XDR.

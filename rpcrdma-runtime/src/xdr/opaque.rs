@@ -4,6 +4,7 @@ use core::ops::Deref;
 
 use bytes::Bytes;
 
+use super::held::{Depth, Nothing};
 use super::{Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size};
 
 /// What may carry `#[ddp_eligible]`: variable-length opaque data and strings (RFC 8166 section 3.4.4).
@@ -61,6 +62,7 @@ impl<const MAX: u32> Layout for Opaque<MAX> {
     const MAX_REDUCED: Size = <Self as Layout>::MAX;
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Nothing;
 }
 
 impl<const MAX: u32> Encode for Opaque<MAX> {
@@ -186,6 +188,7 @@ impl<const MAX: usize> Layout for SmallOpaque<MAX> {
     const MAX_REDUCED: Size = <Self as Layout>::MAX;
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Nothing;
 }
 
 impl<const MAX: usize> Encode for SmallOpaque<MAX> {

@@ -5,6 +5,7 @@ use core::str::Utf8Error;
 
 use bytes::Bytes;
 
+use super::held::{Depth, Nothing};
 use super::opaque::hex;
 use super::string::quoted;
 use super::{Decode, Encode, Error, Layout, Opaque, Reader, Sink, Size, XdrString};
@@ -44,6 +45,7 @@ impl<const MAX: u32> Layout for OpaqueRef<'_, MAX> {
     const MAX_REDUCED: Size = <Opaque<MAX> as Layout>::MAX_REDUCED;
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Nothing;
 }
 
 impl<const MAX: u32> Encode for OpaqueRef<'_, MAX> {
@@ -147,6 +149,7 @@ impl<const MAX: u32> Layout for StringRef<'_, MAX> {
     const MAX_REDUCED: Size = <Opaque<MAX> as Layout>::MAX_REDUCED;
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Nothing;
 }
 
 impl<const MAX: u32> Encode for StringRef<'_, MAX> {

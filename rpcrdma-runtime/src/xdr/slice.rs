@@ -1,5 +1,6 @@
 //! Slices of Rust as opaque data and strings: for types that a person writes, where the bound stands at the field.
 
+use super::held::{Depth, Nothing};
 use super::{Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size};
 
 /// Opaque data or a string as a slice: what `#[xdr(max = N)]` can bound.
@@ -78,6 +79,7 @@ macro_rules! unbounded {
             const MAX_REDUCED: Size = Size::Unbounded;
             const ITEM: Size = Size::ZERO;
             const ITEMS: Size = Size::ZERO;
+            type Held<D: Depth> = Nothing;
         }
 
         impl Encode for &$type {

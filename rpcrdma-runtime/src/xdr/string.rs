@@ -8,6 +8,7 @@ use core::str::Utf8Error;
 
 use bytes::Bytes;
 
+use super::held::{Depth, Nothing};
 use super::{DdpItem, Decode, Encode, Error, Layout, Opaque, Reader, Sink, Size};
 
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
@@ -122,6 +123,7 @@ impl<const MAX: u32> Layout for XdrString<MAX> {
     const MAX_REDUCED: Size = <Opaque<MAX> as Layout>::MAX_REDUCED;
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Nothing;
 }
 
 impl<const MAX: u32> Encode for XdrString<MAX> {

@@ -2,7 +2,8 @@
 
 use rpcrdma_runtime as elsewhere;
 use rpcrdma_runtime::xdr::{
-    Decode, Encode, Error, Layout, Opaque, Reader, Sink, Size, Xdr, XdrString, from_slice, to_bytes,
+    Decode, Depth, Encode, Error, Layout, Opaque, Reader, Sink, Size, Stated, Xdr, XdrString, from_slice,
+    to_bytes,
 };
 
 #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -53,6 +54,7 @@ impl Layout for Word<'_> {
     const MAX_REDUCED: Size = Size::Bounded(4);
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Stated<Self>;
 }
 
 impl Encode for Word<'_> {

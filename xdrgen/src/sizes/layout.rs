@@ -115,6 +115,16 @@ impl Layout {
         }
     }
 
+    /// The items alone.
+    fn items(self) -> Layout {
+        Layout { item: self.item, items: self.items, ..Layout::NOTHING }
+    }
+
+    /// Any number of times.
+    fn repeated(self) -> Layout {
+        Layout { item: self.item, items: self.items.repeated(), ..Layout::plain(4, Size::UNBOUNDED) }
+    }
+
     fn times(self, count: u64) -> Layout {
         Layout {
             min: self.min.saturating_mul(count),
@@ -131,24 +141,103 @@ pub(crate) struct Layouts {
     types: Vec<Layout>,
     /// The bound of the data that a type is: what an eligible item of it can be at most.
     data: Vec<Size>,
+    /// What each type holds, seen so many levels down.
+    levels: Vec<Vec<Layout>>,
 }
 
 impl Layouts {
     pub(crate) fn of(module: &Module) -> Self {
         let count = module.types.len();
         let types = vec![Layout::plain(0, Size::UNBOUNDED); count];
-        let mut layouts = Layouts { types, data: vec![Size::ZERO; count] };
+        let mut layouts = Layouts { types, data: vec![Size::ZERO; count], levels: Vec::new() };
         // What a type holds on the heap has no part in its sizes, so there are no circles.
         let graph = Graph::new(module, held);
         for id in graph.order() {
+            let Some(Body::Alias(of)) = module.get(*id).map(|ty| &ty.body) else { continue };
+            let data = layouts.data(of);
+            if let Some(bound) = layouts.data.get_mut(id.0) {
+                *bound = data;
+            }
+        }
+        layouts.look_down(module, graph.order());
+        for id in graph.order() {
             let Some(ty) = module.get(*id) else { continue };
             let layout = layouts.definition(*id, ty);
-            let data = if let Body::Alias(of) = &ty.body { layouts.data(of) } else { Size::ZERO };
-            if let (Some(slot), Some(bound)) = (layouts.types.get_mut(id.0), layouts.data.get_mut(id.0)) {
-                (*slot, *bound) = (layout, data);
+            if let Some(slot) = layouts.types.get_mut(id.0) {
+                *slot = layout;
             }
         }
         layouts
+    }
+
+    /// Looks into types, a level further down with each box, counted array and recursive field: as the runtime does, whose
+    /// `Full` is eight levels.
+    fn look_down(&mut self, module: &Module, order: &[TypeId]) {
+        const FULL: usize = 8;
+        let mut same = 0;
+        while self.levels.len() < FULL && same < 3 {
+            let level = self.levels.len();
+            self.levels.push(vec![Layout::NOTHING; module.types.len()]);
+            for id in order {
+                let Some(ty) = module.get(*id) else { continue };
+                let seen = self.body_seen(*id, &ty.body, level);
+                if let Some(slot) = self.levels.get_mut(level).and_then(|level| level.get_mut(id.0)) {
+                    *slot = seen;
+                }
+            }
+            // No field's type is more than two levels by itself, so nothing changes any more.
+            let is_same = level > 0 && self.levels.get(level) == self.levels.get(level - 1);
+            same = if is_same { same + 1 } else { 0 };
+        }
+    }
+
+    fn body_seen(&self, id: TypeId, body: &Body, level: usize) -> Layout {
+        let parts = fields_of(body).map(|field| self.field_seen(id, field, level));
+        match body {
+            Body::Alias(of) => self.seen(of, level),
+            Body::Union(_) => parts.fold(Layout::NOTHING, Layout::or),
+            _ => parts.fold(Layout::NOTHING, Layout::and),
+        }
+        .items()
+    }
+
+    fn field_seen(&self, owner: TypeId, field: &Field, level: usize) -> Layout {
+        match (&field.ty, &field.max) {
+            _ if field.eligible => self.field(owner, field),
+            (Type::Array(of), Some(max)) => {
+                let level = if is_recursive(owner, field) { level.checked_sub(1) } else { Some(level) };
+                let of = level.map_or(Layout::NOTHING, |level| self.seen(of, level));
+                of.times(u64::from(max.value))
+            }
+            (ty, _) if is_recursive(owner, field) => self.behind(ty, level),
+            (ty, _) => self.seen(ty, level),
+        }
+    }
+
+    /// What a type holds, seen from the level above.
+    fn behind(&self, ty: &Type, level: usize) -> Layout {
+        level.checked_sub(1).map_or(Layout::NOTHING, |level| self.seen(ty, level))
+    }
+
+    fn seen(&self, ty: &Type, level: usize) -> Layout {
+        match ty {
+            Type::Named(id) => {
+                let level = self.levels.get(level).or(self.levels.last());
+                level.and_then(|level| level.get(id.0)).copied().unwrap_or(Layout::NOTHING)
+            }
+            Type::FixedArray(of, len) => self.seen(of, level).times(u64::from(len.value)),
+            Type::Optional(of) => self.seen(of, level),
+            Type::Array(of) => self.behind(of, level).repeated(),
+            Type::Boxed(of) => self.behind(of, level),
+            _ => Layout::NOTHING,
+        }
+    }
+
+    /// A type that is met behind itself, or may be: what it holds half the way down, and all the way.
+    fn settled(&self, ty: &Type) -> Layout {
+        let (half, full) = (self.behind(ty, 4), self.behind(ty, 8));
+        let items = if half.items == full.items { full.items } else { Size::UNBOUNDED };
+        Layout { item: full.item, items, ..Layout::plain(0, Size::UNBOUNDED) }
     }
 
     pub(super) fn named(&self, index: usize) -> Layout {
@@ -168,9 +257,11 @@ impl Layouts {
             }
             _ => fields().fold(Layout::NOTHING, Layout::and),
         };
-        // A value that holds values of its own type holds any number of what one of them holds.
-        let recursive = fields_of(&ty.body).any(|field| is_recursive(id, field));
-        if recursive { Layout { items: layout.items.repeated(), ..layout } } else { layout }
+        if !fields_of(&ty.body).any(|field| is_recursive(id, field)) {
+            return layout;
+        }
+        let Layout { item, items, .. } = self.settled(&Type::Named(id));
+        Layout { item, items, ..layout }
     }
 
     fn field(&self, owner: TypeId, field: &Field) -> Layout {
@@ -215,13 +306,12 @@ impl Layouts {
             }
             Type::SmallOpaque(max) => Layout::plain(4, Size::new(4).plus(Size::padded(u64::from(max.value)))),
             Type::FixedArray(of, len) => self.ty(of).times(u64::from(len.value)),
-            Type::Array(of) => {
-                let of = self.ty(of);
-                Layout { item: of.item, items: of.items.repeated(), ..Layout::plain(4, Size::UNBOUNDED) }
-            }
+            Type::Array(of) => self.settled(of).repeated(),
             Type::Optional(of) => Layout { min: 4, ..Layout::fixed(4).and(self.ty(of)) },
-            // A type that exists in Rust has sizes that only Rust knows; a box hides those of what it holds.
-            Type::Extern(_) | Type::Boxed(_) => Layout::plain(0, Size::UNBOUNDED),
+            // A box hides the sizes of what it holds, and not its items.
+            Type::Boxed(of) => self.settled(of),
+            // A type that exists in Rust has sizes that only Rust knows.
+            Type::Extern(_) => Layout::plain(0, Size::UNBOUNDED),
         }
     }
 }

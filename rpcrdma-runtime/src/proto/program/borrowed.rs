@@ -13,7 +13,9 @@ use core::marker::PhantomData;
 use bytes::Bytes;
 
 use super::{Program, Reject, ReplyBounds};
-use crate::xdr::{self, Decode, Encode, Error, ErrorKind, Layout, Limits, Reader, Reducer, Sink, Size};
+use crate::xdr::{
+    self, Decode, Depth, Encode, Error, ErrorKind, Layout, Limits, Reader, Reducer, Sink, Size, Stated,
+};
 
 /// One procedure of a program version, with arguments and a result that may borrow.
 pub trait Procedure: 'static {
@@ -80,6 +82,7 @@ impl<Q: Procedure> Layout for Arguments<Q> {
     const MAX_REDUCED: Size = <Q::Args<'static> as Layout>::MAX;
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Stated<Self>;
 }
 
 impl<Q: Procedure> Encode for Arguments<Q> {
@@ -129,6 +132,7 @@ impl<Q: Procedure> Layout for Reply<Q> {
     const MAX_REDUCED: Size = <Q::Res<'static> as Layout>::MAX;
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
+    type Held<D: Depth> = Stated<Self>;
 }
 
 impl<Q: Procedure> Encode for Reply<Q> {

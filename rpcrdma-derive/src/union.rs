@@ -1,0 +1,144 @@
+//! Unions.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::{Expr, Ident, Type};
+
+use crate::ast::{Arm, Container, type_span};
+use crate::expand::{Parts, impls};
+use crate::field::{decode_field, encode_payload};
+use crate::labels;
+use crate::sizes::{Sizes, field_sizes, sum};
+
+pub(crate) fn expand_union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> TokenStream {
+    let name = container.ident.to_string();
+    // Of what is no discriminant that is said at its type, and nothing else.
+    let number = quote_spanned!(type_span(discriminant)=> <#discriminant as __xdr::Discriminant>::number(&__discriminant));
+    let unknown = quote!(__xdr::ErrorKind::UnknownDiscriminant {
+        type_name: #name,
+        value: #number,
+    });
+    let encode = arms.iter().enumerate().map(|(index, arm)| encode_arm(arm, index, discriminant, &unknown));
+    let kept = arms
+        .iter()
+        .enumerate()
+        .filter(|(_, arm)| arm.keeps_discriminant)
+        .map(|(index, arm)| keeps(container, arm, index, arms, discriminant));
+    let labelled = arms.iter().enumerate().filter(|(_, arm)| arm.default.is_none());
+    let decode = labelled.map(|(index, arm)| decode_arm(arm, &labels::pattern(arm, index)));
+    let otherwise = match arms.iter().find(|arm| arm.default.is_some()) {
+        Some(default) => decode_arm(default, &quote!(_)),
+        None => quote!(_ => ::core::result::Result::Err(__xdr::Error::new(#unknown, __at)),),
+    };
+    let (allowed, distinct) = (labels::allowed(), labels::distinct(container, discriminant, arms));
+    let impls = impls(
+        container,
+        Parts {
+            sizes: union_sizes(arms),
+            fields: None,
+            encode: quote!(match self { #(#encode)* }),
+            decode: quote! {
+                let __at = __reader.position();
+                let __discriminant = __xdr::derive_support::Field::<'__de, #discriminant>::IT.decode(__reader)?;
+                #allowed
+                match __discriminant { #(#decode)* #otherwise }
+            },
+        },
+    );
+    quote!(#distinct #(#kept)* #impls)
+}
+
+fn union_sizes(arms: &[Arm<'_>]) -> Sizes {
+    let sizes: Vec<Sizes> =
+        arms.iter().map(|arm| sum(arm.payload.as_ref().map(field_sizes).as_slice())).collect();
+    let (mins, maxs): (Vec<_>, Vec<_>) = sizes.iter().map(|size| (&size.min, &size.max)).unzip();
+    let (reduced, item): (Vec<_>, Vec<_>) = sizes.iter().map(|size| (&size.max_reduced, &size.item)).unzip();
+    let items = sizes.iter().map(|size| &size.items);
+    Sizes {
+        min: quote!(4u64.saturating_add(__xdr::derive_support::least(&[#(#mins),*]))),
+        max: quote!(__xdr::Size::Bounded(4).plus(__xdr::Size::ZERO #(.max(#maxs))*)),
+        max_reduced: quote!(__xdr::Size::Bounded(4).plus(__xdr::Size::ZERO #(.max(#reduced))*)),
+        item: quote!(__xdr::Size::ZERO #(.max(#item))*),
+        items: quote!(__xdr::Size::ZERO #(.max(#items))*),
+    }
+}
+
+fn encode_arm(arm: &Arm<'_>, index: usize, discriminant: &Type, unknown: &TokenStream) -> TokenStream {
+    let ident = arm.ident;
+    let payload: Vec<&Ident> = arm.payload.iter().map(|field| &field.binding).collect();
+    let encode_payload = match &arm.payload {
+        Some(field) => encode_payload(field),
+        None => quote!(__xdr::Encode::encode(&__word, __sink)?;),
+    };
+    let word = quote_spanned! {type_span(discriminant)=>
+        let __word = <#discriminant as __xdr::Discriminant>::word(&__discriminant);
+    };
+    if !arm.keeps_discriminant {
+        let pattern = (!payload.is_empty()).then(|| quote!((#(#payload)*)));
+        let case = arm.cases.first();
+        return quote! {
+            Self::#ident #pattern => {
+                let __discriminant: #discriminant = #case;
+                #word
+                #encode_payload
+                ::core::result::Result::Ok(())
+            }
+        };
+    }
+    quote! {
+        Self::#ident(__kept #(, #payload)*) => {
+            let __discriminant: #discriminant = ::core::clone::Clone::clone(__kept);
+            if !<Self as __xdr::derive_support::Keeps<#index>>::chooses(&__discriminant) {
+                return ::core::result::Result::Err(__xdr::Error::new(#unknown, __xdr::Sink::position(__sink)));
+            }
+            #word
+            #encode_payload
+            ::core::result::Result::Ok(())
+        }
+    }
+}
+
+/// Which discriminants an arm may keep.
+fn keeps(
+    container: &Container<'_>,
+    arm: &Arm<'_>,
+    index: usize,
+    arms: &[Arm<'_>],
+    discriminant: &Type,
+) -> TokenStream {
+    let ident = container.ident;
+    let (impl_generics, type_generics, where_clause) = container.generics.split_for_impl();
+    let allowed = labels::allowed();
+    let refused = labels::refused(arms);
+    // Each label is a pattern of its own: in one with others a name that means nothing would be a second mistake.
+    let (labels, is_own): (Vec<&Expr>, bool) = if arm.default.is_some() {
+        (arms.iter().flat_map(|other| &other.cases).collect(), false)
+    } else {
+        (arm.cases.iter().collect(), true)
+    };
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __xdr::derive_support::Keeps<#index> for #ident #type_generics #where_clause {
+            type Discriminant = #discriminant;
+
+            #[inline]
+            fn chooses(__discriminant: &#discriminant) -> bool {
+                #refused
+                #allowed
+                match *__discriminant { #(#labels => #is_own,)* _ => !#is_own }
+            }
+        }
+    }
+}
+
+fn decode_arm(arm: &Arm<'_>, pattern: &TokenStream) -> TokenStream {
+    let ident = arm.ident;
+    let payload = arm.payload.as_ref().map(decode_field);
+    let value = match (arm.keeps_discriminant, payload) {
+        (true, Some(payload)) => quote!(Self::#ident(__discriminant, #payload)),
+        (true, None) => quote!(Self::#ident(__discriminant)),
+        (false, Some(payload)) => quote!(Self::#ident(#payload)),
+        (false, None) => quote!(Self::#ident),
+    };
+    quote!(#pattern => ::core::result::Result::Ok(#value),)
+}

@@ -1,0 +1,174 @@
+//! A field of a derived type, as derived code writes and reads it.
+//!
+//! A type without an encoding is one mistake. Were it asked for each of the three traits, it would be three errors; so
+//! [`Layout`] alone is asked for outright, and what else there is to do is looked up as a method: [`Field`]'s own if the
+//! type has the trait, [`Known`]'s if it has a layout and not the trait, and [`Unknown`]'s if all has been said.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use super::derive_support::encode_behind;
+use super::{
+    Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, decode_array, decode_list, encode_array,
+    encode_list,
+};
+
+/// A field of this type, or an array of such.
+#[derive(Debug)]
+pub struct Field<'de, T>(PhantomData<&'de ()>, PhantomData<fn() -> T>);
+
+impl<T> Field<'_, T> {
+    /// The one there is.
+    pub const IT: Self = Field(PhantomData, PhantomData);
+}
+
+#[allow(clippy::missing_errors_doc)] // each does what the function or method does that it is called after
+impl<T: Encode> Field<'_, T> {
+    /// Writes a value.
+    #[inline(always)]
+    pub fn encode<S: Sink + ?Sized>(self, value: &T, sink: &mut S) -> Result<(), Error> {
+        value.encode(sink)
+    }
+
+    /// Writes a value behind the word that announces it.
+    #[inline(always)]
+    pub fn encode_behind<D: Encode, S: Sink + ?Sized>(
+        self,
+        announced: &D,
+        value: &T,
+        sink: &mut S,
+    ) -> Result<(), Error> {
+        encode_behind(announced, value, sink)
+    }
+
+    /// Writes a counted array.
+    #[inline(always)]
+    pub fn encode_array<S: Sink + ?Sized>(self, values: &[T], max: u32, sink: &mut S) -> Result<(), Error> {
+        encode_array(values, max, sink)
+    }
+
+    /// Writes a chain of optional data.
+    #[inline(always)]
+    pub fn encode_list<S: Sink + ?Sized>(self, values: &[T], sink: &mut S) -> Result<(), Error> {
+        encode_list(values, sink)
+    }
+}
+
+#[allow(clippy::missing_errors_doc)] // as above
+impl<'de, T: Decode<'de>> Field<'de, T> {
+    /// Reads a value.
+    #[inline(always)]
+    pub fn decode(self, reader: &mut Reader<'de>) -> Result<T, Error> {
+        T::decode(reader)
+    }
+
+    /// Reads a counted array.
+    #[inline(always)]
+    pub fn decode_array(self, reader: &mut Reader<'de>, max: u32) -> Result<Vec<T>, Error> {
+        decode_array(reader, max)
+    }
+
+    /// Reads a chain of optional data.
+    #[inline(always)]
+    pub fn decode_list(self, reader: &mut Reader<'de>) -> Result<Vec<T>, Error> {
+        decode_list(reader)
+    }
+}
+
+/// A type whose layout somebody has written without the rest: that is said where the rest is needed.
+#[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
+pub trait Known<'de, T: Layout>: Sized {
+    fn encode<S: Sink + ?Sized>(self, value: &T, sink: &mut S) -> Result<(), Error>
+    where
+        T: Encode,
+    {
+        value.encode(sink)
+    }
+
+    fn encode_behind<D: Encode, S: Sink + ?Sized>(
+        self,
+        announced: &D,
+        value: &T,
+        sink: &mut S,
+    ) -> Result<(), Error>
+    where
+        T: Encode,
+    {
+        encode_behind(announced, value, sink)
+    }
+
+    fn encode_array<S: Sink + ?Sized>(self, values: &[T], max: u32, sink: &mut S) -> Result<(), Error>
+    where
+        T: Encode,
+    {
+        encode_array(values, max, sink)
+    }
+
+    fn encode_list<S: Sink + ?Sized>(self, values: &[T], sink: &mut S) -> Result<(), Error>
+    where
+        T: Encode,
+    {
+        encode_list(values, sink)
+    }
+
+    fn decode(self, reader: &mut Reader<'de>) -> Result<T, Error>
+    where
+        T: Decode<'de>,
+    {
+        T::decode(reader)
+    }
+
+    fn decode_array(self, reader: &mut Reader<'de>, max: u32) -> Result<Vec<T>, Error>
+    where
+        T: Decode<'de>,
+    {
+        decode_array(reader, max)
+    }
+
+    fn decode_list(self, reader: &mut Reader<'de>) -> Result<Vec<T>, Error>
+    where
+        T: Decode<'de>,
+    {
+        decode_list(reader)
+    }
+}
+
+impl<'de, T: Layout> Known<'de, T> for Field<'de, T> {}
+
+/// A type without an encoding, which has been refused: none of this ever runs.
+#[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
+pub trait Unknown<T> {
+    fn encode<S: ?Sized>(&self, _value: &T, _sink: &mut S) -> Result<(), Error> {
+        Err(refused())
+    }
+
+    fn encode_behind<D, S: ?Sized>(&self, _announced: &D, _value: &T, _sink: &mut S) -> Result<(), Error> {
+        Err(refused())
+    }
+
+    fn encode_array<S: ?Sized>(&self, _values: &[T], _max: u32, _sink: &mut S) -> Result<(), Error> {
+        Err(refused())
+    }
+
+    fn encode_list<S: ?Sized>(&self, _values: &[T], _sink: &mut S) -> Result<(), Error> {
+        Err(refused())
+    }
+
+    fn decode(&self, _reader: &mut Reader<'_>) -> Result<T, Error> {
+        Err(refused())
+    }
+
+    fn decode_array(&self, _reader: &mut Reader<'_>, _max: u32) -> Result<Vec<T>, Error> {
+        Err(refused())
+    }
+
+    fn decode_list(&self, _reader: &mut Reader<'_>) -> Result<Vec<T>, Error> {
+        Err(refused())
+    }
+}
+
+impl<T> Unknown<T> for Field<'_, T> {}
+
+fn refused() -> Error {
+    Error::new(ErrorKind::TooLarge, 0)
+}

@@ -1,0 +1,10 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+#[derive(Xdr)]
+#[xdr(union = "u32")]
+enum Part {
+    #[xdr(case = 1..=3)]
+    Few(u32),
+}
+
+fn main() {}

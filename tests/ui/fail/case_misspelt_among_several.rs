@@ -1,0 +1,14 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+const ONE: u32 = 1;
+
+#[derive(Xdr)]
+#[xdr(union = "u32")]
+enum Part {
+    #[xdr(case = "ONE", case = "TWO")]
+    Few(u32, u64),
+    #[xdr(default)]
+    Other(u32),
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+#[derive(Xdr)]
+#[xdr(crate = rpcrdma_runtime)]
+struct Args {
+    value: u32,
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+#[derive(Xdr)]
+#[xdr(union = "u32")]
+enum Part {
+    #[xdr(default)]
+    Other,
+    #[xdr(case = 1)]
+    One,
+}
+
+fn main() {}

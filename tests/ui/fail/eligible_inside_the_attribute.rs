@@ -1,0 +1,9 @@
+use rpcrdma_runtime::xdr::{Opaque, Xdr};
+
+#[derive(Xdr)]
+struct Args {
+    #[xdr(ddp_eligible)]
+    data: Opaque,
+}
+
+fn main() {}

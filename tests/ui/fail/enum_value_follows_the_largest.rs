@@ -1,0 +1,11 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+#[derive(Xdr)]
+#[repr(i64)]
+enum Number {
+    Largest = 2147483647,
+    Next,
+    AndNext,
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use rpcrdma_runtime::xdr::{Opaque, Xdr};
+
+#[derive(Xdr)]
+struct Args {
+    #[dpp_eligible]
+    data: Opaque,
+}
+
+fn main() {}

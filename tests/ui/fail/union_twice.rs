@@ -1,0 +1,11 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+#[derive(Xdr)]
+#[xdr(union = "u32")]
+#[xdr(union = "i32")]
+enum Part {
+    #[xdr(case = 1)]
+    One,
+}
+
+fn main() {}

@@ -1,0 +1,108 @@
+//! Types that hold each other, by boxes, arrays and parameters: what they hold of eligible items is known, and moved.
+
+use rpcrdma_runtime::proto::program::ReplyBounds;
+use rpcrdma_runtime::proto::rdma::ReplyResources;
+use rpcrdma_runtime::xdr::{Encode, Layout, Opaque, Reducer, Size, Xdr, from_slice, to_bytes};
+
+/// The item is in one of two types that hold each other.
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Folder {
+    number: u32,
+    first: Option<Box<File>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct File {
+    #[ddp_eligible]
+    data: Opaque<3000>,
+    next: Option<Box<Folder>>,
+}
+
+/// A circle with nothing in it that is eligible.
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Left {
+    #[xdr(recursive)]
+    rights: Vec<Right>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Right {
+    left: Left,
+    more: Option<Box<Self>>,
+}
+
+/// A box, and no circle.
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Parcel {
+    content: Box<Content>,
+    spare: Option<Box<Content>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Content {
+    mark: u64,
+    #[ddp_eligible]
+    data: Opaque<500>,
+}
+
+/// Parameters, on the way and around.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Row<T> {
+    value: T,
+    next: Option<Box<Row<T>>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Pair<A, B> {
+    first: A,
+    second: Box<B>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Node {
+    pairs: Option<Box<Pair<Folder, Node>>>,
+}
+
+const fn items<T: Layout>() -> (Size, Size) {
+    (T::ITEM, T::ITEMS)
+}
+
+fn same<T: Xdr + PartialEq + core::fmt::Debug>(value: &T) {
+    assert_eq!(from_slice::<T>(&to_bytes(value).unwrap()).unwrap(), *value);
+}
+
+fn taken_out<T: Encode>(value: &T) -> usize {
+    let mut reducer = Reducer::new(1);
+    value.encode(&mut reducer).unwrap();
+    reducer.into_message().items.len()
+}
+
+fn main() {
+    const NONE: (Size, Size) = (Size::ZERO, Size::ZERO);
+    assert_eq!(items::<Folder>(), (Size::Bounded(3000), Size::Unbounded));
+    assert_eq!(items::<File>(), items::<Folder>());
+    assert_eq!((items::<Left>(), items::<Right>()), (NONE, NONE));
+    assert_eq!(items::<Parcel>(), (Size::Bounded(500), Size::Bounded(2)));
+    assert_eq!((items::<Row<u32>>(), items::<Row<Left>>()), (NONE, NONE));
+    assert_eq!(items::<Row<Content>>(), (Size::Bounded(500), Size::Unbounded));
+    assert_eq!(items::<Row<Row<Box<Content>>>>(), items::<Row<Content>>());
+    assert_eq!(items::<Pair<Pair<u32, Left>, Content>>(), (Size::Bounded(500), Size::Bounded(1)));
+    assert_eq!(items::<Node>(), items::<Folder>());
+
+    let file = |len: usize, next| File { data: vec![7; len].into(), next };
+    let inner = Folder { number: 2, first: Some(Box::new(file(9, None))) };
+    let folder = Folder { number: 1, first: Some(Box::new(file(2000, Some(Box::new(inner))))) };
+    same(&folder);
+    assert_eq!((taken_out(&folder), taken_out(&vec![folder.clone(), folder.clone()])), (2, 4));
+    same(&Row { value: Parcel::default(), next: Some(Box::new(Row { value: Parcel::default(), next: None })) });
+    same(&Node { pairs: Some(Box::new(Pair { first: folder, second: Box::default() })) });
+    same(&Left { rights: vec![Right::default()] });
+
+    // What a client offers for such a reply: Write chunks where there may be items, and none where there are none.
+    let offered = |bounds: ReplyBounds| ReplyResources::for_reply(&bounds.with_whole(9000), 1024).unwrap();
+    let bounds = ReplyBounds::of::<Folder>();
+    assert_eq!(bounds.with_item(100).item, Size::Bounded(100));
+    assert_eq!(offered(bounds.with_item(100)).write_chunks, [100; 16]);
+    assert_eq!(offered(ReplyBounds::of::<Parcel>()).write_chunks, [500; 2]);
+    assert!(offered(ReplyBounds::of::<Left>()).write_chunks.is_empty());
+}
