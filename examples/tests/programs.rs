@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -17,6 +17,7 @@ use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::program::AuthStat;
 use rpcrdma_runtime::shell::{CallError, TcpClient};
 use rpcrdma_runtime::wire::rpc::ReplyError;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
 struct Daemon {
@@ -173,6 +174,11 @@ fn failures_say_what_failed() {
     let none = nfs3(here, &["get", &url("/none")]);
     assert_eq!(fails(&none).0, 1);
     assert!(!here.join("none").exists() && !here.join("none.nfs3-part").exists());
+    let pipe = here.join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let taken = nfs3(here, &["get", &url("/file"), "pipe"]);
+    assert_eq!(fails(&taken), (1, "nfs3: pipe: is not a regular file; nfs3 cat writes to others\n"));
+    assert!(fs::metadata(pipe).unwrap().file_type().is_fifo());
     let refused = nfs3(here, &["put", "local", &url("/new")]);
     assert_eq!(fails(&refused), (1, "nfs3: /new: read-only file system (CREATE: NFS3ERR_ROFS)\n"));
     let dir = nfs3(here, &["cat", &url("/")]);

@@ -14,7 +14,9 @@ pub enum ClientError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// MOUNT is elsewhere, and the server's rpcbind is of no help.
-    #[error("MOUNT is not on this connection, and {0}; ?mountport=PORT at the end of the URL says where it is")]
+    #[error(
+        "MOUNT is not on this connection, and {0}; ?mountport=PORT at the end of the URL says where it is"
+    )]
     Find(#[from] rpcbind::Error),
     /// Nobody says where MOUNT is.
     #[error("{host} does not say where its MOUNT is; ?mountport=PORT at the end of the URL does")]

@@ -54,6 +54,10 @@ pub(crate) async fn fetch(
 ) -> anyhow::Result<Sum> {
     let shown = || to.display().to_string();
     remote.must_be_regular(file)?;
+    // The file takes the place of what has its name: not of a device.
+    if std::fs::metadata(to).is_ok_and(|there| !there.is_file()) {
+        bail!("{}: is not a regular file; nfs3 cat writes to others", shown());
+    }
     let mut part = Part::of(to, file, resume).with_context(shown)?;
     let resumed = part.length();
     let bar = progress(file.attributes.size, &file.path);
