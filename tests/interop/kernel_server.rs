@@ -138,6 +138,8 @@ async fn a_call_too_long_for_a_message_is_fetched() {
 }
 
 /// 6.12 ends a connection with more calls in flight than it has granted (it has memory for no more), 6.1 may not.
+///
+/// Requirement: R025, R030, R031
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
     let Some(guest) = server(Siw::Mended) else { return };

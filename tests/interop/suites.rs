@@ -35,6 +35,7 @@ fn on_a_mount(guest: &Guest, limit: u64, script: &str) -> Transport {
     counters
 }
 
+/// Requirement: R286
 #[test]
 fn blocks_are_written_and_read_with_and_without_the_clients_cache() {
     let Some(guest) = guest(Siw::Stock) else { return };
