@@ -1,7 +1,7 @@
 //! Which DDP-eligible items a value can hold, where types hold each other.
 //!
 //! A circle of types has no sum that could be worked out type by type, since each would need the others' first. So the
-//! compiler goes down from a type as far as [`Full`] allows, a level with each box or recursive field, and looks
+//! compiler goes down from a type as far as [`Full`] allows, a level with each box, array and recursive field, and looks
 //! whether there is more than there was half way: then there is any number of it.
 
 use core::marker::PhantomData;
