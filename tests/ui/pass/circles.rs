@@ -94,7 +94,10 @@ fn main() {
     let folder = Folder { number: 1, first: Some(Box::new(file(2000, Some(Box::new(inner))))) };
     same(&folder);
     assert_eq!((taken_out(&folder), taken_out(&vec![folder.clone(), folder.clone()])), (2, 4));
-    same(&Row { value: Parcel::default(), next: Some(Box::new(Row { value: Parcel::default(), next: None })) });
+    same(&Row {
+        value: Parcel::default(),
+        next: Some(Box::new(Row { value: Parcel::default(), next: None })),
+    });
     same(&Node { pairs: Some(Box::new(Pair { first: folder, second: Box::default() })) });
     same(&Left { rights: vec![Right::default()] });
 

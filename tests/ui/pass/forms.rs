@@ -108,7 +108,10 @@ fn main() {
         nested: Some(Some("x".into())),
         deep: vec![vec![Some([1, 2]), None]],
     });
-    assert_eq!((<Attributes as Layout>::ITEM, <Attributes as Layout>::ITEMS), (Size::Bounded(8), Size::Bounded(1)));
+    assert_eq!(
+        (<Attributes as Layout>::ITEM, <Attributes as Layout>::ITEMS),
+        (Size::Bounded(8), Size::Bounded(1))
+    );
     same([Labels::Few(7, Some(1)), Labels::Few(1, None), Labels::Eight(record), Labels::Else(3)]);
     assert!(to_bytes(&Labels::Else(7)).is_err() && to_bytes(&Labels::Few(8, None)).is_err());
     same([Sizes::Least, Sizes::Many, Sizes::More, Sizes::Largest]);
