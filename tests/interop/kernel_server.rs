@@ -20,19 +20,19 @@ use crate::relay::Relay;
 /// What a call may take in a slow guest.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-fn options(crc: bool) -> ClientOptions {
+pub(crate) fn options(crc: bool) -> ClientOptions {
     let mut options =
         ClientOptions { credential: this_user(), timeout: TIMEOUT, ..ClientOptions::of::<nfs_v3::NfsV3>() };
     options.iwarp.crc = crc;
     options
 }
 
-async fn connect(guest: &Guest, options: ClientOptions) -> Client {
+pub(crate) async fn connect(guest: &Guest, options: ClientOptions) -> Client {
     Client::connect_with(format!("127.0.0.1:{}", guest.ports().nfs_rdma), options).await.unwrap()
 }
 
 /// The handle of /export, which the kernel's server tells over TCP only.
-async fn root(guest: &Guest) -> NfsFh3 {
+pub(crate) async fn root(guest: &Guest) -> NfsFh3 {
     let tcp = Client::connect_tcp(format!("127.0.0.1:{}", guest.ports().mount)).await.unwrap();
     match mount_v3::Client(tcp).mnt(&"/export".into()).await.unwrap() {
         Mountres3::Mnt3Ok(found) => NfsFh3 { data: found.fhandle },
@@ -44,13 +44,13 @@ async fn mount(guest: &Guest, options: ClientOptions) -> Remote {
     Remote::of(connect(guest, options).await, root(guest).await).await.unwrap()
 }
 
-async fn put(remote: &Remote, name: &str, data: &[u8]) -> String {
+pub(crate) async fn put(remote: &Remote, name: &str, data: &[u8]) -> String {
     let root = remote.find(b"/").await.unwrap();
     let file = remote.create(&root, Bytes::copy_from_slice(name.as_bytes()), 0o644).await.unwrap();
     remote.write_file(&file, &mut Cursor::new(data), &|_| {}).await.unwrap().to_string()
 }
 
-async fn get(remote: &Remote, name: &str) -> String {
+pub(crate) async fn get(remote: &Remote, name: &str) -> String {
     let file = remote.find(name.as_bytes()).await.unwrap();
     remote.read_file(&file, &mut |_| Ok(())).await.unwrap().to_string()
 }

@@ -8,6 +8,7 @@
     reason = "tests take turns with the guest, and each has a runtime of its own"
 )]
 
+mod captures;
 mod credits;
 mod faults;
 mod guest;
@@ -20,3 +21,5 @@ mod procedures;
 mod relay;
 mod served;
 mod suites;
+#[path = "../../examples/tests/explain/wireshark.rs"]
+mod wireshark;

@@ -18,8 +18,17 @@ impl Served {
     }
 
     pub(crate) fn start_at(dir: &Path, rdma: u16, tcp: u16) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
-            .arg(dir)
+        Served::run(Command::new(env!("CARGO_BIN_EXE_nfs3d")).arg(dir), rdma, tcp)
+    }
+
+    /// With a capture of what goes over RDMA.
+    pub(crate) fn captured(dir: &Path, capture: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3d"));
+        Served::run(command.arg(dir).env("RPCRDMA_PCAP", capture), 0, 0)
+    }
+
+    fn run(command: &mut Command, rdma: u16, tcp: u16) -> Self {
+        let mut child = command
             .args(["--listen", &format!("127.0.0.1:{rdma}"), "--tcp", &format!("127.0.0.1:{tcp}")])
             .arg("--no-root-squash") // the guest has root only
             .arg("--stats")
