@@ -10,7 +10,7 @@ const HELD: usize = 16 << 20;
 /// What a direction gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// The next octets, captured at this time. `first` is where a segment of TCP began.
+    /// The next octets, captured at this time.
     Octets {
         /// When, in nanoseconds since 1970.
         time: u64,
