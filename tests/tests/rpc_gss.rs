@@ -501,11 +501,19 @@ async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {
         socket.send(&unavailable(n)).await;
         assert_eq!(socket.next().await[..4], n.to_be_bytes());
     }
+    for _ in 0..300 {
+        socket.send(&message).await;
+    }
     // What the client sends next is taken.
     direct.change_calls(|_| vec![0; 4]);
     assert!(echo(&client, &args(10, 10, 10)).await.is_err());
     socket.send(&direct.last_call().flatten()).await;
     assert_eq!(said(&socket.next().await).1, Ok(()));
+    // Nor does the server wait for it, once the client has said that nothing more comes.
+    socket.send(&message).await;
+    socket.0.shutdown().await.unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(30), socket.0.read_u8()).await.unwrap();
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
 }
 
 /// An echo that answers nobody before it is opened, and counts who has come to it.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use tracing::debug;
 
 use super::super::running::Running;
 use super::super::serving::Connected;
@@ -72,19 +71,13 @@ impl Callee {
         }
     }
 
-    /// Waits for the next handler that ends: its reply, and what is to be dropped once that has left. It may be given up
-    /// while it waits.
-    pub(super) async fn answer(&mut self) -> (Message, Slot) {
-        loop {
-            match self.running.next().await {
-                Some((slot, Some(reply))) => return (reply, slot),
-                // Such as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1). The others are answered.
-                Some((_, None)) => {
-                    debug!("a call that is not answered");
-                    self.start();
-                }
-                None => std::future::pending().await,
-            }
+    /// Waits for the next handler that ends: its reply, and what is to be dropped once that has left. Without a reply, as for
+    /// a call over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), it is to be dropped at once: other calls may
+    /// wait for the place. It may be given up while it waits.
+    pub(super) async fn answer(&mut self) -> (Option<Message>, Slot) {
+        match self.running.next().await {
+            Some((slot, reply)) => (reply, slot),
+            None => std::future::pending().await,
         }
     }
 }

@@ -178,8 +178,9 @@ impl Driver {
         }
     }
 
-    fn send(&mut self, message: Message, slot: Slot) {
-        let Some((_, outgoing)) = &mut self.connection else { return };
+    /// Sends the reply to a call of the server, if it gets one.
+    fn send(&mut self, reply: Option<Message>, slot: Slot) {
+        let (Some((_, outgoing)), Some(message)) = (&mut self.connection, reply) else { return };
         if let Err(error) = outgoing.push(message, slot) {
             self.lost(CloseReason::Io(error.to_string()));
         }
@@ -214,7 +215,7 @@ async fn next(incoming: Option<&mut Incoming>) -> io::Result<Option<Bytes>> {
     }
 }
 
-async fn answer(callee: Option<&mut Callee>) -> (Message, Slot) {
+async fn answer(callee: Option<&mut Callee>) -> (Option<Message>, Slot) {
     match callee {
         Some(callee) => callee.answer().await,
         None => pending().await,

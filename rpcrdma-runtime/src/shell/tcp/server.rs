@@ -165,7 +165,10 @@ impl Served {
                         self.backward.ended(&CloseReason::Peer);
                     }
                 },
-                (reply, slot) = self.callee.answer() => self.outgoing.push(reply, slot)?,
+                (reply, slot) = self.callee.answer() => match reply {
+                    Some(reply) => self.outgoing.push(reply, slot)?,
+                    None => drop(slot),
+                },
                 written = self.outgoing.write(), if !self.outgoing.is_empty() => written?,
                 () = self.backward.ask() => {}
                 () = stopped(&mut stopping), if !self.draining => self.draining = true,
