@@ -1,14 +1,16 @@
 //! The client against a server that does no more than it must: short reads and writes, entries without
-//! attributes, and a restart between two calls.
+//! attributes, and a restart between two calls. And against one that refuses, or whose files change meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
 use std::io::Cursor;
+use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use rpcrdma_examples::client::{ClientError, Remote, Url};
+use rpcrdma_examples::client::{ClientError, Remote};
 use rpcrdma_examples::export::memory::MemoryExport;
 use rpcrdma_examples::export::{
     Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, Outcome,
@@ -28,12 +30,28 @@ struct Reluctant {
     writes: AtomicU32,
     restarts: &'static [u32],
     restarted: AtomicU32,
+    /// What it says to LOOKUP of this name, or of none: to READLINK.
+    refuses: Option<(&'static [u8], Error)>,
+    /// Whether each READ comes with a change of the file.
+    changes: bool,
 }
 
 impl Reluctant {
     fn new(restarts: &'static [u32]) -> Self {
         let (inner, writes, restarted) = (MemoryExport::default(), AtomicU32::new(0), AtomicU32::new(0));
-        Reluctant { inner, writes, restarts, restarted }
+        Reluctant { inner, writes, restarts, restarted, refuses: None, changes: false }
+    }
+
+    /// With a file and a link.
+    fn filled() -> Self {
+        let this = Reluctant::new(&[]);
+        let (root, new) = (this.inner.root(), SetAttributes::default());
+        let how = CreateHow::Guarded(new.clone());
+        let file = this.inner.create(&Caller::ROOT, &root, b"file", &how).result.unwrap().handle;
+        let data = Bytes::from_static(b"content");
+        this.inner.write(&Caller::ROOT, &file, 0, &data, Stability::FileSync).result.unwrap();
+        this.inner.symlink(&Caller::ROOT, &root, b"link", &Bytes::from_static(b"to"), &new).result.unwrap();
+        this
     }
 }
 
@@ -52,7 +70,26 @@ impl Export for Reluctant {
     }
 
     fn read(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error> {
-        self.inner.read(caller, file, offset, count.min(SHORT as u32))
+        let read = self.inner.read(caller, file, offset, count.min(SHORT as u32));
+        if self.changes {
+            let data = Bytes::from_static(b"other");
+            self.inner.write(&Caller::ROOT, file, 0, &data, Stability::FileSync).result.unwrap();
+        }
+        read
+    }
+
+    fn lookup(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+        match self.refuses {
+            Some((refused, error)) if refused == name => Err(error),
+            _ => self.inner.lookup(who, dir, name),
+        }
+    }
+
+    fn readlink(&self, who: &Caller, file: &FileHandle) -> Result<Bytes, Error> {
+        match self.refuses {
+            Some((b"", error)) => Err(error),
+            _ => self.inner.readlink(who, file),
+        }
     }
 
     fn write(
@@ -91,9 +128,7 @@ impl Export for Reluctant {
         fn limits(&self) -> Limits;
         fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error>;
         fn set_attributes(&self, who: &Caller, file: &FileHandle, new: &SetAttributes, guard: Option<Time>) -> Outcome<()>;
-        fn lookup(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error>;
         fn access(&self, who: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error>;
-        fn readlink(&self, who: &Caller, file: &FileHandle) -> Result<Bytes, Error>;
         fn create(&self, who: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
         fn mkdir(&self, who: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
         fn symlink(&self, who: &Caller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
@@ -107,15 +142,20 @@ impl Export for Reluctant {
 }
 
 async fn mount(export: Reluctant) -> Remote {
+    Remote::mount(&serve(export).await.parse().unwrap()).await.unwrap()
+}
+
+/// Gives the URL.
+async fn serve(export: Reluctant) -> String {
     let export = Arc::new(export);
     let server = Server::bind("127.0.0.1:0")
         .await
         .unwrap()
         .service(nfs_v3::Server(NfsHandler::new(export.clone())))
         .service(mount_v3::Server(MountHandler::new(export)));
-    let url: Url = format!("rdma://{}/", server.local_addr().unwrap()).parse().unwrap();
+    let url = format!("rdma://{}/", server.local_addr().unwrap());
     tokio::spawn(server.run(std::future::pending()));
-    Remote::mount(&url).await.unwrap()
+    url
 }
 
 async fn put_and_get(remote: &Remote, data: &[u8]) -> Result<(), ClientError> {
@@ -168,4 +208,40 @@ async fn entries_without_attributes_are_looked_up() {
     let items = remote.list(&root).await.unwrap();
     assert_eq!(items.len(), 50);
     assert!(items.iter().all(|item| item.attributes.mode == 0o600));
+}
+
+async fn nfs3(here: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
+    command.current_dir(here).args(arguments);
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_gone_is_left_out() {
+    let here = tempfile::tempdir().unwrap();
+    for (index, refused) in [b"file" as &[u8], b"link", b""].into_iter().enumerate() {
+        for (error, listed) in
+            [(Error::NoEnt, true), (Error::Stale, true), (Error::Acces, false), (Error::JukeBox, false)]
+        {
+            let url = serve(Reluctant { refuses: Some((refused, error)), ..Reluctant::filled() }).await;
+            let remote = Remote::mount(&url.parse().unwrap()).await.unwrap();
+            let items = remote.list(&remote.find(b"/").await.unwrap()).await;
+            assert_eq!(items.as_ref().map(Vec::len).ok(), listed.then_some(1), "{items:?}");
+            let to = format!("copy-{index}-{}", error.name());
+            let got = nfs3(here.path(), &["get", "-r", &url, &to]).await;
+            assert_eq!(got.status.code(), Some(i32::from(!listed)), "{got:?}");
+            assert_eq!(String::from_utf8_lossy(&got.stderr).contains(error.name()), !listed, "{got:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_it_is_fetched_is_not_taken() {
+    let here = tempfile::tempdir().unwrap();
+    let url = serve(Reluctant { changes: true, ..Reluctant::filled() }).await;
+    let got = nfs3(here.path(), &["get", &format!("{url}file")]).await;
+    assert_eq!(got.status.code(), Some(4), "{got:?}");
+    let said = String::from_utf8(got.stderr).unwrap();
+    assert_eq!(said, "nfs3: /file: has changed meanwhile; nothing is kept\n");
+    assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
 }

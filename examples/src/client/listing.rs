@@ -17,7 +17,7 @@ pub struct Item {
     pub handle: NfsFh3,
     /// Its attributes.
     pub attributes: Fattr3,
-    /// What is in it, for a symbolic link that could be read.
+    /// What is in it, for a symbolic link.
     pub target: Option<Bytes>,
 }
 
@@ -25,7 +25,8 @@ impl Remote {
     /// Lists a directory without `.` and `..`, in the server's order.
     ///
     /// # Errors
-    /// [`ClientError`]: also if the server does not get on.
+    /// [`ClientError`]: also if the server does not get on, or keeps an entry's attributes or a link's target back. What is gone
+    /// meanwhile is left out.
     pub async fn list(&self, dir: &RemoteFile) -> Result<Vec<Item>, ClientError> {
         let mut items = Vec::new();
         let mut args = Readdirplus3Args {
@@ -77,16 +78,23 @@ impl Remote {
             return Ok(None);
         }
         let path = below(dir, &name);
-        let (handle, attributes) = match (entry.name_handle, entry.name_attributes) {
-            (Some(handle), Some(attributes)) => (handle, attributes),
-            _ => match self.lookup(dir, name.clone(), path.clone()).await {
-                Ok(found) => (found.handle, found.attributes),
-                Err(ClientError::Status { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            },
+        let found = match (entry.name_handle, entry.name_attributes) {
+            (Some(handle), Some(attributes)) => Ok(RemoteFile { path: path.clone(), handle, attributes }),
+            _ => self.lookup(dir, name.clone(), path.clone()).await,
         };
-        let target =
-            if attributes.r#type == Ftype3::Nf3lnk { self.readlink(handle, &path).await.ok() } else { None };
-        Ok(Some(Item { name, handle, attributes, target }))
+        let Some(RemoteFile { handle, attributes, .. }) = unless_gone(found)? else { return Ok(None) };
+        if attributes.r#type != Ftype3::Nf3lnk {
+            return Ok(Some(Item { name, handle, attributes, target: None }));
+        }
+        let target = unless_gone(self.readlink(handle, &path).await)?;
+        Ok(target.map(|target| Item { name, handle, attributes, target: Some(target) }))
+    }
+}
+
+/// Nothing, if the server says that there is no such file any more. All else that it refuses is no reason to leave an entry out.
+fn unless_gone<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+    match found {
+        Err(error) if error.is_missing() => Ok(None),
+        found => found.map(Some),
     }
 }

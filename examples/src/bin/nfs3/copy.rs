@@ -54,8 +54,8 @@ pub(crate) async fn fetch(
 ) -> anyhow::Result<Sum> {
     let shown = || to.display().to_string();
     remote.must_be_regular(file)?;
-    // The file takes the place of what has its name: not of a device.
-    if std::fs::metadata(to).is_ok_and(|there| !there.is_file()) {
+    // The file takes the place of what has its name: not of a device, nor of a link to somewhere else.
+    if std::fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
         bail!("{}: is not a regular file; nfs3 cat writes to others", shown());
     }
     let mut part = Part::of(to, file, resume).with_context(shown)?;
@@ -67,17 +67,25 @@ pub(crate) async fn fetch(
         bar.inc(data.len() as u64);
         Ok(std::ops::ControlFlow::Continue(()))
     };
+    let read = async {
+        remote.read_from(file, resumed, &mut take).await?;
+        remote.again(file).await
+    };
     let read = tokio::select! {
-        read = remote.read_from(file, resumed, &mut take) => read.map_err(anyhow::Error::from),
+        read = read => read.map_err(anyhow::Error::from),
         _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
     };
     bar.finish_and_clear();
-    if let Err(error) = read {
-        // If it cannot be kept, what went wrong first says more.
-        let _ = keep(part);
-        return Err(error);
-    }
-    if resumed > 0 && !part.is_of(&remote.again(file).await?) {
+    let again = match read {
+        Ok(again) => again,
+        Err(error) => {
+            // If it cannot be kept, what went wrong first says more.
+            let _ = keep(part);
+            return Err(error);
+        }
+    };
+    // What came is of one version, and not of two.
+    if !part.is_of(&again) {
         part.discard().with_context(shown)?;
         return Err(Differs(format!("{}: has changed meanwhile; nothing is kept", file.path)).into());
     }

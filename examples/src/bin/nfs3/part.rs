@@ -3,21 +3,27 @@
 //! The data is in `NAME.nfs3-part`, and `NAME.nfs3-state` says which version of the server's file it is of, and how much of it is
 //! on the disk with which sum. The state is written anew only when that data is on the disk, so it never says too much; what
 //! lies behind is fetched again.
+//!
+//! Whoever has the data's lock has the state, too. Neither is a link's target or anything but a regular file.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rpcrdma_examples::client::RemoteFile;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use crate::ending::Sum;
 
 /// The state is written after so many bytes.
 const STEP: u64 = 64 << 20;
+/// No state is longer, in bytes.
+const STATE_MAX: u64 = 1 << 10;
 
 pub(crate) struct Part {
     /// What it is to become.
@@ -56,46 +62,100 @@ fn version(of: &RemoteFile) -> String {
     )
 }
 
+/// Opens one of our own files, which is a regular one.
+fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let refuse = |what: &str| io::Error::other(format!("{}: {what}", path.display()));
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    match options.custom_flags(flags).open(path) {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Ok(_) => Err(refuse("is not a regular file")),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(refuse("is a symbolic link")),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens the file for the data and locks it, with what is in it.
+fn locked(path: &Path) -> io::Result<File> {
+    loop {
+        let mut options = File::options();
+        let file = open_own(options.read(true).write(true).create(true).truncate(false).mode(0o600), path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::other(format!("{}: another nfs3 is at work on it", path.display())));
+            }
+            // Not every file system has locks.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Who had the lock may have finished meanwhile: what was opened has another name then, or none.
+        let opened = file.metadata()?;
+        let is_it = |there: fs::Metadata| (there.dev(), there.ino()) == (opened.dev(), opened.ino());
+        if fs::symlink_metadata(path).is_ok_and(is_it) {
+            return Ok(file);
+        }
+    }
+}
+
+/// What a state says: how much there is, with which sum, and of which version.
+fn read_state(path: &Path) -> io::Result<Option<(u64, Sum, String)>> {
+    let file = match open_own(File::options().read(true), path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut state = Vec::new();
+    file.take(STATE_MAX).read_to_end(&mut state)?;
+    let parsed = String::from_utf8(state).ok().and_then(|state| {
+        let mut lines = state.lines();
+        let length = lines.next()?.parse().ok()?;
+        let sum = lines.next()?.parse().ok()?;
+        Some((length, sum, lines.next()?.to_owned()))
+    });
+    Ok(parsed)
+}
+
 impl Part {
     /// Begins a file, or goes on with it if there is something of this version and it can be.
+    ///
+    /// # Errors
+    /// Also if somebody else is at it.
     pub(crate) fn of(whole: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
-        let version = version(remote);
-        if resume && let Some(part) = Part::saved(whole, &version)? {
-            return Ok(part);
+        let file = locked(&beside(whole, DATA))?;
+        let mut part = Part {
+            whole: whole.to_owned(),
+            file,
+            version: version(remote),
+            sum: Sha256::new(),
+            length: 0,
+            saved: 0,
+        };
+        if !(resume && part.go_on()?) {
+            // A state that is left would be of other data.
+            remove(&beside(whole, STATE))?;
+            part.file.set_len(0)?;
+            part.file.rewind()?;
         }
-        // A state that is left would be of other data.
-        remove(&beside(whole, STATE))?;
-        let options = File::options().read(true).write(true).create(true).truncate(true).mode(0o600).clone();
-        let file = options.open(beside(whole, DATA))?;
-        Ok(Part { whole: whole.to_owned(), file, version, sum: Sha256::new(), length: 0, saved: 0 })
+        Ok(part)
     }
 
-    /// What an earlier run has saved, if it is still that.
-    fn saved(whole: &Path, version: &str) -> io::Result<Option<Self>> {
-        let state = match fs::read_to_string(beside(whole, STATE)) {
-            Ok(state) => state,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+    /// Goes on with what an earlier run has saved, if it is still that.
+    fn go_on(&mut self) -> io::Result<bool> {
+        let Some((length, expected, version)) = read_state(&beside(&self.whole, STATE))? else {
+            return Ok(false);
         };
-        let mut lines = state.lines();
-        let length = lines.next().and_then(|line| line.parse::<u64>().ok());
-        let expected = lines.next().and_then(|line| line.parse::<Sum>().ok());
-        let (Some(length), Some(expected), Some(said)) = (length, expected, lines.next()) else {
-            return Ok(None);
-        };
-        let mut file = match File::options().read(true).write(true).open(beside(whole, DATA)) {
-            Ok(file) if said == version => file,
-            _ => return Ok(None),
-        };
-        let mut sum = Sha256::new();
-        let summed = io::copy(&mut (&mut file).take(length), &mut Summing(&mut sum))?;
-        if summed != length || Sum::from(sum.clone()) != expected {
-            return Ok(None);
+        if version != self.version {
+            return Ok(false);
         }
-        file.set_len(length)?;
-        file.seek(SeekFrom::Start(length))?;
-        let (whole, version) = (whole.to_owned(), version.to_owned());
-        Ok(Some(Part { whole, file, version, sum, length, saved: length }))
+        let mut sum = Sha256::new();
+        let summed = io::copy(&mut (&mut self.file).take(length), &mut Summing(&mut sum))?;
+        if summed != length || Sum::from(sum.clone()) != expected {
+            return Ok(false);
+        }
+        self.file.set_len(length)?;
+        self.file.seek(SeekFrom::Start(length))?;
+        (self.sum, self.length, self.saved) = (sum, length, length);
+        Ok(true)
     }
 
     /// How much there is.
@@ -118,7 +178,8 @@ impl Part {
         }
         self.file.sync_data()?;
         let new = beside(&self.whole, NEW_STATE);
-        let mut out = File::create(&new)?;
+        remove(&new)?;
+        let mut out = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
         writeln!(out, "{}\n{}\n{}", self.length, Sum::from(self.sum.clone()), self.version)?;
         out.sync_data()?;
         fs::rename(new, beside(&self.whole, STATE))?;
@@ -139,6 +200,8 @@ impl Part {
     /// It is whole: gives it its name and permissions.
     pub(crate) fn finish(self, mode: u32) -> io::Result<()> {
         self.file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+        // The name must not lead to less than all, if the machine stops.
+        self.file.sync_all()?;
         fs::rename(beside(&self.whole, DATA), &self.whole)?;
         remove(&beside(&self.whole, STATE))
     }

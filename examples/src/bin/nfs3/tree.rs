@@ -33,13 +33,18 @@ pub(crate) async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
         let sum = fetch(&remote, &top, &to, false, None).await?;
         return print_sum(&sum.to_string(), &to.display().to_string());
     }
-    let (mut pending, mut links) = (vec![(top, to)], Vec::new());
+    let (mut pending, mut links, mut own) = (vec![(top, to)], Vec::new(), 0_u64);
     while let Some((dir, here)) = pending.pop() {
         make_here(&here)?;
         let mut items = remote.list(&dir).await?;
         items.sort_by(|a, b| a.name.cmp(&b.name));
         for item in items {
             let at = here.join(name_of(&dir, &item)?);
+            if part::is_own(&item.name) {
+                left_out(&at.display().to_string(), "nfs3 gives such names to what is not whole yet");
+                own = own.saturating_add(1);
+                continue;
+            }
             match item.attributes.r#type {
                 Ftype3::Nf3dir => pending.push((file_of(&dir, item), at)),
                 Ftype3::Nf3lnk => links.extend(item.target.map(|to| Link { at, to })),
@@ -47,12 +52,15 @@ pub(crate) async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
                     let sum = fetch(&remote, &file_of(&dir, item), &at, false, None).await?;
                     print_sum(&sum.to_string(), &at.display().to_string())?;
                 }
-                _ => left_out(&at.display().to_string()),
+                _ => left_out(&at.display().to_string(), NO_FILE),
             }
         }
     }
     for Link { at, to } in links {
         link_here(&at, &to).with_context(|| at.display().to_string())?;
+    }
+    if own > 0 {
+        bail!("{}: not all of it is here: {own} left out by their names", show::text(&url.path));
     }
     Ok(())
 }
@@ -67,7 +75,7 @@ fn name_of<'a>(dir: &RemoteFile, item: &'a Item) -> anyhow::Result<&'a Path> {
     let name = &item.name[..];
     let is_one =
         !name.is_empty() && name != b".." && name != b"." && !name.iter().any(|b| matches!(b, b'/' | 0));
-    if !is_one || part::is_own(name) {
+    if !is_one {
         bail!("{}: the name {} cannot be used here", dir.path, show::text(name));
     }
     Ok(Path::new(OsStr::from_bytes(name)))
@@ -97,9 +105,11 @@ fn link_here(at: &Path, to: &[u8]) -> io::Result<()> {
     }
 }
 
+const NO_FILE: &str = "neither file, directory nor link";
+
 #[allow(clippy::print_stderr, reason = "a program's own words")]
-fn left_out(what: &str) {
-    eprintln!("nfs3: {}: is left out: neither file, directory nor link", show::text(what.as_bytes()));
+fn left_out(what: &str, why: &str) {
+    eprintln!("nfs3: {}: is left out: {why}", show::text(what.as_bytes()));
 }
 
 pub(crate) async fn put(from: &Path, url: &Url, verify: bool) -> anyhow::Result<()> {
@@ -135,7 +145,7 @@ pub(crate) async fn put(from: &Path, url: &Url, verify: bool) -> anyhow::Result<
             }
             print_sum(&sum.to_string(), &file.path)?;
         } else {
-            left_out(&shown());
+            left_out(&shown(), NO_FILE);
         }
     }
     Ok(())
