@@ -7,6 +7,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
@@ -15,6 +16,10 @@ use rpcrdma_examples::export::{
     Caller, CreateHow, Error, Export, FileHandle, FileKind, Outcome, SetAttributes, Stability, Verifier,
     access_bits,
 };
+use rpcrdma_examples::nfs::{MountHandler, Policy, Squash};
+use rpcrdma_mount3::mount_v3::Handler;
+use rpcrdma_mount3::{Mountres3, Mountstat3};
+use rpcrdma_runtime::proto::program::{AuthSys, CallContext, Credential};
 use tempfile::TempDir;
 
 const NONE: SetAttributes =
@@ -122,6 +127,32 @@ fn directories_are_held_to_their_modes() {
     assert_eq!(export.remove(&alice(), &shared, b"hers").result, Ok(()));
 }
 
+#[tokio::test]
+async fn a_mount_goes_where_its_caller_may() {
+    let Some((dir, export)) = served_by_root(0o755) else { return };
+    fs::create_dir_all(dir.path().join("closed/inner")).unwrap();
+    let closed = dir.path().join("closed");
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(&closed, Some(1000), Some(1000)).unwrap();
+    let policy = Policy { squash: Squash::Root, ..Policy::default() };
+    let server = MountHandler::new(Arc::new(export)).policy(Arc::new(policy));
+    let mount = async |uid: u32, path: &str| {
+        let credential = Credential::Sys(AuthSys { uid, gid: uid, ..AuthSys::default() });
+        let (peer, extensions) = (None, Default::default());
+        let (xid, program, version, procedure) = (1, 100_005, 3, 1);
+        let context = CallContext { xid, program, version, procedure, credential, peer, extensions };
+        match server.mnt(&context, path.into()).await.unwrap() {
+            Mountres3::Mnt3Ok(_) => None,
+            Mountres3::Default(status) => Some(status),
+        }
+    };
+    assert_eq!(mount(1000, "/closed/inner").await, None);
+    for other in [0, 1001] {
+        assert_eq!(mount(other, "/closed/inner").await, Some(Mountstat3::Mnt3errAcces), "{other}");
+        assert_eq!(mount(other, "/closed").await, None, "to see that it is there is allowed: {other}");
+    }
+}
+
 #[test]
 fn what_callers_make_is_theirs() {
     let Some((dir, export)) = served_by_root(0o777) else { return };
@@ -220,6 +251,15 @@ fn devices_are_made_for_root() {
     assert_eq!(make(&Caller::ROOT, "file", FileKind::Regular, (0, 0)).unwrap_err(), Error::BadType);
 }
 
+/// Ends a loop, also if the test fails: it is waited for.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Another process moves directories and files away and puts links in their place, again and again, while calls use them.
 #[test]
 fn races_lead_nowhere_else() {
@@ -244,6 +284,7 @@ fn races_lead_nowhere_else() {
         fs::rename(&away, &here).unwrap();
     };
     std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 swap("inner", outside.path());
@@ -275,7 +316,6 @@ fn races_lead_nowhere_else() {
                 let _ = export.set_attributes(&who, &file, &mode(0o600), None);
             }
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(done > 0, "nothing got through, {refused} were refused");
     });
     let left: Vec<_> =

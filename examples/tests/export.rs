@@ -30,6 +30,7 @@ on_both!(
     attributes_are_set_and_guarded,
     changes_tell_what_was_before,
     an_unchecked_create_takes_what_is_there,
+    what_cannot_be_set_makes_nothing,
     an_exclusive_create_is_known_again,
     an_owner_reads_and_writes_whatever_the_mode,
     a_removed_file_is_stale,
@@ -216,6 +217,23 @@ fn an_unchecked_create_takes_what_is_there(export: &impl Export) {
     assert_eq!(export.create(&WHO, &root, b"file", &guarded).result.unwrap_err(), Error::Exist);
     make_dir(export, &root, "dir");
     assert_eq!(export.create(&WHO, &root, b"dir", &how).result.unwrap_err(), Error::Exist);
+}
+
+fn what_cannot_be_set_makes_nothing(export: &impl Export) {
+    let root = export.root();
+    let no_time = Some(SetTime::To(Time { seconds: 1, nanoseconds: 1_000_000_000 }));
+    let times = [(no_time, None), (None, no_time)];
+    for new in times.map(|(atime, mtime)| SetAttributes { atime, mtime, ..SetAttributes::default() }) {
+        for how in [CreateHow::Guarded(new.clone()), CreateHow::Unchecked(new.clone())] {
+            assert_eq!(export.create(&WHO, &root, b"name", &how).result.unwrap_err(), Error::Inval);
+        }
+        assert_eq!(export.mkdir(&WHO, &root, b"name", &new).result.unwrap_err(), Error::Inval);
+        let target = Bytes::from_static(b"to");
+        assert_eq!(export.symlink(&WHO, &root, b"name", &target, &new).result.unwrap_err(), Error::Inval);
+        let made = export.mknod(&WHO, &root, b"name", (FileKind::Fifo, (0, 0)), &new);
+        assert_eq!(made.result.unwrap_err(), Error::Inval);
+        assert_eq!(export.lookup(&WHO, &root, b"name").unwrap_err(), Error::NoEnt);
+    }
 }
 
 fn an_exclusive_create_is_known_again(export: &impl Export) {

@@ -65,12 +65,17 @@ impl Daemon {
         [&self.url, self.tcp.as_deref().unwrap()]
     }
 
-    fn stop(mut self, signal: Signal) {
+    fn stop(self, signal: Signal) {
+        assert_eq!(self.end(signal), "stopped\n");
+    }
+
+    /// What it says at the end.
+    fn end(mut self, signal: Signal) -> String {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
-        assert_eq!(rest, "stopped\n");
         assert!(self.child.wait().unwrap().success());
+        rest
     }
 }
 
@@ -389,6 +394,69 @@ fn what_a_get_kept_is_used() {
 }
 
 #[test]
+fn two_gets_of_one_file_do_not_mix() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::write(served.path().join("file"), b"content").unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = format!("{}/file", daemon.url);
+    fs::write(here.join("file.nfs3-part"), b"of another one").unwrap();
+    let other = fs::File::open(here.join("file.nfs3-part")).unwrap();
+    other.lock().unwrap();
+    for how in [&["get"][..], &["get", "--resume"]] {
+        let refused = nfs3(here, &[how, &[&url]].concat());
+        assert_eq!(fails(&refused), (1, "nfs3: file: file.nfs3-part: another nfs3 is at work on it\n"));
+        assert_eq!(fs::read(here.join("file.nfs3-part")).unwrap(), b"of another one");
+    }
+    drop(other);
+    succeeds(&nfs3(here, &["get", &url]));
+    assert_eq!(fs::read(here.join("file")).unwrap(), b"content");
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn what_is_no_file_here_is_not_written_to() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::write(served.path().join("file"), b"content").unwrap();
+    fs::write(here.join("precious"), b"mine").unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = format!("{}/file", daemon.url);
+    for name in ["file", "file.nfs3-part", "file.nfs3-state"] {
+        std::os::unix::fs::symlink("precious", here.join(name)).unwrap();
+        let refused = nfs3(here, &["get", "--resume", &url]);
+        assert_eq!(fails(&refused).0, 1, "{name}: {refused:?}");
+        assert_eq!(fs::read(here.join("precious")).unwrap(), b"mine", "{name}");
+        fs::remove_file(here.join(name)).unwrap();
+    }
+    // A state that nobody can have written: it begins anew.
+    for state in [&b"\xff\xfe\n"[..], &[b'1'; 100_000], b"", b"1\n2\n"] {
+        fs::write(here.join("file.nfs3-part"), b"c").unwrap();
+        fs::write(here.join("file.nfs3-state"), state).unwrap();
+        succeeds(&nfs3(here, &["get", "--resume", &url]));
+        assert_eq!(fs::read(here.join("file")).unwrap(), b"content");
+        assert_eq!(fs::read_dir(here).unwrap().count(), 2);
+    }
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn a_tree_with_names_of_ours_comes_without_them() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    for name in ["a.nfs3-part", "b"] {
+        fs::write(served.path().join(name), name).unwrap();
+    }
+    let daemon = Daemon::start(served.path(), &[]);
+    let got = nfs3(here, &["get", "-r", &format!("{}/", daemon.url), "back"]);
+    assert_eq!(got.status.code(), Some(1), "{got:?}");
+    assert!(text(&got.stderr).starts_with("nfs3: back/a.nfs3-part: is left out: "), "{got:?}");
+    assert_eq!(fs::read(here.join("back/b")).unwrap(), b"b");
+    assert_eq!(fs::read_dir(here.join("back")).unwrap().count(), 1);
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
 fn a_put_goes_on_where_it_ended() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
@@ -489,9 +557,32 @@ async fn callers_from_elsewhere_are_refused() {
     let groups: Vec<String> = exports[0].ex_groups.0.iter().map(|group| group.gr_name.to_string()).collect();
     assert_eq!(groups, ["192.0.2.0/24", "2001:db8::/32"]);
     daemon.stop(Signal::TERM);
+    // nfs3 has a port that everybody may have.
+    let daemon = Daemon::start_both(served.path(), &["--secure"]);
+    for url in daemon.urls() {
+        let refused = nfs3(served.path(), &["ls", &format!("{url}/")]);
+        assert_eq!(fails(&refused), (1, "nfs3: /: permission denied (MNT: NFS3ERR_ACCES)\n"));
+    }
+    daemon.stop(Signal::TERM);
     let daemon = Daemon::start(served.path(), &["--allow", "192.0.2.7", "--allow", "127.0.0.1"]);
     succeeds(&nfs3(served.path(), &["ls", &format!("{}/", daemon.url)]));
     daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn what_came_over_either_transport_is_counted() {
+    let served = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start_both(served.path(), &["--stats"]);
+    let tcp = format!("{}/", daemon.urls()[1]);
+    succeeds(&nfs3(served.path(), &["ls", &tcp]));
+    let said = daemon.end(Signal::TERM);
+    let (rdma, tcp) = said.split_once("over TCP\n").unwrap();
+    assert!(
+        rdma.starts_with("over RDMA\nconnections: 0 now, ") && rdma.contains("\nreplies: nothing\n"),
+        "{said}"
+    );
+    assert!(tcp.starts_with("connections: 0 now, 1 ") && tcp.contains(" with a result"), "{said}");
+    assert!(tcp.ends_with("\nstopped\n"), "{said}");
 }
 
 #[test]

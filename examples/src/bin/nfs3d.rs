@@ -24,8 +24,10 @@ use tokio::sync::watch;
 /// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
 /// Started by root, it lets callers do what the user that they say they are may do, and what they make is that user's.
-/// Started by another user, it lets every caller do what that user may do. Callers prove nothing: serve networks only
-/// whose machines you trust to say who calls. Log by RUST_LOG, for example RUST_LOG=debug.
+/// Started by another user, it lets every caller do what that user may do. Callers prove nothing (AUTH_SYS is believed), and that
+/// holds for the programs of this machine, too: whoever can call can be any user but root, unless --all-squash makes all
+/// anonymous; --secure takes calls only from ports that root alone may use. Serve networks only whose machines you trust to say who
+/// calls. Who may call can guess handles, and reach by them what is below a directory that is closed to others. Log by RUST_LOG, for example RUST_LOG=debug.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -53,6 +55,9 @@ struct Arguments {
     /// Let root of other machines be root here, and not anonymous
     #[arg(long, conflicts_with = "all_squash")]
     no_root_squash: bool,
+    /// Refuse calls from ports of 1024 and above, which any user of the calling machine may use. nfs3 calls from such
+    #[arg(long)]
+    secure: bool,
     /// Make every caller anonymous
     #[arg(long)]
     all_squash: bool,
@@ -175,6 +180,12 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     if !export.tells_callers_apart() {
         eprintln!("nfs3d: not as root, so every caller has the rights of the user who runs this");
     }
+    if export.tells_callers_apart() && !arguments.all_squash {
+        let whom = if arguments.no_root_squash { "any user" } else { "any user but root" };
+        eprintln!(
+            "nfs3d: AUTH_SYS is believed: who can call can be {whom}; --all-squash and --secure take less"
+        );
+    }
     let policy = Arc::new(policy(&arguments, &listening));
     let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only).policy(policy.clone());
     let mut services = Services::new();
@@ -183,7 +194,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let registered = register(&arguments, &services, &listening.addresses).await?;
     let mode = if arguments.read_only { ", read-only" } else { "" };
     println!("serving {dir} at {}{mode}", listening.urls());
-    let stats = listening.rdma.stats();
+    let (stats, tcp_stats) = (listening.rdma.stats(), listening.tcp.as_ref().map(TcpServer::stats));
     let (stop, stopping) = watch::channel(());
     tokio::spawn(async move {
         either(interrupt, terminate).await;
@@ -195,7 +206,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     }
     ran?;
     if arguments.stats {
-        println!("{}", stats.snapshot());
+        println!("over RDMA\n{}", stats.snapshot());
+        if let Some(stats) = tcp_stats {
+            println!("over TCP\n{}", stats.snapshot());
+        }
     }
     println!("stopped");
     Ok(())
@@ -215,7 +229,7 @@ fn policy(arguments: &Arguments, listening: &Listening) -> Policy {
         _ => Squash::Root,
     };
     let allow = if arguments.allow.is_empty() { listening.this_machine() } else { arguments.allow.clone() };
-    Policy { allow, squash, anonymous: arguments.anon }
+    Policy { allow, secure: arguments.secure, squash, anonymous: arguments.anon }
 }
 
 async fn register(

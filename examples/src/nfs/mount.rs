@@ -64,11 +64,11 @@ impl<E: Export> MountHandler<E> {
     }
 }
 
-/// The directory that a path leads to. Nothing is followed but names.
-fn walk(export: &impl Export, path: &[u8]) -> Result<FileHandle, Error> {
+/// The directory that a path leads to, for one who may go there. Nothing is followed but names.
+fn walk(export: &impl Export, caller: &Caller, path: &[u8]) -> Result<FileHandle, Error> {
     let mut at = export.root();
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-        let found = export.lookup(&Caller::ROOT, &at, name)?;
+        let found = export.lookup(caller, &at, name)?;
         if found.attributes.kind != FileKind::Directory {
             return Err(Error::NotDir);
         }
@@ -100,7 +100,8 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
             return Ok(Mountres3::Default(Mountstat3::Mnt3errAcces));
         }
         let (export, wanted) = (self.export.clone(), path.clone());
-        let find = move || walk(&*export, &wanted);
+        let caller = self.policy.caller(&context.credential);
+        let find = move || walk(&*export, &caller, &wanted);
         let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
         Ok(match found {
             Ok(fhandle) => {

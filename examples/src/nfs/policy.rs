@@ -21,6 +21,9 @@ pub enum Squash {
 pub struct Policy {
     /// Where calls may come from; from everywhere, if there is none.
     pub allow: Vec<IpNet>,
+    /// Whether calls must come from a port below 1024: where root alone may use those, another user of an admitted machine
+    /// cannot call as somebody else.
+    pub secure: bool,
     /// Who becomes anonymous.
     pub squash: Squash,
     /// Who is anonymous: user and group.
@@ -31,18 +34,23 @@ impl Default for Policy {
     /// Everybody may call, and is who they say.
     fn default() -> Self {
         let anonymous = (Caller::NOBODY.uid, Caller::NOBODY.gid);
-        Policy { allow: Vec::new(), squash: Squash::default(), anonymous }
+        Policy { allow: Vec::new(), secure: false, squash: Squash::default(), anonymous }
     }
 }
 
 /// The number that stands for no user and no group.
 const NONE: u32 = u32::MAX;
+/// Ports from here on are anybody's.
+const UNRESERVED: u16 = 1024;
 
 impl Policy {
-    /// Whether the caller's address is one from where calls may come. An address of IPv4 that is written as one of IPv6 is
+    /// Whether the caller's address and port are ones from where calls may come. An address of IPv4 that is written as one of IPv6 is
     /// that of IPv4.
     #[must_use]
     pub fn admits(&self, context: &CallContext) -> bool {
+        if self.secure && context.peer.is_none_or(|peer| peer.port() >= UNRESERVED) {
+            return false;
+        }
         let from = context.peer.map(|peer| peer.ip().to_canonical());
         self.allow.is_empty() || from.is_some_and(|from| self.allow.iter().any(|net| net.contains(&from)))
     }
@@ -92,28 +100,33 @@ mod tests {
         assert_eq!(called(5, NONE, &[NONE, 6], Squash::Strangers), (5, 8, vec![8, 6]));
     }
 
+    fn admitted(policy: &Policy, peer: Option<std::net::SocketAddr>) -> bool {
+        let (credential, extensions) = (Credential::None, Default::default());
+        let (xid, program, version, procedure) = (1, 100_003, 3, 1);
+        policy.admits(&CallContext { xid, program, version, procedure, credential, peer, extensions })
+    }
+
     #[test]
     fn calls_come_from_where_they_may() {
         let nets = ["10.1.0.0/16", "192.0.2.7/32", "fd00::/8"];
         let policy = Policy { allow: nets.map(|net| net.parse().unwrap()).to_vec(), ..Policy::default() };
-        let admitted = |from: &str| {
-            let peer = Some(std::net::SocketAddr::new(from.parse().unwrap(), 700));
-            let (credential, extensions) = (Credential::None, Default::default());
-            policy.admits(&CallContext {
-                xid: 1,
-                program: 100_003,
-                version: 3,
-                procedure: 1,
-                credential,
-                peer,
-                extensions,
-            })
-        };
+        let admitted =
+            |from: &str| admitted(&policy, Some(std::net::SocketAddr::new(from.parse().unwrap(), 40_000)));
         for from in ["10.1.255.1", "::ffff:10.1.2.3", "192.0.2.7", "fd12::1"] {
             assert!(admitted(from), "{from}");
         }
         for from in ["10.2.0.1", "192.0.2.8", "127.0.0.1", "::1", "fe80::1", "::ffff:192.0.2.8"] {
             assert!(!admitted(from), "{from}");
         }
+    }
+
+    #[test]
+    fn calls_come_from_reserved_ports_if_they_must() {
+        let policy = Policy { secure: true, ..Policy::default() };
+        let from = |port| Some(std::net::SocketAddr::from(([10, 0, 0, 1], port)));
+        assert!(admitted(&policy, from(1023)));
+        assert!(!admitted(&policy, from(1024)) && !admitted(&policy, None));
+        let nets = vec!["10.1.0.0/16".parse().unwrap()];
+        assert!(!admitted(&Policy { allow: nets, ..policy }, from(1023)), "from elsewhere");
     }
 }

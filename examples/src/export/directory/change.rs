@@ -23,9 +23,7 @@ pub(super) fn set_attributes(
     let (uid, gid) = (id(new.uid)?, id(new.gid)?);
     if let Some(size) = new.size {
         located.must_be_regular()?;
-        if i64::try_from(size).is_err() {
-            return Err(Error::FBig);
-        }
+        check_size(size)?;
         ftruncate(located.open_content(OFlags::WRONLY, acting)?, size)?;
     }
     if uid.is_some() || gid.is_some() {
@@ -41,6 +39,22 @@ pub(super) fn set_attributes(
         utimensat(&located.file, c"", &times, AtFlags::EMPTY_PATH)?;
     }
     Ok(())
+}
+
+/// Whether these can be set on what is yet to be made.
+///
+/// # Errors
+/// [`Error::Inval`] for numbers that are none; [`Error::FBig`].
+pub(super) fn check(new: &SetAttributes) -> Result<(), Error> {
+    timespec(new.atime)?;
+    timespec(new.mtime)?;
+    id(new.uid)?;
+    id(new.gid)?;
+    new.size.map_or(Ok(()), check_size)
+}
+
+fn check_size(size: u64) -> Result<(), Error> {
+    if i64::try_from(size).is_ok() { Ok(()) } else { Err(Error::FBig) }
 }
 
 /// All ones stand for no user and no group.

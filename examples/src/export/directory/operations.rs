@@ -6,7 +6,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread, pwrite};
 
-use super::change::{set_attributes, verifier_times};
+use super::change::{check, set_attributes, verifier_times};
 use super::identity::Acting;
 use super::{DirectoryExport, Located, Stat, after, at_name};
 use crate::export::permissions::access_bits;
@@ -150,15 +150,13 @@ impl Export for DirectoryExport {
     fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
         self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
+            let new = match how {
+                CreateHow::Unchecked(new) | CreateHow::Guarded(new) => settable(new, acting)?,
+                CreateHow::Exclusive(verifier) => marked(*verifier),
+            };
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(_) => {
-                    let new = match how {
-                        CreateHow::Unchecked(new) | CreateHow::Guarded(new) => new.clone(),
-                        CreateHow::Exclusive(verifier) => marked(*verifier),
-                    };
-                    self.made(dir, name, &new, acting)
-                }
+                Ok(_) => self.made(dir, name, new, acting),
                 Err(Errno::EXIST) => self.create_again(dir, name, how),
                 Err(error) => Err(error.into()),
             }
@@ -168,8 +166,9 @@ impl Export for DirectoryExport {
     fn mkdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found> {
         self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
+            let new = SetAttributes { size: None, ..settable(new, acting)? };
             mkdirat(&dir.file, name, Mode::RWXU)?;
-            self.made(dir, name, &SetAttributes { size: None, ..new.clone() }, acting)
+            self.made(dir, name, new, acting)
         })
     }
 
@@ -189,8 +188,9 @@ impl Export for DirectoryExport {
             if target.is_empty() || target.contains(&0) {
                 return Err(Error::Inval);
             }
+            let new = SetAttributes { size: None, mode: None, ..settable(new, acting)? };
             symlinkat(&target[..], &dir.file, name)?;
-            self.made(dir, name, &SetAttributes { size: None, mode: None, ..new.clone() }, acting)
+            self.made(dir, name, new, acting)
         })
     }
 
@@ -212,13 +212,14 @@ impl Export for DirectoryExport {
                 FileKind::Character => (FileType::CharacterDevice, makedev(device.0, device.1)),
                 _ => return Err(Error::BadType),
             };
+            let new = SetAttributes { size: None, ..settable(new, acting)? };
             match mknodat(&dir.file, name, kind, Mode::RUSR | Mode::WUSR, number) {
                 Ok(()) => {}
                 // Nobody who calls this server can have it made.
                 Err(Errno::PERM) if acting.is_root() || !acting.is_caller() => return Err(Error::NotSupp),
                 Err(error) => return Err(error.into()),
             }
-            self.made(dir, name, &SetAttributes { size: None, ..new.clone() }, acting)
+            self.made(dir, name, new, acting)
         })
     }
 
@@ -343,19 +344,15 @@ impl DirectoryExport {
         Some(self.learn(&dir.stat, name, stat))
     }
 
-    /// Sets the attributes of what was just made. Only root can give files away: others keep them.
+    /// Sets the attributes of what was just made.
     fn made(
         &self,
         dir: &Located,
         name: &[u8],
-        new: &SetAttributes,
+        mut new: SetAttributes,
         acting: &Acting<'_>,
     ) -> Result<Found, Error> {
         let located = at_name(&dir.file, name)?;
-        let mut new = new.clone();
-        if !acting.is_root() {
-            (new.uid, new.gid) = (None, None);
-        }
         // What a directory has from the one that it is in stays, though its maker may not be in that group.
         let inherited = located.stat.attributes.mode & SET_GROUP;
         let is_makers = located.stat.is(FileKind::Directory) && acting.is(located.stat.attributes.uid);
@@ -434,6 +431,17 @@ impl DirectoryExport {
         self.table.learn(moved.key, moved.is(FileKind::Directory), to.0.stat.key, to.1);
         Ok(())
     }
+}
+
+/// The attributes that a caller can set on what is to be made: nothing is, if they make no sense. Only root can give files away:
+/// others keep them.
+fn settable(new: &SetAttributes, acting: &Acting<'_>) -> Result<SetAttributes, Error> {
+    let mut new = new.clone();
+    if !acting.is_root() {
+        (new.uid, new.gid) = (None, None);
+    }
+    check(&new)?;
+    Ok(new)
 }
 
 /// What an exclusive CREATE leaves on its file.
