@@ -167,25 +167,14 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
 
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "scripts read the address, people the rest")]
+#[allow(clippy::print_stdout, reason = "scripts read the address, people the rest")]
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let dir = arguments.dir.display();
     let export = Arc::new(DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?);
     // Before anybody can see that it runs.
     let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let listening = Listening::at(&arguments).await?;
-    if arguments.allow.is_empty() && listening.is_open() {
-        eprintln!("nfs3d: only callers of this machine are served; --allow lets others in");
-    }
-    if !export.tells_callers_apart() {
-        eprintln!("nfs3d: not as root, so every caller has the rights of the user who runs this");
-    }
-    if export.tells_callers_apart() && !arguments.all_squash {
-        let whom = if arguments.no_root_squash { "any user" } else { "any user but root" };
-        eprintln!(
-            "nfs3d: AUTH_SYS is believed: who can call can be {whom}; --all-squash and --secure take less"
-        );
-    }
+    warn(&arguments, &listening, export.tells_callers_apart());
     let policy = Arc::new(policy(&arguments, &listening));
     let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only).policy(policy.clone());
     let mut services = Services::new();
@@ -213,6 +202,23 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     }
     println!("stopped");
     Ok(())
+}
+
+/// Says who is served, and as whom.
+#[allow(clippy::print_stderr, reason = "a program's own words")]
+fn warn(arguments: &Arguments, listening: &Listening, tells_callers_apart: bool) {
+    if arguments.allow.is_empty() && listening.is_open() {
+        eprintln!("nfs3d: only callers of this machine are served; --allow lets others in");
+    }
+    if !tells_callers_apart {
+        eprintln!("nfs3d: not as root, so every caller has the rights of the user who runs this");
+    }
+    if tells_callers_apart && !arguments.all_squash {
+        let whom = if arguments.no_root_squash { "any user" } else { "any user but root" };
+        eprintln!(
+            "nfs3d: AUTH_SYS is believed: who can call can be {whom}; --all-squash and --secure take less"
+        );
+    }
 }
 
 async fn either(mut one: Signal, mut other: Signal) {

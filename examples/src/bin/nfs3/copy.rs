@@ -59,24 +59,7 @@ pub(crate) async fn fetch(
         bail!("{}: is not a regular file; nfs3 cat writes to others", shown());
     }
     let mut part = Part::of(to, file, resume).with_context(shown)?;
-    let resumed = part.length();
-    let bar = progress(file.attributes.size, &file.path);
-    bar.set_position(resumed);
-    let mut take = |data: Bytes| {
-        part.append(&data)?;
-        bar.inc(data.len() as u64);
-        Ok(std::ops::ControlFlow::Continue(()))
-    };
-    let read = async {
-        remote.read_from(file, resumed, &mut take).await?;
-        remote.again(file).await
-    };
-    let read = tokio::select! {
-        read = read => read.map_err(anyhow::Error::from),
-        _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
-    };
-    bar.finish_and_clear();
-    let again = match read {
+    let again = match receive(remote, file, &mut part).await {
         Ok(again) => again,
         Err(error) => {
             // If it cannot be kept, what went wrong first says more.
@@ -96,6 +79,28 @@ pub(crate) async fn fetch(
     }
     part.finish(file.attributes.mode).with_context(shown)?;
     Ok(sum)
+}
+
+/// Fetches what is still to come. Gives the file as it is afterwards.
+async fn receive(remote: &Remote, file: &RemoteFile, part: &mut Part) -> anyhow::Result<RemoteFile> {
+    let resumed = part.length();
+    let bar = progress(file.attributes.size, &file.path);
+    bar.set_position(resumed);
+    let mut take = |data: Bytes| {
+        part.append(&data)?;
+        bar.inc(data.len() as u64);
+        Ok(std::ops::ControlFlow::Continue(()))
+    };
+    let read = async {
+        remote.read_from(file, resumed, &mut take).await?;
+        remote.again(file).await
+    };
+    let read = tokio::select! {
+        read = read => read.map_err(anyhow::Error::from),
+        _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
+    };
+    bar.finish_and_clear();
+    read
 }
 
 /// Keeps what has come, if anything has.
