@@ -4,4 +4,5 @@
 pub mod client;
 pub mod explain;
 pub mod export;
+pub mod info;
 pub mod nfs;

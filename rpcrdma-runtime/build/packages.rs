@@ -19,6 +19,11 @@ const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3
 /// Where systems put libclang.
 const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
 
+#[allow(
+    dead_code,
+    clippy::print_stdout,
+    reason = "how a build script speaks to cargo, and not for who only looks"
+)]
 pub(crate) fn check() {
     println!("cargo::rerun-if-changed=build/packages.rs");
     for name in ["PATH", "PKG_CONFIG_PATH", "LIBCLANG_PATH"] {
@@ -40,7 +45,8 @@ pub(crate) fn check() {
     }
 }
 
-fn missing() -> Vec<&'static str> {
+/// The Debian packages that are missing.
+pub(crate) fn missing() -> Vec<&'static str> {
     let mut missing = Vec::new();
     if runs("pkg-config", &["--version"]) {
         let lacks = |(name, _): &&(&str, &str)| !runs("pkg-config", &["--exists", name]);

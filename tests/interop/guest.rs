@@ -104,6 +104,11 @@ impl Guest {
         self.machine.bring(Path::new(program)).unwrap()
     }
 
+    /// Another device is there now: the next test that wants siw gets it anew.
+    pub(crate) fn forget_device(&mut self) {
+        self.siw = None;
+    }
+
     /// What the kernel in the guest said last.
     fn last_words(&self) -> String {
         self.machine.last_words()

@@ -21,5 +21,6 @@ mod procedures;
 mod relay;
 mod served;
 mod suites;
+mod verbs;
 #[path = "../../examples/tests/explain/wireshark.rs"]
 mod wireshark;

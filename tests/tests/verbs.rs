@@ -9,12 +9,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::verbs::{
     self, ConnectError, Listener, Options, Request, VerbsConnection, connect,
 };
+use rpcrdma_runtime::shell::{ClientOptions, Provider, ServerOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::{Client, Server};
+use rpcrdma_tests::sim::{Args, Echo, Want};
 use tokio::time::timeout;
 
 const RECEIVE: u32 = 4096;
@@ -145,7 +149,7 @@ async fn depths_of_reads_are_what_both_ends_have() {
 #[tokio::test]
 async fn memory_is_read_and_written_within_its_bounds_only() {
     let Some(at) = device() else { return };
-    let data: Bytes = (0..300_000u32).map(|index| index as u8 ^ (index >> 8) as u8).collect();
+    let data: Bytes = (0..300_000u32).map(|index| (index ^ (index >> 8)).to_le_bytes()[0]).collect();
     for long in [false, true] {
         let (mut near, mut far) = pair(at, Options::default()).await;
         let source = register(&mut near, Memory::Source(data.clone())).await;
@@ -179,7 +183,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
 async fn messages_of_any_form_arrive_whole() {
     let Some(at) = device() else { return };
     let receive = 262_144;
-    let options = Options::default();
+    let options = Options { receives: 4, ..Options::default() };
     let listener = Listener::bind(at, receive, options).await.expect("a device");
     let address = listener.local_addr().expect("an address");
     let accepting = async { listener.accept().await.expect("a request").accept(b"").await };
@@ -190,7 +194,7 @@ async fn messages_of_any_form_arrive_whole() {
         [&[][..], &[1], &[0, 5, 0], &[100, 4000], &[28, 100_000, 3], &[9000; 7], &[1; 300], &[262_144]]
     {
         let message: Vec<Bytes> =
-            sizes.iter().zip(1u8..).map(|(size, fill)| Bytes::from(vec![fill; *size])).collect();
+            sizes.iter().zip((0..=255).cycle()).map(|(size, fill)| Bytes::from(vec![fill; *size])).collect();
         let whole = message.concat();
         near.submit(Action::Send { token: Token(1), message, invalidate: None });
         let heard = drive(&mut far, &mut near, |heard| matches!(heard, Completion::Received { .. })).await;
@@ -264,13 +268,14 @@ async fn work_on(mut end: VerbsConnection, completions: usize) {
         end.submit(Action::Send { token: Token(2), message, invalidate: None });
     }
     for _ in 0..completions {
-        let heard = timeout(Duration::from_secs(5), poll_fn(|cx| end.poll_completion(cx))).await;
+        // There may be nothing to hear any more.
+        let heard = timeout(Duration::from_millis(100), poll_fn(|cx| end.poll_completion(cx))).await;
         match heard {
             Ok(Completion::Registered { segment, .. }) => {
                 // A handle of this end means nothing at the other: the device there ends the connection.
                 if completions % 7 == 6 {
                     end.submit(Action::Read { token: Token(3), source: segment });
-                } else if completions % 2 == 0 {
+                } else if completions.is_multiple_of(2) {
                     end.submit(Action::Invalidate { token: Token(4), handle: segment.handle });
                 }
             }
@@ -278,7 +283,7 @@ async fn work_on(mut end: VerbsConnection, completions: usize) {
             Ok(_) => {}
         }
     }
-    if completions % 3 == 0 {
+    if completions.is_multiple_of(3) {
         end.submit(Action::Close { reason: CloseReason::Local });
         let _ = cut_after(completions, closed(&mut end)).await;
     }
@@ -288,9 +293,9 @@ async fn work_on(mut end: VerbsConnection, completions: usize) {
 #[tokio::test]
 async fn connections_are_cut_in_every_state() {
     let Some(at) = device() else { return };
-    let listener = listener(at, Options::default()).await;
+    let options = Options { connect_timeout: Duration::from_secs(5), receives: 4, ..Options::default() };
+    let listener = listener(at, options).await;
     let address = listener.local_addr().expect("an address");
-    let options = Options { connect_timeout: Duration::from_secs(5), ..Options::default() };
     let mut made = (0, 0);
     for round in 0..200 {
         let (near_polls, far_polls) = (round % 8, round / 8 % 6);
@@ -304,7 +309,7 @@ async fn connections_are_cut_in_every_state() {
             }
         };
         let far = async {
-            let Ok(request) = timeout(Duration::from_secs(1), listener.accept()).await else { return };
+            let Ok(request) = timeout(Duration::from_millis(300), listener.accept()).await else { return };
             let request: Request = request.expect("a request");
             match round % 5 {
                 0 => drop(request),
@@ -336,4 +341,60 @@ async fn devices_are_listed() {
     assert!(verbs::serves(at));
     let documentation = "192.0.2.1:1".parse().expect("an address");
     assert!(!verbs::serves(documentation));
+}
+
+/// Runs one of iproute2's commands, for at most so long.
+async fn rdma_link(arguments: &[&str], limit: Duration) -> bool {
+    let mut command = tokio::process::Command::new("rdma");
+    let run = command.arg("link").args(arguments).kill_on_drop(true).status();
+    matches!(timeout(limit, run).await, Ok(Ok(status)) if status.success())
+}
+
+/// `RPCRDMA_VERBS_LINK` has the device's name, its kind and its network device: `rxe0 rxe eth0`. It is deleted while calls are
+/// made, and added again: calls fail or wait meanwhile, and then go on in the same client and the same server.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_go_on_once_the_device_is_back() {
+    let Ok(link) = std::env::var("RPCRDMA_VERBS_LINK") else {
+        return eprintln!(
+            "not run: RPCRDMA_VERBS_LINK=\"NAME KIND NETDEV\" deletes that device and adds it again"
+        );
+    };
+    let Some(at) = device() else { return };
+    let [name, kind, network] = link.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{link}") };
+    let server = ServerOptions { provider: Provider::Verbs, ..ServerOptions::default() };
+    let server = Server::bind_with(at, server).await.expect("a device").service(Echo);
+    let address = server.local_addr().expect("an address");
+    let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(server.run(async { drop(stopping.await) }));
+    let timeout = Duration::from_secs(2);
+    let options = ClientOptions { provider: Provider::Verbs, timeout, ..ClientOptions::default() };
+    let client = Client::connect_with(address, options).await.expect("a connection");
+    let call = |number| {
+        let client = client.clone();
+        let args = Args::new(number, [5000, 10, 0], Want { note: 10, item: 5000, other: 0 });
+        async move { client.call::<Echo>(&args).await.map(|result| assert_eq!(result, args.result())) }
+    };
+    call(1).await.expect("a result");
+    let load = |number: u32| {
+        let call = call(number);
+        tokio::spawn(async move { call.await.is_ok() })
+    };
+    let under_way: Vec<_> = (2..40).map(load).collect();
+    assert!(rdma_link(&["delete", name], Duration::from_secs(30)).await, "the device does not go away");
+    for call in under_way {
+        call.await.expect("no panic");
+    }
+    assert!(call(40).await.is_err(), "there is no device");
+    assert!(rdma_link(&["add", name, "type", kind, "netdev", network], Duration::from_secs(30)).await);
+    let mut back = false;
+    for number in 41..71 {
+        back = call(number).await.is_ok();
+        if back {
+            break;
+        }
+    }
+    assert!(back, "nothing is answered over the device that is back");
+    client.close();
+    drop(stop);
+    serving.await.expect("no panic").expect("the server ends as it should");
 }

@@ -38,6 +38,7 @@ const CHECKS: &[Check] = &[
     },
     Check { name: "no_std", run: no_std },
     Check { name: "docs", run: docs },
+    Check { name: "verbs", run: verbs },
 ];
 
 fn names() -> Vec<&'static str> {
@@ -102,6 +103,26 @@ fn no_std(root: &Path) -> Result<(), String> {
 /// Documentation, with a broken link being an error.
 fn docs(root: &Path) -> Result<(), String> {
     let arguments = ["doc", "--workspace", "--no-deps"];
+    let mut command = cargo_command(root, &arguments);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    succeed(command, &arguments)
+}
+
+/// Lints and documentation with the feature `verbs`, where what it needs of the system is there.
+fn verbs(root: &Path) -> Result<(), String> {
+    let missing = xtask::missing_for_verbs();
+    if !missing.is_empty() {
+        eprintln!("SKIPPED: the feature `verbs` lacks packages: {}", missing.join(" "));
+        return Ok(());
+    }
+    let packages =
+        ["--package", "rpcrdma-runtime", "--package", "rpcrdma-examples", "--package", "rpcrdma-tests"];
+    let features = ["--features", "rpcrdma-runtime/verbs,rpcrdma-examples/verbs,rpcrdma-tests/verbs"];
+    cargo(
+        root,
+        &[&["clippy", "--all-targets"][..], &packages, &features, &["--", "-D", "warnings"]].concat(),
+    )?;
+    let arguments = ["doc", "--no-deps", "--package", "rpcrdma-runtime", "--features", "verbs"];
     let mut command = cargo_command(root, &arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");
     succeed(command, &arguments)

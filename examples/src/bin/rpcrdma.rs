@@ -1,4 +1,4 @@
-//! Looks at RPC-over-RDMA: what a capture shows.
+//! Looks at RPC-over-RDMA: what a capture shows, and what devices there are.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -21,6 +21,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Explain(Explain),
+    /// Lists the RDMA devices of this machine, and says which provider an address would use
+    Info {
+        /// HOST:PORT
+        addresses: Vec<String>,
+    },
 }
 
 /// Shows the conversations in a capture: calls with their chunks, what was moved for each, replies, and sums.
@@ -59,8 +64,11 @@ fn xid(text: &str) -> Result<u32, String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Explain(arguments) = Arguments::parse().command;
-    match run(&arguments) {
+    let done = match Arguments::parse().command {
+        Command::Explain(arguments) => run(&arguments),
+        Command::Info { addresses } => info(&addresses),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         #[allow(clippy::print_stderr, reason = "a program's own words")]
         Err(error) => {
@@ -68,6 +76,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn info(addresses: &[String]) -> anyhow::Result<()> {
+    let mut text = rpcrdma_examples::info::devices()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    for address in addresses {
+        text += &runtime.block_on(rpcrdma_examples::info::address(address))?;
+    }
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
 }
 
 fn run(arguments: &Explain) -> anyhow::Result<()> {

@@ -26,6 +26,7 @@ const MODULES: &[&str] = &[
     "lockd",
     "crc32c_generic",
     "crc32c_intel",
+    "crc32_generic",
     "rdma_rxe",
     "ib_uverbs",
     "rdma_ucm",

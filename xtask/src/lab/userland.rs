@@ -85,7 +85,6 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("init", include_str!("../../../tests/interop/guest/init")),
     ("lab/agent", include_str!("../../../tests/interop/guest/agent")),
     ("lab/rxe", include_str!("../../../tests/interop/guest/rxe")),
-    ("lab/fetch", include_str!("../../../tests/interop/guest/fetch")),
     ("lab/siw", include_str!("../../../tests/interop/guest/siw")),
     ("lab/knfsd", include_str!("../../../tests/interop/guest/knfsd")),
 ];

@@ -37,7 +37,10 @@ impl Identities {
         }
         let own = getgroups().ok().map(|groups| Own { gid: getegid(), groups });
         let tried = Identities { own };
-        let works = tried.become_caller(&Caller::NOBODY).is_ok();
+        // On a thread that ends then: one that was somebody else has other credentials than its process ever after, and the
+        // kernel refuses it an RDMA device that another thread has opened.
+        let attempt = || tried.become_caller(&Caller::NOBODY).is_ok();
+        let works = std::thread::scope(|scope| scope.spawn(attempt).join().unwrap_or(false));
         if works { tried } else { Identities { own: None } }
     }
 

@@ -72,6 +72,8 @@ enum Local {
 #[derive(Debug)]
 struct Posted {
     done: Done,
+    /// It has no completion of its own.
+    silent: bool,
     slot: Option<usize>,
     _regions: Vec<Registered<Bytes>>,
 }
@@ -90,8 +92,6 @@ struct Request {
     raw: ib::ibv_send_wr,
     pieces: Vec<ib::ibv_sge>,
     posted: Posted,
-    /// It may do without a completion if something follows it.
-    silent: bool,
 }
 
 /// Slots of registered memory, as many as are needed.
@@ -151,8 +151,8 @@ impl Slots {
 #[derive(Debug)]
 pub(super) struct QueuePair {
     raw: NonNull<ib::ibv_qp>,
-    /// In the order of the send queue.
-    posted: VecDeque<Posted>,
+    /// In the order of the send queue; nothing in place of what is complete.
+    posted: VecDeque<Option<Posted>>,
     /// The number of the first of them.
     first: u64,
     pending: VecDeque<Work>,
@@ -286,13 +286,14 @@ impl QueuePair {
         let last = batch.len() - 1;
         let mut requests = Vec::with_capacity(batch.len());
         let mut pieces = Vec::with_capacity(batch.len());
-        for (index, request) in batch.into_iter().enumerate() {
+        for (index, mut request) in batch.into_iter().enumerate() {
             let mut raw = request.raw;
             raw.wr_id = self.first + self.posted.len() as u64;
-            if !request.silent || index == last || index % SILENT == SILENT - 1 {
+            request.posted.silent &= index != last && index % SILENT != SILENT - 1;
+            if !request.posted.silent {
                 raw.send_flags |= ib::ibv_send_flags::IBV_SEND_SIGNALED.0;
             }
-            self.posted.push_back(request.posted);
+            self.posted.push_back(Some(request.posted));
             pieces.push(request.pieces);
             requests.push(raw);
         }
@@ -327,6 +328,8 @@ impl QueuePair {
                 if let Some(handle) = invalidate.filter(|_| self.device.invalidates) {
                     request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
                     request.raw.__bindgen_anon_1.invalidate_rkey = handle;
+                    // Where siw's library looks for it (rdma-core 44); others look here for RDMA Reads and Writes only.
+                    request.raw.wr.rdma.rkey = handle;
                 }
                 Ok(request)
             }
@@ -334,7 +337,7 @@ impl QueuePair {
                 let mut request = self.gather(&[data], Done::Written(token))?;
                 request.raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
                 aim(&mut request.raw, &sink, 0);
-                request.silent = true;
+                request.posted.silent = true;
                 Ok(request)
             }
             Work::Write { token, sink, data } => {
@@ -380,14 +383,14 @@ impl QueuePair {
         } else {
             Done::Transferred(transfer)
         };
-        Ok(Request { raw, pieces, posted: Posted { done, slot: None, _regions: Vec::new() }, silent })
+        Ok(Request { raw, pieces, posted: Posted { done, silent, slot: None, _regions: Vec::new() } })
     }
 
     /// A message out of its pieces: short ones are copied together, long ones are sent from where they are.
     fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<Request> {
         let total: usize = message.iter().map(Bytes::len).sum();
         let slot = self.sources.take(&self.domain)?;
-        let mut posted = Posted { done, slot: Some(slot), _regions: Vec::new() };
+        let mut posted = Posted { done, silent: false, slot: Some(slot), _regions: Vec::new() };
         let mut pieces: Vec<ib::ibv_sge> = Vec::new();
         let (mut used, mut began) = (0, 0);
         for data in message.iter().filter(|data| !data.is_empty()) {
@@ -415,7 +418,7 @@ impl QueuePair {
             pieces = vec![sge(region.address(), region.len(), region.local_key())];
             posted._regions = vec![region];
         }
-        Ok(Request { raw: request(), pieces, posted, silent: false })
+        Ok(Request { raw: request(), pieces, posted })
     }
 
     /// Takes a batch of what is complete. False if there was nothing.
@@ -466,28 +469,42 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Work up to this number is complete: what was posted without a completion is so with the next that has one.
+    /// The work of this number is complete, and so is what stands before it without a completion of its own. Not so an RDMA
+    /// Read before it: on iWARP a message can leave while the data of one is still to come, and siw says so.
     fn left(&mut self, number: u64, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
-        while self.first <= number
-            && let Some(posted) = self.posted.pop_front()
-        {
-            self.first += 1;
-            if let Some(slot) = posted.slot {
-                self.sources.give_back(slot);
+        let last = number.checked_sub(self.first).and_then(|last| usize::try_from(last).ok());
+        let Some(last) = last.filter(|last| *last < self.posted.len()) else { return Ok(()) };
+        let is_silent = |posted: &Option<Posted>| posted.as_ref().is_some_and(|posted| posted.silent);
+        let silent = self.posted.range(..last).rev().take_while(|posted| is_silent(posted)).count();
+        for index in last - silent..=last {
+            let posted = self.posted.get_mut(index).and_then(Option::take);
+            if let Some(posted) = posted {
+                self.complete(posted, ready)?;
             }
-            ready.push_back(match posted.done {
-                Done::Part => continue,
-                Done::Sent(token) => Completion::Sent { token },
-                Done::Written(token) => Completion::Written { token },
-                Done::Transferred(Transfer { local: Local::Source(token, _), .. }) => {
-                    Completion::Written { token }
-                }
-                Done::Transferred(Transfer { local: Local::Sink(token, region), .. }) => {
-                    let kept = || CloseReason::Io("the device does not let go of memory".into());
-                    Completion::ReadDone { token, data: region.release().ok_or_else(kept)?.freeze() }
-                }
-            });
         }
+        while let Some(None) = self.posted.front() {
+            self.posted.pop_front();
+            self.first += 1;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, posted: Posted, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
+        if let Some(slot) = posted.slot {
+            self.sources.give_back(slot);
+        }
+        ready.push_back(match posted.done {
+            Done::Part => return Ok(()),
+            Done::Sent(token) => Completion::Sent { token },
+            Done::Written(token) => Completion::Written { token },
+            Done::Transferred(Transfer { local: Local::Source(token, _), .. }) => {
+                Completion::Written { token }
+            }
+            Done::Transferred(Transfer { local: Local::Sink(token, region), .. }) => {
+                let kept = || CloseReason::Io("the device does not let go of memory".into());
+                Completion::ReadDone { token, data: region.release().ok_or_else(kept)?.freeze() }
+            }
+        });
         Ok(())
     }
 }

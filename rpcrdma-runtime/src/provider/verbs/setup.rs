@@ -81,16 +81,15 @@ async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, ConnectErro
     })?;
     if let Err(error) = id.resolve_address(address, limit) {
         return Err(match error.raw_os_error() {
-            Some(libc::ENODEV | libc::EADDRNOTAVAIL) => ConnectError::NoDevice(address),
+            // That is what Linux says of an address behind a network device that is no RDMA device.
+            Some(libc::ENODEV | libc::EADDRNOTAVAIL | libc::EINVAL) => ConnectError::NoDevice(address),
             _ => ConnectError::Io { what: "resolving the address", source: error },
         });
     }
     let event = id.event().await.map_err(ConnectError::of("resolving the address"))?;
     match event.kind() {
         Kind::Resolved => Ok(id),
-        Kind::Unresolved if event.status().raw_os_error() == Some(libc::ENODEV) => {
-            Err(ConnectError::NoDevice(address))
-        }
+        Kind::Unresolved => Err(ConnectError::NoDevice(address)),
         _ => Err(failed(event)),
     }
 }

@@ -1,0 +1,228 @@
+//! RDMA devices: programs that are built with the feature `verbs` run in the guest, over its software iWARP (siw) and its
+//! software RoCE (rxe), against each other, the kernel's NFS server and the kernel's client. They are for who works on the
+//! provider: with `RPCRDMA_LAB_VERBS=1`, since not all of them are known to pass.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{MutexGuard, OnceLock};
+
+use crate::guest::{Guest, Siw, guest, server};
+
+/// The guest's address on its devices.
+const ADDRESS: &str = "10.0.2.15";
+
+/// The guest's devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Device {
+    Siw,
+    Rxe,
+}
+
+/// Programs by their names, built with the feature; `None`, and a word about it, where its packages are missing.
+fn built() -> Option<&'static [(String, PathBuf)]> {
+    static BUILT: OnceLock<Option<Vec<(String, PathBuf)>>> = OnceLock::new();
+    BUILT.get_or_init(build).as_deref()
+}
+
+fn build() -> Option<Vec<(String, PathBuf)>> {
+    if !std::env::var("RPCRDMA_LAB_VERBS").is_ok_and(|value| value == "1") {
+        eprintln!("skipped: RDMA devices in the guest, without RPCRDMA_LAB_VERBS=1");
+        return None;
+    }
+    let missing = xtask::missing_for_verbs();
+    if !missing.is_empty() {
+        eprintln!("SKIPPED: the feature `verbs` lacks packages: {}", missing.join(" "));
+        return None;
+    }
+    Some(made(&["scenarios", "verbs", "kv"]))
+}
+
+/// Has cargo make tests, and the programs of the examples, which one of the tests runs; reads from its messages what they are
+/// called and where they are.
+fn made(tests: &[&str]) -> Vec<(String, PathBuf)> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(["test", "--no-run"]);
+    let features = "rpcrdma-tests/verbs,rpcrdma-examples/verbs";
+    cargo.args(["--package", "rpcrdma-tests", "--package", "rpcrdma-examples", "--features", features]);
+    let output = cargo
+        .args(tests.iter().flat_map(|test| ["--test", test]))
+        .arg("--message-format=json")
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "the programs are not built");
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let value = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
+        Some(rest.split('"').next()?.to_owned())
+    };
+    let program = |line: &str| {
+        let program = PathBuf::from(value(line, "executable")?);
+        Some((value(line.split_once("\"target\":")?.1, "name")?, program))
+    };
+    // A test of the program `kv` has its name, and is not wanted.
+    let wanted = ["scenarios", "verbs", "nfs3d", "nfs3", "rpcrdma"];
+    messages.lines().filter_map(program).filter(|(name, _)| wanted.contains(&name.as_str())).collect()
+}
+
+/// The guest with one of its devices, and the programs in `/run/bin`.
+fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
+    let programs = built()?;
+    let mut guest = if knfsd { server(Siw::Mended)? } else { guest(Siw::Mended)? };
+    if guest.run("ls /run/bin 2>/dev/null || true").lines().count() < programs.len() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, program) in programs {
+            // Other tests bring programs of these names that are built without the feature.
+            let small = dir.path().join(format!("verbs-{name}"));
+            let stripped = Command::new("strip").arg("-o").arg(&small).arg(program).status().unwrap();
+            assert!(stripped.success(), "{}", program.display());
+            let there = guest.bring(&small.to_string_lossy());
+            guest.run(&format!("mkdir -p /run/bin; ln -sf {there} /run/bin/{name}"));
+        }
+    }
+    if device == Device::Rxe {
+        guest.run("/lab/rxe");
+        guest.forget_device();
+    }
+    Some(guest)
+}
+
+/// What the kernel counts of each device: protection domains, queues, pairs, ids, contexts, regions.
+fn resources(guest: &Guest) -> String {
+    guest.run("rdma resource show")
+}
+
+fn run_tests(guest: &Guest, program: &str, filter: &str) -> String {
+    let ran = guest
+        .run(&format!("RPCRDMA_VERBS={ADDRESS} /run/bin/{program} --test-threads=1 --nocapture {filter}"));
+    assert!(ran.contains("test result: ok") && !ran.contains("skipped:"), "{ran}");
+    ran
+}
+
+fn each_scenario(device: Device) {
+    let Some(guest) = with(device, false) else { return };
+    run_tests(&guest, "scenarios", "over_verbs");
+}
+
+#[test]
+fn devices_are_told() {
+    let Some(guest) = with(Device::Siw, false) else { return };
+    let said = guest.run(&format!("/run/bin/rpcrdma info {ADDRESS}:20049 192.0.2.1:20049"));
+    assert!(said.starts_with("siw0: iWARP"), "{said}");
+    assert!(said.contains("port 1: active") && said.contains("GID "), "{said}");
+    assert!(
+        said.contains(&format!(
+            "{ADDRESS}:20049: --provider auto connects by verbs (siw0), and listens by verbs"
+        )),
+        "{said}"
+    );
+    assert!(said.contains("192.0.2.1:20049: --provider auto connects by"), "{said}");
+}
+
+#[test]
+fn scenarios_are_the_same_over_siw() {
+    each_scenario(Device::Siw);
+}
+
+#[test]
+fn scenarios_are_the_same_over_rxe() {
+    each_scenario(Device::Rxe);
+}
+
+/// Of 200 connections that are cut in every state, and of all the others, nothing is left in the kernel.
+fn each_connection(device: Device) {
+    let Some(guest) = with(device, false) else { return };
+    let before = resources(&guest);
+    run_tests(&guest, "verbs", "");
+    let after = guest.run(&format!(
+        "for second in $(seq 60); do now=$(rdma resource show); [ \"$now\" = \"{}\" ] && break; sleep 1; done; \
+         echo \"$now\"",
+        before.trim()
+    ));
+    assert_eq!(after.trim(), before.trim());
+}
+
+#[test]
+fn nothing_is_left_of_connections_over_siw() {
+    each_connection(Device::Siw);
+}
+
+#[test]
+fn nothing_is_left_of_connections_over_rxe() {
+    each_connection(Device::Rxe);
+}
+
+/// Our client over a device, and the kernel's server.
+fn files_of_the_kernel(device: Device) {
+    let Some(guest) = with(device, true) else { return };
+    let url = format!("rdma://{ADDRESS}:20049/export/verbs?mountport=20048");
+    guest.run("mkdir -p /run/files; for size in 0 1 4095 70001 5242881; do head -c $size /dev/urandom >/run/files/$size; done");
+    guest.run(
+        "mkdir -p /export/verbs; cd /run/files && for file in *; do \
+               sha256sum $file >>/run/files.sums; done",
+    );
+    guest.run(&format!(
+        "cd /run/files; for file in *; do \
+         /run/bin/nfs3 --provider verbs put --verify $file '{}' || exit 1; done; \
+         cd /export/verbs && sha256sum --quiet -c /run/files.sums",
+        url.replace("/verbs?", "/verbs/?")
+    ));
+    guest.run(&format!(
+        "mkdir -p /run/back; cd /run/back; for file in $(ls /run/files); do \
+         /run/bin/nfs3 --provider verbs get \"rdma://{ADDRESS}:20049/export/verbs/$file?mountport=20048\" || exit 1; \
+         done; sha256sum --quiet -c /run/files.sums; rm -r /run/back /run/files /run/files.sums /export/verbs"
+    ));
+}
+
+#[test]
+fn files_of_the_kernels_server_over_siw() {
+    files_of_the_kernel(Device::Siw);
+}
+
+#[test]
+fn files_of_the_kernels_server_over_rxe() {
+    files_of_the_kernel(Device::Rxe);
+}
+
+/// Serves a directory of the guest by `nfs3d` over a device, at port 20050; MOUNT is at 20051.
+const SERVE: &str = "mkdir -p /run/served; rm -f /run/said; \
+    (/run/bin/nfs3d --provider verbs --listen ADDRESS:20050 --tcp ADDRESS:20051 --no-root-squash /run/served \
+    >/run/said 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
+    for second in $(seq 20); do grep -q serving /run/said && exit 0; sleep 1; done; cat /run/said; exit 1";
+
+const STOP: &str = "kill $(cat /run/nfs3d.pid); \
+    for second in $(seq 20); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
+
+const MOUNT: &str = "modprobe -a rpcrdma nfs nfsv3; mount -t nfs \
+    -o vers=3,proto=rdma,port=20050,nolock,mountproto=tcp,mountport=20051 ADDRESS:/ /mnt && \
+    grep ' /mnt nfs .*proto=rdma' /proc/mounts";
+
+/// Some sizes, a link, and modes.
+const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
+    for i in $(seq 1 40); do head -c $((i * i * i * 7 + i)) /dev/urandom >a/file$i; done; \
+    head -c 3145729 /dev/urandom >large; ln -s a/file1 link; chmod 640 a/file2; \
+    cp -a /run/tree /mnt/tree; sync; echo 3 >/proc/sys/vm/drop_caches; \
+    rsync -rlpHn --checksum --itemize-changes --delete /run/tree/ /mnt/tree/ >/run/different; \
+    cat /run/different; [ ! -s /run/different ]; rm -r /mnt/tree /run/tree; umount /mnt";
+
+/// The kernel's client, and our server over a device.
+fn mounted_by_the_kernel(device: Device) {
+    let Some(guest) = with(device, false) else { return };
+    let before = resources(&guest);
+    guest.run(&SERVE.replace("ADDRESS", ADDRESS));
+    guest.run(&MOUNT.replace("ADDRESS", ADDRESS));
+    guest.run(WORK);
+    guest.run(STOP);
+    let left = guest.run("ls -A /run/served");
+    assert_eq!(left.trim(), "", "{before}");
+}
+
+#[test]
+fn the_kernels_client_mounts_over_siw() {
+    mounted_by_the_kernel(Device::Siw);
+}
+
+#[test]
+fn the_kernels_client_mounts_over_rxe() {
+    mounted_by_the_kernel(Device::Rxe);
+}
