@@ -37,8 +37,12 @@ pub struct Note {
 pub struct Conversation {
     /// Calls in their order.
     pub calls: Vec<Call>,
-    /// Everything else.
+    /// Everything else, as far as it is kept.
     pub notes: Vec<Note>,
+    /// How many more there were: a capture can have millions of frames of nothing.
+    pub more_notes: u64,
+    /// How often something went wrong.
+    pub troubles: u64,
     /// CRCs were agreed on, if that was seen.
     pub crc: Option<bool>,
     /// An MPA frame, a call or a reply was seen: it is no chance that it looks like iWARP.
@@ -57,6 +61,9 @@ pub struct Conversation {
     private: [Option<PrivateData>; 2],
     asked_crc: Option<bool>,
 }
+
+/// Nobody reads more of them.
+const MOST_NOTES: usize = 10_000;
 
 pub(super) fn index(side: Side) -> usize {
     match side {
@@ -91,7 +98,12 @@ impl Conversation {
         text: impl Into<String>,
         trouble: bool,
     ) {
-        self.notes.push(Note { time, by: by.into(), text: text.into(), trouble });
+        self.troubles += u64::from(trouble);
+        if self.notes.len() < MOST_NOTES {
+            self.notes.push(Note { time, by: by.into(), text: text.into(), trouble });
+        } else {
+            self.more_notes += 1;
+        }
     }
 
     fn frame(
@@ -376,5 +388,20 @@ fn status(procedure: Option<Called>, xid: u32, message: &[u8]) -> Status {
         }
         Err(ReplyError::Malformed(_) | ReplyError::NotTheReply) => Status::Unknown,
         Err(why) => Status::Rejected(why.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Conversation, MOST_NOTES};
+
+    #[test]
+    fn what_nobody_would_read_is_counted_and_not_kept() {
+        let mut conversation = Conversation::default();
+        for time in 0..MOST_NOTES + 50 {
+            conversation.note(None, time as u64, "a frame of nothing", time % 2 == 0);
+        }
+        assert_eq!((conversation.notes.len(), conversation.more_notes), (MOST_NOTES, 50));
+        assert_eq!(conversation.troubles, (MOST_NOTES as u64 + 50) / 2);
     }
 }

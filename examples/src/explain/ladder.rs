@@ -85,6 +85,12 @@ pub fn rows(connection: &Connection, selection: &Selection) -> Vec<Row> {
             Row { time: since(note.time), by: note.by, call: None, kind, depth: 0, text: note.text.clone() };
         parts.push((note.time, vec![row]));
     }
+    let more = connection.conversation.more_notes;
+    if more > 0 && selection.xid.is_none() {
+        let text = format!("{more} more notes are not shown");
+        let row = Row { time: None, by: None, call: None, kind: Kind::Connection, depth: 0, text };
+        parts.push((u64::MAX, vec![row]));
+    }
     for call in selection.calls(connection) {
         let rows = if selection.brief { vec![brief(call)] } else { whole(call) };
         let rows = rows.into_iter().map(|row| Row { time: row.time.and_then(since), ..row });

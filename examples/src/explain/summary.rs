@@ -74,8 +74,7 @@ impl Summary {
             }
         }
         summary.in_flight = (in_flight, granted);
-        let troubles = conversation.notes.iter().filter(|note| note.trouble).count();
-        summary.troubles = u64::try_from(troubles).unwrap_or(u64::MAX);
+        summary.troubles = conversation.troubles;
         summary
     }
 

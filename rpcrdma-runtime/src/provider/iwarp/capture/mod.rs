@@ -1,7 +1,8 @@
 //! Traffic as a capture: the octets of each connection as TCP took or gave them, in a file that Wireshark, tshark and
 //! `rpcrdma explain` read. It needs no rights and no interface: the headers of IP and TCP are made from the addresses.
 //!
-//! The file has all that its connections carry, file data and credentials included: only its owner can read it.
+//! The file has all that its connections carry, file data and credentials included: a new file can be read by
+//! its owner only.
 
 mod file;
 mod packet;
