@@ -264,6 +264,7 @@ fn h37_h38_replies_that_belong_to_no_call_are_dropped() {
     peer.call(1, short(1));
     peer.receive(answer(2));
     assert!(peer.events.is_empty());
+    assert_eq!(peer.requester.credits().granted(), 1, "R031");
     peer.receive(answer(1));
     assert!(peer.outcome().is_ok());
     peer.receive(answer(1));
@@ -499,7 +500,7 @@ fn r095_r100_unused_segments_and_chunks_may_be_left_out() {
     assert!(peer.outcome().is_ok(), "no Write list at all");
 }
 
-/// Requirement: R163
+/// Requirement: R031, R163
 #[test]
 fn h30_h32_a_reply_that_does_not_fit_the_call_fails_it_and_shows_nothing() {
     type Spoil = fn(&ChunkLists) -> Bytes;
@@ -550,8 +551,23 @@ fn h30_h32_a_reply_that_does_not_fit_the_call_fails_it_and_shows_nothing() {
         assert!(matches!(peer.failure(), FailReason::BadReply(_)), "{name}");
         assert!(peer.exposed.is_empty(), "{name}: R200");
         assert_eq!(peer.requester.credits().in_flight(), 0, "{name}");
+        // What is in a Reply chunk is seen when its header has long been found right.
+        let granted = if name == "no XID in the Reply chunk" { 8 } else { 1 };
+        assert_eq!(peer.requester.credits().granted(), granted, "{name}: R031");
         assert_eq!(peer.receives, 65, "{name}");
     }
+}
+
+#[test]
+fn h32_who_breaks_the_protocol_again_and_again_is_not_asked_further() {
+    let mut peer = Peer::new();
+    for xid in 1..=8 {
+        assert_eq!(peer.closed, None, "after {} bad replies", xid - 1);
+        peer.call(xid, short(xid));
+        peer.receive(msg(xid, 8, ChunkLists::default(), &rpc_reply(99, 16)));
+        assert!(matches!(peer.failure(), FailReason::BadReply(_)));
+    }
+    assert!(matches!(peer.closed, Some(CloseReason::Violation(_))), "{:?}", peer.closed);
 }
 
 /// Requirement: R164, R170, H30, H31, H76

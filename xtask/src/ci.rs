@@ -39,6 +39,7 @@ const CHECKS: &[Check] = &[
     Check { name: "no_std", run: no_std },
     Check { name: "docs", run: docs },
     Check { name: "verbs", run: verbs },
+    Check { name: "fuzz", run: fuzz },
 ];
 
 fn names() -> Vec<&'static str> {
@@ -126,6 +127,15 @@ fn verbs(root: &Path) -> Result<(), String> {
     let mut command = cargo_command(root, &arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");
     succeed(command, &arguments)
+}
+
+/// The targets of `fuzz/`, which are no part of the workspace, where a compiler for libFuzzer's C++ is.
+fn fuzz(root: &Path) -> Result<(), String> {
+    if Command::new("c++").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: the targets of fuzz/, which need a C++ compiler (package g++)");
+        return Ok(());
+    }
+    cargo(root, &["check", "--manifest-path", "fuzz/Cargo.toml"])
 }
 
 /// The keyword that marks memory-unchecked code, put together so that it stands in no file of ours.

@@ -1,8 +1,6 @@
 //! A key-value store over RPC-over-RDMA: types, program, server and client of one's own, by hand. `kv serve ADDR:PORT`,
 //! `kv put ADDR:PORT KEY <file` and `kv get ADDR:PORT KEY >file`; how each call travelled goes to standard error.
 
-#![allow(clippy::print_stdout)] // a program's own words
-
 use std::collections::HashMap;
 use std::future::Future;
 use std::io::{Read, Write, stdin, stdout};
@@ -33,7 +31,6 @@ impl Program for KvV1 {
     const NAME: &'static str = "KV_V1";
     const PROCEDURES: &'static [(u32, &'static str)] = &[(Put::NUMBER, Put::NAME), (Get::NUMBER, Get::NAME)];
 }
-
 impl Binding for KvV1 {
     const PORT: Option<u16> = None;
     const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
@@ -48,7 +45,6 @@ impl Procedure for Put {
     const NUMBER: u32 = 1;
     const NAME: &'static str = "KV_PUT";
 }
-
 struct Get;
 impl Procedure for Get {
     type Program = KvV1;
@@ -61,7 +57,6 @@ impl Procedure for Get {
 /// A value is kept in the memory that RDMA brought it in, and sent from there.
 #[derive(Default)]
 struct Store(Mutex<HashMap<Key, Value>>);
-
 impl Service for Store {
     fn program(&self) -> u32 {
         KvV1::NUMBER
@@ -81,8 +76,7 @@ impl Service for Store {
                 Ok(())
             })),
             Get::NUMBER => Box::pin(answer(args, reply, move |key: Key| async move {
-                let value = self.0.lock().await.get(&key).cloned();
-                Ok(value.map(|value| Pair { key, value }))
+                Ok(self.0.lock().await.get(&key).cloned().map(|value| Pair { key, value }))
             })),
             _ => Box::pin(std::future::ready(Err(Reject::ProcedureUnavailable))),
         }
@@ -97,34 +91,29 @@ async fn connect(address: &str, provider: Provider) -> anyhow::Result<Client> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut provider = Provider::default();
-    if arguments.len() > 1 && arguments[0] == "--provider" {
-        provider = arguments[1].parse()?;
-        arguments.drain(..2);
-    }
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let arguments: Vec<&str> = std::env::args().skip(1).map(|argument| &*argument.leak()).collect();
+    let (provider, arguments) = match &*arguments {
+        ["--provider", provider, rest @ ..] => (provider.parse()?, rest),
+        all => (Provider::default(), all),
+    };
+    match arguments {
         ["serve", address] => {
-            let server =
-                Server::bind_with(address, ServerOptions { provider, ..ServerOptions::of::<KvV1>() }).await?;
-            println!("{}", server.local_addr()?);
-            server.service(Store::default()).run(std::future::pending()).await?;
+            let options = ServerOptions { provider, ..ServerOptions::of::<KvV1>() };
+            let server = Server::bind_with(address, options).await?.service(Store::default());
+            writeln!(stdout(), "{}", server.local_addr()?)?;
+            server.run(std::future::pending()).await?;
         }
         ["put", address, key] => {
             let mut value = Vec::new();
             stdin().read_to_end(&mut value)?;
-            connect(address, provider)
-                .await?
-                .call::<Put>(&Pair { key: key.into(), value: value.into() })
-                .await?;
+            let pair = Pair { key: (*key).into(), value: value.into() };
+            connect(address, provider).await?.call::<Put>(&pair).await?;
         }
-        ["get", address, key] => match connect(address, provider).await?.call::<Get>(&key.into()).await? {
+        ["get", address, key] => match connect(address, provider).await?.call::<Get>(&(*key).into()).await? {
             Some(pair) => stdout().write_all(&pair.value)?,
             None => anyhow::bail!("there is no `{key}`"),
         },
-        _ => anyhow::bail!(
-            "use: kv [--provider iwarp|verbs|auto] serve ADDR:PORT | kv put ADDR:PORT KEY | kv get ADDR:PORT KEY"
-        ),
+        _ => anyhow::bail!("use: kv [--provider iwarp|verbs|auto] serve|put|get ADDR:PORT [KEY]"),
     }
     Ok(())
 }

@@ -110,6 +110,9 @@ pub enum FailReason {
 /// is seen from a token whose it is.
 pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
 
+/// A responder that breaks the protocol so often on a connection is not asked further there.
+const MOST_BAD_REPLIES: u32 = 8;
+
 /// The requester's side of one connection.
 #[derive(Debug)]
 pub struct Requester {
@@ -134,6 +137,7 @@ pub struct Requester {
     /// The provider's last word was heard.
     gone: bool,
     discarded: u64,
+    bad_replies: u32,
     /// Calls that had to wait for a credit.
     credit_waits: u64,
     /// An error that was sent in answer to a backward call and has not left.
@@ -166,6 +170,7 @@ impl Requester {
             closed: None,
             gone: false,
             discarded: 0,
+            bad_replies: 0,
             credit_waits: 0,
             backward_error: None,
             inline_only: false,
@@ -462,8 +467,13 @@ impl Requester {
                 let waiting = |call: &&CallState| matches!(call.phase, Phase::Waiting);
                 let call = self.by_xid.get(&xid).and_then(|id| self.calls.get(id)).filter(waiting);
                 let Some(call) = call else { return self.discard("no call waits for it", invalidated) };
-                self.credits.grant(header.credits);
-                (xid, call.outcome(header.body, payload))
+                let outcome = call.outcome(header.body, payload);
+                // One call at a time until a reply is valid (RFC 8166 section 3.3.3): of any other, nothing
+                // counts. What a Reply chunk holds is seen later.
+                if !matches!(outcome, Outcome::Failed(FailReason::BadReply(_))) {
+                    self.credits.grant(header.credits);
+                }
+                (xid, outcome)
             }
             Err(ReplyRefusal::Fail { xid, why }) => (xid, Outcome::Failed(FailReason::BadReply(why))),
             Err(ReplyRefusal::Discard(why)) => return self.discard(why, invalidated),
@@ -492,7 +502,12 @@ impl Requester {
         }
         call.traffic.reply_inline = len;
         call.traffic.remote_invalidation = invalidated.is_some();
+        let is_bad = matches!(outcome, Outcome::Failed(FailReason::BadReply(_)));
         self.fence(id, outcome);
+        self.bad_replies += u32::from(is_bad);
+        if self.bad_replies >= MOST_BAD_REPLIES {
+            self.violation("again and again replies broke the protocol");
+        }
     }
 
     /// Answers a call in the backward direction that has chunks; here this end is the responder (RFC 8167 section 5).
