@@ -504,7 +504,7 @@ impl Requester {
         call.traffic.remote_invalidation = invalidated.is_some();
         let is_bad = matches!(outcome, Outcome::Failed(FailReason::BadReply(_)));
         self.fence(id, outcome);
-        self.bad_replies += u32::from(is_bad);
+        self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
         if self.bad_replies >= MOST_BAD_REPLIES {
             self.violation("again and again replies broke the protocol");
         }
