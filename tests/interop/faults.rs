@@ -1,10 +1,9 @@
 //! fio verifies what it writes to a mount, while the connection is cut at random.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::guest::{Random, Siw, guest_with_suites, size};
-use crate::mounted::{HOST, clear, mount, transport};
+use crate::guest::{Siw, guest_with_suites, size};
+use crate::mounted::{Cut, HOST, clear, mount, transport, work_while_cut};
 use crate::relay::Relay;
 use crate::served::Served;
 use crate::suites::DEBIAN;
@@ -31,26 +30,8 @@ fn fio_finds_no_wrong_byte_while_connections_are_cut() {
     let served = Served::start(dir.path());
     let relay = Relay::to(served.rdma);
     mount(&guest, HOST, relay.port, served.tcp);
-    let mut random = Random::new();
     let seconds = size(30, 300);
-    guest.run(&format!("cat >/run/work <<'end of work'\n{}\nend of work", rounds(seconds)));
-    guest.run("rm -f /run/worked; (bash /run/work >/run/said 2>&1; echo $? >/run/worked) >/dev/null 2>&1 &");
-    let (began, mut cuts) = (Instant::now(), 0);
-    while guest.run("[ ! -e /run/worked ] || echo done").trim() != "done" {
-        sleep(Duration::from_millis(1000 + random.next() % 4000));
-        // What has begun is let end, with connections as they are.
-        if began.elapsed() < Duration::from_secs(seconds) {
-            cuts += u32::from(relay.cut());
-        }
-        let hangs = began.elapsed() > Duration::from_secs(seconds + 600);
-        assert!(
-            !hangs,
-            "after {cuts} cuts: {}",
-            guest.run("tail -n 20 /run/said; cat /proc/*/stack | tail -n 60")
-        );
-    }
-    let said = guest.run("tail -n 40 /run/said");
-    assert_eq!(guest.run("cat /run/worked").trim(), "0", "{cuts} cuts: {said}");
+    let Cut { cuts, said } = work_while_cut(&guest, &relay, &rounds(seconds), Duration::from_secs(seconds));
     let counters = transport(&guest);
     eprintln!("{cuts} cuts, {}", said.lines().last().unwrap_or_default());
     assert!(cuts > 0 && counters.connects > 1, "{cuts} cuts, {counters:?}");

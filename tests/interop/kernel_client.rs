@@ -4,8 +4,8 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::guest::{Random, Siw, guest};
-use crate::mounted::{HOST, clear, mount, transport};
+use crate::guest::{Siw, guest};
+use crate::mounted::{Cut, HOST, clear, mount, transport, work_while_cut};
 use crate::relay::Relay;
 use crate::served::Served;
 
@@ -100,16 +100,8 @@ fn connections_that_are_cut_lose_and_repeat_nothing() {
     let served = Served::start(dir.path());
     let relay = Relay::to(served.rdma);
     mount(&guest, HOST, relay.port, served.tcp);
-    let mut random = Random::new();
-    guest.run(&format!("cat >/run/work <<'end of work'\n{WORK}\nend of work"));
-    guest.run("rm -f /run/worked; (bash /run/work >/run/said 2>&1; echo $? >/run/worked) >/dev/null 2>&1 &");
-    let mut cuts = 0;
-    while guest.run("[ ! -e /run/worked ] || echo done").trim() != "done" {
-        sleep(Duration::from_millis(1000 + random.next() % 4000));
-        cuts += u32::from(relay.cut());
-    }
-    let said = guest.run("cat /run/said");
-    assert_eq!(guest.run("cat /run/worked").trim(), "0", "{said}");
+    // It ends by itself: it is cut till then.
+    let Cut { cuts, .. } = work_while_cut(&guest, &relay, WORK, Duration::MAX);
     let counters = transport(&guest);
     assert!(cuts > 3 && counters.connects > 3, "{cuts} cuts, {counters:?}");
     guest.run("umount /mnt");

@@ -1,6 +1,10 @@
 //! What the kernel's client has mounted at /mnt, and what it counts of that.
 
-use crate::guest::Guest;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::guest::{Guest, Random};
+use crate::relay::Relay;
 
 /// The loopback of this machine, seen from the guest.
 pub(crate) const HOST: &str = "10.0.2.2";
@@ -27,6 +31,37 @@ pub(crate) fn clear(guest: &Guest) {
         "! grep -q ' /mnt nfs' /proc/mounts || umount -f -l /mnt; \
          rm -rf /tmp/* /export/*; ! pidof nfs3d || kill -KILL $(pidof nfs3d)",
     );
+}
+
+/// What came of work that was done on a mount while its connections were cut.
+pub(crate) struct Cut {
+    pub(crate) cuts: u32,
+    /// What the work printed.
+    pub(crate) said: String,
+}
+
+/// Has the guest run a script, which must succeed, and cuts the connections every few seconds for so long; what has begun
+/// by then is let end, and is waited for no longer than ten minutes.
+pub(crate) fn work_while_cut(guest: &Guest, relay: &Relay, script: &str, time: Duration) -> Cut {
+    let mut random = Random::new();
+    guest.run(&format!("cat >/run/work <<'end of work'\n{script}\nend of work"));
+    guest.run("rm -f /run/worked; (bash /run/work >/run/said 2>&1; echo $? >/run/worked) >/dev/null 2>&1 &");
+    let (began, mut cuts) = (Instant::now(), 0);
+    while guest.run("[ ! -e /run/worked ] || echo done").trim() != "done" {
+        sleep(Duration::from_millis(1000 + random.next() % 4000));
+        if began.elapsed() < time {
+            cuts += u32::from(relay.cut());
+        }
+        let hangs = began.elapsed() > time.saturating_add(Duration::from_secs(600));
+        assert!(
+            !hangs,
+            "after {cuts} cuts: {}",
+            guest.run("tail -n 20 /run/said; cat /proc/*/stack | tail -n 60")
+        );
+    }
+    let said = guest.run("tail -n 40 /run/said");
+    assert_eq!(guest.run("cat /run/worked").trim(), "0", "{cuts} cuts: {said}");
+    Cut { cuts, said }
 }
 
 /// What the kernel's client has counted of the transport of one mount.

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{MutexGuard, OnceLock};
 
-use crate::guest::{Guest, Siw, guest, server};
+use serde_json::Value;
 
-/// The guest's address on its devices.
-const ADDRESS: &str = "10.0.2.15";
+use crate::guest::{Guest, Siw, guest, server};
+use crate::mounted::{GUEST, mount};
 
 /// The guest's devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,18 +51,15 @@ fn made(tests: &[&str]) -> Vec<(String, PathBuf)> {
         .output()
         .unwrap();
     assert!(output.status.success(), "the programs are not built");
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let value = |line: &str, name: &str| {
-        let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
-        Some(rest.split('"').next()?.to_owned())
+    let program = |message: &Value| {
+        let name = message["target"]["name"].as_str()?;
+        Some((name.to_owned(), PathBuf::from(message["executable"].as_str()?)))
     };
-    let program = |line: &str| {
-        let program = PathBuf::from(value(line, "executable")?);
-        Some((value(line.split_once("\"target\":")?.1, "name")?, program))
-    };
+    let messages = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
     // A test of the program `kv` has its name, and is not wanted.
     let wanted = ["scenarios", "verbs", "nfs3d", "nfs3", "rpcrdma"];
-    messages.lines().filter_map(program).filter(|(name, _)| wanted.contains(&name.as_str())).collect()
+    let programs = messages.filter_map(|message| program(&message.unwrap()));
+    programs.filter(|(name, _)| wanted.contains(&name.as_str())).collect()
 }
 
 /// The guest with one of its devices, and the programs in `/run/bin`.
@@ -93,8 +90,8 @@ fn resources(guest: &Guest) -> String {
 }
 
 fn run_tests(guest: &Guest, program: &str, filter: &str) -> String {
-    let ran = guest
-        .run(&format!("RPCRDMA_VERBS={ADDRESS} /run/bin/{program} --test-threads=1 --nocapture {filter}"));
+    let ran =
+        guest.run(&format!("RPCRDMA_VERBS={GUEST} /run/bin/{program} --test-threads=1 --nocapture {filter}"));
     assert!(ran.contains("test result: ok") && !ran.contains("skipped:"), "{ran}");
     ran
 }
@@ -107,12 +104,12 @@ fn each_scenario(device: Device) {
 #[test]
 fn devices_are_told() {
     let Some(guest) = with(Device::Siw, false) else { return };
-    let said = guest.run(&format!("/run/bin/rpcrdma info {ADDRESS}:20049 192.0.2.1:20049"));
+    let said = guest.run(&format!("/run/bin/rpcrdma info {GUEST}:20049 192.0.2.1:20049"));
     assert!(said.starts_with("siw0: iWARP"), "{said}");
     assert!(said.contains("port 1: active") && said.contains("GID "), "{said}");
     assert!(
         said.contains(&format!(
-            "{ADDRESS}:20049: --provider auto connects by verbs (siw0), and listens by verbs"
+            "{GUEST}:20049: --provider auto connects by verbs (siw0), and listens by verbs"
         )),
         "{said}"
     );
@@ -155,7 +152,7 @@ fn nothing_is_left_of_connections_over_rxe() {
 /// Our client over a device, and the kernel's server.
 fn files_of_the_kernel(device: Device) {
     let Some(guest) = with(device, true) else { return };
-    let url = format!("rdma://{ADDRESS}:20049/export/verbs?mountport=20048");
+    let url = format!("rdma://{GUEST}:20049/export/verbs?mountport=20048");
     guest.run("mkdir -p /run/files; for size in 0 1 4095 70001 5242881; do head -c $size /dev/urandom >/run/files/$size; done");
     guest.run(
         "mkdir -p /export/verbs; cd /run/files && for file in *; do \
@@ -169,7 +166,7 @@ fn files_of_the_kernel(device: Device) {
     ));
     guest.run(&format!(
         "mkdir -p /run/back; cd /run/back; for file in $(ls /run/files); do \
-         /run/bin/nfs3 --provider verbs get \"rdma://{ADDRESS}:20049/export/verbs/$file?mountport=20048\" || exit 1; \
+         /run/bin/nfs3 --provider verbs get \"rdma://{GUEST}:20049/export/verbs/$file?mountport=20048\" || exit 1; \
          done; sha256sum --quiet -c /run/files.sums; rm -r /run/back /run/files /run/files.sums /export/verbs"
     ));
 }
@@ -186,16 +183,12 @@ fn files_of_the_kernels_server_over_rxe() {
 
 /// Serves a directory of the guest by `nfs3d` over a device, at port 20050; MOUNT is at 20051.
 const SERVE: &str = "mkdir -p /run/served; rm -f /run/said; \
-    (/run/bin/nfs3d --provider verbs --listen ADDRESS:20050 --tcp ADDRESS:20051 --no-root-squash /run/served \
+    (/run/bin/nfs3d --provider verbs --listen GUEST:20050 --tcp GUEST:20051 --no-root-squash /run/served \
     >/run/said 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
     for second in $(seq 20); do grep -q serving /run/said && exit 0; sleep 1; done; cat /run/said; exit 1";
 
 const STOP: &str = "kill $(cat /run/nfs3d.pid); \
     for second in $(seq 20); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
-
-const MOUNT: &str = "modprobe -a rpcrdma nfs nfsv3; mount -t nfs \
-    -o vers=3,proto=rdma,port=20050,nolock,mountproto=tcp,mountport=20051 ADDRESS:/ /mnt && \
-    grep ' /mnt nfs .*proto=rdma' /proc/mounts";
 
 /// Some sizes, a link, and modes.
 const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
@@ -209,8 +202,8 @@ const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
 fn mounted_by_the_kernel(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);
-    guest.run(&SERVE.replace("ADDRESS", ADDRESS));
-    guest.run(&MOUNT.replace("ADDRESS", ADDRESS));
+    guest.run(&SERVE.replace("GUEST", GUEST));
+    mount(&guest, GUEST, 20050, 20051);
     guest.run(WORK);
     guest.run(STOP);
     let left = guest.run("ls -A /run/served");

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use rpcrdma_nfs3::{
-    Diropargs3, Ftype3, Mkdir3Args, Mkdir3Res, Nfsstat3, Remove3Args, Remove3Res, Rmdir3Args, Rmdir3Res,
-    Sattr3, Setattr3Args, Setattr3Res, Symlink3Args, Symlink3Res, Symlinkdata3,
+    Diropargs3, Fattr3, Ftype3, Mkdir3Args, Mkdir3Res, NfsFh3, Nfsstat3, Remove3Args, Remove3Res, Rmdir3Args,
+    Rmdir3Res, Sattr3, Setattr3Args, Setattr3Res, Symlink3Args, Symlink3Res, Symlinkdata3,
 };
 
 use super::{ClientError, Remote, RemoteFile, below};
@@ -30,11 +30,22 @@ impl Remote {
         let r#where = Diropargs3 { dir: above.handle, name: name.clone().into() };
         let result = self.nfs().mkdir(&Mkdir3Args { r#where, attributes }).await;
         match result.map_err(|source| ClientError::call("MKDIR", &path, source))? {
-            Mkdir3Res::Nfs3Ok(made) => match (made.obj, made.obj_attributes) {
-                (Some(handle), Some(attributes)) => Ok(RemoteFile { path, handle, attributes }),
-                _ => self.lookup(above, name, path).await,
-            },
+            Mkdir3Res::Nfs3Ok(made) => self.made(above, name, path, made.obj.zip(made.obj_attributes)).await,
             Mkdir3Res::Default(status, _) => Err(ClientError::status("MKDIR", &path, status as i32)),
+        }
+    }
+
+    /// What has just been made: as its reply has it, and looked up where that has not both.
+    pub(super) async fn made(
+        &self,
+        above: &RemoteFile,
+        name: Bytes,
+        path: String,
+        said: Option<(NfsFh3, Fattr3)>,
+    ) -> Result<RemoteFile, ClientError> {
+        match said {
+            Some((handle, attributes)) => Ok(RemoteFile { path, handle, attributes }),
+            None => self.lookup(above, name, path).await,
         }
     }
 

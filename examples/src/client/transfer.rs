@@ -172,10 +172,7 @@ impl Remote {
         };
         let result = self.nfs.create(&args).await;
         match result.map_err(|source| ClientError::call("CREATE", &path, source))? {
-            Create3Res::Nfs3Ok(made) => match (made.obj, made.obj_attributes) {
-                (Some(handle), Some(attributes)) => Ok(RemoteFile { path, handle, attributes }),
-                _ => self.lookup(dir, name, path).await,
-            },
+            Create3Res::Nfs3Ok(made) => self.made(dir, name, path, made.obj.zip(made.obj_attributes)).await,
             Create3Res::Default(status, _) => Err(ClientError::status("CREATE", &path, status as i32)),
         }
     }

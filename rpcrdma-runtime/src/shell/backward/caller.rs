@@ -27,10 +27,11 @@ use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
 /// procedure that says ready is to run anew then, so it is one whose calls are not remembered
 /// ([`Unremembered`](crate::proto::program::Unremembered)), or the client's calls of it are new ones.
 ///
-/// It carries calls of programs that are [`BackwardOnly`], and [`BackwardClient::both_ways`] those of others. Over RDMA a call and its reply go inline or not at all: a call that is
-/// too long fails before it is sent, with [`FailReason::Unsendable`], and so does with [`FailReason::Chunk`] one whose
-/// reply is too long. Over TCP they are as long as records may be. Calls beyond the credits of this direction wait, and over TCP
-/// those beyond [`TcpOptions::backward_calls`](super::super::TcpOptions::backward_calls); more than
+/// It carries calls of programs that are [`BackwardOnly`], and [`BackwardClient::both_ways`] those of others. Over RDMA a
+/// call and its reply go inline or not at all: a call that is too long fails before it is sent, with
+/// [`FailReason::Unsendable`], and so does with [`FailReason::Chunk`] one whose reply is too long. Over TCP they are as long
+/// as records may be. Calls beyond the credits of this direction wait, and over TCP those beyond
+/// [`TcpOptions::backward_calls`](super::super::TcpOptions::backward_calls); more than
 /// [`Limits::backward_pending`](super::super::Limits::backward_pending) fail with [`CallError::TooMany`]. Dropping a call's
 /// future abandons the call.
 ///
