@@ -31,13 +31,15 @@ pub(crate) fn expand_union(container: &Container<'_>, discriminant: &Type, arms:
         None => quote!(_ => ::core::result::Result::Err(__xdr::Error::new(#unknown, __at)),),
     };
     let (allowed, distinct) = (labels::allowed(), labels::distinct(container, discriminant, arms));
+    let checked = checked(container);
     let impls = impls(
         container,
         Parts {
             sizes: union_sizes(arms),
             fields: None,
-            encode: quote!(match self { #(#encode)* }),
+            encode: quote!(#checked match self { #(#encode)* }),
             decode: quote! {
+                #checked
                 let __at = __reader.position();
                 let __discriminant = __xdr::derive_support::Field::<'__de, #discriminant>::IT.decode(__reader)?;
                 #allowed
@@ -46,6 +48,13 @@ pub(crate) fn expand_union(container: &Container<'_>, discriminant: &Type, arms:
         },
     );
     quote!(#distinct #(#kept)* #impls)
+}
+
+/// Asks for the constant that has the check of a backward-only type with parameters: a struct's code needs it anyway, and a
+/// union's does not.
+fn checked(container: &Container<'_>) -> Option<TokenStream> {
+    let is_checked = container.backward && container.is_generic();
+    is_checked.then(|| quote!(const { let _ = <Self as __xdr::Layout>::MIN; }))
 }
 
 fn union_sizes(arms: &[Arm<'_>]) -> Sizes {
