@@ -335,6 +335,20 @@ fn an_enum_is_its_number() {
 }
 
 #[test]
+fn an_array_of_fixed_length_ends_with_its_first_bad_element() {
+    let names = ["a name of more than twenty-three bytes", "b", "c"].map(XdrString::<64>::from);
+    let mut bytes = to_bytes(&names).unwrap().to_vec();
+    assert_eq!(from_slice::<[XdrString<64>; 3]>(&bytes).unwrap(), names);
+    let error = from_slice::<[XdrString<0>; 3]>(&[0; 8]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Truncated { needed: 12, left: 8 });
+    let last = bytes.len() - 8;
+    bytes[last..].copy_from_slice(&[0, 0, 0, 65, b'c', 0, 0, 0]);
+    let error = from_slice::<[XdrString<64>; 3]>(&bytes).unwrap_err();
+    assert_eq!(error.to_string(), "at [2], byte 52: a length of 65 exceeds the bound of 64");
+    assert_eq!(from_slice::<[u32; 0]>(&[]).unwrap(), [0u32; 0]);
+}
+
+#[test]
 fn sizes_are_known_at_compile_time() {
     const { assert!(<Bounded as Layout>::MIN == 4 && <SmallOpaque<64> as Layout>::MIN == 4) };
     assert_eq!(<Bounded as Layout>::MAX, Size::Bounded(4 + 12));

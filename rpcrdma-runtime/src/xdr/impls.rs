@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use arrayvec::ArrayVec;
+
 use super::held::{Array, Depth, Full, Half, Holds, Many, Nothing, settled};
 use super::{
     Decode, Discriminant, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len,
@@ -228,17 +230,17 @@ impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         // The smallest encoding is known to be there before anything is read.
         reader.require(<Self as Layout>::MIN)?;
-        let mut failed = None;
-        let values: [Option<T>; N] = core::array::from_fn(|index| match failed {
-            None => T::decode(reader).map_err(|error| failed = Some(error.at_index(index))).ok(),
-            Some(_) => None,
-        });
-        match failed {
-            Some(error) => Err(error),
-            // No input leads to what cannot be reached: Rust has no way yet to make an array of what may fail
-            // (`array::try_from_fn`), but to allocate.
-            None => Ok(values.map(|value| value.unwrap_or_else(|| unreachable!("none has failed")))),
+        let mut values = ArrayVec::<T, N>::new();
+        while !values.is_full() {
+            let value = T::decode(reader).map_err(|error| error.at_index(values.len()))?;
+            if values.try_push(value).is_err() {
+                break;
+            }
         }
+        // There are as many as there is room for.
+        values.into_inner().map_err(|short| {
+            reader.error(super::ErrorKind::Truncated { needed: N as u64, left: short.len() as u64 })
+        })
     }
 }
 
