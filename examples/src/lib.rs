@@ -6,3 +6,4 @@ pub mod explain;
 pub mod export;
 pub mod info;
 pub mod nfs;
+pub mod output;

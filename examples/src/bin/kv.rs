@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::io::{Read, Write, stdin, stdout};
+use std::io::{Read, Write, stderr, stdin, stdout};
 use std::pin::Pin;
 
 use rpcrdma_runtime::proto::program::{
@@ -84,7 +84,8 @@ impl Service for Store {
 }
 
 async fn connect(address: &str, provider: Provider) -> anyhow::Result<Client> {
-    let observer = Observer::new(|call| eprintln!("{}", call.traffic.unwrap_or_default()));
+    let say = |traffic| drop(writeln!(stderr(), "{traffic}"));
+    let observer = Observer::new(move |call| say(call.traffic.unwrap_or_default()));
     let options = ClientOptions { observer: Some(observer), provider, ..ClientOptions::of::<KvV1>() };
     Ok(Client::connect_with(address, options).await?)
 }

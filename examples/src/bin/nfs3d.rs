@@ -1,5 +1,6 @@
 //! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and over TCP if asked to.
 
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,8 +9,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Parser;
 use ipnet::IpNet;
+use rpcrdma_examples::client::one_line;
 use rpcrdma_examples::export::directory::DirectoryExport;
 use rpcrdma_examples::nfs::{MountHandler, NfsHandler, Policy, Squash, must_not_run_twice};
+use rpcrdma_examples::output::{self, Closed, complain};
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
@@ -90,14 +93,16 @@ async fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .init();
-    match serve(Arguments::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        #[allow(clippy::print_stderr, reason = "a program's own words")]
-        Err(error) => {
-            eprintln!("nfs3d: {}", rpcrdma_examples::client::one_line(&error));
-            ExitCode::FAILURE
-        }
+    output::status("nfs3d", serve(Arguments::parse()).await, |_| 1)
+}
+
+/// Says something on standard output: scripts read the address, people the rest. A server goes on when nobody reads it.
+fn say(what: impl Display) {
+    match output::print(|out| writeln!(out, "{what}")) {
+        Err(error) if !error.is::<Closed>() => complain("nfs3d", one_line(&error)),
+        _ => {}
     }
 }
 
@@ -167,7 +172,6 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
 
-#[allow(clippy::print_stdout, reason = "scripts read the address, people the rest")]
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let dir = arguments.dir.display();
     let export = Arc::new(DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?);
@@ -182,7 +186,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     services.add(mount_v3::Server(MountHandler::new(export).policy(policy)));
     let registered = register(&arguments, &services, &listening.addresses).await?;
     let mode = if arguments.read_only { ", read-only" } else { "" };
-    println!("serving {dir} at {}{mode}", listening.urls());
+    say(format_args!("serving {dir} at {}{mode}", listening.urls()));
     let (stats, tcp_stats) = (listening.rdma.stats(), listening.tcp.as_ref().map(TcpServer::stats));
     let (stop, stopping) = watch::channel(());
     tokio::spawn(async move {
@@ -195,29 +199,27 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     }
     ran?;
     if arguments.stats {
-        println!("over RDMA\n{}", stats.snapshot());
+        say(format_args!("over RDMA\n{}", stats.snapshot()));
         if let Some(stats) = tcp_stats {
-            println!("over TCP\n{}", stats.snapshot());
+            say(format_args!("over TCP\n{}", stats.snapshot()));
         }
     }
-    println!("stopped");
+    say("stopped");
     Ok(())
 }
 
 /// Says who is served, and as whom.
-#[allow(clippy::print_stderr, reason = "a program's own words")]
 fn warn(arguments: &Arguments, listening: &Listening, tells_callers_apart: bool) {
     if arguments.allow.is_empty() && listening.is_open() {
-        eprintln!("nfs3d: only callers of this machine are served; --allow lets others in");
+        complain("nfs3d", "only callers of this machine are served; --allow lets others in");
     }
     if !tells_callers_apart {
-        eprintln!("nfs3d: not as root, so every caller has the rights of the user who runs this");
+        complain("nfs3d", "not as root, so every caller has the rights of the user who runs this");
     }
     if tells_callers_apart && !arguments.all_squash {
         let whom = if arguments.no_root_squash { "any user" } else { "any user but root" };
-        eprintln!(
-            "nfs3d: AUTH_SYS is believed: who can call can be {whom}; --all-squash and --secure take less"
-        );
+        let what = "AUTH_SYS is believed: who can call can be";
+        complain("nfs3d", format_args!("{what} {whom}; --all-squash and --secure take less"));
     }
 }
 

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Parser, Subcommand};
-use rpcrdma_examples::client::one_line;
 use rpcrdma_examples::explain::{self, Selection, Trace};
+use rpcrdma_examples::output;
 
 /// Looks at RPC-over-RDMA.
 #[derive(Parser)]
@@ -68,14 +68,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => run(&arguments),
         Command::Info { addresses } => info(&addresses),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        #[allow(clippy::print_stderr, reason = "a program's own words")]
-        Err(error) => {
-            eprintln!("rpcrdma: {}", one_line(&error));
-            ExitCode::FAILURE
-        }
-    }
+    output::status("rpcrdma", done, |_| 1)
 }
 
 fn info(addresses: &[String]) -> anyhow::Result<()> {
@@ -84,8 +77,7 @@ fn info(addresses: &[String]) -> anyhow::Result<()> {
     for address in addresses {
         text += &runtime.block_on(rpcrdma_examples::info::address(address))?;
     }
-    io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    output::print(|out| out.write_all(text.as_bytes()))
 }
 
 fn run(arguments: &Explain) -> anyhow::Result<()> {
@@ -112,18 +104,8 @@ fn run(arguments: &Explain) -> anyhow::Result<()> {
     };
     match &arguments.output {
         Some(path) => write_to(path, print).with_context(|| path.display().to_string()),
-        None => match print_to_standard_output(print) {
-            // Whoever reads has seen enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            done => done.context("standard output"),
-        },
+        None => output::print(print),
     }
-}
-
-fn print_to_standard_output(print: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    print(&mut out)?;
-    out.flush()
 }
 
 fn write_to(path: &Path, print: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use rpcrdma_examples::client::{Connection, Remote, Url};
+use rpcrdma_examples::output;
 use rpcrdma_nfs3::{
     FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_LINK, FSF3_SYMLINK, Fsinfo3Resok, Fsstat3Resok, Pathconf3Resok,
 };
@@ -15,13 +16,13 @@ pub(crate) async fn info(url: &Url) -> anyhow::Result<()> {
     let file = remote.find(&url.path).await?;
     let (info, stat) = (remote.fsinfo(&file).await?, remote.fsstat(&file).await?);
     let conf = remote.pathconf(&file).await?;
-    let mut out = io::stdout().lock();
-    connection(&mut out, &remote, url)?;
-    line(&mut out, "export", &text(remote.export_path().as_bytes()))?;
-    transfers(&mut out, &info)?;
-    space(&mut out, &stat)?;
-    names(&mut out, &info, &conf)?;
-    Ok(())
+    output::print(|mut out| {
+        connection(&mut out, &remote, url)?;
+        line(&mut out, "export", &text(remote.export_path().as_bytes()))?;
+        transfers(&mut out, &info)?;
+        space(&mut out, &stat)?;
+        names(&mut out, &info, &conf)
+    })
 }
 
 fn line(out: &mut impl Write, name: &str, value: &str) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, IsTerminal, Seek, Write};
+use std::io::{self, IsTerminal, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use rpcrdma_examples::client::{Digest, Remote, RemoteFile, Url};
+use rpcrdma_examples::output::{self, complain};
 use sha2::{Digest as _, Sha256};
 
 use crate::ending::{Differs, Interrupted, Sum, must_be};
@@ -104,13 +105,12 @@ async fn receive(remote: &Remote, file: &RemoteFile, part: &mut Part) -> anyhow:
 }
 
 /// Keeps what has come, if anything has.
-#[allow(clippy::print_stderr, reason = "a program's own words")]
 fn keep(mut part: Part) -> io::Result<()> {
     if part.length() == 0 {
         return part.discard();
     }
     part.save()?;
-    eprintln!("nfs3: {} bytes are kept; --resume goes on with them", part.length());
+    complain("nfs3", format_args!("{} bytes are kept; --resume goes on with them", part.length()));
     Ok(())
 }
 
@@ -201,6 +201,5 @@ fn progress(size: u64, name: &str) -> ProgressBar {
 }
 
 pub(crate) fn print_sum(sum: &str, name: &str) -> anyhow::Result<()> {
-    writeln!(io::stdout(), "{sum}  {}", show::text(name.as_bytes()))?;
-    Ok(())
+    output::print(|out| writeln!(out, "{sum}  {}", show::text(name.as_bytes())))
 }

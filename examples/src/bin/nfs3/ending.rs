@@ -1,11 +1,11 @@
 //! How a run ends: what people are told, and what scripts can tell apart.
 
 use std::fmt;
-use std::io;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use rpcrdma_examples::client::{ClientError, Digest, one_line};
+use rpcrdma_examples::client::{ClientError, Digest};
+use rpcrdma_examples::output;
 use sha2::{Digest as _, Sha256};
 
 /// The data is not what it should be.
@@ -70,26 +70,13 @@ pub(crate) fn must_be(expected: Option<Sum>, sum: impl Into<Sum>, name: &str) ->
 }
 
 /// Says what went wrong, and which status that is.
-#[allow(clippy::print_stderr, reason = "a program's own words")]
 pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
-    let Err(error) = done else { return ExitCode::SUCCESS };
-    // Whoever read our output has seen enough.
-    if is_broken_pipe(&error) {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("nfs3: {}", one_line(&error));
-    ExitCode::from(match () {
+    output::status("nfs3", done, |error| match () {
         () if error.is::<Differs>() => 4,
         () if error.is::<Interrupted>() => 130,
         () if error.downcast_ref().is_some_and(ClientError::is_unreached) => 3,
         () => 1,
     })
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let is_it = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
-    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(is_it)
-        || matches!(error.downcast_ref(), Some(ClientError::Local(error)) if is_it(error))
 }
 
 #[cfg(test)]

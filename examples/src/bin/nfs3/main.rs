@@ -15,6 +15,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::{Args, Parser, Subcommand};
 use rpcrdma_examples::client::{Remote, RemoteFile, Url};
+use rpcrdma_examples::output::{self, of_standard_output};
 use rpcrdma_runtime::shell::Provider;
 use sha2::{Digest as _, Sha256};
 
@@ -27,7 +28,7 @@ use crate::ending::{Sum, must_be};
 /// path is a space, %3F a question mark.
 ///
 /// Exit status: 0 done; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server cannot be reached;
-/// 4 the data is not what it should be; 130 interrupted. Log by RUST_LOG, for example RUST_LOG=debug.
+/// 4 the data is not what it should be; 130 interrupted; 141 nobody reads the output any more. Log by RUST_LOG, for example RUST_LOG=debug.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -136,6 +137,7 @@ async fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(io::stderr)
+        .log_internal_errors(false)
         .init();
     let Arguments { provider, mut command } = Arguments::parse();
     if let Some(provider) = provider {
@@ -174,7 +176,6 @@ async fn run(command: Command) -> anyhow::Result<()> {
 async fn ls(url: &Url, long: bool) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
     let file = remote.find(&url.path).await?;
-    let mut out = io::stdout().lock();
     let rows: Vec<show::Row> = if file.is_directory() {
         let mut items = remote.list(&file).await?;
         items.sort_by(|a, b| a.name.cmp(&b.name));
@@ -183,12 +184,12 @@ async fn ls(url: &Url, long: bool) -> anyhow::Result<()> {
         let target = remote.readlink(file.handle, &file.path).await.ok();
         vec![(file.path.into(), file.attributes, target)]
     };
-    if long {
-        show::lines(&mut out, &rows)?;
-    } else {
-        rows.iter().try_for_each(|(name, ..)| writeln!(out, "{}", show::text(name)))?;
-    }
-    Ok(())
+    output::print(|mut out| {
+        if long {
+            return show::lines(&mut out, &rows);
+        }
+        rows.iter().try_for_each(|(name, ..)| writeln!(out, "{}", show::text(name)))
+    })
 }
 
 async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
@@ -196,12 +197,22 @@ async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
     let file = remote.find(&url.path).await?;
     let mut out = io::stdout();
     let mut sum = Sha256::new();
+    let mut unwritten = None;
     let mut take = |data: Bytes| {
         sum.update(&data);
-        out.write_all(&data)
+        // Ends the reading; the error itself is what is told.
+        out.write_all(&data).map_err(|error| {
+            let kind = error.kind();
+            unwritten = Some(of_standard_output(error));
+            kind.into()
+        })
     };
-    remote.read_file(&file, &mut take).await?;
-    out.flush()?;
+    let read = remote.read_file(&file, &mut take).await;
+    if let Some(error) = unwritten {
+        return Err(error);
+    }
+    read?;
+    out.flush().map_err(of_standard_output)?;
     must_be(expected, sum, &file.path)
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use rpcrdma_examples::client::{Item, Remote, RemoteFile, Url};
+use rpcrdma_examples::output::complain;
 use rpcrdma_nfs3::Ftype3;
 
 use crate::copy::{fetch, print_sum, read_back, store, target};
@@ -107,9 +108,8 @@ fn link_here(at: &Path, to: &[u8]) -> io::Result<()> {
 
 const NO_FILE: &str = "neither file, directory nor link";
 
-#[allow(clippy::print_stderr, reason = "a program's own words")]
 fn left_out(what: &str, why: &str) {
-    eprintln!("nfs3: {}: is left out: {why}", show::text(what.as_bytes()));
+    complain("nfs3", format_args!("{}: is left out: {why}", show::text(what.as_bytes())));
 }
 
 pub(crate) async fn put(from: &Path, url: &Url, verify: bool) -> anyhow::Result<()> {

@@ -3,17 +3,18 @@
 //! It compiles `specs/nfs3.txt` before your eyes, serves files in memory over iWARP on the loopback interface, and
 //! calls NFSv3 so that every kind of chunk is in use. It ends with status 0 only if every byte came back equal and
 //! every kind of chunk was seen.
-#![allow(clippy::print_stdout)] // what it is for
 
 mod calls;
 mod compile;
 mod report;
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use rpcrdma_examples::export::memory::MemoryExport;
 use rpcrdma_examples::nfs::{MountHandler, NfsHandler};
+use rpcrdma_examples::output;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
@@ -24,18 +25,19 @@ async fn main() -> ExitCode {
     match tour().await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("the tour broke off: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => output::status("the tour broke off", Err(error), |_| 1),
     }
+}
+
+fn say(what: impl Display) -> Result<()> {
+    output::print(|out| writeln!(out, "{what}"))
 }
 
 /// Whether everything was as it should be.
 async fn tour() -> Result<bool> {
-    println!("1. From text to Rust\n");
+    say("1. From text to Rust\n")?;
     let compiled = compile::compile_nfs3()?;
-    println!("{compiled}");
+    say(&compiled)?;
 
     let export = std::sync::Arc::new(MemoryExport::default());
     let server = Server::bind("127.0.0.1:0")
@@ -45,23 +47,23 @@ async fn tour() -> Result<bool> {
     let address = server.local_addr()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(server.run(async { drop(stopped.await) }));
-    println!("2. An NFSv3 server on {address}\n");
-    println!("   files in memory; iWARP in user space over TCP: no driver, no RDMA hardware\n");
+    say(format_args!("2. An NFSv3 server on {address}\n"))?;
+    say("   files in memory; iWARP in user space over TCP: no driver, no RDMA hardware\n")?;
 
-    println!("3. Calls, and how each travelled\n");
+    say("3. Calls, and how each travelled\n")?;
     let outcome = calls::run(address).await;
     let _ = stop.send(());
     serving.await.context("the server's task")??;
     let (report, checks) = outcome?;
-    println!("{report}");
+    say(&report)?;
 
-    println!("4. Checks\n");
+    say("4. Checks\n")?;
     let mut good = compiled.is_fresh;
-    println!("{}", report::Check::new("the Rust that was emitted is generated/nfs3", compiled.is_fresh));
+    say(report::Check::new("the Rust that was emitted is generated/nfs3", compiled.is_fresh))?;
     for check in checks.into_iter().chain(report.checks(calls::FILE_LEN as u64)) {
         good &= check.passed;
-        println!("{check}");
+        say(&check)?;
     }
-    println!("\n{}", if good { "all good" } else { "NOT all good" });
+    say(format_args!("\n{}", if good { "all good" } else { "NOT all good" }))?;
     Ok(good)
 }

@@ -1,0 +1,55 @@
+//! What programs say, where whoever reads it may go away at any time: `nfs3 ls URL | head`.
+
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+/// The exit status of a program whose reader has gone: what shells say of one that SIGPIPE has ended.
+pub const CLOSED: u8 = 141;
+
+/// Nobody reads standard output any more. That is no failure to speak of; work that was for the reader ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("standard output is closed")]
+pub struct Closed;
+
+/// Gives [`Closed`] its name. Anything else stays what it is.
+///
+/// Only of errors in writing to standard output: a connection can break as a pipe does, and that is a failure.
+#[must_use]
+pub fn of_standard_output(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        Closed.into()
+    } else {
+        anyhow::Error::new(error).context("standard output")
+    }
+}
+
+/// Writes to standard output, all of it before this returns.
+///
+/// # Errors
+/// [`Closed`], and what else keeps it from being written.
+pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&mut out).and_then(|()| out.flush()).map_err(of_standard_output)
+}
+
+/// Says something on standard error, if anybody listens there.
+pub fn complain(program: &str, what: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{program}: {what}");
+}
+
+/// The exit status of a program, with what went wrong said in a line; `status` says which one a failure has.
+pub fn status(
+    program: &str,
+    done: anyhow::Result<()>,
+    status: impl FnOnce(&anyhow::Error) -> u8,
+) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Closed>() => ExitCode::from(CLOSED),
+        Err(error) => {
+            complain(program, crate::client::one_line(&error));
+            ExitCode::from(status(&error))
+        }
+    }
+}
