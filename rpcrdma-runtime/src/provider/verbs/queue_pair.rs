@@ -18,8 +18,9 @@ use super::cm::Id;
 use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, Registered, Slab, done, sge};
 use crate::proto::work::{CloseReason, Completion, Segment, Token};
 
-/// Slots that are registered together.
+/// Slots that are registered together: at most so many, and no more of them than have so many octets, but one at least.
 const SLOTS: usize = 32;
+const SLAB: usize = 1 << 20;
 /// Octets of a slot for what is sent: what fits there is copied, which takes less than to register it.
 const COPIED: usize = 8192;
 /// A piece of a longer message that is not longer than this is copied too.
@@ -100,20 +101,23 @@ struct Slots {
     slabs: Vec<Slab>,
     free: Vec<usize>,
     size: usize,
+    /// How many of them a slab has.
+    in_slab: usize,
 }
 
 impl Slots {
     fn new(size: usize) -> Self {
-        Slots { slabs: Vec::new(), free: Vec::new(), size }
+        let in_slab = (SLAB / size.max(1)).clamp(1, SLOTS);
+        Slots { slabs: Vec::new(), free: Vec::new(), size, in_slab }
     }
 
     fn take(&mut self, domain: &Arc<Domain>) -> io::Result<usize> {
         if let Some(slot) = self.free.pop() {
             return Ok(slot);
         }
-        let first = self.slabs.len() * SLOTS;
-        self.slabs.push(Slab::new(domain, SLOTS, self.size)?);
-        self.free.extend((first + 1..first + SLOTS).rev());
+        let first = self.slabs.len() * self.in_slab;
+        self.slabs.push(Slab::new(domain, self.in_slab, self.size)?);
+        self.free.extend((first + 1..first + self.in_slab).rev());
         Ok(first)
     }
 
@@ -122,7 +126,8 @@ impl Slots {
     }
 
     fn slab(&self, slot: usize) -> io::Result<(&Slab, usize)> {
-        Ok((self.slabs.get(slot / SLOTS).ok_or(io::ErrorKind::NotFound)?, slot % SLOTS))
+        let (slab, index) = (slot / self.in_slab, slot % self.in_slab);
+        Ok((self.slabs.get(slab).ok_or(io::ErrorKind::NotFound)?, index))
     }
 
     fn piece(&self, slot: usize, skip: usize, len: usize) -> io::Result<ib::ibv_sge> {
@@ -141,9 +146,10 @@ impl Slots {
     /// # Safety
     /// The device does not use that part of the slot.
     unsafe fn write(&mut self, slot: usize, skip: usize, data: &[u8]) -> io::Result<()> {
-        let slab = self.slabs.get_mut(slot / SLOTS).ok_or(io::ErrorKind::NotFound)?;
+        let (slab, index) = (slot / self.in_slab, slot % self.in_slab);
+        let slab = self.slabs.get_mut(slab).ok_or(io::ErrorKind::NotFound)?;
         // SAFETY: as the caller says.
-        Ok(unsafe { slab.write(slot % SLOTS, skip, data) }.ok_or(io::ErrorKind::InvalidInput)?)
+        Ok(unsafe { slab.write(index, skip, data) }.ok_or(io::ErrorKind::InvalidInput)?)
     }
 }
 
