@@ -6,6 +6,7 @@ use std::mem::{self, MaybeUninit};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -198,7 +199,7 @@ impl NewId {
         done(unsafe { ffi::rdma_migrate_id(self.0.as_ptr(), events.get_ref().0.as_ptr()) })?;
         let raw = self.0;
         mem::forget(self);
-        Ok(Id { raw, events })
+        Ok(Id { raw, events, orphan: AtomicBool::new(false) })
     }
 }
 
@@ -223,6 +224,8 @@ pub(super) struct Depths {
 pub(super) struct Id {
     raw: NonNull<ffi::CmId>,
     events: AsyncFd<Channel>,
+    /// Its device is gone, as an event said.
+    orphan: AtomicBool,
 }
 
 // SAFETY: librdmacm may be called by any thread.
@@ -239,7 +242,7 @@ impl Id {
         // SAFETY: the channel lives, and `raw` takes a pointer.
         done(unsafe { ffi::rdma_create_id(channel, &raw mut raw, ptr::null_mut(), ffi::PORT_SPACE_TCP) })?;
         let raw = NonNull::new(raw).ok_or_else(|| io::Error::other("no id"))?;
-        Ok(Id { raw, events })
+        Ok(Id { raw, events, orphan: AtomicBool::new(false) })
     }
 
     pub(super) fn bind(&self, address: SocketAddr) -> io::Result<()> {
@@ -340,7 +343,7 @@ impl Id {
     pub(super) async fn event(&self) -> io::Result<Event> {
         loop {
             let mut ready = self.events.readable().await?;
-            match self.events.get_ref().next()? {
+            match self.next()? {
                 Some(event) => return Ok(event),
                 None => ready.clear_ready(),
             }
@@ -351,11 +354,19 @@ impl Id {
     pub(super) fn poll_event(&self, cx: &mut Context<'_>) -> Poll<io::Result<Event>> {
         loop {
             let mut ready = ready!(self.events.poll_read_ready(cx))?;
-            match self.events.get_ref().next()? {
+            match self.next()? {
                 Some(event) => return Poll::Ready(Ok(event)),
                 None => ready.clear_ready(),
             }
         }
+    }
+
+    fn next(&self) -> io::Result<Option<Event>> {
+        let event = self.events.get_ref().next()?;
+        if event.as_ref().is_some_and(|event| event.kind() == Kind::DeviceRemoved) {
+            self.orphan.store(true, Ordering::Relaxed);
+        }
+        Ok(event)
     }
 }
 
@@ -364,6 +375,22 @@ impl Drop for Id {
         // SAFETY: it is destroyed once. Its queue pair is gone, since that holds the id, and so are all events, since
         // each is acknowledged before it is given out.
         unsafe { ffi::rdma_destroy_id(self.raw.as_ptr()) };
+        if self.orphan.load(Ordering::Relaxed) {
+            look_at_devices();
+        }
+    }
+}
+
+/// Has the library see which devices there are, so that it closes one that is gone once its last id is. For that the kernel
+/// may be waiting: the software devices do not go away while somebody has them open. The library closes none as long as
+/// there is no other device.
+fn look_at_devices() {
+    let mut count = 0;
+    // SAFETY: `count` takes a number.
+    let list = unsafe { ffi::rdma_get_devices(&raw mut count) };
+    if !list.is_null() {
+        // SAFETY: the list was given out just now, is given back this once, and nothing refers to it.
+        unsafe { ffi::rdma_free_devices(list) };
     }
 }
 

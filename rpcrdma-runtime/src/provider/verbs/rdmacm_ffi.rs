@@ -125,5 +125,7 @@ unsafe extern "C" {
     pub(super) fn rdma_ack_cm_event(event: *mut CmEvent) -> c_int;
     pub(super) fn rdma_migrate_id(id: *mut CmId, channel: *mut EventChannel) -> c_int;
     pub(super) fn rdma_event_str(event: c_int) -> *const c_char;
+    pub(super) fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context;
+    pub(super) fn rdma_free_devices(list: *mut *mut ibv_context);
     pub(super) fn rdma_get_src_port(id: *mut CmId) -> u16;
 }
