@@ -174,6 +174,11 @@ impl Found {
         }
     }
 
+    /// How many errors there were so far.
+    pub(crate) fn errors(&self) -> usize {
+        self.all.errors
+    }
+
     /// Adds what another stage found.
     pub(crate) fn append(&mut self, other: Found) {
         self.more = self.more.and(other.more);

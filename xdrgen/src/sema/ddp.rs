@@ -44,6 +44,7 @@ pub(crate) fn apply(
             continue;
         }
         let reached = reached_by(module, &graph, program, version);
+        let before = found.errors();
         if may_place(binding, found) {
             for item in &binding.eligible {
                 mark(module, spans, item, &reached, &mut shared, &mut marked, found);
@@ -53,8 +54,10 @@ pub(crate) fn apply(
                 backward.entry(*id).or_insert(binding);
             }
         }
+        // What was meant to be an item may be what a rule for a reply is about.
+        let lacks_items = found.errors() > before;
+        let replies = replies(module, &graph, (program, version), binding, lacks_items, found);
         let service = service::check(binding, found);
-        let replies = replies(module, &graph, program, version, binding, found);
         let Some(version) =
             module.programs.get_mut(program).and_then(|program| program.versions.get_mut(version))
         else {
@@ -337,9 +340,9 @@ fn is_item(module: &Module, ty: &Type) -> bool {
 fn replies(
     module: &Module,
     graph: &Graph,
-    program: usize,
-    version: usize,
+    (program, version): (usize, usize),
     binding: &Binding,
+    lacks_items: bool,
     found: &mut Found,
 ) -> Vec<(usize, ReplyBounds)> {
     let Some(version) = version_at(module, program, version) else { return Vec::new() };
@@ -366,8 +369,14 @@ fn replies(
             );
         }
         let item = reply.item.as_ref().and_then(|item| {
-            check_item(module, graph, procedure, item.span, found);
-            sum(module, procedure, item, found)
+            let bound = sum(module, procedure, item, found)?;
+            if has_item(module, graph, procedure) {
+                return Some(bound);
+            }
+            if !lacks_items {
+                found.push(no_item(procedure, item.span));
+            }
+            None
         });
         let whole = reply.whole.as_ref().and_then(|whole| sum(module, procedure, whole, found));
         replies.push((index, ReplyBounds { item, whole }));
@@ -375,25 +384,23 @@ fn replies(
     replies
 }
 
-/// A bound on items needs an item in the result.
-fn check_item(module: &Module, graph: &Graph, procedure: &Procedure, span: Span, found: &mut Found) {
+/// Whether the result of a procedure holds an eligible item.
+fn has_item(module: &Module, graph: &Graph, procedure: &Procedure) -> bool {
     let mut types: Vec<TypeId> = Vec::new();
     if let Type::Named(id) = &procedure.result {
         types.push(*id);
         types.extend(graph.reached_from([*id]));
     }
-    let has = types
-        .iter()
-        .filter_map(|id| module.get(*id))
-        .any(|ty| fields_of(&ty.body).any(|field| field.eligible));
-    if !has {
-        let message = format!("the result of `{}` holds no eligible item", procedure.name);
-        found.push(
-            Diagnostic::error("X311", span, message)
-                .with_label("bounds an item")
-                .with_help("name the item in `eligible`, or bound the result by `whole`"),
-        );
-    }
+    let mut types = types.iter().filter_map(|id| module.get(*id));
+    types.any(|ty| fields_of(&ty.body).any(|field| field.eligible))
+}
+
+/// A bound on items needs an item in the result.
+fn no_item(procedure: &Procedure, span: Span) -> Diagnostic {
+    let message = format!("the result of `{}` holds no eligible item", procedure.name);
+    Diagnostic::error("X311", span, message)
+        .with_label("bounds an item")
+        .with_help("name the item in `eligible`, or bound the result by `whole`")
 }
 
 fn sum(module: &Module, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut Found) -> Option<Sum> {

@@ -29,6 +29,7 @@ pub(super) fn check(module: &Module, bindings: &[Binding], found: &mut Found) {
 
 /// Whether a result can keep to its bounds.
 fn keeps(procedure: &Procedure, reply: &Reply, layouts: &Layouts, found: &mut Found) {
+    reply.item.iter().chain(&reply.whole).for_each(|sum| beyond(procedure, sum, found));
     let result = layouts.ty(&procedure.result);
     if let (Some(whole), sizes::Size::ZERO) = (&reply.whole, result.max) {
         let message = format!("the result of `{}` is void", procedure.name);
@@ -52,6 +53,20 @@ fn keeps(procedure: &Procedure, reply: &Reply, layouts: &Layouts, found: &mut Fo
         found.push(
             Diagnostic::error("X321", item.span, message).with_label("no item is this short").with_help(
                 "the bound is for the largest item: a number of bytes, or a field of the arguments",
+            ),
+        );
+    }
+}
+
+/// A number that is larger than anything that could be counted: lengths and counts have 32 bits.
+fn beyond(procedure: &Procedure, sum: &Placed<Vec<Term>>, found: &mut Found) {
+    let numbers = sum.value.iter().map(|term| if let Term::Number(number) = term { *number } else { 0 });
+    let least = numbers.fold(0u64, u64::saturating_add);
+    if least > u64::from(u32::MAX) {
+        let message = format!("no reply of `{}` has {least} bytes", procedure.name);
+        found.push(
+            Diagnostic::error("X321", sum.span, message).with_label("longer than any reply").with_help(
+                "a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295",
             ),
         );
     }
