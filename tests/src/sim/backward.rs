@@ -6,10 +6,10 @@ use rpcrdma_runtime::proto::rdma::{
 };
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::work::CloseReason;
-use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side};
+use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side, Torn};
 use rpcrdma_runtime::xdr::{Message, encoded_len};
 
-use super::run::{arguments, at_once, check_reply, min_item, one, settings, word};
+use super::run::{arguments, at_once, change_grant, check_reply, min_item, one, settings, word};
 use super::{Args, Echo, Pair, Settings, Want, call};
 
 /// What runs in both directions came to: of calls forward, and of calls backward.
@@ -27,6 +27,8 @@ pub struct BothWays {
     pub too_long: [u64; 2],
     /// Calls whose XID was in use in the other direction when they were made.
     pub same_xid: u64,
+    /// What was on its way when connections broke.
+    pub torn: Torn,
     /// Things that happened.
     pub steps: u64,
 }
@@ -44,6 +46,7 @@ impl std::ops::AddAssign for BothWays {
             own[1] += others[1];
         }
         self.same_xid += other.same_xid;
+        self.torn += other.torn;
         self.steps += other.steps;
     }
 }
@@ -119,6 +122,7 @@ impl Run {
             if self.rng.chance(1, 60) {
                 self.abandon_one();
             }
+            change_grant(&mut self.pair, &mut self.rng);
             let moved = self.pair.step();
             self.hear();
             if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
@@ -140,6 +144,7 @@ impl Run {
             assert_eq!(self.pair.fabric.registered(side), 0, "memory is still registered at the end");
         }
         self.tally.steps = self.pair.fabric.steps();
+        self.tally.torn = self.pair.fabric.torn();
     }
 
     fn xid(&mut self, direction: usize) -> u32 {

@@ -3,6 +3,8 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use rpcrdma_runtime::provider::fabric::Torn;
+
 use super::{BothWays, Outcome, Tally, run, run_both_ways, run_session};
 
 /// What many seeds came to.
@@ -61,12 +63,22 @@ impl Sums {
         self.pairs.calls + self.sessions.calls + self.both_ways.calls.iter().sum::<u64>()
     }
 
+    /// What was on its way when connections broke.
+    #[must_use]
+    pub fn torn(&self) -> Torn {
+        let mut all = self.pairs.torn;
+        all += self.sessions.torn;
+        all += self.both_ways.torn;
+        all
+    }
+
     /// Holds that each call ended once, and that the runs had everything that can happen in them.
     ///
     /// # Panics
     /// If not.
     pub fn check(&self) {
         let Sums { pairs, sessions, both_ways } = self;
+        let torn = self.torn();
         assert_eq!(pairs.calls, pairs.replies + pairs.failures + pairs.abandoned);
         assert_eq!(
             sessions.calls,
@@ -81,6 +93,11 @@ impl Sums {
             ("Write chunks", pairs.with_write_chunks),
             ("Long replies", pairs.long_replies),
             ("remote invalidations", pairs.remote_invalidations),
+            ("grants that fell to 1", pairs.few_credits),
+            ("Writes of which a part was placed", torn.writes),
+            ("Reads that never completed", torn.reads),
+            ("Sends that did not arrive", torn.lost_sends),
+            ("Sends that arrived when their sender knew of the end", torn.late_sends),
             ("replies of sessions", sessions.replies),
             ("timeouts", sessions.timeouts),
             ("failures of sessions", sessions.failures),
@@ -91,13 +108,13 @@ impl Sums {
             ("calls that came again", sessions.repeated),
             ("calls that the server knew", sessions.remembered),
         ] {
-            assert!(count > 50, "the runs hardly had {kind}: {count}");
+            assert!(count > 20, "the runs hardly had {kind}: {count}");
         }
         for direction in 0..2 {
             let BothWays { replies, failures, abandoned, too_long, .. } = both_ways;
             let ended = [replies, failures, abandoned, too_long].map(|count| count[direction]);
             assert_eq!(both_ways.calls[direction], ended.iter().sum(), "{both_ways:?}");
-            assert!(ended.iter().all(|count| *count > 50), "the runs hardly had some of it: {both_ways:?}");
+            assert!(ended.iter().all(|count| *count > 20), "the runs hardly had some of it: {both_ways:?}");
         }
         assert!(both_ways.same_xid > 50, "{both_ways:?}");
     }

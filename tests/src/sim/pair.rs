@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -80,6 +81,13 @@ pub struct Pair {
     /// Every Send of the responder, whole, and what it invalidated.
     pub replies_sent: Vec<(Bytes, Option<u32>)>,
     limits: rpcrdma_runtime::proto::rdma::Limits,
+    /// XIDs of calls that the requester sent and that have no reply.
+    unanswered: BTreeSet<u32>,
+    /// What the last of its replies granted.
+    granted: u32,
+    /// How often the grant fell to 1.
+    pub few: u64,
+    gone: bool,
     left: End,
     right: End,
     left_receives: Receives,
@@ -119,6 +127,10 @@ impl Pair {
             calls_sent: Vec::new(),
             replies_sent: Vec::new(),
             limits: settings.left.limits,
+            unanswered: BTreeSet::new(),
+            granted: 1,
+            few: 0,
+            gone: false,
             fabric,
             left,
             right,
@@ -188,14 +200,25 @@ impl Pair {
         self.left_receives.count(&completion);
         if matches!(completion, Completion::Closed { .. }) {
             self.backward = 0;
+            self.gone = true;
         }
         let completion = match &mut self.callee {
             Some(callee) => callee.take(completion),
             None => Some(completion),
         };
         if let Some(completion) = completion {
+            self.note_grant(&completion);
             self.requester.handle_completion(completion);
         }
+    }
+
+    /// What a reply grants, and which call it answers.
+    fn note_grant(&mut self, completion: &Completion) {
+        let Completion::Received { message, .. } = completion else { return };
+        let Ok((Header { xid, credits, .. }, _)) = decode_reply(message, &self.limits) else { return };
+        self.few += u64::from(credits == 1 && self.granted > 1);
+        self.granted = credits.clamp(1, self.requester.credits().asked());
+        assert!(self.unanswered.remove(&xid), "a reply to no call");
     }
 
     fn hear_right(&mut self, completion: Completion) {
@@ -207,6 +230,12 @@ impl Pair {
         } else {
             self.right_backward.taken += one.taken;
         }
+    }
+
+    /// Whether the requester has heard the last of its provider. The responder need not have.
+    #[must_use]
+    pub fn client_is_gone(&self) -> bool {
+        self.gone
     }
 
     /// Steps until the requester says something.
@@ -246,6 +275,10 @@ impl Pair {
                     message.len() <= self.negotiated.call_threshold as usize,
                     "R045: a call of {message:?}"
                 );
+                let xid = message.first_chunk().map(|word| u32::from_be_bytes(*word)).expect("a header");
+                assert!(self.unanswered.insert(xid), "two calls with one XID");
+                let (unanswered, granted) = (self.unanswered.len(), self.granted);
+                assert!(unanswered <= granted as usize, "R025: {unanswered} unanswered, {granted} granted");
                 self.calls_sent.push(message);
             }
             Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),

@@ -9,7 +9,7 @@ use rpcrdma_runtime::proto::rdma::{
 };
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::work::CloseReason;
-use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side};
+use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side, Torn};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::decode_reply;
 use rpcrdma_runtime::xdr::{Decode, Reader};
@@ -37,6 +37,10 @@ pub struct Outcome {
     pub long_replies: u64,
     /// Replies that invalidated a handle.
     pub remote_invalidations: u64,
+    /// Times that the grant fell to 1.
+    pub few_credits: u64,
+    /// What was on its way when connections broke.
+    pub torn: Torn,
     /// Things that happened.
     pub steps: u64,
 }
@@ -52,6 +56,8 @@ impl std::ops::AddAssign for Outcome {
         self.with_write_chunks += other.with_write_chunks;
         self.long_replies += other.long_replies;
         self.remote_invalidations += other.remote_invalidations;
+        self.few_credits += other.few_credits;
+        self.torn += other.torn;
         self.steps += other.steps;
     }
 }
@@ -159,6 +165,13 @@ pub(super) fn check_reply(reply: &Reply, xid: u32, args: &Args) {
     assert!(result == args.result(), "the data is not what was sent: {:?}", args.want);
 }
 
+/// At times the server grants more or fewer credits than before: one, or as many as it ever does.
+pub(super) fn change_grant(pair: &mut Pair, rng: &mut Rng) {
+    if rng.chance(1, 40) {
+        pair.responder.set_grant(one(rng, &[0, 1, 2, 5, u32::MAX, u32::MAX]));
+    }
+}
+
 /// A call that has not ended.
 struct Waiting {
     xid: u32,
@@ -192,6 +205,7 @@ impl Run {
             if self.rng.chance(1, 100) {
                 self.abandon_one();
             }
+            change_grant(&mut self.pair, &mut self.rng);
             let moved = self.pair.step();
             self.hear_the_requester();
             self.hear_the_responder();
@@ -206,6 +220,8 @@ impl Run {
         assert!(self.closed || self.pair.requester.credits().in_flight() == 0, "credits are lost");
         self.close();
         self.outcome.steps = self.pair.fabric.steps();
+        self.outcome.few_credits = self.pair.few;
+        self.outcome.torn = self.pair.fabric.torn();
     }
 
     fn close(&mut self) {

@@ -14,10 +14,10 @@ use rpcrdma_runtime::proto::rpc::duplicates::{
 };
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::CloseReason;
-use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side};
+use rpcrdma_runtime::provider::fabric::{Faults, Rng, Side, Torn};
 use rpcrdma_runtime::xdr::Message;
 
-use super::run::{arguments, at_once, check_reply, length, min_item, one, settings, word};
+use super::run::{arguments, at_once, change_grant, check_reply, length, min_item, one, settings, word};
 use super::{Args, Echo, Pair, Settings, call};
 
 /// What runs of sessions came to.
@@ -43,6 +43,8 @@ pub struct Tally {
     pub repeated: u64,
     /// Calls that were answered from the duplicate-request cache, or with the first of them that ran.
     pub remembered: u64,
+    /// What was on its way when connections broke.
+    pub torn: Torn,
     /// Things that happened.
     pub steps: u64,
 }
@@ -59,6 +61,7 @@ impl std::ops::AddAssign for Tally {
         self.idle += other.idle;
         self.repeated += other.repeated;
         self.remembered += other.remembered;
+        self.torn += other.torn;
         self.steps += other.steps;
     }
 }
@@ -255,7 +258,10 @@ impl Run {
 
     /// Lets the connection do what is next. False if nothing is under way.
     fn step(&mut self) -> bool {
-        let moved = self.session.line_mut().is_some_and(Pair::step);
+        let moved = self.session.line_mut().is_some_and(|pair| {
+            change_grant(pair, &mut self.rng);
+            pair.step()
+        });
         self.tally.steps += u64::from(moved);
         let now = self.now();
         self.settle(now);
@@ -270,11 +276,27 @@ impl Run {
         if let Some(pair) = self.session.line_mut() {
             pair.settle();
         }
+        self.outlive_the_client();
         let was = self.session.line().is_some();
         self.session.settle(now);
         if was && self.session.line().is_none() {
             self.began = now.0;
         }
+    }
+
+    /// The server's end of a connection that the client's has seen end: it still gets what is on its way to it, runs such
+    /// calls, and hears of the end later.
+    fn outlive_the_client(&mut self) {
+        if !self.session.line().is_some_and(Pair::client_is_gone) {
+            return;
+        }
+        while self.session.line_mut().is_some_and(Pair::step) {
+            self.hear_the_server();
+            if !self.held.is_empty() && self.rng.chance(1, 4) {
+                self.answer_one();
+            }
+        }
+        self.tally.torn += self.session.line().map_or(Torn::default(), |pair| pair.fabric.torn());
     }
 
     /// Lets time pass until there is something to do. False if there never is.

@@ -4,13 +4,15 @@ pub struct Credits {
     asked: u32,
     granted: u32,
     in_flight: u32,
+    /// Of these, calls that were sent and have no reply.
+    unanswered: u32,
 }
 
 impl Credits {
     /// On a new connection one call may be made, until a reply says more (RFC 8166 section 3.3.3).
     #[must_use]
     pub fn new(asked: u32) -> Self {
-        Credits { asked: asked.max(1), granted: 1, in_flight: 0 }
+        Credits { asked: asked.max(1), granted: 1, in_flight: 0, unanswered: 0 }
     }
 
     /// What every call asks for.
@@ -25,7 +27,7 @@ impl Credits {
         self.granted
     }
 
-    /// Calls that are unanswered.
+    /// Calls that have a credit: from before their memory is advertised until it is fenced.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
@@ -39,6 +41,22 @@ impl Credits {
             self.in_flight = self.in_flight.saturating_add(1);
         }
         free
+    }
+
+    /// Sends a call that has a credit, unless so many are unanswered as are granted now: that may be fewer than when it
+    /// got its credit (RFC 8166 section 3.3.1).
+    #[must_use]
+    pub fn send(&mut self) -> bool {
+        let free = self.unanswered < self.granted;
+        if free {
+            self.unanswered = self.unanswered.saturating_add(1);
+        }
+        free
+    }
+
+    /// A call that was sent has its reply.
+    pub fn answered(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
     }
 
     /// A call has ended.
@@ -76,6 +94,18 @@ mod tests {
         assert!(!credits.take(), "two are in flight and two are granted");
         credits.give_back();
         assert!(credits.take());
+    }
+
+    /// Requirement: R025
+    #[test]
+    fn a_call_that_has_its_credit_is_not_sent_into_a_grant_that_shrank() {
+        let mut credits = Credits::new(8);
+        credits.grant(2);
+        assert!(credits.take() && credits.take() && credits.send());
+        credits.grant(1);
+        assert!(!credits.send(), "one is granted, and one is unanswered");
+        credits.answered();
+        assert!(credits.send());
     }
 
     /// Requirement: R026

@@ -129,6 +129,8 @@ pub struct Requester {
     by_xid: BTreeMap<u32, CallId>,
     /// Calls that wait for a credit, in the order in which they were submitted.
     queue: BTreeMap<CallId, Call>,
+    /// Calls whose memory is advertised, and which wait for a reply to another: the grant shrank meanwhile.
+    ready: VecDeque<CallId>,
     /// What each piece of work that is under way belongs to: a call and a region of it.
     work: BTreeMap<Token, (CallId, usize)>,
     actions: VecDeque<Action>,
@@ -164,6 +166,7 @@ impl Requester {
             calls: BTreeMap::new(),
             by_xid: BTreeMap::new(),
             queue: BTreeMap::new(),
+            ready: VecDeque::new(),
             work: BTreeMap::new(),
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
@@ -424,16 +427,15 @@ impl Requester {
     fn advance(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(&id) else { return };
         match &mut call.phase {
-            Phase::Registering { inline, failed } => {
+            Phase::Registering { failed, .. } => {
                 if call.regions.iter().any(|region| matches!(region.state, RegionState::Registering)) {
                     return;
                 }
                 if *failed {
                     self.fence(id, Outcome::Failed(FailReason::Registration));
                 } else {
-                    let inline = inline.take();
-                    call.phase = Phase::Waiting;
-                    self.send(id, inline);
+                    self.ready.push_back(id);
+                    self.send_ready();
                 }
             }
             Phase::Waiting => {}
@@ -441,6 +443,18 @@ impl Requester {
                 if call.regions.iter().all(|region| matches!(region.state, RegionState::Back(_))) {
                     self.finish(id);
                 }
+            }
+        }
+    }
+
+    /// Sends what may be sent by the grant as it is now.
+    fn send_ready(&mut self) {
+        while self.closed.is_none() && !self.ready.is_empty() && self.credits.send() {
+            let Some(id) = self.ready.pop_front() else { return };
+            if let Some(CallState { phase: phase @ Phase::Registering { .. }, .. }) = self.calls.get_mut(&id)
+                && let Phase::Registering { inline, .. } = core::mem::replace(phase, Phase::Waiting)
+            {
+                self.send(id, inline);
             }
         }
     }
@@ -503,7 +517,9 @@ impl Requester {
         call.traffic.reply_inline = len;
         call.traffic.remote_invalidation = invalidated.is_some();
         let is_bad = matches!(outcome, Outcome::Failed(FailReason::BadReply(_)));
+        self.credits.answered();
         self.fence(id, outcome);
+        self.send_ready();
         self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
         if self.bad_replies >= MOST_BAD_REPLIES {
             self.violation("again and again replies broke the protocol");
@@ -567,6 +583,7 @@ impl Requester {
         self.gone = true;
         self.actions.clear();
         self.work.clear();
+        self.ready.clear();
         self.by_xid.clear();
         for (id, call) in core::mem::take(&mut self.calls) {
             if !call.abandoned {

@@ -50,6 +50,8 @@ const SLACK: u32 = 1;
 #[derive(Debug)]
 pub struct Responder {
     config: Config,
+    /// What is granted with the next reply: at least 1, and no more than there are Receives for.
+    granted: u32,
     negotiated: Negotiated,
     /// The longest reply that is sent inline.
     reply_inline: u32,
@@ -124,6 +126,7 @@ impl Responder {
     pub fn new(config: Config, negotiated: Negotiated, reads_out: u32) -> Self {
         let receives = Action::PostReceives { count: config.credits.max(1).saturating_add(SLACK) };
         Responder {
+            granted: config.credits.max(1),
             config,
             negotiated,
             reply_inline: negotiated.reply_threshold,
@@ -171,6 +174,12 @@ impl Responder {
             }
         }
         self.start_reads();
+    }
+
+    /// Grants this many credits from the next reply on: at least 1, and at most [`Config::credits`], for which there are
+    /// Receives. A requester with more calls unanswered than that makes none until enough have ended.
+    pub fn set_grant(&mut self, credits: u32) {
+        self.granted = credits.clamp(1, self.most());
     }
 
     /// Calls that are here and not answered, and answers that have not been handed to the provider.
@@ -295,13 +304,18 @@ impl Responder {
     fn find_suspects(&self) -> Vec<u32> {
         let reading: BTreeSet<CallKey> = self.reading.values().map(|(key, _)| *key).collect();
         let reading = reading.iter().filter_map(|key| self.calls.get(key)).map(|call| call.xid);
-        let granted = usize::try_from(self.grant()).unwrap_or(usize::MAX);
+        let granted = usize::try_from(self.most()).unwrap_or(usize::MAX);
         let awaited = granted.saturating_sub(self.in_progress());
         reading.chain(self.recent.iter().rev().take(awaited).filter_map(|xid| *xid)).collect()
     }
 
     /// What is granted with every reply; never 0, whatever is in progress (RFC 8166 section 3.3.1).
     fn grant(&self) -> u32 {
+        self.granted
+    }
+
+    /// The largest grant. A requester may not have heard of less.
+    fn most(&self) -> u32 {
         self.config.credits.max(1)
     }
 
@@ -331,7 +345,7 @@ impl Responder {
     /// Lets an answer go, or holds it while the requester takes none: its Receive is not posted again before, so a
     /// requester that sends and never reads runs out of Receives and not us out of memory.
     fn answer(&mut self, answer: Answer) {
-        if self.unsent < self.grant().saturating_add(SLACK) {
+        if self.unsent < self.most().saturating_add(SLACK) {
             self.submit(answer);
         } else {
             self.held.push_back(answer);
@@ -339,7 +353,7 @@ impl Responder {
     }
 
     fn submit(&mut self, Answer { xid, writes, message, invalidate }: Answer) {
-        while self.recent.len() >= usize::try_from(self.grant()).unwrap_or(usize::MAX) {
+        while self.recent.len() >= usize::try_from(self.most()).unwrap_or(usize::MAX) {
             self.recent.pop_front();
         }
         self.recent.push_back((!writes.is_empty()).then_some(xid));

@@ -11,6 +11,7 @@
 
 mod net;
 mod regions;
+mod torn;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -19,6 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use self::net::Net;
+pub use self::torn::Torn;
 use super::{Connection, ConnectionInfo};
 pub use crate::proto::random::Rng;
 use crate::proto::work::{Action, CloseReason, Completion};
@@ -65,15 +67,17 @@ impl Default for EndConfig {
 /// What goes wrong on purpose. Chances are in 10,000.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Cuts the connection when this many things have happened.
+    /// Breaks the connection when this many things have happened, at some octet of what is on its way to each end then: what
+    /// is before it still arrives, a Write as far as it goes, and what is behind it never does. One end hears of it at once,
+    /// the other one later; what it submits until then goes nowhere. All other faults that end a connection do it so, too.
     pub cut_at: Option<u64>,
     /// A registration fails.
     pub register: u32,
     /// An RDMA Read fails, and with it the connection.
     pub read: u32,
-    /// An RDMA Write fails, and with it the connection.
+    /// An RDMA Write fails, and with it the connection; a part of it may be placed.
     pub write: u32,
-    /// A Send fails, and with it the connection.
+    /// A Send fails, and with it the connection; it may arrive all the same.
     pub send: u32,
 }
 
@@ -164,7 +168,13 @@ impl Fabric {
         self.lock().receives(side)
     }
 
-    /// Cuts the connection.
+    /// What became of the work that was on its way when the connection broke.
+    #[must_use]
+    pub fn torn(&self) -> Torn {
+        self.lock().torn
+    }
+
+    /// Cuts the connection: both ends hear of it at once, and nothing arrives any more.
     pub fn cut(&self) {
         self.with(|net| net.cut(CloseReason::Io("the connection was cut".into())));
     }

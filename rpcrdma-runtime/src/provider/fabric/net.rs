@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::regions::Regions;
-use super::{FabricConfig, Faults, Rng, Side};
+use super::{FabricConfig, Faults, Rng, Side, Torn};
 use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 
 /// What the connection is made of: two ends, and what is under way.
@@ -13,11 +13,14 @@ use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token
 pub(super) struct Net {
     now: Duration,
     steps: u64,
-    rng: Rng,
+    pub(super) rng: Rng,
     delay: Duration,
     faults: Faults,
+    /// Nothing more is sent: it broke, and one end at least has not heard of it or has just now.
+    pub(super) broken: bool,
+    pub(super) torn: Torn,
     /// By time, then by the order in which they were planned.
-    events: BTreeMap<(Duration, u64), Event>,
+    pub(super) events: BTreeMap<(Duration, u64), Event>,
     next_event: u64,
     left: EndState,
     right: EndState,
@@ -25,7 +28,7 @@ pub(super) struct Net {
 
 /// One end's state.
 #[derive(Debug)]
-struct EndState {
+pub(super) struct EndState {
     receive_size: u32,
     max_region: u32,
     /// RDMA Reads that it may have outstanding.
@@ -38,14 +41,14 @@ struct EndState {
     awake: bool,
     closed: bool,
     /// When the last message that it sent arrives: no later one overtakes it.
-    sent_until: Duration,
+    pub(super) sent_until: Duration,
     /// The same for the answers to its RDMA Reads.
     read_until: Duration,
 }
 
 /// Something that will happen, at the end `to` or on the way to it.
 #[derive(Debug)]
-enum Event {
+pub(super) enum Event {
     /// It hears this.
     Completion { to: Side, completion: Completion },
     /// Its registration is done.
@@ -62,6 +65,8 @@ enum Event {
     ReadDone { to: Side, token: Token, data: Bytes },
     /// The other end has closed.
     Close { to: Side },
+    /// It hears that the connection broke.
+    Lost { to: Side, reason: CloseReason },
 }
 
 impl Net {
@@ -87,6 +92,8 @@ impl Net {
             rng: Rng::new(seed),
             delay,
             faults,
+            broken: false,
+            torn: Torn::default(),
             events: BTreeMap::new(),
             next_event: 0,
             left: end(&left, &right),
@@ -134,7 +141,7 @@ impl Net {
             .collect()
     }
 
-    fn end(&self, side: Side) -> &EndState {
+    pub(super) fn end(&self, side: Side) -> &EndState {
         match side {
             Side::Left => &self.left,
             Side::Right => &self.right,
@@ -148,12 +155,12 @@ impl Net {
         }
     }
 
-    fn after_a_while(&mut self) -> Duration {
+    pub(super) fn after_a_while(&mut self) -> Duration {
         let longest = u64::try_from(self.delay.as_nanos()).unwrap_or(u64::MAX);
         self.now.saturating_add(Duration::from_nanos(self.rng.below(longest)))
     }
 
-    fn plan(&mut self, at: Duration, event: Event) {
+    pub(super) fn plan(&mut self, at: Duration, event: Event) {
         self.next_event = self.next_event.wrapping_add(1);
         self.events.insert((at, self.next_event), event);
     }
@@ -166,6 +173,9 @@ impl Net {
 
     /// Plans what one side sends: it arrives behind all that the side sent before.
     fn plan_in_order(&mut self, from: Side, event: Event) {
+        if self.broken {
+            return;
+        }
         let at = self.after_a_while().max(self.end(from).sent_until);
         self.end_mut(from).sent_until = at;
         self.plan(at, event);
@@ -186,22 +196,16 @@ impl Net {
                 self.plan_soon(Event::Invalidate { to: from, token, handle });
             }
             Action::Send { token, message, invalidate } => {
-                if self.fails(self.faults.send, "a Send failed") {
-                    return;
-                }
                 let message = message.concat().into();
                 self.plan_in_order(from, Event::Send { to, message, invalidate });
-                self.plan_soon(Event::Completion { to: from, completion: Completion::Sent { token } });
+                self.leaves(from, self.faults.send, "a Send failed", Completion::Sent { token });
             }
             Action::Write { token, sink, data } => {
-                if self.fails(self.faults.write, "an RDMA Write failed") {
-                    return;
-                }
                 if u32::try_from(data.len()) != Ok(sink.length) {
                     return self.misused(from, "the length of an RDMA Write is not that of its data");
                 }
                 self.plan_in_order(from, Event::Write { to, sink, data });
-                self.plan_soon(Event::Completion { to: from, completion: Completion::Written { token } });
+                self.leaves(from, self.faults.write, "an RDMA Write failed", Completion::Written { token });
             }
             Action::Read { token, source } => self.submit_read(from, token, source),
             Action::Close { reason } => {
@@ -212,25 +216,25 @@ impl Net {
     }
 
     fn submit_read(&mut self, from: Side, token: Token, source: Segment) {
-        if self.fails(self.faults.read, "an RDMA Read failed") {
-            return;
-        }
         let end = self.end_mut(from);
         if end.reading >= end.reads_out {
             return self.misused(from, "more RDMA Reads outstanding than were agreed on");
         }
         end.reading = end.reading.saturating_add(1);
         self.plan_in_order(from, Event::Read { to: from.other(), token, source });
+        self.fails(from, self.faults.read, "an RDMA Read failed");
     }
 
     pub(super) fn advance(&mut self) -> bool {
-        let Some(((at, _), event)) = self.events.pop_first() else { return false };
-        self.now = at;
+        let Some((key, event)) = self.events.pop_first() else { return false };
+        self.now = key.0;
         self.steps = self.steps.saturating_add(1);
         if self.faults.cut_at.is_some_and(|step| step <= self.steps) {
             self.faults.cut_at = None;
-            self.plan(at, event);
-            self.cut(CloseReason::Io("the connection was cut".into()));
+            // Where it was: nothing overtakes it.
+            self.events.insert(key, event);
+            let first = if self.rng.chance(1, 2) { Side::Left } else { Side::Right };
+            self.tear(first, CloseReason::Io("the connection was cut".into()));
         } else {
             self.happen(event);
         }
@@ -255,6 +259,8 @@ impl Net {
                 }
             }
             Event::Read { to, token, source } => match self.end_mut(to).regions.read(&source) {
+                // What it answers goes nowhere.
+                Ok(_) if self.broken => self.torn.reads = self.torn.reads.saturating_add(1),
                 Ok(data) => {
                     let reader = to.other();
                     let at = self.after_a_while().max(self.end(reader).read_until);
@@ -269,6 +275,7 @@ impl Net {
                 self.tell(to, Completion::ReadDone { token, data });
             }
             Event::Close { to } => self.close(to, CloseReason::Peer),
+            Event::Lost { to, reason } => self.close(to, reason),
         }
     }
 
@@ -286,6 +293,8 @@ impl Net {
     }
 
     fn arrive(&mut self, to: Side, message: Bytes, invalidate: Option<u32>) {
+        let late = self.broken && self.end(to.other()).closed;
+        self.torn.late_sends = self.torn.late_sends.saturating_add(late.into());
         let end = self.end_mut(to);
         let Some(left) = end.receives.checked_sub(1) else {
             return self.refused(to, "a Send found no Receive");
@@ -306,11 +315,20 @@ impl Net {
         end.awake = true;
     }
 
-    /// Whether a planned fault strikes; the connection is gone then.
-    fn fails(&mut self, chance: u32, what: &str) -> bool {
-        let fails = self.rng.chance(chance, 10_000);
+    /// Plans that a side hears that what it submitted has left. It does not if that fails; on a connection that broke, what
+    /// goes nowhere may have left all the same.
+    fn leaves(&mut self, from: Side, fault: u32, what: &str, completion: Completion) {
+        let heard = if self.broken { self.rng.chance(1, 2) } else { !self.fails(from, fault, what) };
+        if heard {
+            self.plan_soon(Event::Completion { to: from, completion });
+        }
+    }
+
+    /// Whether a planned fault strikes what a side has just submitted; the connection is gone then, and the side knows.
+    fn fails(&mut self, from: Side, chance: u32, what: &str) -> bool {
+        let fails = !self.broken && self.rng.chance(chance, 10_000);
         if fails {
-            self.cut(CloseReason::Io(what.into()));
+            self.tear(from, CloseReason::Io(what.into()));
         }
         fails
     }
@@ -334,7 +352,7 @@ impl Net {
     }
 
     /// Ends the connection for one end; all its memory goes back to it.
-    fn close(&mut self, side: Side, reason: CloseReason) {
+    pub(super) fn close(&mut self, side: Side, reason: CloseReason) {
         if self.end(side).closed {
             return;
         }
@@ -351,7 +369,7 @@ impl Net {
 
 impl Event {
     /// Whom it happens to.
-    fn to(&self) -> Side {
+    pub(super) fn to(&self) -> Side {
         match self {
             Event::Completion { to, .. }
             | Event::Register { to, .. }
@@ -360,7 +378,23 @@ impl Event {
             | Event::Write { to, .. }
             | Event::Read { to, .. }
             | Event::ReadDone { to, .. }
-            | Event::Close { to } => *to,
+            | Event::Close { to }
+            | Event::Lost { to, .. } => *to,
         }
+    }
+
+    /// How long it is on the way from one end to the other, one octet of a header included; nothing if it is not on that way.
+    pub(super) fn octets(&self) -> Option<u64> {
+        let data = match self {
+            Event::Send { message: data, .. } | Event::Write { data, .. } | Event::ReadDone { data, .. } => {
+                data.len()
+            }
+            Event::Read { .. } | Event::Close { .. } => 0,
+            Event::Completion { .. }
+            | Event::Register { .. }
+            | Event::Invalidate { .. }
+            | Event::Lost { .. } => return None,
+        };
+        Some((data as u64).saturating_add(1))
     }
 }
