@@ -10,8 +10,10 @@ use rpcrdma_runtime::provider::iwarp::{Capture, CaptureFile};
 
 use crate::guest::{Random, Siw, guest, server};
 use crate::kernel_server::{connect, get, options, put, root};
-use crate::mounted::{HOST, clear, mount};
+use crate::mounted::{HOST, clear, mount, mount_path};
 use crate::procedures::every_procedure;
+use crate::recorded::{Recording, every_frame_again};
+use crate::relay::Relay;
 use crate::served::Served;
 use crate::wireshark;
 
@@ -61,9 +63,32 @@ async fn our_client_and_the_kernels_server() {
         assert_eq!((trace.connections.len(), conversation.crc), (1, Some(crc)));
         let (read, written) = moved(conversation);
         assert!(read >= 300_001 && written >= 300_001, "{read} octets by RDMA Read, {written} by RDMA Write");
+        every_frame_again(&path);
         if wireshark::is_there() {
             wireshark::agrees(&path, &[("nfs", conversation.calls.len())]);
         }
+    }
+}
+
+/// What a kernel does on its mount, so that there is every kind of call and chunk.
+const WORK: &str = "head -c 300001 /dev/urandom >/mnt/one && cp /mnt/one /mnt/two && echo 3 >/proc/sys/vm/drop_caches && \
+    cmp /mnt/one /mnt/two && ls -l /mnt && mv /mnt/one /mnt/three && rm /mnt/two /mnt/three && umount /mnt";
+
+/// Checks a capture of the kernel's client at [`WORK`].
+fn has_the_kernels_work(capture: &Path) {
+    let trace = whole(capture);
+    let conversations = trace.connections.iter().map(|connection| &connection.conversation);
+    let (read, written) = conversations.clone().map(moved).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    assert!(read >= 600_002 && written >= 600_002, "{read} octets by RDMA Read, {written} by RDMA Write");
+    let calls: Vec<_> = conversations.flat_map(|conversation| &conversation.calls).collect();
+    assert!(calls.iter().all(|call| call.by == Some(Side::Client)));
+    for procedure in ["LOOKUP", "CREATE", "WRITE", "READ", "READDIRPLUS", "RENAME", "REMOVE"] {
+        let named = calls.iter().filter(|call| call.procedure.unwrap().procedure_name() == procedure);
+        assert!(named.count() > 0, "{procedure}");
+    }
+    every_frame_again(capture);
+    if wireshark::is_there() {
+        wireshark::agrees(capture, &[("nfs", calls.len())]);
     }
 }
 
@@ -75,22 +100,23 @@ fn the_kernels_client_and_our_server() {
     let path = work.path().join("a.pcap");
     let served = Served::captured(files.path(), &path);
     mount(&guest, HOST, served.rdma, served.tcp);
-    guest.run(
-        "head -c 300001 /dev/urandom >/mnt/one && cp /mnt/one /mnt/two && echo 3 >/proc/sys/vm/drop_caches && \
-         cmp /mnt/one /mnt/two && ls -l /mnt && mv /mnt/one /mnt/three && rm /mnt/two /mnt/three && umount /mnt",
-    );
+    guest.run(WORK);
     drop(served);
-    let trace = whole(&path);
-    let conversations = trace.connections.iter().map(|connection| &connection.conversation);
-    let (read, written) = conversations.clone().map(moved).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-    assert!(read >= 600_002 && written >= 600_002, "{read} octets by RDMA Read, {written} by RDMA Write");
-    let calls: Vec<_> = conversations.flat_map(|conversation| &conversation.calls).collect();
-    assert!(calls.iter().all(|call| call.by == Some(Side::Client)));
-    for procedure in ["LOOKUP", "CREATE", "WRITE", "READ", "READDIRPLUS", "RENAME", "REMOVE"] {
-        let named = calls.iter().filter(|call| call.procedure.unwrap().procedure_name() == procedure);
-        assert!(named.count() > 0, "{procedure}");
-    }
-    if wireshark::is_there() {
-        wireshark::agrees(&path, &[("nfs", calls.len())]);
-    }
+    has_the_kernels_work(&path);
+}
+
+/// What both kernel ends say is seen on its way through this machine.
+#[test]
+fn the_kernels_client_and_the_kernels_server() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    clear(&guest);
+    let recording = Recording::begin();
+    let relay = Relay::watched(guest.ports().nfs_rdma, Recording::watch(&recording));
+    mount_path(&guest, &format!("{HOST}:/export"), relay.port, guest.ports().mount);
+    guest.run(WORK);
+    relay.cut();
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("a.pcap");
+    std::fs::write(&path, recording.lock().unwrap().end()).unwrap();
+    has_the_kernels_work(&path);
 }

@@ -1,12 +1,12 @@
 //! Credits as somebody sees them who looks at the wire between two ends.
 
+use crate::framed::{Frame, Splitter};
+
 /// Counts calls and replies of one connection over iWARP, from its first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
-    /// Bytes of each direction that are no whole frame yet: those to the server, and those from it.
-    unread: [Vec<u8>; 2],
-    /// Whether the frame that opens the connection was seen, in each direction.
-    opened: [bool; 2],
+    /// What goes to the server, and what comes from it.
+    ends: [Splitter; 2],
     /// Calls that have no reply, as far as both went by here.
     in_flight: u32,
     /// What the last reply granted; 1 before the first.
@@ -23,34 +23,17 @@ pub(crate) struct Credits {
 impl Credits {
     /// Looks at bytes on their way.
     pub(crate) fn see(&mut self, to_server: bool, bytes: &[u8]) {
-        let side = usize::from(!to_server);
-        let mut unread = std::mem::take(&mut self.unread[side]);
-        unread.extend_from_slice(bytes);
-        let mut rest = &unread[..];
-        while let Some((frame, behind)) = self.frame(side, rest) {
+        for Frame { opening, octets } in self.ends[usize::from(!to_server)].take(bytes) {
             // An untagged message to the queue of Sends, from its beginning.
-            if frame.len() >= 34 && frame[0] & 0x80 == 0 && frame[6..10] == [0; 4] && frame[14..18] == [0; 4]
-            {
-                let credits = u32::from_be_bytes(frame[26..30].try_into().unwrap());
+            let is_send = octets.len() >= 40
+                && octets[2] & 0x80 == 0
+                && octets[8..12] == [0; 4]
+                && octets[16..20] == [0; 4];
+            if !opening && is_send {
+                let credits = u32::from_be_bytes(octets[28..32].try_into().unwrap());
                 self.message(to_server, credits);
             }
-            rest = behind;
         }
-        self.unread[side] = rest.to_vec();
-    }
-
-    /// The next frame, without its length and its CRC; empty for the one that opens the connection.
-    fn frame<'a>(&mut self, side: usize, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-        let length =
-            |at: usize| Some(usize::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)));
-        if !self.opened[side] {
-            let rest = bytes.get(20 + length(18)?..)?;
-            self.opened[side] = true;
-            return Some((&[], rest));
-        }
-        let length = length(0)?;
-        let whole = (2 + length).next_multiple_of(4) + 4;
-        Some((bytes.get(2..2 + length)?, bytes.get(whole..)?))
     }
 
     fn message(&mut self, to_server: bool, credits: u32) {

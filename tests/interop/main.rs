@@ -9,8 +9,11 @@
 )]
 
 mod captures;
+mod client_program;
 mod credits;
 mod faults;
+#[path = "../src/framed.rs"]
+pub mod framed;
 mod guest;
 mod in_guest;
 mod kernel_client;
@@ -18,6 +21,7 @@ mod kernel_server;
 mod mounted;
 mod ours;
 mod procedures;
+mod recorded;
 mod relay;
 mod served;
 mod suites;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// What is told of the bytes that go through, before they go on: whether they come from who connected, and themselves.
-type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
+pub(crate) type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
 
 /// The relay. Connections that are there when the process ends end with it.
 pub(crate) struct Relay {

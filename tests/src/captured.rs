@@ -1,7 +1,7 @@
 //! Messages that were captured between other implementations: `vectors/`, and whatever folder the environment names.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use bytes::Bytes;
@@ -59,12 +59,56 @@ pub fn ours(name: &str) -> Vec<Captured> {
     captured(&Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name))
 }
 
+/// A frame of MPA.
+#[derive(Clone, Debug)]
+pub struct CapturedFrame {
+    /// From the client to the server.
+    pub from_client: bool,
+    /// The MPA request or reply, and no FPDU.
+    pub opening: bool,
+    /// Whether CRCs were agreed on.
+    pub crc: bool,
+    /// What it is.
+    pub name: String,
+    /// All of it.
+    pub bytes: Bytes,
+}
+
+/// The frames of MPA in a file.
+///
+/// # Panics
+/// If it cannot be read.
+#[must_use]
+pub fn frames(path: &Path) -> Vec<CapturedFrame> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let frame = |line| {
+        let kind = field(line, "kind").filter(|kind| matches!(*kind, "mpa" | "fpdu"))?;
+        Some(CapturedFrame {
+            from_client: field(line, "dir") == Some("C->S"),
+            opening: kind == "mpa",
+            crc: field(line, "crc") == Some("on"),
+            name: field(line, "name").unwrap_or(kind).to_owned(),
+            bytes: octets(field(line, "hex")?),
+        })
+    };
+    text.lines().filter_map(frame).collect()
+}
+
 /// The messages of each `.jsonl` file in the folder that `RPCRDMA_VECTORS` names; none where it names none.
 ///
 /// # Panics
 /// If there is no such file in it.
 #[must_use]
 pub fn others() -> Vec<(String, Vec<Captured>)> {
+    other_files().into_iter().map(|path| (path.display().to_string(), captured(&path))).collect()
+}
+
+/// The `.jsonl` files in that folder.
+///
+/// # Panics
+/// If there is none in it.
+#[must_use]
+pub fn other_files() -> Vec<PathBuf> {
     let Ok(folder) = env::var("RPCRDMA_VECTORS") else {
         // Not `println!`: the harness would keep that to itself.
         let notice = "skipped: RPCRDMA_VECTORS does not name a folder of captured messages";
@@ -75,7 +119,7 @@ pub fn others() -> Vec<(String, Vec<Captured>)> {
     for entry in fs::read_dir(&folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "jsonl") {
-            files.push((path.display().to_string(), captured(&path)));
+            files.push(path);
         }
     }
     assert!(!files.is_empty(), "{folder} has no captures");

@@ -1,6 +1,7 @@
 //! Tests.
 
 pub mod captured;
+pub mod framed;
 pub mod gss;
 pub mod sim;
 

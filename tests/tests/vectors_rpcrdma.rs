@@ -40,6 +40,26 @@ fn reply(message: &Captured) {
     assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
 }
 
+/// The same of RPC's own header behind that, whichever direction the message has.
+fn rpc_header_again(message: &Captured, header: &Header, payload: &Bytes) {
+    let (mut reader, mut writer) = (Reader::from_bytes(payload), Writer::new());
+    match (&header.body, payload.get(4..8)) {
+        // All of it is in a chunk.
+        (Body::NoMsg(_), _) => return assert!(payload.is_empty(), "{}", message.name),
+        (_, Some([0, 0, 0, 0])) => {
+            let call =
+                CallHeader::decode(&mut reader).unwrap_or_else(|error| panic!("{}: {error:?}", message.name));
+            call.encode(&mut writer).expect("what was read");
+        }
+        _ => {
+            decode_reply(&mut reader, header.xid)
+                .unwrap_or_else(|error| panic!("{}: {error:?}", message.name));
+            ReplyHeader::Success.encode(header.xid, &mut writer).expect("a header");
+        }
+    }
+    assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
+}
+
 /// Requirement: R144, R320
 #[test]
 fn what_linux_says_about_nfsv3_is_read_and_written_alike() {
@@ -115,6 +135,7 @@ fn every_capture_in_the_folder_that_the_environment_names() {
             };
             let (header, payload) = decoded.unwrap_or_else(|| panic!("{file}: {}", message.name));
             header_again(&message, &header, &payload);
+            rpc_header_again(&message, &header, &payload);
         }
     }
 }

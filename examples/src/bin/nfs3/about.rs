@@ -45,8 +45,13 @@ fn connection(out: &mut impl Write, remote: &Remote, url: &Url) -> io::Result<()
     let agreed = client.negotiated();
     let [call, reply] = [agreed.call_threshold, agreed.reply_threshold];
     line(out, "inline", &format!("calls to {call} bytes, replies to {reply} bytes"))?;
-    let invalidates = if agreed.remote_invalidation { "by the server" } else { "by this end only" };
-    line(out, "fences", &format!("memory is invalidated {invalidates}"))?;
+    // Linux's server does so without having agreed (RFC 8797 section 4.1 wants both ends to).
+    let by = if agreed.remote_invalidation {
+        "the server"
+    } else {
+        "this end, or by a server that was not asked to"
+    };
+    line(out, "fences", &format!("memory is invalidated by {by}"))?;
     line(out, "credits", &format!("{} granted", client.stats().credits))
 }
 

@@ -1,0 +1,130 @@
+//! The program `nfs3` from this machine, and the kernel's NFS server behind siw.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::guest::{Random, Siw, server};
+use crate::relay::Relay;
+
+fn nfs3(here: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_nfs3"))
+        .current_dir(here)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn ends(here: &Path, arguments: &[&str]) -> Output {
+    nfs3(here, arguments).wait_with_output().unwrap()
+}
+
+/// What a run prints that succeeds, and has nothing to complain about.
+fn prints(here: &Path, arguments: &[&str]) -> String {
+    let ended = ends(here, arguments);
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{arguments:?}: {ended:?}");
+    String::from_utf8(ended.stdout).unwrap()
+}
+
+/// A relay that lets so many bytes of the server through and then holds what comes, until it is let go.
+fn holding(target: u16, bytes: usize) -> (Relay, Receiver<()>, Sender<()>) {
+    let (reached, is_reached) = channel();
+    let (release, released) = channel::<()>();
+    let mut through = 0;
+    let watch = move |forth: bool, piece: &[u8]| {
+        let before = through;
+        through += if forth { 0 } else { piece.len() };
+        if before < bytes && through >= bytes {
+            reached.send(()).unwrap();
+            let _ = released.recv();
+        }
+    };
+    (Relay::watched(target, Arc::new(Mutex::new(watch))), is_reached, release)
+}
+
+/// A relay that counts the bytes of the server.
+fn counting(target: u16) -> (Relay, Arc<Mutex<usize>>) {
+    let through = Arc::new(Mutex::new(0));
+    let counted = through.clone();
+    let watch = move |forth: bool, piece: &[u8]| {
+        *counted.lock().unwrap() += if forth { 0 } else { piece.len() };
+    };
+    (Relay::watched(target, Arc::new(Mutex::new(watch))), through)
+}
+
+#[test]
+fn files_are_used_by_name() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    guest.run("rm -rf /export/*");
+    let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());
+    let here = dir.path();
+    let url =
+        |port: u16, path: &str| format!("rdma://127.0.0.1:{port}/export{path}?mountport={}", ports.mount);
+    let at = |path: &str| url(ports.nfs_rdma, path);
+    let data = Random::new().bytes(3_000_001);
+    fs::write(here.join("local"), &data).unwrap();
+
+    prints(here, &["mkdir", "-p", &at("/one/two")]);
+    let put = prints(here, &["put", "--verify", "local", &at("/one/two")]);
+    let sum = put.split_whitespace().next().unwrap();
+    let there = guest.run("sha256sum </export/one/two/local; chmod 640 /export/one/two/local");
+    assert_eq!(there.split_whitespace().next(), Some(sum), "{put}");
+    let listed = prints(here, &["ls", "-l", &at("/one/two")]);
+    assert!(listed.starts_with("-rw-r----- ") && listed.contains(" 3000001 "), "{listed}");
+    assert!(listed.trim_end().ends_with(" local"), "{listed}");
+
+    let got = prints(here, &["get", "--sha256", sum, &at("/one/two/local"), "copy"]);
+    assert!(got.starts_with(sum) && fs::read(here.join("copy")).unwrap() == data);
+    let other = ends(here, &["get", "--sha256", &"0".repeat(64), &at("/one/two/local"), "other"]);
+    assert!(other.status.code() == Some(4) && !here.join("other").exists(), "{other:?}");
+    // What is there of it is kept, and the rest is written.
+    guest.run("truncate -s 1000000 /export/one/two/local");
+    assert!(prints(here, &["put", "--resume", "--verify", "local", &at("/one/two")]).starts_with(sum));
+    assert!(guest.run("sha256sum </export/one/two/local").starts_with(sum));
+
+    let info = prints(here, &["info", &at("/one")]);
+    for said in ["credits     64 granted", "inline      calls to 4096 bytes", "export      /export"] {
+        assert!(info.contains(said), "{said}: {info}");
+    }
+    prints(here, &["rm", &at("/one/two/local")]);
+    assert_eq!(prints(here, &["ls", &at("/one/two")]), "");
+    assert_eq!(ends(here, &["rm", &at("/one")]).status.code(), Some(1), "a directory");
+    prints(here, &["rm", "-r", &at("/one")]);
+    assert_eq!(guest.run("ls -A /export"), "");
+}
+
+#[test]
+fn a_get_that_was_interrupted_goes_on() {
+    const SIZE: usize = 16 << 20;
+    let Some(guest) = server(Siw::Mended) else { return };
+    let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());
+    let here = dir.path();
+    let sum = guest.run(&format!("head -c {SIZE} /dev/urandom >/export/large; sha256sum </export/large"));
+    let url = |port: u16| format!("rdma://127.0.0.1:{port}/export/large?mountport={}", ports.mount);
+
+    let (relay, is_reached, release) = holding(ports.nfs_rdma, 10 << 20);
+    let child = nfs3(here, &["get", &url(relay.port)]);
+    is_reached.recv().unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    drop(release);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert!(!here.join("large").exists());
+    let kept = said.lines().find(|line| line.contains("bytes are kept")).unwrap();
+    let kept: usize = kept.split(' ').nth(1).unwrap().parse().unwrap();
+
+    let (relay, through) = counting(ports.nfs_rdma);
+    let resumed = prints(here, &["get", "--resume", &url(relay.port)]);
+    assert_eq!(resumed.split_whitespace().next(), sum.split_whitespace().next());
+    assert_eq!(fs::metadata(here.join("large")).unwrap().len(), SIZE as u64);
+    let through = *through.lock().unwrap();
+    assert!(kept > 0 && through < SIZE - kept + (1 << 20), "{kept} bytes were kept, {through} came");
+    guest.run("rm /export/large");
+}

@@ -1,0 +1,136 @@
+//! Frames of MPA as they are on the wire, read by our codec and written again. Shared with the tests in `interop/`.
+
+use rpcrdma_runtime::wire::iwarp::{
+    Crc32c, DdpHeader, FrameHeader, FrameKind, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,
+};
+use rpcrdma_runtime::wire::rdma::{Limits, decode_call, decode_reply};
+
+/// One direction of a TCP connection, from its first octet, as it is cut into frames.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    /// Octets that are no whole frame yet.
+    unread: Vec<u8>,
+    opened: bool,
+}
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Whether it is the MPA request or reply that opens the connection; otherwise it is an FPDU.
+    pub opening: bool,
+    /// All of it.
+    pub octets: Vec<u8>,
+}
+
+impl Splitter {
+    /// The frames that end with these octets.
+    pub fn take(&mut self, octets: &[u8]) -> Vec<Frame> {
+        self.unread.extend_from_slice(octets);
+        let (mut frames, mut rest) = (Vec::new(), &self.unread[..]);
+        while let Some((octets, behind)) = self.len_of(rest).and_then(|len| rest.split_at_checked(len)) {
+            frames.push(Frame { opening: !self.opened, octets: octets.to_vec() });
+            self.opened = true;
+            rest = behind;
+        }
+        self.unread = rest.to_vec();
+        frames
+    }
+
+    /// Octets that are no whole frame.
+    #[must_use]
+    pub fn rest(&self) -> &[u8] {
+        &self.unread
+    }
+
+    fn len_of(&self, octets: &[u8]) -> Option<usize> {
+        if self.opened {
+            return fpdu::len(octets);
+        }
+        let length = octets.get(mpa::HEADER_LEN - 2..)?.first_chunk()?;
+        Some(mpa::HEADER_LEN + usize::from(u16::from_be_bytes(*length)))
+    }
+}
+
+/// Whether both openings together have CRCs used (RFC 5044 section 7.1: if either end wants them).
+///
+/// # Panics
+/// If they are no openings.
+#[must_use]
+pub fn have_crcs(request: &[u8], reply: &[u8]) -> bool {
+    opening(request).0.crc || opening(reply).0.crc
+}
+
+fn opening(octets: &[u8]) -> (FrameHeader, &[u8]) {
+    let (head, rest) = octets.split_first_chunk().expect("a frame's header");
+    let kind = [FrameKind::Request, FrameKind::Reply].into_iter().find(|kind| kind.may_begin_with(head));
+    let header = FrameHeader::parse(kind.expect("a key"), head).expect("a header");
+    assert_eq!(usize::from(header.private_data_len), rest.len());
+    (header, rest)
+}
+
+/// An MPA request or reply, decoded and encoded.
+///
+/// # Panics
+/// If it does not decode.
+#[must_use]
+pub fn opening_again(octets: &[u8]) -> Vec<u8> {
+    let (header, private_data) = opening(octets);
+    let mut again = header.encode().to_vec();
+    if header.enhanced {
+        let (depths, rest) = ReadDepths::split(private_data).expect("depths");
+        again.extend_from_slice(&depths.encode());
+        again.extend_from_slice(rest);
+    } else {
+        again.extend_from_slice(private_data);
+    }
+    again
+}
+
+/// An FPDU, decoded and encoded: its CRC, its DDP header, its RDMAP opcode, and what is behind them where that has a format.
+///
+/// # Panics
+/// If it does not decode.
+#[must_use]
+pub fn fpdu_again(octets: &[u8], crc: bool, from_client: bool) -> (Opcode, Vec<u8>) {
+    let ulpdu = fpdu::open(octets, crc).expect("an FPDU");
+    let (mut header, payload) = DdpHeader::parse(ulpdu).expect("a DDP header");
+    let opcode = Opcode::from_control(header.control()).expect("an opcode");
+    assert_eq!(opcode.is_tagged(), header.is_tagged());
+    let (DdpHeader::Tagged { control, .. } | DdpHeader::Untagged { control, .. }) = &mut header;
+    *control = opcode.control();
+    let mut again = u16::try_from(ulpdu.len()).expect("a length").to_be_bytes().to_vec();
+    header.encode(|piece| again.extend_from_slice(piece));
+    again.extend_from_slice(&payload_again(header, opcode, payload, from_client));
+    again.resize(again.len() + fpdu::padding(ulpdu.len()), 0);
+    let mut sum = Crc32c::new();
+    sum.update(&again);
+    again.extend_from_slice(&if crc { sum.octets() } else { [0; fpdu::CRC_LEN] });
+    (opcode, again)
+}
+
+fn payload_again(header: DdpHeader, opcode: Opcode, payload: &[u8], from_client: bool) -> Vec<u8> {
+    let mut again = Vec::new();
+    match (opcode, header) {
+        (Opcode::ReadRequest, _) => {
+            let request = ReadRequest::parse(payload).expect("a Read Request");
+            request.encode(|piece| again.extend_from_slice(piece));
+        }
+        (Opcode::Terminate, _) => {
+            assert!(Terminate::read_code(payload).is_some(), "a Terminate");
+            again.extend_from_slice(payload);
+        }
+        // A message of one segment, or the last one of more.
+        (Opcode::Send { .. }, DdpHeader::Untagged { last: true, offset: 0, .. }) => {
+            let (message, limits) = (payload.to_vec().into(), Limits::default());
+            let (header, rest) = if from_client {
+                decode_call(&message, &limits).expect("a call's header")
+            } else {
+                decode_reply(&message, &limits).expect("a reply's header")
+            };
+            again.extend_from_slice(&header.encode());
+            again.extend_from_slice(&rest);
+        }
+        _ => again.extend_from_slice(payload),
+    }
+    again
+}
