@@ -54,7 +54,13 @@ pub(crate) fn expand_union(container: &Container<'_>, discriminant: &Type, arms:
 /// union's does not.
 fn checked(container: &Container<'_>) -> Option<TokenStream> {
     let is_checked = container.backward && container.is_generic();
-    is_checked.then(|| quote!(const { let _ = <Self as __xdr::Layout>::MIN; }))
+    is_checked.then(|| {
+        quote!(
+            const {
+                let _ = <Self as __xdr::Layout>::MIN;
+            }
+        )
+    })
 }
 
 fn union_sizes(arms: &[Arm<'_>]) -> Sizes {

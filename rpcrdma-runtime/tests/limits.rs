@@ -12,8 +12,8 @@ use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::rdma::Config;
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{
-    CallError, ClientOptions, ConnectError, ServerOptions, TcpClient, TcpClientOptions, TcpOptions,
-    TcpServer, TcpServerOptions,
+    CallError, ClientOptions, ConnectError, ServeError, ServerOptions, TcpClient, TcpClientOptions,
+    TcpOptions, TcpServer, TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
@@ -101,6 +101,14 @@ async fn so_many_calls_at_once_over_tcp() {
         let options = TcpClientOptions { tcp: client, ..TcpClientOptions::default() };
         two_at_once(&gate, TcpClient::connect_with(address, options).await.unwrap()).await;
     }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_connection_is_not_bound() {
+    let options = ServerOptions { connections: 0, ..ServerOptions::default() };
+    assert!(matches!(Server::bind_with("127.0.0.1:0", options).await, Err(ServeError::NoConnections)));
+    let options = TcpServerOptions { connections: 0, ..TcpServerOptions::default() };
+    assert!(matches!(TcpServer::bind_with("127.0.0.1:0", options).await, Err(ServeError::NoConnections)));
 }
 
 #[tokio::test]

@@ -708,6 +708,28 @@ fn r179_a_call_that_cannot_be_sent_fails_at_once() {
     assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "an XID that is in use");
 }
 
+#[test]
+fn a_call_is_held_to_the_requesters_own_limits() {
+    let limits = Limits { segments: 4, write_chunks: 2, ..Limits::default() };
+    let mut peer = Peer::with(Config { max_segment: 16, limits, ..Config::default() });
+    peer.call(1, offering(1, &[32, 33], None));
+    assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "2 and 3 segments");
+    peer.call(1, offering(1, &[1, 1, 1], None));
+    assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "three Write chunks");
+    peer.call(1, offering(1, &[16, 16], Some(33)));
+    assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "five with the Reply chunk");
+    let lists = peer.lists(1, offering(1, &[32, 32], None));
+    assert_eq!(lists.segments().count(), 4);
+    peer.receive(answer(1));
+    assert!(peer.outcome().is_ok());
+    peer.call(2, with_items(2, 40, &[(8, 1024)]));
+    assert!(
+        matches!(peer.failure(), FailReason::Unsendable(_)),
+        "64 segments, and the whole stream has more"
+    );
+    assert!(peer.sent.is_empty() && peer.exposed.is_empty());
+}
+
 /// Requirement: R180
 #[test]
 fn every_call_ends_once_when_the_connection_ends() {

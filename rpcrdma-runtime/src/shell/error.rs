@@ -108,6 +108,9 @@ pub enum ServeError {
     /// The traffic cannot be captured as was asked.
     #[error(transparent)]
     Capture(iwarp::CaptureError),
+    /// The options allow no connection at all.
+    #[error("a server with a limit of 0 connections serves nobody")]
+    NoConnections,
     /// No connection can be accepted any more.
     #[error("no connection can be accepted: {0}")]
     Accept(#[source] io::Error),

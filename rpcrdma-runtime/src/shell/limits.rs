@@ -38,7 +38,7 @@ pub struct Limits {
     /// Calls of a server in the backward direction on one connection that have not ended, those that wait for their turn
     /// included (default 1,024). Further ones fail at once.
     pub backward_pending: usize,
-    /// Connections of a server at once (default 1,024). Further ones wait to be accepted.
+    /// Connections of a server at once (default 1,024). Further ones wait to be accepted. No server is bound with 0.
     pub connections: usize,
     /// Connections of one address at once (default 256). Further ones are closed.
     pub connections_per_address: usize,

@@ -109,7 +109,8 @@ impl Default for ClientOptions {
 pub struct ServerOptions {
     /// Credits, inline sizes, limits.
     pub config: Config,
-    /// Connections at once (default 1,024); further ones wait to be accepted.
+    /// Connections at once (default 1,024); further ones wait to be accepted. With 0 the server is not bound
+    /// ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
     pub connections: usize,
     /// Connections of one address at once, at least 1 (default 256); further ones are closed.
     pub connections_per_address: usize,

@@ -54,11 +54,14 @@ impl Server {
     /// Binds an address.
     ///
     /// # Errors
-    /// [`ServeError::Bind`], [`ServeError::Capture`].
+    /// [`ServeError::Bind`], [`ServeError::Capture`], [`ServeError::NoConnections`].
     pub async fn bind_with(
         address: impl ToSocketAddrs + fmt::Display,
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
+        if options.connections == 0 {
+            return Err(ServeError::NoConnections);
+        }
         options.iwarp.capture.file().map_err(ServeError::Capture)?;
         let listener = AnyListener::bind(&address.to_string(), &options).await?;
         Ok(Server { listener, services: Services::new(), stats: ServerStats::default(), options })

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Call, LongCall};
 use crate::proto::work::Memory;
-use crate::wire::rdma::ChunkLists;
+use crate::wire::rdma::{ChunkLists, Limits};
 
 /// What a region is advertised for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ impl Plan {
 pub(super) enum Unplanned {
     /// Its header alone, or a chunk, is too large.
     TooLarge,
+    /// It has more segments or Write chunks than this end takes in one message.
+    TooMany,
     /// It does not fit inline, and the responder does no RDMA Reads.
     NoReads,
 }
@@ -59,6 +61,8 @@ pub(super) struct Policy {
     /// The largest segment.
     pub(super) max_segment: u32,
     pub(super) long_call: LongCall,
+    /// How many segments and Write chunks: the reply brings them back, and is held to the same.
+    pub(super) limits: Limits,
 }
 
 impl Policy {
@@ -69,9 +73,17 @@ impl Policy {
         let writes: Vec<u64> = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len))).collect();
         let reply_segments = reply.reply_chunk.map(|len| self.segments(u64::from(len)));
         let header = |reads: u64| ChunkLists::header_len_for(reads, &writes, reply_segments);
-        let fits_inline =
-            |reads: u64, payload: u64| header(reads).saturating_add(payload) <= u64::from(self.inline);
-        let fits_long = |reads: u64| header(reads) <= u64::from(self.threshold);
+        let offered = writes.iter().copied().chain(reply_segments).fold(0, u64::saturating_add);
+        let few = |reads: u64| {
+            usize::try_from(offered.saturating_add(reads)).is_ok_and(|all| all <= self.limits.segments)
+        };
+        if !few(0) || writes.len() > self.limits.write_chunks {
+            return Err(Unplanned::TooMany);
+        }
+        let fits_inline = |reads: u64, payload: u64| {
+            few(reads) && header(reads).saturating_add(payload) <= u64::from(self.inline)
+        };
+        let fits_long = |reads: u64| few(reads) && header(reads) <= u64::from(self.threshold);
         if ChunkLists::header_len_for(0, &writes, reply_segments) > u64::from(self.reply_threshold) {
             return Err(Unplanned::TooLarge);
         }
@@ -94,8 +106,9 @@ impl Policy {
             (None, Some(message.flatten()), Vec::new())
         };
         let zero_segments = position_zero.as_ref().map_or(0, |stream| self.segments(stream.len() as u64));
-        if inline.is_none() && !fits_long(zero_segments.saturating_add(item_segments(&items))) {
-            return Err(Unplanned::TooLarge);
+        let long_segments = zero_segments.saturating_add(item_segments(&items));
+        if inline.is_none() && !fits_long(long_segments) {
+            return Err(if few(long_segments) { Unplanned::TooLarge } else { Unplanned::TooMany });
         }
         let mut regions = Vec::new();
         if let Some(stream) = position_zero {

@@ -369,6 +369,7 @@ impl Requester {
             reply_threshold: self.negotiated.reply_threshold,
             max_segment: self.max_segment,
             long_call: self.config.long_call,
+            limits: self.config.limits,
         };
         let planned = match xid {
             Some(xid) if !self.by_xid.contains_key(&xid) => policy
@@ -376,6 +377,7 @@ impl Requester {
                 .map(|plan| (xid, plan))
                 .map_err(|why| match why {
                     Unplanned::TooLarge => "its chunk lists exceed the inline threshold",
+                    Unplanned::TooMany => "it has more segments or Write chunks than the limits allow",
                     Unplanned::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
                 })
                 .and_then(|(xid, plan)| {

@@ -41,11 +41,14 @@ impl TcpServer {
     /// Binds an address.
     ///
     /// # Errors
-    /// [`ServeError::Bind`].
+    /// [`ServeError::Bind`], [`ServeError::NoConnections`].
     pub async fn bind_with(
         address: impl ToSocketAddrs + fmt::Display,
         options: TcpServerOptions,
     ) -> Result<Self, ServeError> {
+        if options.connections == 0 {
+            return Err(ServeError::NoConnections);
+        }
         let name = address.to_string();
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(|source| ServeError::Bind { address: name, source })?;

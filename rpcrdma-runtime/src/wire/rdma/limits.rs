@@ -1,4 +1,5 @@
-/// Bounds on what a peer can make this side do. Each default is meant to be more than any known peer needs.
+/// Bounds on what a peer can make this side do. Each default is meant to be more than any known peer needs. A requester holds its
+/// own calls to the first two as well: their replies bring back what they offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Segments in all chunks of one message (default 1,024).
