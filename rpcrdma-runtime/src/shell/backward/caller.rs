@@ -15,7 +15,7 @@ use crate::shell::client::observed;
 use crate::shell::serving::ConnectionUsed;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
+use crate::xdr::{Decode, Encode, Layout, Message, Reader, Reducer, Size};
 
 /// Calls the client at the other end of a connection, on that connection: in the backward direction (RFC 8167), over
 /// RPC-over-RDMA and over TCP.
@@ -125,6 +125,19 @@ impl BackwardClient {
         BothWays(self)
     }
 
+    /// Makes one call, as [`Caller::call`] does for whoever takes any caller: a program that is not [`BackwardOnly`] is
+    /// refused here by one error. So is one whose messages hold eligible items, for in this direction nothing is placed.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn call<Q: Procedure<Program: BackwardOnly>>(
+        &self,
+        args: &Q::Args,
+    ) -> Result<Q::Res, CallError> {
+        const { without_items::<Q>() };
+        self.observed::<Q::Program, Q>(args).await
+    }
+
     async fn observed<P: Program, Q: Procedure<Program = P>>(
         &self,
         args: &Q::Args,
@@ -162,8 +175,17 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        self.observed::<P, Q>(args).await
+        BackwardClient::call::<Q>(self, args).await
     }
+}
+
+/// Holds a procedure of a program of this direction to what such a program may have. An error is where it is asked for.
+#[track_caller]
+const fn without_items<Q: Procedure>() {
+    assert!(
+        matches!((Q::Args::ITEMS, Q::Res::ITEMS), (Size::Bounded(0), Size::Bounded(0))),
+        "a program that is called in the backward direction only has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); take `#[ddp_eligible]` away from what this procedure takes and returns, or give the program a `Binding` and call it by `both_ways`"
+    );
 }
 
 /// Calls of programs that both ends call: those with a [`Binding`], of which the client at the other end may have a client
