@@ -52,6 +52,8 @@ pub(crate) struct Field<'a> {
     /// What errors call it.
     pub(crate) name: String,
     pub(crate) ty: &'a Type,
+    /// What generated code calls that type.
+    pub(crate) called: TokenStream,
     pub(crate) attrs: FieldAttrs,
     /// The value of `max`, a `u32`.
     pub(crate) bound: Option<TokenStream>,
@@ -61,6 +63,19 @@ pub(crate) struct Field<'a> {
     pub(crate) only_itself: bool,
     /// It holds that type in place, so it would be of no size.
     pub(crate) in_place: bool,
+}
+
+impl Field<'_> {
+    /// How the field is named where an error is to be at its type.
+    pub(crate) fn member_at_type(&self) -> syn::Member {
+        let mut member = self.member.clone();
+        let span = type_span(self.ty);
+        match &mut member {
+            syn::Member::Named(name) => name.set_span(span.resolved_at(name.span())),
+            syn::Member::Unnamed(index) => index.span = span.resolved_at(index.span),
+        }
+        member
+    }
 }
 
 pub(crate) struct Arm<'a> {
@@ -171,6 +186,7 @@ fn one_field<'a>(container: &Ident, index: usize, field: &'a syn::Field, errors:
         binding: format_ident!("__field_{index}"),
         name,
         ty: &field.ty,
+        called: field.ty.to_token_stream(),
         attrs,
         bound: None,
         recursive,

@@ -178,10 +178,11 @@ impl VariantAttrs {
     }
 }
 
-/// An expression without the bounds that a macro has put around it: `$label` is what stands for it.
+/// An expression without parentheses, and without the bounds that a macro has put around it: `$label` is what stands for it.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => bare(&group.expr),
+        Expr::Paren(paren) => bare(&paren.expr),
         expr => expr,
     }
 }

@@ -16,12 +16,10 @@ pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
             field.bound = Some(quote!(#value));
             continue;
         }
-        // One that is no `u32` is said to be none, once. That is all that is to be said of it, so it is made one.
+        // One that is no `u32` is said to be none, once: the value is taken through a name, which has no type then.
         let span = bound.span();
         let value = quote_spanned! {span=> {
-            __xdr::derive_support::is_count(#bound);
-            #[allow(clippy::unnecessary_cast)]
-            let __bound = (#bound) as u32;
+            let __bound = __xdr::derive_support::count(#bound);
             __bound
         }};
         // A constant of its own cannot name parameters.

@@ -2,10 +2,11 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::{Ident, parse_quote};
+use syn::{Ident, Path, parse_quote};
 
-use crate::ast::{Body, Container, Field, Style, Unknown, VALUE, Variant};
+use crate::ast::{Body, Container, Field, Style, Unknown, VALUE, Variant, type_span};
 use crate::bounds::take_bounds;
+use crate::called::take_types;
 use crate::field::{decode_field, encode_field};
 use crate::generics::{bounded, decoding, eligible_bounds};
 use crate::labels::take_labels;
@@ -13,7 +14,7 @@ use crate::sizes::{Sizes, field_sizes, held, items_behind, sum, without_items};
 use crate::union::expand_union;
 
 pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
-    let (bounds, labels) = (take_bounds(container), take_labels(container));
+    let (bounds, labels, types) = (take_bounds(container), take_labels(container), take_types(container));
     let container = &*container;
     let krate = &container.krate;
     let impls = match &container.body {
@@ -29,7 +30,8 @@ pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
         const _: () = {
             use #krate::xdr as __xdr;
             #[allow(unused_imports)]
-            use __xdr::derive_support::{Known as _, Unknown as _};
+            use __xdr::derive_support::{HoldsNothing as _, Known as _, Unknown as _, Written as _};
+            #types
             #bounds
             #labels
             #impls
@@ -59,7 +61,7 @@ pub(crate) fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
     let (decode_impl, _, decode_where) = decode.split_for_impl();
     let Parts { sizes, encode, fields, decode } = parts;
     let (constants, held_fields) = constants(container, sizes);
-    let unlisted = unlisted(container);
+    let unlisted = unlisted(&container.krate);
     // A value that comes back through memory is copied on from there, and the processor waits for the bytes to arrive:
     // that took most of the time of a small message. Written is from where the value lies, so a union, which has an
     // arm's code for each of its callers, need not be written in place.
@@ -137,8 +139,8 @@ fn constants(container: &Container<'_>, sizes: Sizes) -> (TokenStream, Option<To
 
 /// To whoever has a type without an encoding, the compiler lists types that have one. The runtime's own
 /// messages do not belong there. Elsewhere a module of the user's may be called `diagnostic`.
-pub(crate) fn unlisted(container: &Container<'_>) -> Option<TokenStream> {
-    container.krate.is_ident("crate").then(|| quote!(#[diagnostic::do_not_recommend]))
+pub(crate) fn unlisted(krate: &Path) -> Option<TokenStream> {
+    krate.is_ident("crate").then(|| quote!(#[diagnostic::do_not_recommend]))
 }
 
 fn is_recursive(container: &Container<'_>) -> bool {
@@ -150,8 +152,9 @@ fn is_recursive(container: &Container<'_>) -> bool {
 fn expand_struct(container: &Container<'_>, style: Style, fields: &[Field<'_>]) -> TokenStream {
     let sizes: Vec<Sizes> = fields.iter().map(field_sizes).collect();
     let encode = fields.iter().map(|field| {
-        let member = &field.member;
-        encode_field(field, &quote!(&self.#member))
+        // What is wrong with a value is wrong with its type.
+        let (member, span) = (field.member_at_type(), type_span(field.ty));
+        encode_field(field, &quote_spanned!(span=> &self.#member))
     });
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let decode = fields.iter().map(|field| {
@@ -232,7 +235,7 @@ fn expand_enum(container: &Container<'_>, values: &[Variant<'_>]) -> TokenStream
 
 /// From an enum to its number and back, with the functions that `expand_enum` makes.
 fn conversions(container: &Container<'_>, unknown: &TokenStream) -> TokenStream {
-    let (ident, unlisted) = (container.ident, unlisted(container));
+    let (ident, unlisted) = (container.ident, unlisted(&container.krate));
     quote! {
         #[automatically_derived]
         impl ::core::convert::From<#ident> for i32 {

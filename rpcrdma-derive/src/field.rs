@@ -18,8 +18,8 @@ fn is_known(ty: &Type) -> bool {
 }
 
 /// The elements' type of an array.
-pub(crate) fn element(ty: &Type) -> TokenStream {
-    let (first, last) = ends(ty);
+pub(crate) fn element(field: &Field<'_>) -> TokenStream {
+    let ((first, last), ty) = (ends(field.ty), &field.called);
     let whole = quote_spanned!(first=> <#ty as __xdr::derive_support::Elements>::);
     let element = quote_spanned!(last=> Element);
     quote!(#whole #element)
@@ -39,19 +39,19 @@ pub(crate) fn bound_of_slice<'f>(field: &'f Field<'_>) -> Option<&'f TokenStream
 
 /// Writes a field that is found there.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
-    let (name, ty) = (&field.name, field.ty);
-    let span = type_span(ty);
+    let (name, ty) = (&field.name, &field.called);
+    let span = type_span(field.ty);
     let call = if field.attrs.eligible.is_some() {
-        quote_spanned!(span=> <#ty as __xdr::DdpItem>::encode_eligible(#access, __sink))
+        quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::encode_eligible(#access, __sink))
     } else if let Some(bound) = bound_of_slice(field) {
         quote!(__xdr::derive_support::encode_slice(#access, #bound, __sink))
     } else if let Some(bound) = &field.bound {
-        let element = element(ty);
+        let element = element(field);
         quote_spanned!(span=> __xdr::derive_support::Field::<#element>::IT.encode_array(#access, #bound, __sink))
     } else if field.attrs.list.is_some() {
-        let element = element(ty);
+        let element = element(field);
         quote_spanned!(span=> __xdr::derive_support::Field::<#element>::IT.encode_list(#access, __sink))
-    } else if is_known(ty) {
+    } else if is_known(field.ty) {
         quote_spanned!(span=> <#ty as __xdr::Encode>::encode(#access, __sink))
     } else {
         quote_spanned!(span=> __xdr::derive_support::Field::<#ty>::IT.encode(#access, __sink))
@@ -61,14 +61,14 @@ pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStre
 
 /// Writes the payload of a union's arm and the discriminant before it.
 pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
-    let (binding, name, ty) = (&field.binding, &field.name, field.ty);
+    let (binding, name, ty) = (&field.binding, &field.name, &field.called);
     if field.attrs.eligible.is_some() || field.attrs.max.is_some() || field.attrs.list.is_some() {
         let payload = encode_field(field, &quote!(#binding));
         return quote!(__xdr::Encode::encode(&__word, __sink)?; #payload);
     }
-    let span = type_span(ty);
+    let span = type_span(field.ty);
     // The discriminant is what its type can write: what fails is the payload.
-    let both = if is_known(ty) {
+    let both = if is_known(field.ty) {
         quote_spanned!(span=> encode_behind::<_, #ty, _>(&__word, #binding, __sink))
     } else {
         quote_spanned!(span=> Field::<#ty>::IT.encode_behind(&__word, #binding, __sink))
@@ -78,19 +78,19 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
 
 /// Reads a field.
 pub(crate) fn decode_field(field: &Field<'_>) -> TokenStream {
-    let (name, ty) = (&field.name, field.ty);
-    let span = type_span(ty);
+    let (name, ty) = (&field.name, &field.called);
+    let span = type_span(field.ty);
     let call = if field.attrs.eligible.is_some() {
-        quote_spanned!(span=> <#ty as __xdr::DdpItem>::decode_eligible(__reader))
+        quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::decode_eligible(__reader))
     } else if let Some(bound) = bound_of_slice(field) {
         quote!(__xdr::derive_support::decode_slice(__reader, #bound))
     } else if let Some(bound) = &field.bound {
-        let element = element(ty);
+        let element = element(field);
         quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #element>::IT.decode_array(__reader, #bound))
     } else if field.attrs.list.is_some() {
-        let element = element(ty);
+        let element = element(field);
         quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #element>::IT.decode_list(__reader))
-    } else if is_known(ty) {
+    } else if is_known(field.ty) {
         quote_spanned!(span=> <#ty as __xdr::Decode<'__de>>::decode(__reader))
     } else {
         quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #ty>::IT.decode(__reader))

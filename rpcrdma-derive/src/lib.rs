@@ -31,15 +31,18 @@
 mod ast;
 mod attr;
 mod bounds;
+mod called;
 mod check;
 mod expand;
 mod field;
 mod generics;
 mod labels;
+mod refused;
 mod sizes;
 mod union;
 
 use proc_macro::TokenStream;
+use quote::quote;
 use syn::{DeriveInput, parse_macro_input};
 
 /// Derives `Layout`, `Encode` and `Decode` of `rpcrdma_runtime::xdr`; for a C-like enum also the conversions
@@ -49,9 +52,14 @@ pub fn derive_xdr(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     let mut container = match ast::Container::from_input(&input).and_then(|c| check::check(&c).map(|()| c)) {
         Ok(container) => container,
-        Err(errors) => return errors.into_compile_error().into(),
+        Err(errors) => {
+            let stand_in = refused::stand_in(&input);
+            let errors = errors.into_compile_error();
+            return quote!(#errors #stand_in).into();
+        }
     };
-    // A type that would be of no size is an error of the compiler's already, which says how to mend it.
+    // A type that would be of no size is an error of the compiler's already, which says how to mend it. It has a second for
+    // whoever returns such a type, so nothing stands in for its encoding.
     if container.fields().iter().any(|field| field.in_place) {
         return TokenStream::new();
     }

@@ -1,7 +1,7 @@
 //! The sizes of a type, and the items that it holds.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::parse_quote;
 
 use crate::ast::{Body, Container, Field, type_name, type_span};
@@ -23,21 +23,23 @@ pub(crate) struct Sizes {
 const COUNTED: [&str; 4] = ["Vec", "Option", "ArrayRef", "ListRef"];
 
 pub(crate) fn field_sizes(field: &Field<'_>) -> Sizes {
-    let ty = field.ty;
-    let of = |constant: TokenStream| quote_spanned!(type_span(ty)=> <#ty as __xdr::Layout>::#constant);
+    let (ty, span) = (&field.called, type_span(field.ty));
+    let of = |constant: TokenStream| quote_spanned!(span=> <#ty as __xdr::Layout>::#constant);
     if field.attrs.eligible.is_some() {
+        // A count and the item. What is no item has been refused then, and is asked for nothing else.
+        let largest = quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::LARGEST);
         return Sizes {
-            min: of(quote!(MIN)),
-            max: of(quote!(MAX)),
+            min: quote!(4),
+            max: quote!(__xdr::Size::Bounded(4).plus(#largest.with_padding())),
             max_reduced: quote!(__xdr::Size::Bounded(4)),
-            item: quote_spanned!(type_span(ty)=> <#ty as __xdr::DdpItem>::LARGEST),
+            item: largest,
             items: quote!(__xdr::Size::Bounded(1)),
         };
     }
     if field.recursive {
         // To ask for the type's own sizes here would be to need them before they are known. Its items are
         // found where the type is expanded.
-        let min: u64 = if matches!(type_name(ty), Some(name) if COUNTED.iter().any(|counted| name == counted))
+        let min: u64 = if matches!(type_name(field.ty), Some(name) if COUNTED.iter().any(|counted| name == counted))
         {
             4
         } else {
@@ -62,9 +64,8 @@ pub(crate) fn field_sizes(field: &Field<'_>) -> Sizes {
         };
     }
     if let Some(bound) = &field.bound {
-        let element = element(ty);
-        let of =
-            |constant: TokenStream| quote_spanned!(type_span(ty)=> <#element as __xdr::Layout>::#constant);
+        let element = element(field);
+        let of = |constant: TokenStream| quote_spanned!(span=> <#element as __xdr::Layout>::#constant);
         let array = |size: TokenStream| quote!(__xdr::Size::Bounded(4).plus(#size.times((#bound) as u64)));
         return Sizes {
             min: quote!(4),
@@ -126,7 +127,7 @@ pub(crate) fn held(container: &Container<'_>) -> (TokenStream, Option<TokenStrea
     let mut generics = bounded(&eligible_bounds(container), &parse_quote!(__xdr::Layout));
     generics.params.push(parse_quote!(__D: __xdr::Depth));
     let (impl_generics, _, where_clause) = generics.split_for_impl();
-    let unlisted = unlisted(container);
+    let unlisted = unlisted(&container.krate);
     let fields = quote! {
         #[automatically_derived]
         #unlisted
@@ -159,17 +160,18 @@ fn held_by(field: &Field<'_>) -> Option<(TokenStream, TokenStream)> {
             (quote_spanned!(first=> <__D as __xdr::Depth>::Behind<), quote_spanned!(last=> >));
         quote!(#open #ty #close)
     };
-    let of = if field.bound.is_some() { element(ty) } else { ty.to_token_stream() };
-    let held = if field.recursive {
-        behind(of)
-    } else {
-        let (open, held) =
-            (quote_spanned!(first=> <#of as __xdr::Layout>::), quote_spanned!(last=> Held<__D>));
-        quote!(#open #held)
-    };
+    let of = if field.bound.is_some() { element(field) } else { field.called.clone() };
+    // Not asked for outright: of a type without an encoding that has been said.
     let of = |constant: TokenStream| {
-        let (open, constant) =
-            (quote_spanned!(first=> <#held as __xdr::Holds>::), quote_spanned!(last=> #constant));
+        let (open, constant) = if field.recursive {
+            let held = behind(of.clone());
+            (quote_spanned!(first=> <#held as __xdr::Holds>::), quote_spanned!(last=> #constant))
+        } else {
+            (
+                quote_spanned!(first=> __xdr::derive_support::Held::<#of, __D>::),
+                quote_spanned!(last=> #constant),
+            )
+        };
         quote!(#open #constant)
     };
     let times = field.bound.as_ref().map(|bound| quote!(.times((#bound) as u64)));
@@ -195,13 +197,13 @@ pub(crate) fn without_items(container: &Container<'_>) -> Option<TokenStream> {
     }
     let fields = container.fields();
     let checks = fields.iter().filter(|field| !field.only_itself && !is_scalar(field.ty)).map(|field| {
-        let ty = field.ty;
+        let (ty, span) = (&field.called, type_span(field.ty));
         let items = if field.recursive {
-            items_behind(&ty.to_token_stream()).1
+            items_behind(ty).1
         } else {
-            quote_spanned!(type_span(ty)=> <#ty as __xdr::Layout>::ITEMS)
+            quote_spanned!(span=> <#ty as __xdr::Layout>::ITEMS)
         };
-        quote_spanned! {type_span(ty)=>
+        quote_spanned! {span=>
             ::core::assert!(::core::matches!(#items, __xdr::Size::Bounded(0)), #BACKWARD);
         }
     });

@@ -91,9 +91,14 @@ fn encode_arm(arm: &Arm<'_>, index: usize, discriminant: &Type, unknown: &TokenS
     if !arm.keeps_discriminant {
         let pattern = (!payload.is_empty()).then(|| quote!((#(#payload)*)));
         let case = arm.cases.first();
+        let word = if case.is_some_and(labels::is_of_some_type) {
+            // One of another type is no pattern of the discriminant's, which is said where it is one.
+            quote_spanned!(type_span(discriminant)=> let __word = <_ as __xdr::Discriminant>::word(&#case);)
+        } else {
+            quote!(let __discriminant: #discriminant = #case; #word)
+        };
         return quote! {
             Self::#ident #pattern => {
-                let __discriminant: #discriminant = #case;
                 #word
                 #encode_payload
                 ::core::result::Result::Ok(())

@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-pub use super::field::{Field, Known, Unknown};
+pub use super::field::{Field, Held, HoldsNothing, Known, Unknown, Written, refused};
 pub use super::held::{Depth, Fields, Full, Half, Holds, Of, Stated, settled};
 use super::sink::Room;
 pub use super::slice::{Slice, decode_slice, encode_slice, slice_size};
-use super::{Encode, Error, Layout, Reader, Sink, Size};
+use super::{DdpItem, Encode, Error, Layout, Reader, Sink, Size};
 
 /// The element type of an array's container.
 pub trait Elements {
@@ -24,12 +24,88 @@ impl<T> Elements for Vec<T> {
     label = "not a `u32`",
     note = "XDR's counts are 32 bits without a sign: make it a `u32` where it is defined, or convert it here, as in `max = \"LIMIT as u32\"`"
 )]
-pub trait Count {}
+pub trait Count {
+    /// The type itself. Of one that is refused nothing is known, so that nothing else is wrong with it.
+    type Count;
+}
 
-impl Count for u32 {}
+impl Count for u32 {
+    type Count = u32;
+}
 
 /// Holds a bound to its type.
-pub const fn is_count<T: Count + Copy>(_bound: T) {}
+pub const fn count<T: Count<Count = T> + Copy>(bound: T) -> <T as Count>::Count {
+    bound
+}
+
+/// What can be a label of a union with this discriminant, where one says it by a number, a bool or a constant.
+#[diagnostic::on_unimplemented(
+    message = "this label is of type `{Self}`, and the union's discriminant of type `{D}`",
+    label = "no `{D}`",
+    note = "a label is a value of the discriminant's type: a number or a bool as it is, an enum's by its name in quotes, as in `case = \"Color::Red\"`, or a constant that is defined as a `{D}`"
+)]
+pub trait Label<D> {
+    /// The type itself, as with [`Count`].
+    type Label;
+}
+
+#[diagnostic::do_not_recommend] // which types there are besides does not matter
+impl Label<i32> for i32 {
+    type Label = i32;
+}
+
+#[diagnostic::do_not_recommend] // which types there are besides does not matter
+impl Label<u32> for u32 {
+    type Label = u32;
+}
+
+#[diagnostic::do_not_recommend] // which types there are besides does not matter
+impl Label<bool> for bool {
+    type Label = bool;
+}
+
+/// Holds a label to the type of its discriminant.
+pub const fn label<D, T: Label<D, Label = T> + Copy>(label: T) -> <T as Label<D>>::Label {
+    label
+}
+
+/// A [`DdpItem`] as a marked field asks for it: without what an item is besides, so that what is none is refused once,
+/// with an encoding or without.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be DDP-eligible",
+    label = "not variable-length opaque data or a string",
+    note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory (what is borrowed cannot be handed to a transport): mark the field inside the struct, or the payload of the union's arm, that holds the data"
+)]
+pub trait Eligible: Sized {
+    /// As [`DdpItem::LARGEST`].
+    const LARGEST: Size;
+
+    /// As [`DdpItem::encode_eligible`].
+    ///
+    /// # Errors
+    /// The same.
+    fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
+
+    /// As [`DdpItem::decode_eligible`].
+    ///
+    /// # Errors
+    /// The same.
+    fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error>;
+}
+
+impl<T: DdpItem> Eligible for T {
+    const LARGEST: Size = <T as DdpItem>::LARGEST;
+
+    #[inline(always)]
+    fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        DdpItem::encode_eligible(self, sink)
+    }
+
+    #[inline(always)]
+    fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        DdpItem::decode_eligible(reader)
+    }
+}
 
 /// A union one of whose arms, the one of this index, keeps the discriminant that chose it.
 pub trait Keeps<const ARM: usize> {

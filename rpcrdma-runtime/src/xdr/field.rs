@@ -2,14 +2,16 @@
 //!
 //! A type without an encoding is one mistake. Were it asked for each of the three traits, it would be three errors; so
 //! [`Layout`] alone is asked for outright, and what else there is to do is looked up as a method: [`Field`]'s own if the
-//! type has the trait, [`Known`]'s if it has a layout and not the trait, and [`Unknown`]'s if all has been said.
+//! type has the trait, [`Known`]'s or [`Written`]'s if that is to be said, and [`Unknown`]'s if all has been said. What a
+//! type holds of eligible items is looked up likewise, as a constant of [`Held`].
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use super::derive_support::encode_behind;
+use super::held::{Depth, Holds};
 use super::{
-    Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, decode_array, decode_list, encode_array,
+    Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size, decode_array, decode_list, encode_array,
     encode_list,
 };
 
@@ -77,7 +79,7 @@ impl<'de, T: Decode<'de>> Field<'de, T> {
 
 /// A type whose layout somebody has written without the rest: that is said where the rest is needed.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
-pub trait Known<'de, T: Layout>: Sized {
+pub trait Known<T: Layout>: Sized {
     fn encode<S: Sink + ?Sized>(self, value: &T, sink: &mut S) -> Result<(), Error>
     where
         T: Encode,
@@ -110,7 +112,14 @@ pub trait Known<'de, T: Layout>: Sized {
     {
         encode_list(values, sink)
     }
+}
 
+impl<T: Layout> Known<T> for Field<'_, T> {}
+
+/// A type that somebody has made one to be written, and not to be read: that is said where it is read. What cannot be
+/// written either has been refused for that.
+#[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
+pub trait Written<'de, T: Encode>: Sized {
     fn decode(self, reader: &mut Reader<'de>) -> Result<T, Error>
     where
         T: Decode<'de>,
@@ -133,7 +142,7 @@ pub trait Known<'de, T: Layout>: Sized {
     }
 }
 
-impl<'de, T: Layout> Known<'de, T> for Field<'de, T> {}
+impl<'de, T: Encode> Written<'de, T> for Field<'de, T> {}
 
 /// A type without an encoding, which has been refused: none of this ever runs.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
@@ -169,6 +178,29 @@ pub trait Unknown<T> {
 
 impl<T> Unknown<T> for Field<'_, T> {}
 
-fn refused() -> Error {
+/// What takes the place of an encoding where there is none: a crate with this in it does not compile.
+#[must_use]
+pub fn refused() -> Error {
     Error::new(ErrorKind::TooLarge, 0)
 }
+
+/// What a field of this type holds of eligible items, seen so far down.
+#[derive(Debug)]
+pub struct Held<T, D>(PhantomData<(fn() -> T, D)>);
+
+impl<T: Layout, D: Depth> Held<T, D> {
+    /// The largest item in bytes, without padding.
+    pub const ITEM: Size = <T::Held<D> as Holds>::ITEM;
+    /// How many.
+    pub const ITEMS: Size = <T::Held<D> as Holds>::ITEMS;
+}
+
+/// What is found of a type that has been refused: no items.
+pub trait HoldsNothing {
+    /// As [`Held::ITEM`].
+    const ITEM: Size = Size::ZERO;
+    /// As [`Held::ITEMS`].
+    const ITEMS: Size = Size::ZERO;
+}
+
+impl<T, D> HoldsNothing for Held<T, D> {}

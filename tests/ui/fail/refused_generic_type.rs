@@ -1,0 +1,14 @@
+use rpcrdma_runtime::xdr::Xdr;
+
+#[derive(Xdr)]
+struct Pair<T> {
+    first: T,
+    second: String,
+}
+
+#[derive(Xdr)]
+struct Args {
+    pair: Pair<u32>,
+}
+
+fn main() {}
