@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 
-use super::held::{Array, Depth, Full, Half, Holds, Many, Nothing, settled};
+use super::held::{Array, Depth, Many, Nothing, item_behind, items_behind};
+use super::met::mixed;
 use super::{
     Decode, Discriminant, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len,
 };
@@ -217,6 +218,7 @@ impl<T: Layout, const N: usize> Layout for [T; N] {
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS.times(N as u64);
     type Held<D: Depth> = Array<T::Held<D>, N>;
+    const TYPE: u64 = mixed(mixed(1, N as u64), T::TYPE);
 }
 
 impl<T: Encode, const N: usize> Encode for [T; N] {
@@ -252,6 +254,7 @@ impl<T: Layout> Layout for Option<T> {
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS;
     type Held<D: Depth> = T::Held<D>;
+    const TYPE: u64 = mixed(2, T::TYPE);
 }
 
 impl<T: Encode> Encode for Option<T> {
@@ -276,10 +279,10 @@ impl<T: Layout> Layout for Box<T> {
     const MIN: u64 = 0;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
-    const ITEMS: Size =
-        settled(<<Half as Depth>::Behind<T> as Holds>::ITEMS, <<Full as Depth>::Behind<T> as Holds>::ITEMS);
+    const ITEM: Size = item_behind::<T>();
+    const ITEMS: Size = items_behind::<T>();
     type Held<D: Depth> = D::Behind<T>;
+    const TYPE: u64 = mixed(3, T::TYPE);
 }
 
 impl<T: Encode> Encode for Box<T> {
@@ -305,9 +308,10 @@ impl<T: Layout> Layout for Vec<T> {
     const MIN: u64 = 4;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
-    const ITEMS: Size = <Many<<Full as Depth>::Behind<T>> as Holds>::ITEMS;
+    const ITEM: Size = item_behind::<T>();
+    const ITEMS: Size = items_behind::<T>().repeated(Size::Unbounded);
     type Held<D: Depth> = Many<D::Behind<T>>;
+    const TYPE: u64 = mixed(4, T::TYPE);
 }
 
 impl<T: Encode> Encode for Vec<T> {
