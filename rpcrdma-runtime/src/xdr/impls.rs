@@ -274,7 +274,9 @@ impl<'de, T: Decode<'de>> Decode<'de> for Option<T> {
     }
 }
 
-/// A level of recursion. Its sizes have no bound of their own, or the type's would need themselves; its items are known.
+/// A level of recursion. Its sizes have no bound of their own: in a circle `T::MAX` would be made of itself, which does not
+/// compile, and whether there is a circle is not known here. What is done for items, to go down level by level, would be done
+/// again for each size of each type, for replies that a binding bounds anyway. Its items are known.
 impl<T: Layout> Layout for Box<T> {
     const MIN: u64 = 0;
     const MAX: Size = Size::Unbounded;
