@@ -251,6 +251,28 @@ fn devices_are_made_for_root() {
     assert_eq!(make(&Caller::ROOT, "file", FileKind::Regular, (0, 0)).unwrap_err(), Error::BadType);
 }
 
+/// Numbers of files and when they were made can be found out or guessed. That gives no handle, so what is below a directory that
+/// is closed to others is out of their reach.
+#[test]
+fn handles_are_not_guessed() {
+    let Some((dir, export)) = served_by_root(0o777) else { return };
+    let closed = export.mkdir(&alice(), &export.root(), b"closed", &mode(0o700)).result.unwrap().handle;
+    let file = make(&export, &alice(), &closed, "file", 0o644);
+    write(&export, &alice(), &file, b"hers").unwrap();
+    assert_eq!(export.lookup(&carol(), &closed, b"file").unwrap_err(), Error::Acces);
+    // All that a handle says, by one who knows everything but the key.
+    let forger = DirectoryExport::open(dir.path()).unwrap();
+    let closed_too = forger.lookup(&alice(), &forger.root(), b"closed").unwrap().handle;
+    let forged = forger.lookup(&alice(), &closed_too, b"file").unwrap().handle;
+    assert_eq!(forged.as_slice()[..32], file.as_slice()[..32]);
+    assert_eq!(export.read(&carol(), &forged, 0, 10).unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&forged).unwrap_err(), Error::Stale);
+    // Nor are parts of two good handles one.
+    let mixed = [&file.as_slice()[..32], &closed.as_slice()[32..]].concat();
+    assert_eq!(export.attributes(&FileHandle::new(&mixed).unwrap()).unwrap_err(), Error::Stale);
+    assert_eq!(export.read(&alice(), &file, 0, 10).unwrap().data, "hers");
+}
+
 /// Ends a loop, also if the test fails: it is waited for.
 struct Stop<'a>(&'a AtomicBool);
 

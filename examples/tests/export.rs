@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
 
 use bytes::Bytes;
-use rpcrdma_examples::export::directory::DirectoryExport;
+use rpcrdma_examples::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_examples::export::memory::MemoryExport;
 use rpcrdma_examples::export::{
     Attributes, Before, Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, Outcome,
@@ -441,11 +441,11 @@ fn a_listing_goes_on_where_it_was(export: &impl Export) {
 }
 
 fn foreign_handles_are_refused(export: &impl Export) {
-    for len in [0, 1, 8, 15, 17, 31, 33, 64] {
+    for len in [0, 1, 8, 15, 17, 31, 47, 49, 64] {
         let handle = FileHandle::new(&vec![1; len]).unwrap();
         assert_eq!(export.attributes(&handle).unwrap_err(), Error::BadHandle, "{len} bytes");
     }
-    for len in [16, 32] {
+    for len in [16, 48] {
         let handle = FileHandle::new(&vec![1; len]).unwrap();
         assert!(matches!(export.attributes(&handle), Err(Error::BadHandle | Error::Stale)), "{len} bytes");
     }
@@ -490,14 +490,20 @@ fn pipes_and_sockets_have_names(export: &impl Export) {
 #[test]
 fn handles_survive_the_server() {
     let dir = tempfile::tempdir().unwrap();
-    let export = DirectoryExport::open(dir.path()).unwrap();
+    let key = HandleKey::random().unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap().keyed(key.clone());
     let below = make_dir(&export, &export.root(), "below");
     let [kept, moved, removed] = ["kept", "moved", "removed"].map(|name| make(&export, &below, name));
     write(&export, &kept, 0, b"content");
     drop(export);
     std::fs::rename(dir.path().join("below/moved"), dir.path().join("elsewhere")).unwrap();
     std::fs::remove_file(dir.path().join("below/removed")).unwrap();
-    let export = DirectoryExport::open(dir.path()).unwrap();
+    // Whoever has not the key makes handles that are no good, of what is there as well.
+    let other = DirectoryExport::open(dir.path()).unwrap();
+    for handle in [&kept, &below, &moved] {
+        assert_eq!(other.attributes(handle).unwrap_err(), Error::Stale);
+    }
+    let export = DirectoryExport::open(dir.path()).unwrap().keyed(key);
     assert_eq!(export.read(&WHO, &kept, 0, 100).unwrap().data, "content");
     assert_eq!(export.attributes(&moved).unwrap().size, 0);
     assert_eq!(export.attributes(&removed).unwrap_err(), Error::Stale);
@@ -589,10 +595,11 @@ fn nothing_outside_a_directory_is_reached() {
 #[test]
 fn a_directory_remembers_across_servers() {
     let dir = tempfile::tempdir().unwrap();
-    let first = DirectoryExport::open(dir.path()).unwrap();
+    let key = HandleKey::random().unwrap();
+    let first = DirectoryExport::open(dir.path()).unwrap().keyed(key.clone());
     let how = CreateHow::Exclusive(*b"verifier");
     let made = first.create(&WHO, &first.root(), b"file", &how).result.unwrap();
-    let second = DirectoryExport::open(dir.path()).unwrap();
+    let second = DirectoryExport::open(dir.path()).unwrap().keyed(key);
     assert_eq!(second.root(), first.root());
     assert_ne!(second.write_verifier(), first.write_verifier());
     let again = second.create(&WHO, &second.root(), b"file", &how).result.unwrap();

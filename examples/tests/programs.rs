@@ -12,7 +12,9 @@ use std::process::{Child, Command, Output, Stdio};
 use rpcrdma_examples::export::Export;
 use rpcrdma_examples::export::directory::DirectoryExport;
 use rpcrdma_mount3::{Mountres3, mount_v3};
-use rpcrdma_nfs3::{Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res, NfsFh3, nfs_v3};
+use rpcrdma_nfs3::{
+    Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res, NfsFh3, Nfsstat3, nfs_v3,
+};
 use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::program::AuthStat;
 use rpcrdma_runtime::shell::{CallError, TcpClient};
@@ -43,6 +45,7 @@ impl Daemon {
 
     fn start_squashing(dir: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
+            .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .arg(dir)
             .args(["--listen", "127.0.0.1:0"])
             .args(arguments)
@@ -567,6 +570,58 @@ async fn callers_from_elsewhere_are_refused() {
     let daemon = Daemon::start(served.path(), &["--allow", "192.0.2.7", "--allow", "127.0.0.1"]);
     succeeds(&nfs3(served.path(), &["ls", &format!("{}/", daemon.url)]));
     daemon.stop(Signal::TERM);
+}
+
+/// What was mounted goes on when the server is started anew, with the key that was kept; not with another.
+#[tokio::test]
+async fn handles_are_good_for_the_next_server() {
+    let (served, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(served.path().join("file"), b"content").unwrap();
+    let key = |name: &str| state.path().join(name).to_str().unwrap().to_owned();
+    let mut known = None;
+    for (name, is_good) in [("below/one", true), ("below/one", true), ("two", false), ("below/one", true)] {
+        let daemon = Daemon::start(served.path(), &["--handle-key", &key(name)]);
+        let client = nfs_v3::Client(Client::connect(daemon.url.trim_start_matches("rdma://")).await.unwrap());
+        if known.is_none() {
+            let mounted = mount_v3::Client(client.0.clone()).mnt(&"/".into()).await.unwrap();
+            let Mountres3::Mnt3Ok(mounted) = mounted else { panic!("{mounted:?}") };
+            let what = Diropargs3 { dir: NfsFh3 { data: mounted.fhandle }, name: "file".into() };
+            let Lookup3Res::Nfs3Ok(found) = client.lookup(&Lookup3Args { what }).await.unwrap() else {
+                panic!("LOOKUP")
+            };
+            known = Some(found.object);
+        }
+        let answer = client.getattr(&Getattr3Args { object: known.unwrap() }).await.unwrap();
+        let is_stale = matches!(answer, Getattr3Res::Default(Nfsstat3::Nfs3errStale));
+        assert_eq!(is_stale, !is_good, "{name}: {answer:?}");
+        client.0.close();
+        daemon.stop(Signal::TERM);
+    }
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3d"));
+        command.arg(served.path()).args(["--listen", "127.0.0.1:0"]).args(arguments);
+        command
+    };
+    // A key that others may use is none.
+    fs::set_permissions(key("two"), fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = start(&["--handle-key", &key("two")]).output().unwrap();
+    let said = format!("nfs3d: {}: others than its owner may use this key (chmod 600)\n", key("two"));
+    assert_eq!(fails(&refused), (1, &*said));
+    // Where it was not asked to keep one, and cannot, it says so, and serves.
+    let mut unkept = start(&[])
+        .env("XDG_STATE_HOME", key("two"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(unkept.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    unkept.kill().unwrap();
+    let mut said = String::new();
+    unkept.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    unkept.wait().unwrap();
+    assert!(line.starts_with("serving "), "{line}");
+    assert!(said.contains("will be stale when this server is started anew; --handle-key FILE"), "{said}");
 }
 
 #[test]

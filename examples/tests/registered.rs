@@ -103,6 +103,7 @@ async fn serve(service: impl Service) -> SocketAddr {
 fn start(rpcbind: SocketAddr) -> (Child, BufReader<std::process::ChildStdout>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
+        .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .arg(dir.path())
         .args(["--listen", "127.0.0.1:0", "--tcp", "127.0.0.1:0", "--register"])
         .args(["--rpcbind", &rpcbind.to_string()])

@@ -37,6 +37,7 @@ fn unread(program: &str, arguments: &[&str]) -> Output {
 fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
     let arguments = ["--listen", "127.0.0.1:0", "--stats", "--no-root-squash"];
     let mut command = Command::new(NFS3D);
+    command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command.arg(dir).args(arguments).stdout(Stdio::piped()).stderr(stderr);
     let mut child = command.spawn().unwrap();
     let mut line = String::new();

@@ -29,6 +29,7 @@ impl Served {
 
     fn run(command: &mut Command, rdma: u16, tcp: u16) -> Self {
         let mut child = command
+            .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .args(["--listen", &format!("127.0.0.1:{rdma}"), "--tcp", &format!("127.0.0.1:{tcp}")])
             .arg("--no-root-squash") // the guest has root only
             .arg("--stats")

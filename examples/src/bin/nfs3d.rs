@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Parser;
 use ipnet::IpNet;
 use rpcrdma_examples::client::one_line;
-use rpcrdma_examples::export::directory::DirectoryExport;
+use rpcrdma_examples::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_examples::nfs::{MountHandler, NfsHandler, Policy, Squash, must_not_run_twice};
 use rpcrdma_examples::output::{self, Closed, complain};
 use rpcrdma_mount3::mount_v3;
@@ -30,7 +30,12 @@ use tokio::sync::watch;
 /// Started by another user, it lets every caller do what that user may do. Callers prove nothing (AUTH_SYS is believed), and that
 /// holds for the programs of this machine, too: whoever can call can be any user but root, unless --all-squash makes all
 /// anonymous; --secure takes calls only from ports that root alone may use. Serve networks only whose machines you trust to say who
-/// calls. Who may call can guess handles, and reach by them what is below a directory that is closed to others. Log by RUST_LOG, for example RUST_LOG=debug.
+/// calls.
+///
+/// Handles of files cannot be guessed. Their key is kept in a file, so that they are good when the server is started anew: handle-key in
+/// STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless --handle-key names another.
+///
+/// Log by RUST_LOG, for example RUST_LOG=debug.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -45,6 +50,9 @@ struct Arguments {
     /// Serve NFS and MOUNT over TCP as well, at this address: Linux's mount asks MOUNT there (mountport=PORT)
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
+    /// The file that keeps the key of handles, made if it is not there
+    #[arg(long, value_name = "FILE")]
+    handle_key: Option<PathBuf>,
     /// Print at the end how calls travelled, how they were answered, and what was refused
     #[arg(long)]
     stats: bool,
@@ -174,7 +182,11 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let dir = arguments.dir.display();
-    let export = Arc::new(DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?);
+    let export = DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?;
+    let export = Arc::new(match handle_key(arguments.handle_key.as_deref())? {
+        Some(key) => export.keyed(key),
+        None => export,
+    });
     // Before anybody can see that it runs.
     let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let listening = Listening::at(&arguments).await?;
@@ -206,6 +218,36 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     }
     say("stopped");
     Ok(())
+}
+
+/// The key that the server had before; none if it cannot be kept, which is said.
+///
+/// # Errors
+/// If it cannot be kept where it was asked to be.
+fn handle_key(asked: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
+    if let Some(path) = asked {
+        return Ok(Some(HandleKey::kept(path).with_context(|| path.display().to_string())?));
+    }
+    let kept = match state_folder() {
+        Some(folder) => {
+            let path = folder.join("handle-key");
+            HandleKey::kept(&path).with_context(|| path.display().to_string())
+        }
+        None => Err(anyhow::anyhow!("no HOME")),
+    };
+    Ok(kept
+        .inspect_err(|error| {
+            let what = "what is mounted will be stale when this server is started anew";
+            complain("nfs3d", format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
+        })
+        .ok())
+}
+
+/// Where this program keeps what it must know again, by the conventions of systemd and of XDG.
+fn state_folder() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of_user = || named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
+    named("STATE_DIRECTORY").or_else(|| Some(of_user()?.join("nfs3d")))
 }
 
 /// Says who is served, and as whom.

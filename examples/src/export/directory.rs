@@ -20,6 +20,7 @@
 
 mod change;
 mod identity;
+mod key;
 mod locks;
 mod operations;
 mod rediscovery;
@@ -36,12 +37,17 @@ use cap_std::fs::Dir;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, chmod, openat};
 use rustix::process::geteuid;
 
+pub use self::key::HandleKey;
+
 use self::identity::{Acting, Identities};
 use self::locks::Locks;
 use self::stat::{Key, Stat};
 use self::table::Table;
 use super::{Caller, Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
 use crate::export::Before;
+
+/// Octets of a handle: four numbers, and a sum over them.
+const HANDLE: usize = 4 * 8 + 16;
 
 /// A directory that is served.
 #[derive(Debug)]
@@ -53,6 +59,7 @@ pub struct DirectoryExport {
     /// Whether all that is there was walked through, for handles of a server before this one.
     walked: Once,
     write_verifier: Verifier,
+    key: HandleKey,
     /// Who the server can be.
     identities: Identities,
 }
@@ -125,10 +132,10 @@ impl Located {
 }
 
 impl DirectoryExport {
-    /// Serves a directory.
+    /// Serves a directory, with handles that are good as long as this value lives; [`DirectoryExport::keyed`] has them good again.
     ///
     /// # Errors
-    /// If it cannot be opened or is none.
+    /// If it cannot be opened or is none, and if the system gives no random octets.
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;
@@ -139,8 +146,15 @@ impl DirectoryExport {
             locks: Locks::default(),
             walked: Once::new(),
             write_verifier: RandomState::new().build_hasher().finish().to_be_bytes(),
+            key: HandleKey::random()?,
             identities: Identities::of_this_process(),
         })
+    }
+
+    /// The same with this key: handles of a server that had it are good, and no others.
+    #[must_use]
+    pub fn keyed(self, key: HandleKey) -> Self {
+        DirectoryExport { key, ..self }
     }
 
     /// Whether what a caller may do depends on who it is. Otherwise, as the server is not root, everybody has the rights of
@@ -152,15 +166,21 @@ impl DirectoryExport {
 
     fn handle(&self, stat: &Stat) -> FileHandle {
         let words = [self.root.key.ino, stat.key.dev, stat.key.ino, stat.generation];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        bytes.extend(self.key.sum(&bytes).to_be_bytes());
         FileHandle::new(&bytes).unwrap_or_default()
     }
 
     /// # Errors
-    /// [`Error::BadHandle`] for what this server never made, [`Error::Stale`] for a handle of another
-    /// directory.
+    /// [`Error::BadHandle`] for what no such server ever made, [`Error::Stale`] for a handle of another
+    /// directory or with another key.
     fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), Error> {
-        let bytes: &[u8; 32] = handle.as_slice().try_into().map_err(|_| Error::BadHandle)?;
+        let bytes: &[u8; HANDLE] = handle.as_slice().try_into().map_err(|_| Error::BadHandle)?;
+        let (bytes, sum) = bytes.split_last_chunk().ok_or(Error::BadHandle)?;
+        // As numbers: bytes would be compared up to the first that differs, and the time it took would tell which.
+        if self.key.sum(bytes) != u128::from_be_bytes(*sum) {
+            return Err(Error::Stale);
+        }
         let mut words = [0; 4];
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = bytes.try_into().map(u64::from_be_bytes).map_err(|_| Error::BadHandle)?;

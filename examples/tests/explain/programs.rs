@@ -21,6 +21,7 @@ pub(crate) struct Daemon(Child);
 impl Daemon {
     pub(crate) fn start(dir: &Path, capture: &Path) -> (Self, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
+            .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .arg(dir)
             .args(["--listen", "127.0.0.1:0"])
             .env("RPCRDMA_PCAP", capture)

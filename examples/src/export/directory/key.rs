@@ -1,0 +1,131 @@
+//! What keeps handles from being guessed: a sum over what they say, which only a server with the key can make.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::Hasher;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+/// Octets of a key.
+const LEN: usize = 16;
+
+/// The key of a server's handles. With another one they are all stale, so it is kept where a server is to be started anew.
+#[derive(Clone)]
+pub struct HandleKey([u8; LEN]);
+
+impl HandleKey {
+    /// A new one.
+    ///
+    /// # Errors
+    /// If the system gives no random octets.
+    pub fn random() -> io::Result<Self> {
+        let mut key = [0; LEN];
+        getrandom::fill(&mut key).map_err(io::Error::other)?;
+        Ok(HandleKey(key))
+    }
+
+    /// The one that a file keeps. Where there is none, a new one is made and kept there, for the file's owner only; of several
+    /// servers that do so at once all get the same.
+    ///
+    /// # Errors
+    /// If the file can be neither read nor made, is no key, or is not its owner's alone.
+    pub fn kept(path: &Path) -> io::Result<Self> {
+        match HandleKey::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                HandleKey::random()?.keep(path)?;
+                HandleKey::read(path)
+            }
+            read => read,
+        }
+    }
+
+    fn read(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            return Err(io::Error::other("others than its owner may use this key (chmod 600)"));
+        }
+        let mut key = Vec::new();
+        file.take(LEN as u64 + 1).read_to_end(&mut key)?;
+        let key = key.try_into().map_err(|_| io::Error::other("this is no key, which has 16 octets"))?;
+        Ok(HandleKey(key))
+    }
+
+    /// Puts it where there is none: whole, or not at all.
+    fn keep(&self, path: &Path) -> io::Result<()> {
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        if let Some(above) = above {
+            DirBuilder::new().recursive(true).mode(0o700).create(above)?;
+        }
+        let mut new = path.as_os_str().to_owned();
+        new.push(format!(".{}-new", std::process::id()));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        let made = file.write_all(&self.0).and_then(|()| file.sync_all()).and_then(|()| {
+            match fs::hard_link(&new, path) {
+                // Another server was quicker.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                made => made,
+            }
+        });
+        made.and(fs::remove_file(&new))
+    }
+
+    /// The sum over what a handle says.
+    pub(super) fn sum(&self, said: &[u8]) -> u128 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(said);
+        hasher.finish128().as_u128()
+    }
+}
+
+impl fmt::Debug for HandleKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HandleKey(..)")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_kept_for_its_owner_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/below/key");
+        let first = HandleKey::kept(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(HandleKey::kept(&path).unwrap().0, first.0);
+        assert_ne!(HandleKey::random().unwrap().0, first.0);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left");
+        assert!(!format!("{first:?}").contains(&first.0[0].to_string()));
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(HandleKey::kept(&path).unwrap_err().to_string().contains("chmod 600"));
+        for wrong in [&b""[..], b"fifteen octets.", b"of seventeen octe"] {
+            fs::write(&path, wrong).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            assert!(HandleKey::kept(&path).unwrap_err().to_string().contains("no key"), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn servers_that_make_a_key_at_once_have_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let rival = HandleKey::random().unwrap();
+        rival.keep(&path).unwrap();
+        HandleKey::random().unwrap().keep(&path).unwrap();
+        assert_eq!(HandleKey::kept(&path).unwrap().0, rival.0);
+    }
+
+    #[test]
+    fn sums_are_those_of_siphash() {
+        // The first values of the authors' test vectors for SipHash-2-4 with 128 bits.
+        let key = HandleKey(std::array::from_fn(|at| u8::try_from(at).unwrap()));
+        assert_eq!(key.sum(b"").to_le_bytes()[..8], [0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6]);
+        assert_ne!(key.sum(b"a"), key.sum(b"b"));
+    }
+}
