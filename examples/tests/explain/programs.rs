@@ -97,6 +97,11 @@ async fn drawings_are_whole_and_need_nothing_else() {
     for text in ["NFSv3 LOOKUP", "NFS3ERR_NOENT", "RDMA Read of 1500 bytes", "invalidates", "MPA request"] {
         assert!(drawing.contains(text), "{text}");
     }
+    // An arrow has its tip where it ends: at the server's lane for calls, at the client's for replies.
+    for tip in [r#"<path class="call" d="M1130 "#, r#"<path class="reply" d="M190 "#] {
+        assert!(drawing.contains(tip), "{tip}");
+    }
+    assert_eq!(drawing.matches("<line").count() - 2, drawing.matches("<path").count());
     let page = work.path().join("page.html");
     let done = explain(&["--html", "-o", page.to_str().unwrap(), capture]);
     assert!(done.status.success() && done.stdout.is_empty());
@@ -104,6 +109,7 @@ async fn drawings_are_whole_and_need_nothing_else() {
     assert!(
         page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && page.contains("<td>NFSv3 WRITE</td>")
     );
+    assert!(!page.contains(" id="), "drawings on one page name no part alike");
     let links = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!links.contains("http") && !links.contains("src="), "nothing is fetched");
 }
