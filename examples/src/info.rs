@@ -2,9 +2,13 @@
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use rpcrdma_runtime::shell::{ConnectError, Provider};
 use tokio::net::lookup_host;
+
+/// How long it may take to find out which device leads to an address.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// The devices of this machine: names, ports, addresses, limits.
 ///
@@ -59,7 +63,7 @@ pub async fn address(name: &str) -> Result<String, ConnectError> {
         let _ = writeln!(
             text,
             "{address}: --provider auto connects by {}{}, and listens by {}",
-            Provider::Auto.to(address).await?,
+            Provider::Auto.to(address, LIMIT).await,
             device(address).await?,
             Provider::Auto.at(address),
         );
@@ -75,8 +79,7 @@ async fn device(_: SocketAddr) -> Result<String, ConnectError> {
 
 #[cfg(feature = "verbs")]
 async fn device(address: SocketAddr) -> Result<String, ConnectError> {
-    let limit = std::time::Duration::from_secs(10);
-    let found = rpcrdma_runtime::provider::verbs::device_for(address, limit).await;
+    let found = rpcrdma_runtime::provider::verbs::device_for(address, LIMIT).await;
     let found = found.map_err(|source| ConnectError::Verbs { address: address.to_string(), source })?;
     Ok(found.map(|name| format!(" ({name})")).unwrap_or_default())
 }

@@ -34,11 +34,16 @@ pub(crate) fn size<T>(short: T, long: T) -> T {
     if std::env::var("RPCRDMA_LAB").is_ok_and(|asked| asked == "long") { long } else { short }
 }
 
+/// Whether the lab is asked for.
+pub(crate) fn asked() -> bool {
+    let asked = std::env::var("RPCRDMA_LAB").unwrap_or_default();
+    asked == "1" || asked == "long"
+}
+
 /// The guest with this siw, for the one test that holds it; `None` where the lab is not asked for.
 pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
-    let asked = std::env::var("RPCRDMA_LAB").unwrap_or_default();
-    if asked != "1" && asked != "long" {
+    if !asked() {
         eprintln!("skipped: RPCRDMA_LAB=1 runs this against a Linux kernel in a guest");
         return None;
     }

@@ -5,7 +5,9 @@
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -188,13 +190,46 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
     }
 }
 
+/// The kernel pins each page of it, which other threads wait for.
+#[tokio::test]
+async fn long_memory_comes_and_goes_as_short_memory_does() {
+    let Some(at) = device() else { return };
+    let data: Bytes =
+        (0..1_500_000u32).flat_map(|index| index.wrapping_mul(77_777_777).to_be_bytes()).collect();
+    let (mut near, mut far) = pair(at, Options::default()).await;
+    let source = register(&mut near, Memory::Source(data.clone())).await;
+    let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
+    far.submit(Action::Read { token: Token(2), source });
+    let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
+    assert!(matches!(read, Completion::ReadDone { data: read, .. } if read == data));
+    far.submit(Action::Write { token: Token(3), sink, data: data.clone() });
+    far.submit(Action::Send { token: Token(4), message: vec![], invalidate: None });
+    drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
+    near.submit(Action::Invalidate { token: Token(5), handle: sink.handle });
+    match next(&mut near).await {
+        Completion::Invalidated { memory: Memory::Sink(memory), .. } => assert!(memory[..] == data[..]),
+        other => panic!("{other:?}"),
+    }
+    // What is registered while the connection ends comes back too.
+    near.submit(Action::Register { token: Token(6), memory: Memory::Sink(BytesMut::zeroed(data.len())) });
+    near.submit(Action::Close { reason: CloseReason::Local });
+    let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
+    assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
+}
+
 #[tokio::test]
 async fn messages_of_any_form_arrive_whole() {
     let Some(at) = device() else { return };
-    let options = Options { receives: 4, ..Options::default() };
-    let (mut near, mut far) = pair_for(at, 262_144, options).await;
+    // As long as a device hands over with its work request, none at all, and more than any device does.
+    for inline in [Options::default().inline, 0, 1 << 20] {
+        let options = Options { receives: 4, inline, ..Options::default() };
+        messages_arrive(pair_for(at, 262_144, options).await, options.receives).await;
+    }
+}
+
+async fn messages_arrive((mut near, mut far): (VerbsConnection, VerbsConnection), receives: u32) {
     // Those that are posted already are these.
-    far.submit(Action::PostReceives { count: options.receives });
+    far.submit(Action::PostReceives { count: receives });
     // Short and long pieces, more of them than a work request has room for, and none.
     for sizes in
         [&[][..], &[1], &[0, 5, 0], &[100, 4000], &[28, 100_000, 3], &[9000; 7], &[1; 300], &[262_144]]
@@ -207,6 +242,75 @@ async fn messages_of_any_form_arrive_whole() {
         let Completion::Received { message, invalidated } = heard else { panic!("{sizes:?}: {heard:?}") };
         assert!(message == whole && invalidated.is_none(), "{sizes:?}");
         far.submit(Action::PostReceives { count: 1 });
+    }
+}
+
+#[tokio::test]
+async fn short_messages_that_are_asked_for_at_once_arrive_in_their_order() {
+    let Some(at) = device() else { return };
+    for inline in [Options::default().inline, 0] {
+        let options = Options { receives: 90, inline, ..Options::default() };
+        let (mut near, mut far) = pair(at, options).await;
+        let messages: Vec<Bytes> =
+            (0..80).map(|number| Bytes::from(vec![number; 3 * usize::from(number)])).collect();
+        for (token, message) in (1..).zip(&messages) {
+            near.submit(Action::Send {
+                token: Token(token),
+                message: vec![message.clone()],
+                invalidate: None,
+            });
+        }
+        let sending = async {
+            let mut sent = Vec::new();
+            while sent.len() < messages.len() {
+                if let Completion::Sent { token: Token(token) } = next(&mut near).await {
+                    sent.push(token);
+                }
+            }
+            sent
+        };
+        let hearing = async {
+            for expected in &messages {
+                match next(&mut far).await {
+                    Completion::Received { message, .. } => assert!(message == expected),
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        let (sent, ()) = tokio::join!(sending, hearing);
+        assert!(sent.into_iter().eq(1..=80), "each Send completes, and in order");
+    }
+}
+
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One that looks again and again has itself woken; one that does not waits for the device.
+#[tokio::test]
+async fn a_connection_can_look_for_work_without_being_woken() {
+    let Some(at) = device() else { return };
+    for spin in [Duration::ZERO, Duration::from_secs(3600)] {
+        let options = Options { spin, ..Options::default() };
+        let (mut near, mut far) = pair(at, options).await;
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        for _ in 0..20 {
+            assert!(near.poll_completion(&mut Context::from_waker(&waker)).is_pending());
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), if spin.is_zero() { 0 } else { 20 });
+        for number in 0..20 {
+            let message = vec![Bytes::from(vec![number; 100])];
+            far.submit(Action::Send { token: Token(1), message, invalidate: None });
+            let is_it = |heard: &Completion| matches!(heard, Completion::Received { message, .. } if message[..] == [number; 100]);
+            drive(&mut near, &mut far, is_it).await;
+        }
     }
 }
 

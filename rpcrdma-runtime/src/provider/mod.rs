@@ -39,6 +39,8 @@ pub struct ConnectionInfo {
     pub reads_in: u32,
     /// The largest region that one registration takes, in bytes.
     pub max_region: u32,
+    /// The most Receives that can be posted at a time.
+    pub receives: u32,
     /// Whether the peer may invalidate memory that this end advertises: if not, this end has not said so, whatever it is
     /// set to say (the R flag, RFC 8797 section 4.1).
     pub remote_invalidation: bool,

@@ -5,11 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::net::lookup_host;
+#[cfg(feature = "verbs")]
+use tracing::debug;
 
 use super::{ClientOptions, ConnectError, ServeError, ServerOptions};
-#[cfg(feature = "verbs")]
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 #[cfg(feature = "verbs")]
@@ -61,20 +63,21 @@ const NOT_BUILT: &str = "this was built without the feature `verbs`";
 
 impl Provider {
     /// The one of the other two that is used to connect to an address. An RDMA device counts if it leads there, whoever
-    /// listens at the other end.
-    ///
-    /// # Errors
-    /// [`ConnectError`], if the device of an address cannot be found out.
-    pub async fn to(self, address: SocketAddr) -> Result<Provider, ConnectError> {
+    /// listens at the other end; not so if that cannot be found out, or takes longer than `limit`.
+    pub async fn to(self, address: SocketAddr, limit: Duration) -> Provider {
         #[cfg(feature = "verbs")]
         if self == Provider::Auto {
-            let limit = verbs::Options::default().connect_timeout;
-            let device = verbs::device_for(address, limit).await;
-            let failed = |source| ConnectError::Verbs { address: address.to_string(), source };
-            return Ok(if device.map_err(failed)?.is_some() { Provider::Verbs } else { Provider::Iwarp });
+            return match verbs::device_for(address, limit).await {
+                Ok(Some(_)) => Provider::Verbs,
+                Ok(None) => Provider::Iwarp,
+                Err(error) => {
+                    debug!(%address, %error, "no RDMA device is used");
+                    Provider::Iwarp
+                }
+            };
         }
-        let _ = address;
-        Ok(if self == Provider::Auto { Provider::Iwarp } else { self })
+        let _ = (address, limit);
+        if self == Provider::Auto { Provider::Iwarp } else { self }
     }
 
     /// The one of the other two that is used to listen at an address.
@@ -142,7 +145,11 @@ async fn connect_to(
 ) -> Result<AnyConnection, ConnectError> {
     let private_data = options.config.private_data.encode();
     let receive_size = options.config.private_data.announced().receive_size;
-    match options.provider.to(address).await? {
+    #[cfg(feature = "verbs")]
+    let limit = options.verbs.connect_timeout;
+    #[cfg(not(feature = "verbs"))]
+    let limit = Duration::ZERO;
+    match options.provider.to(address, limit).await {
         Provider::Verbs => {
             #[cfg(feature = "verbs")]
             {
@@ -169,6 +176,18 @@ async fn connect_to(
 fn with_receives(options: verbs::Options, config: &Config) -> verbs::Options {
     let wanted = config.credits.saturating_add(config.backward_credits).saturating_add(2);
     verbs::Options { receives: options.receives.max(wanted), ..options }
+}
+
+/// What an end is set to on a connection: never to more credits than there are Receives for.
+pub(super) fn fitted(config: Config, info: &ConnectionInfo) -> Config {
+    // One of them is for a message out of turn.
+    let most = info.receives.saturating_sub(1).max(2);
+    if config.credits.saturating_add(config.backward_credits) <= most {
+        return config;
+    }
+    let backward_credits = config.backward_credits.min(most / 2);
+    let credits = config.credits.min(most - backward_credits);
+    Config { credits, backward_credits, ..config }
 }
 
 /// A listener of any provider.
@@ -231,6 +250,15 @@ impl AnyListener {
             AnyListener::Verbs(listener) => Ok(AnyIncoming::Verbs(listener.accept().await?)),
         }
     }
+
+    /// Peers that were refused since this was asked last, before anybody heard of them.
+    pub(super) fn failed(&self) -> u64 {
+        match self {
+            AnyListener::Iwarp(_) => 0,
+            #[cfg(feature = "verbs")]
+            AnyListener::Verbs(listener) => listener.failed(),
+        }
+    }
 }
 
 /// A peer that wants a connection, of any provider.
@@ -276,6 +304,29 @@ mod tests {
             assert_eq!(provider.to_string().parse(), Ok(provider));
         }
         assert_eq!("rdma".parse::<Provider>(), Err(UnknownProvider));
+    }
+
+    #[test]
+    fn credits_are_no_more_than_there_are_receives_for() {
+        let info = |receives| ConnectionInfo {
+            peer: None,
+            private_data: bytes::Bytes::new(),
+            reads_out: 1,
+            reads_in: 1,
+            max_region: 1,
+            receives,
+            remote_invalidation: false,
+        };
+        let config = Config { credits: 64, backward_credits: 16, ..Config::default() };
+        let credits = |receives| {
+            let fitted = fitted(config, &info(receives));
+            (fitted.credits, fitted.backward_credits)
+        };
+        assert_eq!(credits(u32::MAX), (64, 16));
+        assert_eq!(credits(81), (64, 16));
+        assert_eq!(credits(80), (63, 16));
+        assert_eq!(credits(21), (10, 10));
+        assert_eq!(credits(0), (1, 1));
     }
 
     #[cfg(not(feature = "verbs"))]

@@ -9,7 +9,7 @@ use tracing::{Instrument, debug, debug_span, info, trace};
 
 use super::accept::{Listening, stopped};
 use super::backward::Calling;
-use super::carried::{AnyIncoming, AnyListener};
+use super::carried::{AnyIncoming, AnyListener, fitted};
 use super::running::Running;
 use super::serving::{Connected, Serving};
 use super::stats::ConnectionCounts;
@@ -108,8 +108,14 @@ impl Server {
             drain: options.drain,
         };
         let address = |incoming: &AnyIncoming| incoming.peer().ip();
+        let counted = stats.clone();
         let serving = Serving::new(services, options.duplicates, options.backward_pending, stats);
-        let accept = || listener.accept();
+        let accept = || async {
+            let accepted = listener.accept().await;
+            counted
+                .connections(ConnectionCounts { failed: listener.failed(), ..ConnectionCounts::default() });
+            accepted
+        };
         let serve = |incoming: AnyIncoming, stopping| {
             let span = debug_span!("connection", peer = %incoming.peer());
             serve_incoming(incoming, serving.clone(), options.config, stopping).instrument(span)
@@ -189,6 +195,7 @@ struct Served<C> {
 impl<C: Connection> Served<C> {
     fn new(connection: C, serving: Serving, config: Config) -> Self {
         let info = connection.info();
+        let config = fitted(config, info);
         let (peer, reads_out) = (info.peer, info.reads_out);
         let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&client, &config.private_data);

@@ -123,6 +123,7 @@ impl Fabric {
             reads_out: peer.reads_in,
             reads_in: own.reads_in,
             max_region: own.max_region,
+            receives: u32::MAX,
             remote_invalidation: true,
         };
         let infos = (info(left, right), info(right, left));

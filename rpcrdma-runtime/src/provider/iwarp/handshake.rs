@@ -269,6 +269,7 @@ fn info(peer: SocketAddr, private_data: Bytes, agreed: Agreed, options: &Options
         reads_out: agreed.reads_out,
         reads_in: agreed.reads_in,
         max_region: options.max_region,
+        receives: u32::MAX,
         remote_invalidation: true,
     }
 }

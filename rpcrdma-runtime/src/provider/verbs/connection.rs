@@ -1,16 +1,19 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, trace};
 
 use super::Options;
 use super::cm::Kind;
-use super::objects::{Access, Registered};
+use super::objects::{Access, LONG, Registered};
 use super::queue_pair::{QueuePair, Work};
 use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use crate::provider::{Connection, ConnectionInfo};
@@ -26,6 +29,16 @@ pub struct VerbsConnection {
     info: ConnectionInfo,
     options: Options,
     phase: Phase,
+    /// What threads do that may wait.
+    aside: JoinSet<Aside>,
+    /// Since when there has been nothing to do; unknown while there is.
+    idle: Option<Instant>,
+}
+
+/// What became of long memory.
+enum Aside {
+    Registered(Token, Result<Registered<Memory>, (Memory, io::Error)>),
+    Released(Token, u32, Option<Memory>),
 }
 
 /// How far a connection has come.
@@ -47,7 +60,17 @@ impl VerbsConnection {
     pub(super) fn new(queue_pair: QueuePair, info: ConnectionInfo, options: Options) -> Self {
         debug!(peer = ?info.peer, device = ?queue_pair.device(), "verbs connection");
         let (regions, ready) = (BTreeMap::new(), VecDeque::new());
-        VerbsConnection { queue_pair: Some(queue_pair), regions, ready, info, options, phase: Phase::Open }
+        let (queue_pair, phase) = (Some(queue_pair), Phase::Open);
+        VerbsConnection {
+            queue_pair,
+            regions,
+            ready,
+            info,
+            options,
+            phase,
+            aside: JoinSet::new(),
+            idle: None,
+        }
     }
 
     fn lose(&mut self, reason: CloseReason) {
@@ -70,7 +93,22 @@ impl VerbsConnection {
         let (Some(queue_pair), Ok(length)) = (&self.queue_pair, u32::try_from(memory.len())) else {
             return self.ready.push_back(Completion::RegisterFailed { token, memory });
         };
-        match Registered::new(queue_pair.domain(), memory, access) {
+        let domain = queue_pair.domain().clone();
+        if memory.len() >= LONG && Handle::try_current().is_ok() {
+            let register = move || Aside::Registered(token, Registered::new(&domain, memory, access));
+            self.aside.spawn_blocking(register);
+            return;
+        }
+        self.registered(token, length, Registered::new(&domain, memory, access));
+    }
+
+    fn registered(
+        &mut self,
+        token: Token,
+        length: u32,
+        made: Result<Registered<Memory>, (Memory, io::Error)>,
+    ) {
+        match made {
             Ok(region) => {
                 let segment = Segment { handle: region.remote_key(), length, offset: region.address() };
                 self.regions.insert(segment.handle, region);
@@ -84,12 +122,35 @@ impl VerbsConnection {
     }
 
     fn invalidate(&mut self, token: Token, handle: u32) {
-        match self.regions.remove(&handle).map(Registered::release) {
-            Some(Some(memory)) => self.ready.push_back(Completion::Invalidated { token, handle, memory }),
-            Some(None) => self.lose(CloseReason::Io("the device does not let go of memory".into())),
+        match self.regions.remove(&handle) {
+            Some(region) if region.len() >= LONG && Handle::try_current().is_ok() => {
+                self.aside.spawn_blocking(move || Aside::Released(token, handle, region.release()));
+            }
+            Some(region) => self.released(token, handle, region.release()),
             // The engine asks for what it was given, once.
             None => debug!(handle, "no such handle"),
         }
+    }
+
+    fn released(&mut self, token: Token, handle: u32, memory: Option<Memory>) {
+        match memory {
+            Some(memory) => self.ready.push_back(Completion::Invalidated { token, handle, memory }),
+            None => self.lose(CloseReason::Io("the device does not let go of memory".into())),
+        }
+    }
+
+    /// Takes what was done aside. Says whether there was something.
+    fn look_aside(&mut self, cx: &mut Context<'_>) -> bool {
+        let Poll::Ready(Some(done)) = self.aside.poll_join_next(cx) else { return false };
+        match done {
+            Ok(Aside::Registered(token, made)) => {
+                let length = made.as_ref().map_or_else(|(memory, _)| memory.len(), Registered::len);
+                self.registered(token, u32::try_from(length).unwrap_or(u32::MAX), made);
+            }
+            Ok(Aside::Released(token, handle, memory)) => self.released(token, handle, memory),
+            Err(error) => self.lose(CloseReason::Io(error.to_string())),
+        }
+        true
     }
 
     fn close(&mut self, reason: CloseReason) {
@@ -100,10 +161,10 @@ impl VerbsConnection {
     }
 
     /// Gives the device what there is to do, and takes what it has done. Says whether there was something.
-    fn work(&mut self) -> bool {
+    fn work(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(queue_pair) = &mut self.queue_pair else { return false };
         if matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. })
-            && let Err(error) = queue_pair.flush()
+            && let Err(error) = queue_pair.flush(cx)
         {
             self.lose(CloseReason::Io(error.to_string()));
             return true;
@@ -174,6 +235,12 @@ impl VerbsConnection {
         true
     }
 
+    /// Whether to look again, and not to wait.
+    fn spins(&mut self) -> bool {
+        let spin = self.options.spin;
+        !spin.is_zero() && self.idle.get_or_insert_with(Instant::now).elapsed() < spin
+    }
+
     /// The last completion: the queue pair goes, then all regions, and their memory comes back.
     fn end(&mut self, reason: CloseReason) -> Completion {
         debug!(%reason, "verbs connection closed");
@@ -224,13 +291,26 @@ impl Connection for VerbsConnection {
             if let Some(completion) = self.ready.pop_front() {
                 return Poll::Ready(completion);
             }
+            if self.look_aside(cx) {
+                continue;
+            }
+            // All memory comes back first.
+            if matches!(self.phase, Phase::Lost(_)) && !self.aside.is_empty() {
+                return Poll::Pending;
+            }
             if let Phase::Lost(_) = &self.phase
                 && let Phase::Lost(reason) = mem::replace(&mut self.phase, Phase::Closed)
             {
                 return Poll::Ready(self.end(reason));
             }
-            if self.work() || self.listen(cx) || self.go_on_closing(cx) {
+            if self.work(cx) || self.listen(cx) || self.go_on_closing(cx) {
+                self.idle = None;
                 continue;
+            }
+            if self.spins() {
+                // Others have their turn meanwhile.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             let Some(queue_pair) = &mut self.queue_pair else { return Poll::Pending };
             match queue_pair.poll_event(cx) {

@@ -18,6 +18,7 @@ mod options;
 mod queue_pair;
 mod rdmacm_ffi;
 mod setup;
+mod slots;
 
 pub use connection::VerbsConnection;
 pub use device::{Device, Port, devices};

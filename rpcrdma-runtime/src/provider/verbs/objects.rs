@@ -183,6 +183,9 @@ impl<M: Pinned> Drop for Registered<M> {
     }
 }
 
+/// Octets from which on memory is registered by threads that may wait: the kernel looks up and pins each page of it.
+pub(super) const LONG: usize = 4 << 20;
+
 /// Registered memory that is cut in slots of one size.
 #[derive(Debug)]
 pub(super) struct Slab {

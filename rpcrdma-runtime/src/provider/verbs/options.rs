@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use super::objects::Capabilities;
+
 /// What a verbs end is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -12,6 +14,13 @@ pub struct Options {
     /// The most Sends, RDMA Reads and RDMA Writes that the device has at a time (default 256), if it can have so many;
     /// others wait.
     pub max_sends: u32,
+    /// The longest message that is handed to the device together with its work request (inline, `IBV_SEND_INLINE`), in octets
+    /// (default 256); 0 has none go so. Where the device takes less, it is as much as that takes; on iWARP none goes so.
+    pub inline: u32,
+    /// How long a connection on which something has just happened looks for more again and again, before it asks to be woken
+    /// (default zero: at once). That takes a processor's time, which other tasks have in turns with it, and saves the way
+    /// through the kernel.
+    pub spin: Duration,
     /// RDMA Reads that are served at once (responder resources, default 128), if the device serves so many.
     pub reads_in: u8,
     /// RDMA Reads that are outstanding at once (initiator depth, default 16), if the device and the peer have so many.
@@ -38,6 +47,8 @@ impl Default for Options {
             receives: 96,
             max_receives: 1024,
             max_sends: 256,
+            inline: 256,
+            spin: Duration::ZERO,
             reads_in: 128,
             reads_out: 16,
             max_region: 1 << 30,
@@ -47,5 +58,57 @@ impl Default for Options {
             flush_timeout: Duration::from_secs(30),
             linger: Duration::from_secs(1),
         }
+    }
+}
+
+/// Work that a queue pair has at a time. Its completion queue has an entry for each of them, or it would overflow.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) sends: u32,
+    pub(super) receives: u32,
+}
+
+impl Room {
+    /// What is asked for, as far as the device has it.
+    pub(super) fn of(options: &Options, device: &Capabilities) -> Self {
+        let (work, entries) = (device.work.max(1), device.completions.max(2));
+        let sends = options.max_sends.clamp(1, work).min(entries / 2);
+        let receives = options.max_receives.max(options.receives).clamp(1, work).min(entries - sends);
+        Room { sends, receives }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(work: u32, completions: u32) -> Capabilities {
+        Capabilities {
+            work,
+            completions,
+            pieces: 1,
+            region: 1,
+            message: 1,
+            reads_in: 1,
+            reads_out: 1,
+            iwarp: false,
+            ports: 1,
+            gids: 1,
+            active: true,
+            invalidates: false,
+        }
+    }
+
+    #[test]
+    fn no_more_work_than_the_device_has_and_its_completions_have_room_for() {
+        let options = Options { max_sends: 256, max_receives: 1024, receives: 96, ..Options::default() };
+        let room = |work, completions| Room::of(&options, &device(work, completions));
+        assert_eq!(room(16_384, 4_000_000), Room { sends: 256, receives: 1024 });
+        assert_eq!(room(100, 4_000_000), Room { sends: 100, receives: 100 });
+        assert_eq!(room(16_384, 600), Room { sends: 256, receives: 344 });
+        assert_eq!(room(16_384, 100), Room { sends: 50, receives: 50 });
+        assert_eq!(room(0, 0), Room { sends: 1, receives: 1 });
+        let many = Options { receives: 5000, ..options };
+        assert_eq!(Room::of(&many, &device(16_384, 4_000_000)), Room { sends: 256, receives: 5000 });
     }
 }

@@ -3,8 +3,10 @@
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
+use std::future::Future;
 use std::io;
 use std::mem;
+use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,23 +14,29 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use ib::{ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
 use ibverbs_sys as ib;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use super::Options;
 use super::cm::Id;
-use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, Registered, Slab, done, sge};
+use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, done, sge};
+use super::options::Room;
+use super::slots::Slots;
 use crate::proto::work::{CloseReason, Completion, Segment, Token};
 
-/// Slots that are registered together: at most so many, and no more of them than have so many octets, but one at least.
-const SLOTS: usize = 32;
-const SLAB: usize = 1 << 20;
 /// Octets of a slot for what is sent: what fits there is copied, which takes less than to register it.
 const COPIED: usize = 8192;
 /// A piece of a longer message that is not longer than this is copied too.
 const SMALL: usize = 2048;
 /// Pieces of memory in one message, if the device takes so many.
 const PIECES: u32 = 4;
-/// RDMA Writes one after the other without a completion of their own.
+/// Sends and RDMA Writes one after the other without a completion of their own.
 const SILENT: usize = 16;
+/// On iWARP, work is complete when TCP has its data, and that may be out of the memory itself, which is free then. Siw copies the
+/// data of work that has a completion of its own, and what is no longer than a page.
+const SIW_COPIES: u32 = 4096;
+/// A device that hands over less than this with a work request is asked for nothing of the kind.
+const LEAST_INLINE: u32 = 32;
 /// Set in the number of a Receive; the rest is its slot. Other work is numbered in its order.
 const RECEIVE: u64 = 1 << 63;
 
@@ -93,64 +101,8 @@ struct Request {
     raw: ib::ibv_send_wr,
     pieces: Vec<ib::ibv_sge>,
     posted: Posted,
-}
-
-/// Slots of registered memory, as many as are needed.
-#[derive(Debug)]
-struct Slots {
-    slabs: Vec<Slab>,
-    free: Vec<usize>,
-    size: usize,
-    /// How many of them a slab has.
-    in_slab: usize,
-}
-
-impl Slots {
-    fn new(size: usize) -> Self {
-        let in_slab = (SLAB / size.max(1)).clamp(1, SLOTS);
-        Slots { slabs: Vec::new(), free: Vec::new(), size, in_slab }
-    }
-
-    fn take(&mut self, domain: &Arc<Domain>) -> io::Result<usize> {
-        if let Some(slot) = self.free.pop() {
-            return Ok(slot);
-        }
-        let first = self.slabs.len() * self.in_slab;
-        self.slabs.push(Slab::new(domain, self.in_slab, self.size)?);
-        self.free.extend((first + 1..first + self.in_slab).rev());
-        Ok(first)
-    }
-
-    fn give_back(&mut self, slot: usize) {
-        self.free.push(slot);
-    }
-
-    fn slab(&self, slot: usize) -> io::Result<(&Slab, usize)> {
-        let (slab, index) = (slot / self.in_slab, slot % self.in_slab);
-        Ok((self.slabs.get(slab).ok_or(io::ErrorKind::NotFound)?, index))
-    }
-
-    fn piece(&self, slot: usize, skip: usize, len: usize) -> io::Result<ib::ibv_sge> {
-        let (slab, index) = self.slab(slot)?;
-        Ok(slab.piece(index, skip, len).ok_or(io::ErrorKind::InvalidInput)?)
-    }
-
-    /// # Safety
-    /// The device does not use the slot.
-    unsafe fn read(&self, slot: usize, len: usize) -> io::Result<Bytes> {
-        let (slab, index) = self.slab(slot)?;
-        // SAFETY: as the caller says.
-        Ok(unsafe { slab.read(index, len) }.ok_or(io::ErrorKind::InvalidData)?)
-    }
-
-    /// # Safety
-    /// The device does not use that part of the slot.
-    unsafe fn write(&mut self, slot: usize, skip: usize, data: &[u8]) -> io::Result<()> {
-        let (slab, index) = (slot / self.in_slab, slot % self.in_slab);
-        let slab = self.slabs.get_mut(slab).ok_or(io::ErrorKind::NotFound)?;
-        // SAFETY: as the caller says.
-        Ok(unsafe { slab.write(index, skip, data) }.ok_or(io::ErrorKind::InvalidInput)?)
-    }
+    /// The device takes what is in this slot along with the request, and does not look there afterwards.
+    inline: Option<usize>,
 }
 
 /// The queue pair of one id. It goes first; then the memory of what was posted, the queue, the domain and the id.
@@ -162,6 +114,8 @@ pub(super) struct QueuePair {
     /// The number of the first of them.
     first: u64,
     pending: VecDeque<Work>,
+    /// The next of them, while its memory is registered aside: all others wait, since work leaves in its order.
+    registering: Option<JoinHandle<io::Result<Transfer>>>,
     sources: Slots,
     receives: Slots,
     /// Receives that the device has, those that were posted before they were asked for, and those that wait.
@@ -171,6 +125,7 @@ pub(super) struct QueuePair {
     max_receives: u32,
     max_sends: usize,
     pieces: usize,
+    inline: usize,
     device: Capabilities,
     queue: CompletionQueue,
     domain: Arc<Domain>,
@@ -183,11 +138,9 @@ impl QueuePair {
     /// A queue pair for an id that is bound to a device, with its first Receives.
     pub(super) fn new(id: &Arc<Id>, receive_size: u32, options: &Options) -> io::Result<Self> {
         let device = Capabilities::of(id)?;
-        let max_sends = options.max_sends.clamp(1, device.work.max(1));
-        let max_receives = options.max_receives.max(options.receives).clamp(1, device.work.max(1));
-        let entries = max_sends.saturating_add(max_receives).min(device.completions);
+        let Room { sends: max_sends, receives: max_receives } = Room::of(options, &device);
         let domain = Arc::new(Domain::new(id)?);
-        let queue = CompletionQueue::new(id, entries)?;
+        let queue = CompletionQueue::new(id, max_sends.saturating_add(max_receives))?;
         let pieces = device.pieces.clamp(1, PIECES);
         // SAFETY: numbers and pointers only, and all zeros is a value of each.
         let mut attributes: ib::ibv_qp_init_attr = unsafe { mem::zeroed() };
@@ -197,13 +150,28 @@ impl QueuePair {
         attributes.cap.max_recv_wr = max_receives;
         attributes.cap.max_send_sge = pieces;
         attributes.cap.max_recv_sge = 1;
-        // SAFETY: domain and queue are of the id's device, and fields of the value that destroys the queue pair first.
-        let raw = unsafe { id.create_queue_pair(domain.as_ptr(), &mut attributes)? };
+        // Siw spoils messages that go so and invalidate; iWARP gains least by it.
+        let mut inline = if device.iwarp { 0 } else { options.inline };
+        let asked = attributes.cap;
+        let raw = loop {
+            // What was made of it in vain may have changed it.
+            attributes.cap = ib::ibv_qp_cap { max_inline_data: inline, ..asked };
+            // SAFETY: domain and queue are of the id's device, and fields of the value that destroys the queue pair first.
+            match unsafe { id.create_queue_pair(domain.as_ptr(), &mut attributes) } {
+                Ok(raw) => break raw,
+                // No device says how much it takes.
+                Err(_) if inline >= LEAST_INLINE => inline /= 2,
+                Err(_) if inline > 0 => inline = 0,
+                Err(error) => return Err(error),
+            }
+        };
+        let inline = usize::try_from(inline).unwrap_or(0);
         let mut made = QueuePair {
             raw,
             posted: VecDeque::new(),
             first: 0,
             pending: VecDeque::new(),
+            registering: None,
             sources: Slots::new(COPIED),
             receives: Slots::new(usize::try_from(receive_size).unwrap_or(usize::MAX)),
             received_into: 0,
@@ -212,6 +180,7 @@ impl QueuePair {
             max_receives,
             max_sends: usize::try_from(max_sends).unwrap_or(usize::MAX),
             pieces: usize::try_from(pieces).unwrap_or(1),
+            inline,
             device,
             queue,
             domain,
@@ -233,9 +202,14 @@ impl QueuePair {
         &self.device
     }
 
+    /// Receives that it takes at a time.
+    pub(super) fn max_receives(&self) -> u32 {
+        self.max_receives
+    }
+
     /// Whether everything that was asked for has left.
     pub(super) fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.posted.is_empty()
+        self.pending.is_empty() && self.registering.is_none() && self.posted.is_empty()
     }
 
     /// Posts so many Receives more than were asked for before.
@@ -258,7 +232,7 @@ impl QueuePair {
         let post = post.ok_or(io::ErrorKind::Unsupported)?;
         for _ in 0..count {
             let slot = self.receives.take(&self.domain)?;
-            let mut piece = self.receives.piece(slot, 0, self.receives.size)?;
+            let mut piece = self.receives.whole(slot)?;
             // SAFETY: numbers and pointers only, and all zeros is a value of each.
             let mut request: ib::ibv_recv_wr = unsafe { mem::zeroed() };
             request.wr_id = RECEIVE | slot as u64;
@@ -278,13 +252,15 @@ impl QueuePair {
     }
 
     /// Posts what the send queue has room for, as one batch.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch: Vec<Request> = Vec::new();
-        while self.posted.len() + batch.len() < self.max_sends
+        while self.is_registered(cx)?
+            && self.posted.len() + batch.len() < self.max_sends
             && let Some(work) = self.pending.pop_front()
         {
-            let request = self.prepare(work)?;
-            batch.push(request);
+            if let Some(request) = self.prepare(work)? {
+                batch.push(request);
+            }
         }
         if batch.is_empty() {
             return Ok(());
@@ -292,18 +268,39 @@ impl QueuePair {
         let last = batch.len() - 1;
         let mut requests = Vec::with_capacity(batch.len());
         let mut pieces = Vec::with_capacity(batch.len());
+        let mut inline = Vec::new();
         for (index, mut request) in batch.into_iter().enumerate() {
             let mut raw = request.raw;
             raw.wr_id = self.first + self.posted.len() as u64;
             request.posted.silent &= index != last && index % SILENT != SILENT - 1;
+            if self.device.iwarp && request.pieces.iter().map(|piece| piece.length).sum::<u32>() > SIW_COPIES
+            {
+                request.posted.silent = false;
+            }
             if !request.posted.silent {
                 raw.send_flags |= ib::ibv_send_flags::IBV_SEND_SIGNALED.0;
+            }
+            if let Some(slot) = request.inline {
+                raw.send_flags |= ib::ibv_send_flags::IBV_SEND_INLINE.0;
+                inline.push(slot);
             }
             self.posted.push_back(Some(request.posted));
             pieces.push(request.pieces);
             requests.push(raw);
         }
-        self.post(&mut requests, &mut pieces)
+        self.post(&mut requests, &mut pieces)?;
+        inline.into_iter().for_each(|slot| self.sources.give_back(slot));
+        Ok(())
+    }
+
+    /// Whether no work waits for its memory to be registered.
+    fn is_registered(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let Some(registering) = &mut self.registering else { return Ok(true) };
+        let Poll::Ready(registered) = Pin::new(registering).poll(cx) else { return Ok(false) };
+        self.registering = None;
+        let transfer = registered.map_err(io::Error::other)??;
+        self.pending.push_front(Work::Rest { transfer, at: 0 });
+        Ok(true)
     }
 
     fn post(&mut self, requests: &mut [ib::ibv_send_wr], pieces: &mut [Vec<ib::ibv_sge>]) -> io::Result<()> {
@@ -325,11 +322,13 @@ impl QueuePair {
         done(unsafe { post(self.raw.as_ptr(), first, &raw mut refused) })
     }
 
-    fn prepare(&mut self, work: Work) -> io::Result<Request> {
-        match work {
+    /// `None`, if its memory is to be registered first.
+    fn prepare(&mut self, work: Work) -> io::Result<Option<Request>> {
+        Ok(Some(match work {
             Work::Send { token, message, invalidate } => {
                 let mut request = self.gather(&message, Done::Sent(token))?;
                 request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND;
+                request.posted.silent = true;
                 // Not to do so is always right: who advertised the handle looks at what was invalidated.
                 if let Some(handle) = invalidate.filter(|_| self.device.invalidates) {
                     request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
@@ -337,32 +336,53 @@ impl QueuePair {
                     // Where siw's library looks for it (rdma-core 44); others look here for RDMA Reads and Writes only.
                     request.raw.wr.rdma.rkey = handle;
                 }
-                Ok(request)
+                request
             }
             Work::Write { token, sink, data } if data.len() <= COPIED => {
                 let mut request = self.gather(&[data], Done::Written(token))?;
                 request.raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
                 aim(&mut request.raw, &sink, 0);
                 request.posted.silent = true;
-                Ok(request)
+                request
             }
             Work::Write { token, sink, data } => {
-                let region = Registered::new(&self.domain, data, Access(0)).map_err(|(_, error)| error)?;
-                self.part(Transfer { remote: sink, local: Local::Source(token, region) }, 0)
+                let (domain, len) = (self.domain.clone(), data.len());
+                let register = move || {
+                    let region = Registered::new(&domain, data, Access(0)).map_err(|(_, error)| error)?;
+                    Ok(Transfer { remote: sink, local: Local::Source(token, region) })
+                };
+                return self.registered(len, register);
             }
             Work::Read { token, source } => {
-                let len = usize::try_from(source.length).map_err(io::Error::other)?;
+                let (domain, len) =
+                    (self.domain.clone(), usize::try_from(source.length).map_err(io::Error::other)?);
                 let mut access = Access::IBV_ACCESS_LOCAL_WRITE;
                 if self.device.iwarp {
                     // Where an RDMA Read Response is put is named on the wire, as where a Write is (RFC 5040 section 5.2).
                     access |= Access::IBV_ACCESS_REMOTE_WRITE;
                 }
-                let region = Registered::new(&self.domain, BytesMut::zeroed(len), access);
-                let region = region.map_err(|(_, error)| error)?;
-                self.part(Transfer { remote: source, local: Local::Sink(token, region) }, 0)
+                let register = move || {
+                    let region = Registered::new(&domain, BytesMut::zeroed(len), access);
+                    let region = region.map_err(|(_, error)| error)?;
+                    Ok(Transfer { remote: source, local: Local::Sink(token, region) })
+                };
+                return self.registered(len, register);
             }
-            Work::Rest { transfer, at } => self.part(transfer, at),
+            Work::Rest { transfer, at } => self.part(transfer, at)?,
+        }))
+    }
+
+    /// The first part of a transfer of so many octets, once its memory is registered; a long one's is registered aside.
+    fn registered(
+        &mut self,
+        len: usize,
+        register: impl FnOnce() -> io::Result<Transfer> + Send + 'static,
+    ) -> io::Result<Option<Request>> {
+        if let (true, Ok(runtime)) = (len >= LONG, Handle::try_current()) {
+            self.registering = Some(runtime.spawn_blocking(register));
+            return Ok(None);
         }
+        self.part(register()?, 0).map(Some)
     }
 
     /// As much of a transfer, from `at` on, as one message takes.
@@ -389,7 +409,8 @@ impl QueuePair {
         } else {
             Done::Transferred(transfer)
         };
-        Ok(Request { raw, pieces, posted: Posted { done, silent, slot: None, _regions: Vec::new() } })
+        let posted = Posted { done, silent, slot: None, _regions: Vec::new() };
+        Ok(Request { raw, pieces, posted, inline: None })
     }
 
     /// A message out of its pieces: short ones are copied together, long ones are sent from where they are.
@@ -424,7 +445,8 @@ impl QueuePair {
             pieces = vec![sge(region.address(), region.len(), region.local_key())];
             posted._regions = vec![region];
         }
-        Ok(Request { raw: request(), pieces, posted })
+        let inline = if total <= self.inline { posted.slot.take() } else { None };
+        Ok(Request { raw: request(), pieces, posted, inline })
     }
 
     /// Takes a batch of what is complete. False if there was nothing.

@@ -1,6 +1,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -150,6 +151,7 @@ fn made(
         reads_out: u32::from(depths.reads_out.min(served)),
         reads_in: u32::from(depths.reads_in),
         max_region: options.max_region.min(region),
+        receives: queue_pair.max_receives(),
         remote_invalidation: false,
     };
     VerbsConnection::new(queue_pair, info, *options)
@@ -163,7 +165,7 @@ async fn within<T>(
     timeout(after, work).await.unwrap_or(Err(ConnectError::Timeout { what, after }))
 }
 
-/// Waits for connections. One that is bound to the address of a device comes back when the device does.
+/// Waits for peers that want connections. One that is bound to the address of a device comes back when the device does.
 #[derive(Debug)]
 pub struct Listener {
     /// `None` while its device is gone.
@@ -171,6 +173,7 @@ pub struct Listener {
     address: SocketAddr,
     receive_size: u32,
     options: Options,
+    failed: AtomicU64,
 }
 
 impl Listener {
@@ -185,7 +188,8 @@ impl Listener {
                 Ok(id) => {
                     let address = id.local_addr().unwrap_or(candidate);
                     let id = Mutex::new(Some(Arc::new(id)));
-                    return Ok(Listener { id, address, receive_size, options });
+                    let failed = AtomicU64::new(0);
+                    return Ok(Listener { id, address, receive_size, options, failed });
                 }
                 Err(error) => last = error,
             }
@@ -201,10 +205,17 @@ impl Listener {
         Ok(self.address)
     }
 
-    /// The next peer that asks for a connection.
+    /// Peers that were refused since this was asked last, because the system had no resources for them: they were never
+    /// given out by [`Listener::accept`].
+    pub fn failed(&self) -> u64 {
+        self.failed.swap(0, Ordering::Relaxed)
+    }
+
+    /// The next peer that asks for a connection. One for which the system has no resources is refused, and the next is
+    /// waited for.
     ///
     /// # Errors
-    /// What the system says: of one connection, or of the process's limits.
+    /// What the system says of the listener itself.
     pub async fn accept(&self) -> io::Result<Request> {
         loop {
             let Some(id) = self.current().clone() else {
@@ -215,8 +226,16 @@ impl Listener {
             let event = id.event().await?;
             match (event.kind(), event.asks) {
                 (Kind::Request, Some(asks)) => {
-                    let id = Arc::new(asks.claim()?);
-                    let Some(peer) = id.peer_addr() else { continue };
+                    let claimed = asks.claim().map(|id| (id.peer_addr(), Arc::new(id)));
+                    let (peer, id) = match claimed {
+                        Ok((Some(peer), id)) => (peer, id),
+                        Ok((None, _)) => continue,
+                        Err(error) => {
+                            debug!(%error, "a peer is refused");
+                            self.failed.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        }
+                    };
                     let (receive_size, options) = (self.receive_size, self.options);
                     let (wants, serves) = (event.responder_resources, event.initiator_depth);
                     return Ok(Request {
