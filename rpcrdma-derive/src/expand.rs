@@ -10,7 +10,7 @@ use crate::called::take_types;
 use crate::field::{decode_field, encode_field};
 use crate::generics::{bounded, decoding, eligible_bounds};
 use crate::labels::take_labels;
-use crate::sizes::{Sizes, field_sizes, held, items_behind, number, sum, without_items};
+use crate::sizes::{Sizes, field_sizes, held, items_behind, sum, without_items};
 use crate::union::expand_union;
 
 pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
@@ -126,7 +126,6 @@ fn constants(container: &Container<'_>, sizes: Sizes) -> (TokenStream, Option<To
         min = quote!({ #check #min });
     }
     let (held, held_fields) = held(container);
-    let number = number(container);
     let constants = quote! {
         const MIN: u64 = #min;
         const MAX: __xdr::Size = #max;
@@ -134,7 +133,6 @@ fn constants(container: &Container<'_>, sizes: Sizes) -> (TokenStream, Option<To
         const ITEM: __xdr::Size = #item;
         const ITEMS: __xdr::Size = #items;
         #held
-        const TYPE: u64 = #number;
     };
     (constants, held_fields)
 }

@@ -18,9 +18,8 @@
 //!
 //! Types may hold each other, through boxes, arrays and optional data. A field that shows the type's own name, a `Box` and a
 //! `Vec` need no mark; where the compiler speaks of a cycle in evaluating a constant, one does (`max` on both sides, an
-//! alias). What such types hold of eligible items is found all the same, for the compiler goes along them: through 13 boxes
-//! and arrays, one in the other. Where a circle of types has an item in it there may be any number, and so there may where a
-//! circle has too many types, or there are more boxes and arrays than that.
+//! alias). What such types hold of eligible items is found all the same, for the compiler goes along them: through eight boxes
+//! and arrays, one in the other, and where a circle of types has an item in it there may be any number.
 //!
 //! A type with a lifetime borrows the message that it was decoded from: its fields are `OpaqueRef<'a, N>`,
 //! `StringRef<'a, N>`, `ArrayRef<'a, T, N>`, `ListRef<'a, T>`, `BoxRef<'a, T>`, `&'a [u8]` for opaque data, or `&'a str`

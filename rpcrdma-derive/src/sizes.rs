@@ -1,8 +1,8 @@
 //! The sizes of a type, and the items that it holds.
 
-use proc_macro2::{Group, TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::{GenericParam, parse_quote};
+use syn::parse_quote;
 
 use crate::ast::{Body, Container, Field, type_name, type_span};
 use crate::check::{BACKWARD, is_scalar};
@@ -108,7 +108,7 @@ pub(crate) fn sum(sizes: &[Sizes]) -> Sizes {
 /// more, so that no type needs its own numbers. Gives what belongs in the `Layout`, and what stands beside it.
 pub(crate) fn held(container: &Container<'_>) -> (TokenStream, Option<TokenStream>) {
     let fields = container.fields();
-    let parts: Vec<[TokenStream; 3]> = fields.into_iter().filter_map(held_by).collect();
+    let parts: Vec<(TokenStream, TokenStream)> = fields.into_iter().filter_map(held_by).collect();
     if parts.is_empty() {
         return (
             quote!(
@@ -117,72 +117,39 @@ pub(crate) fn held(container: &Container<'_>) -> (TokenStream, Option<TokenStrea
             None,
         );
     }
-    let ident = container.ident;
-    let (_, type_generics, _) = container.generics.split_for_impl();
-    // There, `Self` is another type.
-    let own = quote!(#ident #type_generics);
-    let parts: Vec<_> = parts.into_iter().map(|part| part.map(|of| instead_of_self(of, &own))).collect();
-    let item = parts.iter().map(|[item, _, _]| item);
-    let items = parts.iter().map(|[_, items, _]| items);
-    let met = parts.iter().map(|[_, _, met]| met);
+    let (item, items): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let together = match container.body {
         Body::Union { .. } => quote!(max),
         _ => quote!(plus),
     };
+    let ident = container.ident;
+    let (_, type_generics, _) = container.generics.split_for_impl();
     let mut generics = bounded(&eligible_bounds(container), &parse_quote!(__xdr::Layout));
     generics.params.push(parse_quote!(__D: __xdr::Depth));
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let unlisted = unlisted(&container.krate);
-    // A type of the user's crate, which may have the runtime's trait, and not one of the runtime's, which would ask for another
-    // trait's constants: the compiler counts each constant that needs another.
     let fields = quote! {
-        #[doc(hidden)]
-        #[allow(dead_code, missing_debug_implementations, unreachable_pub)]
-        pub struct __Of<__T: ?::core::marker::Sized, __D>(::core::marker::PhantomData<(fn() -> __D, __T)>);
-
         #[automatically_derived]
         #unlisted
-        impl #impl_generics __xdr::Holds for __Of<#ident #type_generics, __D> #where_clause {
+        impl #impl_generics __xdr::derive_support::Fields<__D> for #ident #type_generics #where_clause {
             const ITEM: __xdr::Size = __xdr::Size::ZERO #(.max(#item))*;
             const ITEMS: __xdr::Size = __xdr::Size::ZERO #(.#together(#items))*;
-            const MET: __xdr::derive_support::Met = __xdr::derive_support::Met::NOTHING #(.and(#met))*;
         }
     };
     (
         quote!(
-            type Held<__D: __xdr::Depth> = __Of<Self, __D>;
+            type Held<__D: __xdr::Depth> = __xdr::derive_support::Of<Self, __D>;
         ),
         Some(fields),
     )
 }
 
-/// The same code where `Self` is not this type.
-fn instead_of_self(tokens: TokenStream, own: &TokenStream) -> TokenStream {
-    let mut tokens = tokens.into_iter().peekable();
-    let mut code = TokenStream::new();
-    while let Some(token) = tokens.next() {
-        match token {
-            TokenTree::Ident(ident) if ident == "Self" => {
-                let is_path = matches!(tokens.peek(), Some(TokenTree::Punct(mark)) if mark.as_char() == ':');
-                code.extend(if is_path { quote_spanned!(ident.span()=> <#own>) } else { own.clone() });
-            }
-            TokenTree::Group(group) => {
-                let mut inside = Group::new(group.delimiter(), instead_of_self(group.stream(), own));
-                inside.set_span(group.span());
-                code.extend([TokenTree::Group(inside)]);
-            }
-            other => code.extend([other]),
-        }
-    }
-    code
-}
-
-/// The largest item of a field, their number, and the types that it leads to, if it can hold any.
-fn held_by(field: &Field<'_>) -> Option<[TokenStream; 3]> {
+/// The largest item of a field and their number, if it can hold any.
+fn held_by(field: &Field<'_>) -> Option<(TokenStream, TokenStream)> {
     let ty = field.ty;
     if field.attrs.eligible.is_some() {
         let Sizes { item, items, .. } = field_sizes(field);
-        return Some([item, items, quote!(__xdr::derive_support::Met::ITEM)]);
+        return Some((item, items));
     }
     if is_scalar(ty) || bound_of_slice(field).is_some() {
         return None;
@@ -209,39 +176,17 @@ fn held_by(field: &Field<'_>) -> Option<[TokenStream; 3]> {
     };
     let times = field.bound.as_ref().map(|bound| quote!(.times((#bound) as u64)));
     let items = of(quote!(ITEMS));
-    Some([of(quote!(ITEM)), quote!(#items #times), of(quote!(MET))])
+    Some((of(quote!(ITEM)), quote!(#items #times)))
 }
 
-/// The largest item and the number of items of a type that is met again behind itself: what it holds is looked for level by
-/// level.
+/// The items of a type that is met again behind itself: what it holds is looked for level by level.
 pub(crate) fn items_behind(ty: &TokenStream) -> (TokenStream, TokenStream) {
-    (
-        quote!(__xdr::derive_support::item_behind::<#ty>()),
-        quote!(__xdr::derive_support::items_behind::<#ty>()),
-    )
-}
-
-/// The type's number: by where it is defined, what it is called, and its parameters.
-pub(crate) fn number(container: &Container<'_>) -> TokenStream {
-    let name = container.ident.to_string();
-    let mut number = quote! {
-        __xdr::derive_support::numbered(::core::module_path!(), #name, ::core::line!(), ::core::column!())
+    let behind = |depth: TokenStream, constant: TokenStream| {
+        let depth = quote!(__xdr::derive_support::#depth as __xdr::Depth);
+        quote!(<<#depth>::Behind<#ty> as __xdr::Holds>::#constant)
     };
-    for parameter in &container.generics.params {
-        let of = match parameter {
-            GenericParam::Type(ty) => {
-                let ty = &ty.ident;
-                quote!(<#ty as __xdr::Layout>::TYPE)
-            }
-            GenericParam::Const(value) => {
-                let value = &value.ident;
-                quote!(#value as u64)
-            }
-            GenericParam::Lifetime(_) => continue,
-        };
-        number = quote!(__xdr::derive_support::mixed(#number, #of));
-    }
-    number
+    let (half, full) = (behind(quote!(Half), quote!(ITEMS)), behind(quote!(Full), quote!(ITEMS)));
+    (behind(quote!(Full), quote!(ITEM)), quote!(__xdr::derive_support::settled(#half, #full)))
 }
 
 /// Whether a field's type holds an item only the compiler knows: for a type of a program of the backward direction, one

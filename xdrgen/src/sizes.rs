@@ -4,7 +4,6 @@
 //! largest with every eligible item out of the stream (RFC 8166 section 3.4.4).
 
 mod layout;
-mod seen;
 
 use std::fmt;
 

@@ -6,8 +6,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use super::array::{encode_elements, require_elements};
-use super::held::{Depth, Many, item_behind, items_behind};
-use super::met::mixed;
+use super::held::{Depth, Full, Half, Holds, Many, settled};
 use super::{Decode, Encode, Error, ErrorKind, Layout, Limits, Reader, Sink, Size};
 
 /// Where elements are.
@@ -139,7 +138,6 @@ impl<T: Layout, const MAX: u32> Layout for ArrayRef<'_, T, MAX> {
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS.repeated(most(MAX));
     type Held<D: Depth> = Many<T::Held<D>, MAX>;
-    const TYPE: u64 = mixed(mixed(5, MAX as u64), T::TYPE);
 }
 
 impl<T: Encode, const MAX: u32> Encode for ArrayRef<'_, T, MAX> {
@@ -182,7 +180,6 @@ impl<T: Layout> Layout for ListRef<'_, T> {
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS.repeated(Size::Unbounded);
     type Held<D: Depth> = Many<T::Held<D>>;
-    const TYPE: u64 = mixed(6, T::TYPE);
 }
 
 impl<T: Encode> Encode for ListRef<'_, T> {
@@ -369,10 +366,10 @@ impl<T: Layout> Layout for BoxRef<'_, T> {
     const MIN: u64 = 0;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = item_behind::<T>();
-    const ITEMS: Size = items_behind::<T>();
+    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
+    const ITEMS: Size =
+        settled(<<Half as Depth>::Behind<T> as Holds>::ITEMS, <<Full as Depth>::Behind<T> as Holds>::ITEMS);
     type Held<D: Depth> = D::Behind<T>;
-    const TYPE: u64 = mixed(7, T::TYPE);
 }
 
 impl<T: Encode> Encode for BoxRef<'_, T> {

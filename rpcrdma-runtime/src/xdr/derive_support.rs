@@ -3,8 +3,7 @@
 use alloc::vec::Vec;
 
 pub use super::field::{Field, Held, HoldsNothing, Known, Unknown, Written, refused};
-pub use super::held::{Depth, Holds, Stated, item_behind, items_behind};
-pub use super::met::{Met, mixed, numbered};
+pub use super::held::{Depth, Fields, Full, Half, Holds, Of, Stated, settled};
 use super::sink::Room;
 pub use super::slice::{Slice, decode_slice, encode_slice, slice_size};
 use super::{DdpItem, Encode, Error, Layout, Reader, Sink, Size};

@@ -10,7 +10,6 @@ use core::marker::PhantomData;
 
 use super::derive_support::encode_behind;
 use super::held::{Depth, Holds};
-use super::met::Met;
 use super::{
     Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size, decode_array, decode_list, encode_array,
     encode_list,
@@ -194,8 +193,6 @@ impl<T: Layout, D: Depth> Held<T, D> {
     pub const ITEM: Size = <T::Held<D> as Holds>::ITEM;
     /// How many.
     pub const ITEMS: Size = <T::Held<D> as Holds>::ITEMS;
-    /// Which types were met on the way.
-    pub const MET: Met = <T::Held<D> as Holds>::MET;
 }
 
 /// What is found of a type that has been refused: no items.
@@ -204,8 +201,6 @@ pub trait HoldsNothing {
     const ITEM: Size = Size::ZERO;
     /// As [`Held::ITEMS`].
     const ITEMS: Size = Size::ZERO;
-    /// As [`Held::MET`].
-    const MET: Met = Met::NOTHING;
 }
 
 impl<T, D> HoldsNothing for Held<T, D> {}

@@ -1,14 +1,11 @@
 //! Which DDP-eligible items a value can hold, where types hold each other.
 //!
 //! A circle of types has no sum that could be worked out type by type, since each would need the others' first. So the
-//! compiler goes down from a type as far as [`Full`] allows, a level with each box, array and recursive field. If it comes to
-//! the end of everything, what it found is all there is. Else there are circles, or types that lie deeper, and by the types
-//! that were met these are told apart: where all of them were met [`Half`] way down, what follows is more of the same, and
-//! there is any number of items if more were found on the way on. Otherwise nothing is known, which is unbounded.
+//! compiler goes down from a type as far as [`Full`] allows, a level with each box, array and recursive field, and looks
+//! whether there is more than there was half way: then there is any number of it.
 
 use core::marker::PhantomData;
 
-use super::met::Met;
 use super::{Layout, Size};
 
 /// What some values hold of DDP-eligible items.
@@ -17,9 +14,6 @@ pub trait Holds {
     const ITEM: Size;
     /// How many.
     const ITEMS: Size;
-    /// Which types were met on the way.
-    #[doc(hidden)]
-    const MET: Met;
 }
 
 /// How many levels further down is looked.
@@ -30,84 +24,35 @@ pub trait Depth: 'static {
 
 /// No further.
 #[derive(Debug)]
-#[allow(unreachable_pub)] // named by what is public
 pub struct Zero;
 
 /// One level further.
 #[derive(Debug)]
-#[allow(unreachable_pub)] // as above
 pub struct Next<D>(PhantomData<D>);
 
 type Four<D> = Next<Next<Next<Next<D>>>>;
 
-/// A level less than half the way.
-type Near = Next<Four<Zero>>;
-
 /// Half the way down.
-type Half = Next<Near>;
+pub type Half = Four<Zero>;
 
-/// All the way down: twice as far and a level more. Where all types were met half the way down, and a type that has an item
-/// can be met again, it is met again here: from wherever one gets to it, all are at most half the way away.
-type Full = Next<Next<Next<Four<Half>>>>;
+/// All the way down: what is behind more than eight boxes or arrays, one in the other, is not seen.
+pub type Full = Four<Half>;
 
 impl Depth for Zero {
-    type Behind<T: Layout> = Unseen;
+    type Behind<T: Layout> = Nothing;
 }
 
 impl<D: Depth> Depth for Next<D> {
-    type Behind<T: Layout> = Landed<T, D>;
+    type Behind<T: Layout> = T::Held<D>;
 }
 
-/// A type that was met one level down.
-#[derive(Debug)]
-#[allow(unreachable_pub)] // as above
-pub struct Landed<T, D>(PhantomData<(T, D)>);
-
-impl<T: Layout, D: Depth> Holds for Landed<T, D> {
-    const ITEM: Size = <T::Held<D> as Holds>::ITEM;
-    const ITEMS: Size = <T::Held<D> as Holds>::ITEMS;
-    const MET: Met = <T::Held<D> as Holds>::MET.with(T::TYPE);
-}
-
-/// What is too far down.
-#[derive(Debug)]
-#[allow(unreachable_pub)] // as above
-pub struct Unseen;
-
-impl Holds for Unseen {
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    const MET: Met = Met::UNSEEN;
-}
-
-/// The largest item of a type that is behind a box, or that is met again behind itself.
+/// The items of types in a circle: what was found half the way down, and all the way.
 #[must_use]
-pub const fn item_behind<T: Layout>() -> Size {
-    let full = <<Full as Depth>::Behind<T> as Holds>::MET;
-    if full.is_all() || all_met::<T>() {
-        <<Full as Depth>::Behind<T> as Holds>::ITEM
-    } else {
-        Size::Unbounded
+pub const fn settled(half: Size, full: Size) -> Size {
+    match (half, full) {
+        (Size::Bounded(half), Size::Bounded(full)) if half == full => Size::Bounded(full),
+        _ => Size::Unbounded,
     }
-}
-
-/// The number of its items.
-#[must_use]
-pub const fn items_behind<T: Layout>() -> Size {
-    let (half, full) =
-        (<<Half as Depth>::Behind<T> as Holds>::MET, <<Full as Depth>::Behind<T> as Holds>::MET);
-    if full.is_all() || (all_met::<T>() && full.has_no_more(&half)) {
-        <<Full as Depth>::Behind<T> as Holds>::ITEMS
-    } else {
-        Size::Unbounded
-    }
-}
-
-/// Whether there is no type that is not met half the way down.
-const fn all_met<T: Layout>() -> bool {
-    let (near, half) =
-        (<<Near as Depth>::Behind<T> as Holds>::MET, <<Half as Depth>::Behind<T> as Holds>::MET);
-    half.has_no_others(&near)
 }
 
 /// No items.
@@ -117,7 +62,6 @@ pub struct Nothing;
 impl Holds for Nothing {
     const ITEM: Size = Size::ZERO;
     const ITEMS: Size = Size::ZERO;
-    const MET: Met = Met::NOTHING;
 }
 
 /// What the type says of itself, wherever one looks at it from: for a [`Layout`] that is written by hand, and for types that
@@ -128,7 +72,23 @@ pub struct Stated<T: ?Sized>(PhantomData<T>);
 impl<T: Layout + ?Sized> Holds for Stated<T> {
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS;
-    const MET: Met = if matches!(T::ITEMS, Size::Bounded(0)) { Met::NOTHING } else { Met::ITEM };
+}
+
+/// The sum of a type's fields, seen so far down.
+pub trait Fields<D: Depth> {
+    /// The largest item in bytes, without padding.
+    const ITEM: Size;
+    /// How many.
+    const ITEMS: Size;
+}
+
+/// A type that has fields, seen so far down.
+#[derive(Debug)]
+pub struct Of<T, D>(PhantomData<(T, D)>);
+
+impl<T: Fields<D>, D: Depth> Holds for Of<T, D> {
+    const ITEM: Size = T::ITEM;
+    const ITEMS: Size = T::ITEMS;
 }
 
 /// A fixed number of values.
@@ -138,7 +98,6 @@ pub struct Array<H, const LEN: usize>(PhantomData<H>);
 impl<H: Holds, const LEN: usize> Holds for Array<H, LEN> {
     const ITEM: Size = H::ITEM;
     const ITEMS: Size = H::ITEMS.times(LEN as u64);
-    const MET: Met = H::MET;
 }
 
 /// At most so many values; XDR's largest count is no bound that anybody chose.
@@ -149,5 +108,4 @@ impl<H: Holds, const MAX: u32> Holds for Many<H, MAX> {
     const ITEM: Size = H::ITEM;
     const ITEMS: Size =
         H::ITEMS.repeated(if MAX == u32::MAX { Size::Unbounded } else { Size::Bounded(MAX as u64) });
-    const MET: Met = H::MET;
 }

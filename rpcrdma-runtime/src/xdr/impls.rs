@@ -5,8 +5,7 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 
-use super::held::{Array, Depth, Many, Nothing, item_behind, items_behind};
-use super::met::mixed;
+use super::held::{Array, Depth, Full, Half, Holds, Many, Nothing, settled};
 use super::{
     Decode, Discriminant, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len,
 };
@@ -218,7 +217,6 @@ impl<T: Layout, const N: usize> Layout for [T; N] {
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS.times(N as u64);
     type Held<D: Depth> = Array<T::Held<D>, N>;
-    const TYPE: u64 = mixed(mixed(1, N as u64), T::TYPE);
 }
 
 impl<T: Encode, const N: usize> Encode for [T; N] {
@@ -254,7 +252,6 @@ impl<T: Layout> Layout for Option<T> {
     const ITEM: Size = T::ITEM;
     const ITEMS: Size = T::ITEMS;
     type Held<D: Depth> = T::Held<D>;
-    const TYPE: u64 = mixed(2, T::TYPE);
 }
 
 impl<T: Encode> Encode for Option<T> {
@@ -281,10 +278,10 @@ impl<T: Layout> Layout for Box<T> {
     const MIN: u64 = 0;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = item_behind::<T>();
-    const ITEMS: Size = items_behind::<T>();
+    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
+    const ITEMS: Size =
+        settled(<<Half as Depth>::Behind<T> as Holds>::ITEMS, <<Full as Depth>::Behind<T> as Holds>::ITEMS);
     type Held<D: Depth> = D::Behind<T>;
-    const TYPE: u64 = mixed(3, T::TYPE);
 }
 
 impl<T: Encode> Encode for Box<T> {
@@ -310,10 +307,9 @@ impl<T: Layout> Layout for Vec<T> {
     const MIN: u64 = 4;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = item_behind::<T>();
-    const ITEMS: Size = items_behind::<T>().repeated(Size::Unbounded);
+    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
+    const ITEMS: Size = <Many<<Full as Depth>::Behind<T>> as Holds>::ITEMS;
     type Held<D: Depth> = Many<D::Behind<T>>;
-    const TYPE: u64 = mixed(4, T::TYPE);
 }
 
 impl<T: Encode> Encode for Vec<T> {

@@ -24,7 +24,6 @@ mod field;
 mod held;
 mod impls;
 mod message;
-mod met;
 mod opaque;
 mod opaque_ref;
 mod reader;
@@ -91,9 +90,6 @@ pub trait Layout {
     /// The same two numbers for types that may be found again behind themselves, where neither can be asked for them.
     /// Who writes this trait by hand says `type Held<D: Depth> = Stated<Self>`: it is as `ITEM` and `ITEMS` have it.
     type Held<D: Depth>: Holds;
-    /// The type's number, to know it again where types hold each other; 0 for those that hold no others.
-    #[doc(hidden)]
-    const TYPE: u64 = 0;
 }
 
 /// A type that can be written as XDR.

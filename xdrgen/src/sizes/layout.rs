@@ -5,8 +5,6 @@ use std::fmt;
 use crate::ir::{Body, Field, Module, Scalar, Type, TypeDef, TypeId};
 use crate::sema::{Graph, fields_of, names_any};
 
-use super::seen::{self, Seen};
-
 /// A size in bytes, or a count; none is unbounded, a value of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub Option<u64>);
@@ -36,21 +34,21 @@ impl Size {
         Size(Some(size))
     }
 
-    pub(super) fn plus(self, other: Size) -> Size {
+    fn plus(self, other: Size) -> Size {
         Size(self.0.zip(other.0).and_then(|(one, other)| one.checked_add(other)))
     }
 
     /// Zero times anything is zero.
-    pub(super) fn times(self, count: u64) -> Size {
+    fn times(self, count: u64) -> Size {
         if count == 0 { Size::ZERO } else { Size(self.0.and_then(|size| size.checked_mul(count))) }
     }
 
     /// Any number of times; nothing stays nothing.
-    pub(super) fn repeated(self) -> Size {
+    fn repeated(self) -> Size {
         if self == Size::ZERO { self } else { Size::UNBOUNDED }
     }
 
-    pub(super) fn max(self, other: Size) -> Size {
+    fn max(self, other: Size) -> Size {
         Size(self.0.zip(other.0).map(|(one, other)| one.max(other)))
     }
 
@@ -117,6 +115,11 @@ impl Layout {
         }
     }
 
+    /// The items alone.
+    fn items(self) -> Layout {
+        Layout { item: self.item, items: self.items, ..Layout::NOTHING }
+    }
+
     /// Any number of times.
     fn repeated(self) -> Layout {
         Layout { item: self.item, items: self.items.repeated(), ..Layout::plain(4, Size::UNBOUNDED) }
@@ -138,32 +141,22 @@ pub(crate) struct Layouts {
     types: Vec<Layout>,
     /// The bound of the data that a type is: what an eligible item of it can be at most.
     data: Vec<Size>,
-    /// The number of each type, by which it is known again; 0 for those that hold no others.
-    numbers: Vec<u64>,
     /// What each type holds, seen so many levels down.
-    levels: Vec<Vec<Seen>>,
+    levels: Vec<Vec<Layout>>,
 }
 
 impl Layouts {
     pub(crate) fn of(module: &Module) -> Self {
         let count = module.types.len();
         let types = vec![Layout::plain(0, Size::UNBOUNDED); count];
-        let mut layouts = Layouts {
-            types,
-            data: vec![Size::ZERO; count],
-            numbers: (0..count).map(seen::number).collect(),
-            levels: Vec::new(),
-        };
+        let mut layouts = Layouts { types, data: vec![Size::ZERO; count], levels: Vec::new() };
         // What a type holds on the heap has no part in its sizes, so there are no circles.
         let graph = Graph::new(module, held);
         for id in graph.order() {
             let Some(Body::Alias(of)) = module.get(*id).map(|ty| &ty.body) else { continue };
-            let (data, number) = (layouts.data(of), layouts.number(of));
+            let data = layouts.data(of);
             if let Some(bound) = layouts.data.get_mut(id.0) {
                 *bound = data;
-            }
-            if let Some(own) = layouts.numbers.get_mut(id.0) {
-                *own = number;
             }
         }
         layouts.look_down(module, graph.order());
@@ -177,12 +170,14 @@ impl Layouts {
         layouts
     }
 
-    /// Looks into types, a level further down with each box, counted array and recursive field: as far as the runtime does.
+    /// Looks into types, a level further down with each box, counted array and recursive field: as the runtime does, whose
+    /// `Full` is eight levels.
     fn look_down(&mut self, module: &Module, order: &[TypeId]) {
+        const FULL: usize = 8;
         let mut same = 0;
-        while self.levels.len() < seen::FULL && same < 3 {
+        while self.levels.len() < FULL && same < 3 {
             let level = self.levels.len();
-            self.levels.push(vec![Seen::default(); module.types.len()]);
+            self.levels.push(vec![Layout::NOTHING; module.types.len()]);
             for id in order {
                 let Some(ty) = module.get(*id) else { continue };
                 let seen = self.body_seen(*id, &ty.body, level);
@@ -196,21 +191,22 @@ impl Layouts {
         }
     }
 
-    fn body_seen(&self, id: TypeId, body: &Body, level: usize) -> Seen {
+    fn body_seen(&self, id: TypeId, body: &Body, level: usize) -> Layout {
         let parts = fields_of(body).map(|field| self.field_seen(id, field, level));
         match body {
             Body::Alias(of) => self.seen(of, level),
-            Body::Union(_) => parts.fold(Seen::default(), Seen::or),
-            _ => parts.fold(Seen::default(), Seen::and),
+            Body::Union(_) => parts.fold(Layout::NOTHING, Layout::or),
+            _ => parts.fold(Layout::NOTHING, Layout::and),
         }
+        .items()
     }
 
-    fn field_seen(&self, owner: TypeId, field: &Field, level: usize) -> Seen {
+    fn field_seen(&self, owner: TypeId, field: &Field, level: usize) -> Layout {
         match (&field.ty, &field.max) {
-            _ if field.eligible => Seen::item(self.data(&field.ty)),
+            _ if field.eligible => self.field(owner, field),
             (Type::Array(of), Some(max)) => {
-                let is_recursive = is_recursive(owner, field);
-                let of = if is_recursive { self.behind(of, level) } else { self.seen(of, level) };
+                let level = if is_recursive(owner, field) { level.checked_sub(1) } else { Some(level) };
+                let of = level.map_or(Layout::NOTHING, |level| self.seen(of, level));
                 of.times(u64::from(max.value))
             }
             (ty, _) if is_recursive(owner, field) => self.behind(ty, level),
@@ -219,42 +215,29 @@ impl Layouts {
     }
 
     /// What a type holds, seen from the level above.
-    fn behind(&self, ty: &Type, level: usize) -> Seen {
-        match level.checked_sub(1) {
-            Some(level) => self.seen(ty, level).met(self.number(ty)),
-            None => Seen::unseen(),
-        }
+    fn behind(&self, ty: &Type, level: usize) -> Layout {
+        level.checked_sub(1).map_or(Layout::NOTHING, |level| self.seen(ty, level))
     }
 
-    fn seen(&self, ty: &Type, level: usize) -> Seen {
+    fn seen(&self, ty: &Type, level: usize) -> Layout {
         match ty {
             Type::Named(id) => {
                 let level = self.levels.get(level).or(self.levels.last());
-                level.and_then(|level| level.get(id.0)).cloned().unwrap_or_default()
+                level.and_then(|level| level.get(id.0)).copied().unwrap_or(Layout::NOTHING)
             }
             Type::FixedArray(of, len) => self.seen(of, level).times(u64::from(len.value)),
             Type::Optional(of) => self.seen(of, level),
             Type::Array(of) => self.behind(of, level).repeated(),
             Type::Boxed(of) => self.behind(of, level),
-            _ => Seen::default(),
+            _ => Layout::NOTHING,
         }
     }
 
-    fn number(&self, ty: &Type) -> u64 {
-        match ty {
-            Type::Named(id) => self.numbers.get(id.0).copied().unwrap_or_default(),
-            Type::FixedArray(of, len) => seen::mixed(seen::mixed(1, u64::from(len.value)), self.number(of)),
-            Type::Optional(of) => seen::mixed(2, self.number(of)),
-            Type::Boxed(of) => seen::mixed(3, self.number(of)),
-            Type::Array(of) => seen::mixed(4, self.number(of)),
-            _ => 0,
-        }
-    }
-
-    /// A type that is met behind itself, or may be.
+    /// A type that is met behind itself, or may be: what it holds half the way down, and all the way.
     fn settled(&self, ty: &Type) -> Layout {
-        let (item, items) = seen::settled(|level| self.behind(ty, level));
-        Layout { item, items, ..Layout::plain(0, Size::UNBOUNDED) }
+        let (half, full) = (self.behind(ty, 4), self.behind(ty, 8));
+        let items = if half.items == full.items { full.items } else { Size::UNBOUNDED };
+        Layout { item: full.item, items, ..Layout::plain(0, Size::UNBOUNDED) }
     }
 
     pub(super) fn named(&self, index: usize) -> Layout {
