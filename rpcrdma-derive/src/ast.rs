@@ -449,5 +449,11 @@ pub(crate) fn borrow(ty: &Type) -> Option<Borrow> {
 
 /// The span of a type, for errors at it.
 pub(crate) fn type_span(ty: &Type) -> Span {
-    ty.span()
+    at(ty.span())
+}
+
+/// This place, for names of the derive's own: a type or a value that a macro was given has the names of where it was written,
+/// and what is emitted around it has not.
+pub(crate) fn at(place: Span) -> Span {
+    place.resolved_at(Span::call_site())
 }

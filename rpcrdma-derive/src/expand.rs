@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Ident, Path, parse_quote};
 
-use crate::ast::{Body, Container, Field, Style, Unknown, VALUE, Variant, type_span};
+use crate::ast::{Body, Container, Field, Style, Unknown, VALUE, Variant, at, type_span};
 use crate::bounds::take_bounds;
 use crate::called::take_types;
 use crate::field::{decode_field, encode_field};
@@ -271,5 +271,5 @@ fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
         // Of those that are one more than the last, the first that is too large is the mistake.
         Unknown::Follows => (name.span(), quote!(#ident::#name as i128 != 0x8000_0000)),
     };
-    Some(quote_spanned!(span=> const _: () = ::core::assert!(#fits, #VALUE);))
+    Some(quote_spanned!(at(span)=> const _: () = ::core::assert!(#fits, #VALUE);))
 }

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Type;
 
-use crate::ast::{Borrow, Field, borrow, type_name, type_span};
+use crate::ast::{Borrow, Field, at, borrow, type_name, type_span};
 use crate::check::is_scalar;
 
 /// Types whose encoding the derive knows to be there, by their names; of others it is looked up, so that one without is
@@ -28,7 +28,7 @@ pub(crate) fn element(field: &Field<'_>) -> TokenStream {
 /// Where a type begins and ends: what is put around it has these places, so that an error is always at all of it, and is
 /// one error.
 pub(crate) fn ends(ty: &Type) -> (Span, Span) {
-    let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
+    let last = ty.to_token_stream().into_iter().last().map(|token| at(token.span()));
     (type_span(ty), last.unwrap_or_else(|| type_span(ty)))
 }
 

@@ -18,7 +18,7 @@
 //!
 //! Types may hold each other, through boxes, arrays and optional data. A field that shows the type's own name, a `Box` and a
 //! `Vec` need no mark; where the compiler speaks of a cycle in evaluating a constant, one does (`max` on both sides, an
-//! alias). What such types hold of eligible items is found all the same, for the compiler goes along them: through eight boxes
+//! alias). What such types hold of eligible items is found all the same, for the compiler goes along them: through sixteen boxes
 //! and arrays, one in the other, and where a circle of types has an item in it there may be any number.
 //!
 //! A type with a lifetime borrows the message that it was decoded from: its fields are `OpaqueRef<'a, N>`,

@@ -181,12 +181,9 @@ fn held_by(field: &Field<'_>) -> Option<(TokenStream, TokenStream)> {
 
 /// The items of a type that is met again behind itself: what it holds is looked for level by level.
 pub(crate) fn items_behind(ty: &TokenStream) -> (TokenStream, TokenStream) {
-    let behind = |depth: TokenStream, constant: TokenStream| {
-        let depth = quote!(__xdr::derive_support::#depth as __xdr::Depth);
-        quote!(<<#depth>::Behind<#ty> as __xdr::Holds>::#constant)
-    };
-    let (half, full) = (behind(quote!(Half), quote!(ITEMS)), behind(quote!(Full), quote!(ITEMS)));
-    (behind(quote!(Full), quote!(ITEM)), quote!(__xdr::derive_support::settled(#half, #full)))
+    let settled =
+        |constant: TokenStream| quote!(<__xdr::derive_support::Settled<#ty> as __xdr::Holds>::#constant);
+    (settled(quote!(ITEM)), settled(quote!(ITEMS)))
 }
 
 /// Whether a field's type holds an item only the compiler knows: for a type of a program of the backward direction, one

@@ -11,7 +11,7 @@ use rpcrdma_runtime::wire::private_data::Negotiated;
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, Header, Limits, ReadSegment, WriteChunk, decode_call, decode_reply,
 };
-use rpcrdma_runtime::xdr::{Message, Placed};
+use rpcrdma_runtime::xdr::{Item, Message, Placed};
 use rpcrdma_tests::sim::{Args, Pair, Settings, Want, call};
 
 const NEGOTIATED: Negotiated =
@@ -131,7 +131,7 @@ fn h64_a_read_chunk_whose_memory_was_withdrawn_ends_the_connection_and_no_reply_
 }
 
 #[test]
-fn h65_read_chunks_may_overlap_in_memory_and_with_a_write_chunk() {
+fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     let mut served = Served::new(Config::default());
     let source = served.register(Memory::Source(Bytes::from_static(b"argument")));
     let sink = served.register(Memory::Sink(BytesMut::zeroed(8)));
@@ -148,11 +148,27 @@ fn h65_read_chunks_may_overlap_in_memory_and_with_a_write_chunk() {
     let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
     let Placed::Positioned(items) = &call.message.items else { panic!("positioned") };
     assert!(items.len() == 2 && items.iter().all(|item| item.data == b"argument"[..]));
-    served.responder.reply(call.key, Message::whole(bytes_of(1, 1)));
+    // Both of the reply's items go to one memory; what is there in the end is the second's.
+    let items = [&b"first"[..], b"second"].into_iter().enumerate();
+    let items = items.map(|(n, data)| Item { position: 24 + 8 * n as u32, data: Bytes::from_static(data) });
+    served.responder.reply(call.key, Message { stream: bytes_of(1, 1), items: items.collect() });
     served.settle();
     let heard = hears(&served.fabric, &mut served.left);
-    assert!(heard.iter().any(|heard| matches!(heard, Completion::Received { message, .. }
-        if decode_reply(message, &Limits::default()).is_ok())));
+    let lengths = heard.iter().find_map(|heard| match heard {
+        Completion::Received { message, .. } => {
+            match decode_reply(message, &Limits::default()).ok()?.0.body {
+                Body::Msg(lists) => {
+                    Some(lists.writes.iter().map(|chunk| chunk.0[0].length).collect::<Vec<_>>())
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    });
+    assert_eq!(lengths, Some(vec![5, 6]));
+    served.left.submit(Action::Invalidate { token: Token(3), handle: sink.handle });
+    let returned = hears(&served.fabric, &mut served.left);
+    assert!(format!("{returned:?}").contains("second"), "{returned:?}");
 }
 
 /// Requirement: R176

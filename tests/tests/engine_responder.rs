@@ -303,8 +303,47 @@ fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
     assert_eq!(reader.u32(), Ok(0x6d61_726b));
     assert_eq!(reader.position(), 32, "R071: it counts in the unreduced stream");
     assert!(reader.finish().is_ok());
+    let whole =
+        [&rpc(0)[..], &words(&[5]), &[1, 1, 1, 2, 2, 0, 0, 0], &words(&[4]), &[3; 4], b"mark"].concat();
+    assert_eq!(Reader::new(&call.message).gathered().as_deref(), Ok(&whole[..]), "R076: padded");
     peer.reply(&call, Message::whole(stream(40)));
     assert!(matches!(peer.answer().0.body, Body::Msg(lists) if lists.reads.is_empty()), "R083");
+}
+
+/// Requirement: R076
+#[test]
+fn r070_the_padding_of_an_item_may_come_in_a_segment_of_its_own() {
+    let mut peer = Peer::new();
+    let payload = [&rpc(0)[..], &words(&[5]), b"mark"].concat();
+    peer.send(msg(reads(vec![read(12, 1, 5), read(12, 2, 3)]), &payload));
+    assert_eq!((peer.serve_read().length, peer.serve_read().length), (5, 3));
+    let call = peer.call();
+    let mut reader = Reader::new(&call.message);
+    assert_eq!((reader.u32(), reader.u32()), (Ok(XID), Ok(0)));
+    assert_eq!(reader.item(u32::MAX).as_deref(), Ok(&[1; 5][..]));
+    assert_eq!((reader.u32(), reader.position()), (Ok(0x6d61_726b), 24));
+    assert!(reader.finish().is_ok());
+}
+
+#[test]
+fn h65_a_read_chunk_may_be_a_write_chunk_too() {
+    let mut peer = Peer::new();
+    let both = segment(1, 8);
+    let lists = ChunkLists {
+        reads: vec![ReadSegment { position: 12, segment: both }],
+        writes: vec![WriteChunk(vec![both])],
+        ..ChunkLists::default()
+    };
+    peer.send(msg(lists, &[&rpc(0)[..], &words(&[8])].concat()));
+    assert_eq!(peer.serve_read(), both);
+    let call = peer.call();
+    let mut reader = Reader::new(&call.message);
+    assert_eq!((reader.u32(), reader.u32()), (Ok(XID), Ok(0)));
+    assert_eq!(reader.item(u32::MAX).as_deref(), Ok(&[1; 8][..]));
+    let items = vec![Item { position: 12, data: Bytes::from_static(b"answered") }];
+    peer.reply(&call, Message { stream: stream(12), items });
+    assert_eq!(peer.writes, [(both, Bytes::from_static(b"answered"))]);
+    assert!(matches!(peer.answer().0.body, Body::Msg(lists) if lists.writes == [WriteChunk(vec![both])]));
 }
 
 /// Requirement: R073, R122

@@ -25,6 +25,30 @@ typedef bulk load;
 struct cargo { load piece; opaque rest<>; string label<9>; };
 union choice switch (unsigned int n) { case 1: cargo many<3>; case 2: cargo one; default: void; };
 struct all { choice some[2]; cargo any<>; node list; tree *tree; };
+struct five_a { five_b *next; };
+struct five_b { five_c *next; };
+struct five_c { five_d *next; };
+struct five_d { opaque data<5>; five_e *next; };
+struct five_e { five_a *next; };
+struct plain_a { plain_b *next; };
+struct plain_b { plain_c *next; };
+struct plain_c { plain_d *next; };
+struct plain_d { plain_e *next; };
+struct plain_e { plain_a *next; };
+struct beside { opaque data<6>; plain_a *next; };
+struct parcel { beside *content; };
+struct p01 { p02 *next; };
+struct p02 { p03 *next; };
+struct p03 { p04 *next; };
+struct p04 { p05 *next; };
+struct p05 { p06 *next; };
+struct p06 { p07 *next; };
+struct p07 { p08 *next; };
+struct p08 { p09 *next; };
+struct p09 { p10 *next; };
+struct p10 { p11 *next; };
+struct p11 { p12 *next; };
+struct p12 { p01 *next; };
 program P { version V { all MOVE(all) = 1; } = 1; } = 536870920;
 ";
 
@@ -33,7 +57,7 @@ const BINDING: &str = "\
 program = \"P\"
 version = \"V\"
 netids = [\"rdma\"]
-eligible = [\"cargo.piece\", \"cargo.rest\", \"cargo.label\", \"node.data\", \"tree.leaf\", \"chain.end\"]
+eligible = [\"cargo.piece\", \"cargo.rest\", \"cargo.label\", \"node.data\", \"tree.leaf\", \"chain.end\", \"five_d.data\", \"beside.data\"]
 ";
 
 /// A module, and a test in it that compares the sizes of every type.

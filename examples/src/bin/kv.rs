@@ -84,8 +84,7 @@ impl Service for Store {
 }
 
 async fn connect(address: &str, provider: Provider) -> anyhow::Result<Client> {
-    let say = |traffic| drop(writeln!(stderr(), "{traffic}"));
-    let observer = Observer::new(move |call| say(call.traffic.unwrap_or_default()));
+    let observer = Observer::new(|call| drop(writeln!(stderr(), "{}", call.traffic.unwrap_or_default())));
     let options = ClientOptions { observer: Some(observer), provider, ..ClientOptions::of::<KvV1>() };
     Ok(Client::connect_with(address, options).await?)
 }

@@ -6,7 +6,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use super::array::{encode_elements, require_elements};
-use super::held::{Depth, Full, Half, Holds, Many, settled};
+use super::held::{Depth, Holds, Many, Settled};
 use super::{Decode, Encode, Error, ErrorKind, Layout, Limits, Reader, Sink, Size};
 
 /// Where elements are.
@@ -366,9 +366,8 @@ impl<T: Layout> Layout for BoxRef<'_, T> {
     const MIN: u64 = 0;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
-    const ITEMS: Size =
-        settled(<<Half as Depth>::Behind<T> as Holds>::ITEMS, <<Full as Depth>::Behind<T> as Holds>::ITEMS);
+    const ITEM: Size = Settled::<T>::ITEM;
+    const ITEMS: Size = Settled::<T>::ITEMS;
     type Held<D: Depth> = D::Behind<T>;
 }
 

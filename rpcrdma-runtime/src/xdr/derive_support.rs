@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 pub use super::field::{Field, Held, HoldsNothing, Known, Unknown, Written, refused};
-pub use super::held::{Depth, Fields, Full, Half, Holds, Of, Stated, settled};
+pub use super::held::{Depth, Fields, Holds, Of, Settled, Stated};
 use super::sink::Room;
 pub use super::slice::{Slice, decode_slice, encode_slice, slice_size};
 use super::{DdpItem, Encode, Error, Layout, Reader, Sink, Size};

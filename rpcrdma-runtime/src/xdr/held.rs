@@ -23,20 +23,18 @@ pub trait Depth: 'static {
 }
 
 /// No further.
-#[derive(Debug)]
-pub struct Zero;
+struct Zero;
 
 /// One level further.
-#[derive(Debug)]
-pub struct Next<D>(PhantomData<D>);
+struct Next<D>(PhantomData<D>);
 
 type Four<D> = Next<Next<Next<Next<D>>>>;
 
 /// Half the way down.
-pub type Half = Four<Zero>;
+type Half = Four<Four<Zero>>;
 
-/// All the way down: what is behind more than eight boxes or arrays, one in the other, is not seen.
-pub type Full = Four<Half>;
+/// All the way down: what is behind more than sixteen boxes or arrays, one in the other, is not seen.
+type Full = Four<Four<Half>>;
 
 impl Depth for Zero {
     type Behind<T: Layout> = Nothing;
@@ -47,12 +45,49 @@ impl<D: Depth> Depth for Next<D> {
 }
 
 /// The items of types in a circle: what was found half the way down, and all the way.
-#[must_use]
-pub const fn settled(half: Size, full: Size) -> Size {
+const fn settled(half: Size, full: Size) -> Size {
     match (half, full) {
         (Size::Bounded(half), Size::Bounded(full)) if half == full => Size::Bounded(full),
         _ => Size::Unbounded,
     }
+}
+
+/// What a value of this type holds, seen from one level above, as far down as is looked.
+#[derive(Debug)]
+pub struct Settled<T>(PhantomData<T>);
+
+impl<T: Layout> Settled<T> {
+    /// The largest item and the number of items, level by level. The compiler keeps what it has worked out, and each level
+    /// asks for the one before: asked for at once, the last would have it nest as deep as all of them together, which it
+    /// refuses for types that have many others in place.
+    const LEVELS: [(Size, Size); 17] = [
+        Self::at::<Zero>(),
+        Self::at::<Next<Zero>>(),
+        Self::at::<Next<Next<Zero>>>(),
+        Self::at::<Next<Next<Next<Zero>>>>(),
+        Self::at::<Four<Zero>>(),
+        Self::at::<Next<Four<Zero>>>(),
+        Self::at::<Next<Next<Four<Zero>>>>(),
+        Self::at::<Next<Next<Next<Four<Zero>>>>>(),
+        Self::at::<Half>(),
+        Self::at::<Next<Half>>(),
+        Self::at::<Next<Next<Half>>>(),
+        Self::at::<Next<Next<Next<Half>>>>(),
+        Self::at::<Four<Half>>(),
+        Self::at::<Next<Four<Half>>>(),
+        Self::at::<Next<Next<Four<Half>>>>(),
+        Self::at::<Next<Next<Next<Four<Half>>>>>(),
+        Self::at::<Full>(),
+    ];
+
+    const fn at<D: Depth>() -> (Size, Size) {
+        (<D::Behind<T> as Holds>::ITEM, <D::Behind<T> as Holds>::ITEMS)
+    }
+}
+
+impl<T: Layout> Holds for Settled<T> {
+    const ITEM: Size = Self::LEVELS[16].0;
+    const ITEMS: Size = settled(Self::LEVELS[8].1, Self::LEVELS[16].1);
 }
 
 /// No items.

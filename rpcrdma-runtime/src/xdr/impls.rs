@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 
-use super::held::{Array, Depth, Full, Half, Holds, Many, Nothing, settled};
+use super::held::{Array, Depth, Holds, Many, Nothing, Settled};
 use super::{
     Decode, Discriminant, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len,
 };
@@ -278,9 +278,8 @@ impl<T: Layout> Layout for Box<T> {
     const MIN: u64 = 0;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
-    const ITEMS: Size =
-        settled(<<Half as Depth>::Behind<T> as Holds>::ITEMS, <<Full as Depth>::Behind<T> as Holds>::ITEMS);
+    const ITEM: Size = Settled::<T>::ITEM;
+    const ITEMS: Size = Settled::<T>::ITEMS;
     type Held<D: Depth> = D::Behind<T>;
 }
 
@@ -307,8 +306,8 @@ impl<T: Layout> Layout for Vec<T> {
     const MIN: u64 = 4;
     const MAX: Size = Size::Unbounded;
     const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = <<Full as Depth>::Behind<T> as Holds>::ITEM;
-    const ITEMS: Size = <Many<<Full as Depth>::Behind<T>> as Holds>::ITEMS;
+    const ITEM: Size = Settled::<T>::ITEM;
+    const ITEMS: Size = <Many<Settled<T>> as Holds>::ITEMS;
     type Held<D: Depth> = Many<D::Behind<T>>;
 }
 

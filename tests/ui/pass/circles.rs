@@ -31,6 +31,18 @@ struct Right {
     more: Option<Box<Self>>,
 }
 
+/// A bound of the type's own, and a type that calls itself `Self`.
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Few<T> {
+    #[xdr(max = "Self::MOST")]
+    some: Vec<T>,
+    more: Option<Box<Self>>,
+}
+
+impl<T> Few<T> {
+    const MOST: u32 = 3;
+}
+
 /// A box, and no circle.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Parcel {
@@ -63,6 +75,73 @@ struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
 
+/// Types in a circle, each behind a box of the one before it, and what stands in the last but one.
+macro_rules! circle {
+    ($module:ident of $($field:ty)? : $first:ident $($name:ident)*) => {
+        mod $module {
+            use super::*;
+            circle!(@ $first ($($field)?) $first $($name)*);
+        }
+    };
+    (@ $first:ident ($($field:ty)?) $one:ident $last:ident) => {
+        #[derive(Clone, Debug, Default, PartialEq, Xdr)]
+        pub struct $one {
+            $(#[ddp_eligible] pub data: $field,)?
+            pub next: Option<Box<$last>>,
+        }
+        #[derive(Clone, Debug, Default, PartialEq, Xdr)]
+        pub struct $last {
+            pub next: Option<Box<$first>>,
+        }
+    };
+    (@ $first:ident ($($field:ty)?) $one:ident $next:ident $($rest:ident)+) => {
+        #[derive(Clone, Debug, Default, PartialEq, Xdr)]
+        pub struct $one {
+            pub next: Option<Box<$next>>,
+        }
+        circle!(@ $first ($($field)?) $next $($rest)+);
+    };
+}
+
+circle!(five of Opaque<70>: A B C D E);
+circle!(eight of Opaque<70>: A B C D E F G H);
+circle!(five_plain of : A B C D E);
+circle!(twelve_plain of : A B C D E F G H I J K L);
+
+/// A circle without items, beside an item.
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Beside {
+    #[ddp_eligible]
+    data: Opaque<80>,
+    circle: five_plain::A,
+}
+
+/// Types in place in one another, around a circle.
+macro_rules! in_place {
+    ($first:ident: $last:ident) => {
+        #[derive(Clone, Debug, Default, PartialEq, Xdr)]
+        pub struct $last {
+            pub up: Option<Box<$first>>,
+        }
+    };
+    ($first:ident: $one:ident $next:ident $($rest:ident)*) => {
+        #[derive(Clone, Debug, Default, PartialEq, Xdr)]
+        pub struct $one {
+            pub number: u32,
+            pub next: $next,
+        }
+        in_place!($first: $next $($rest)*);
+    };
+}
+
+mod twelve_in_place {
+    use super::*;
+    in_place!(A: A B C D E F G H I J K L);
+}
+
+/// An item behind boxes, one in the other, and no circle.
+type Boxes<T> = Box<Box<Box<Box<Box<T>>>>>;
+
 const fn items<T: Layout>() -> (Size, Size) {
     (T::ITEM, T::ITEMS)
 }
@@ -88,6 +167,20 @@ fn main() {
     assert_eq!(items::<Row<Row<Box<Content>>>>(), items::<Row<Content>>());
     assert_eq!(items::<Pair<Pair<u32, Left>, Content>>(), (Size::Bounded(500), Size::Bounded(1)));
     assert_eq!(items::<Node>(), items::<Folder>());
+    assert_eq!((items::<Few<u64>>(), items::<Few<Content>>()), (NONE, items::<Row<Content>>()));
+
+    // Of one type or of eight, a circle with an item in it has any number.
+    let many = (Size::Bounded(70), Size::Unbounded);
+    assert_eq!((items::<five::A>(), items::<five::D>(), items::<five::E>()), (many, many, many));
+    assert_eq!((items::<eight::A>(), items::<eight::G>(), items::<eight::H>()), (many, many, many));
+    assert_eq!((items::<five_plain::A>(), items::<Vec<five_plain::B>>()), (NONE, NONE));
+    assert_eq!((items::<twelve_plain::A>(), items::<twelve_in_place::A>()), (NONE, NONE));
+    assert_eq!(items::<Box<Beside>>(), (Size::Bounded(80), Size::Bounded(1)));
+    assert_eq!(items::<Vec<five::B>>(), many);
+    // What is behind more boxes than eight may be there any number of times.
+    assert_eq!(items::<Boxes<Box<Content>>>(), (Size::Bounded(500), Size::Bounded(1)));
+    assert_eq!(items::<Boxes<Boxes<Boxes<Content>>>>(), (Size::Bounded(500), Size::Unbounded));
+    assert_eq!(items::<Boxes<Boxes<Box<u32>>>>(), NONE);
 
     let file = |len: usize, next| File { data: vec![7; len].into(), next };
     let inner = Folder { number: 2, first: Some(Box::new(file(9, None))) };

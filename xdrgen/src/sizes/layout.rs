@@ -145,6 +145,9 @@ pub(crate) struct Layouts {
     levels: Vec<Vec<Layout>>,
 }
 
+/// How many levels down types are looked into.
+const FULL: usize = 16;
+
 impl Layouts {
     pub(crate) fn of(module: &Module) -> Self {
         let count = module.types.len();
@@ -171,9 +174,8 @@ impl Layouts {
     }
 
     /// Looks into types, a level further down with each box, counted array and recursive field: as the runtime does, whose
-    /// `Full` is eight levels.
+    /// `Full` is sixteen levels.
     fn look_down(&mut self, module: &Module, order: &[TypeId]) {
-        const FULL: usize = 8;
         let mut same = 0;
         while self.levels.len() < FULL && same < 3 {
             let level = self.levels.len();
@@ -235,7 +237,7 @@ impl Layouts {
 
     /// A type that is met behind itself, or may be: what it holds half the way down, and all the way.
     fn settled(&self, ty: &Type) -> Layout {
-        let (half, full) = (self.behind(ty, 4), self.behind(ty, 8));
+        let (half, full) = (self.behind(ty, FULL / 2), self.behind(ty, FULL));
         let items = if half.items == full.items { full.items } else { Size::UNBOUNDED };
         Layout { item: full.item, items, ..Layout::plain(0, Size::UNBOUNDED) }
     }
