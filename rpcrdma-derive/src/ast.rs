@@ -270,7 +270,10 @@ fn check_variant(variant: &syn::Variant, errors: &mut Errors) {
     }
     let attrs = VariantAttrs::parse(&variant.attrs, errors);
     if let Some(span) = attrs.eligible {
-        errors.push(Error::new(span, "an enum's value is four bytes and cannot be DDP-eligible"));
+        errors.push(Error::new(
+            span,
+            "an enum's value is four bytes and cannot be DDP-eligible: mark opaque data or a string",
+        ));
     }
     if let Some(case) = attrs.cases.first() {
         errors.at(case, "`case` belongs to a union; an enum's value is written `Name = 3`");
@@ -399,7 +402,7 @@ fn name_payload<'a>(
 ) -> Option<Field<'a>> {
     let Some(mut field) = payload else {
         if let Some(span) = eligible {
-            errors.push(Error::new(span, "a `void` arm holds nothing that could be DDP-eligible"));
+            errors.push(Error::new(span, "a `void` arm holds nothing that could be DDP-eligible: mark the payload of an arm that holds data"));
         }
         return None;
     };
@@ -449,11 +452,11 @@ pub(crate) fn borrow(ty: &Type) -> Option<Borrow> {
 
 /// The span of a type, for errors at it.
 pub(crate) fn type_span(ty: &Type) -> Span {
-    at(ty.span())
+    ty.span()
 }
 
-/// This place, for names of the derive's own: a type or a value that a macro was given has the names of where it was written,
-/// and what is emitted around it has not.
-pub(crate) fn at(place: Span) -> Span {
-    place.resolved_at(Span::call_site())
+/// A variable of the derived code, for what is emitted with a type's or a label's span: where a macro was given that, a name
+/// with its span would be one of the place that gave it.
+pub(crate) fn local(name: &str) -> Ident {
+    Ident::new(name, Span::call_site())
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
-use crate::ast::{Container, at, number};
+use crate::ast::{Container, number};
 
 /// Gives each field with a bound its value, and defines the constants that these values are.
 pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
@@ -17,7 +17,7 @@ pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
             continue;
         }
         // One that is no `u32` is said to be none, once: the value is taken through a name, which has no type then.
-        let span = at(bound.span());
+        let span = bound.span();
         let value = quote_spanned! {span=> {
             let __bound = __xdr::derive_support::count(#bound);
             __bound

@@ -45,7 +45,10 @@ pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     match &container.body {
         Body::Struct { fields, .. } => fields.iter().for_each(|field| check_field(field, &mut errors)),
         Body::Enum { variants } if variants.is_empty() => {
-            errors.at(container.ident, "an enum without values cannot be encoded");
+            errors.at(
+                container.ident,
+                "an enum without values cannot be encoded: give it one, or take a `u32`",
+            );
         }
         Body::Enum { .. } => {}
         Body::Union { discriminant, arms } => {
@@ -87,7 +90,10 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
     }
     if let Some(max) = &attrs.max {
         if attrs.list.is_some() {
-            errors.at(max, "a list has no bound in XDR: `max` and `list` exclude each other");
+            errors.at(
+                max,
+                "a list has no bound in XDR: `max` and `list` exclude each other, so take one of them away",
+            );
         } else if borrow(field.ty) == Some(Borrow::Ref) {
             errors.at(max, "the bound of what is borrowed is in its type: `OpaqueRef<'a, N>`, `StringRef<'a, N>`, `ArrayRef<'a, T, N>`");
         } else if !is_vec && borrow(field.ty).is_none() && attrs.eligible.is_none() {
@@ -103,7 +109,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
     if let Some(span) = attrs.recursive
         && attrs.eligible.is_some()
     {
-        errors.push(Error::new(span, "a DDP-eligible item is bytes and holds no other value"));
+        errors.push(Error::new(span, "a DDP-eligible item is bytes and holds no other value: take `recursive` away, or mark the field of the other type that holds the bytes"));
     }
 }
 
@@ -143,7 +149,7 @@ fn nameless(ty: &Type) -> Option<(&Type, &'static str)> {
             "how this is read cannot be known from its type: name one type, or write a union of several"
         }
         Type::FnPtr(_) | Type::Ptr(_) | Type::Never(_) => {
-            "this is nothing that could be sent: it has no encoding"
+            "this is nothing that could be sent: it has no encoding; send what it stands for, such as a number"
         }
         Type::Array(array) => return nameless(&array.elem),
         Type::Group(group) => return nameless(&group.elem),
@@ -219,14 +225,25 @@ fn check_labels(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
             None => !is_bool || written == "bool",
         };
         if !fits {
-            errors.at(case, &format!("this is no value of the discriminant's type, `{written}`"));
+            let range = if written == "bool" {
+                "`true` or `false`".to_owned()
+            } else {
+                format!("from {least} to {largest}")
+            };
+            let text = format!(
+                "this is no value of the discriminant's type, `{written}`: take one of its own, {range}"
+            );
+            errors.at(case, &text);
         }
     }
 }
 
 fn check_arms(container: &Container<'_>, arms: &[Arm<'_>], errors: &mut Errors) {
     if arms.is_empty() {
-        errors.at(container.ident, "a union without arms cannot be encoded");
+        errors.at(
+            container.ident,
+            "a union without arms cannot be encoded: give it one, which may be `#[xdr(default)]`",
+        );
     }
     let mut labels = HashMap::new();
     let mut default_seen = false;
@@ -241,7 +258,10 @@ fn check_arms(container: &Container<'_>, arms: &[Arm<'_>], errors: &mut Errors) 
                     "the default arm has no label: `case` and `default` exclude each other",
                 ));
             } else if default_seen {
-                errors.push(Error::new(span, "a union has one default arm at most"));
+                errors.push(Error::new(
+                    span,
+                    "a union has one default arm at most: give this one a `case`, or take it away",
+                ));
             }
             default_seen = true;
         }
@@ -252,7 +272,10 @@ fn check_arms(container: &Container<'_>, arms: &[Arm<'_>], errors: &mut Errors) 
                     place.insert(arm.ident);
                 }
                 Entry::Occupied(place) => {
-                    errors.at(case, &format!("this label chooses `{}` already", place.get()));
+                    errors.at(
+                        case,
+                        &format!("this label chooses `{}` already: take it away, here or there", place.get()),
+                    );
                 }
             }
         }

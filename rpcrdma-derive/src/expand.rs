@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Ident, Path, parse_quote};
 
-use crate::ast::{Body, Container, Field, Style, Unknown, VALUE, Variant, at, type_span};
+use crate::ast::{Body, Container, Field, Style, Unknown, VALUE, Variant, local, type_span};
 use crate::bounds::take_bounds;
 use crate::called::take_types;
 use crate::field::{decode_field, encode_field};
@@ -153,8 +153,8 @@ fn expand_struct(container: &Container<'_>, style: Style, fields: &[Field<'_>]) 
     let sizes: Vec<Sizes> = fields.iter().map(field_sizes).collect();
     let encode = fields.iter().map(|field| {
         // What is wrong with a value is wrong with its type.
-        let (member, span) = (field.member_at_type(), type_span(field.ty));
-        encode_field(field, &quote_spanned!(span=> &self.#member))
+        let (member, span, this) = (field.member_at_type(), type_span(field.ty), local("self"));
+        encode_field(field, &quote_spanned!(span=> { let __value = &#this.#member; __value }))
     });
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let decode = fields.iter().map(|field| {
@@ -271,5 +271,5 @@ fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
         // Of those that are one more than the last, the first that is too large is the mistake.
         Unknown::Follows => (name.span(), quote!(#ident::#name as i128 != 0x8000_0000)),
     };
-    Some(quote_spanned!(at(span)=> const _: () = ::core::assert!(#fits, #VALUE);))
+    Some(quote_spanned!(span=> const _: () = ::core::assert!(#fits, #VALUE);))
 }

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Type;
 
-use crate::ast::{Borrow, Field, at, borrow, type_name, type_span};
+use crate::ast::{Borrow, Field, borrow, local, type_name, type_span};
 use crate::check::is_scalar;
 
 /// Types whose encoding the derive knows to be there, by their names; of others it is looked up, so that one without is
@@ -28,7 +28,7 @@ pub(crate) fn element(field: &Field<'_>) -> TokenStream {
 /// Where a type begins and ends: what is put around it has these places, so that an error is always at all of it, and is
 /// one error.
 pub(crate) fn ends(ty: &Type) -> (Span, Span) {
-    let last = ty.to_token_stream().into_iter().last().map(|token| at(token.span()));
+    let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
     (type_span(ty), last.unwrap_or_else(|| type_span(ty)))
 }
 
@@ -40,21 +40,21 @@ pub(crate) fn bound_of_slice<'f>(field: &'f Field<'_>) -> Option<&'f TokenStream
 /// Writes a field that is found there.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     let (name, ty) = (&field.name, &field.called);
-    let span = type_span(field.ty);
+    let (span, sink) = (type_span(field.ty), local("__sink"));
     let call = if field.attrs.eligible.is_some() {
-        quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::encode_eligible(#access, __sink))
+        quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::encode_eligible(#access, #sink))
     } else if let Some(bound) = bound_of_slice(field) {
         quote!(__xdr::derive_support::encode_slice(#access, #bound, __sink))
     } else if let Some(bound) = &field.bound {
         let element = element(field);
-        quote_spanned!(span=> __xdr::derive_support::Field::<#element>::IT.encode_array(#access, #bound, __sink))
+        quote_spanned!(span=> __xdr::derive_support::Field::<#element>::IT.encode_array(#access, #bound, #sink))
     } else if field.attrs.list.is_some() {
         let element = element(field);
-        quote_spanned!(span=> __xdr::derive_support::Field::<#element>::IT.encode_list(#access, __sink))
+        quote_spanned!(span=> __xdr::derive_support::Field::<#element>::IT.encode_list(#access, #sink))
     } else if is_known(field.ty) {
-        quote_spanned!(span=> <#ty as __xdr::Encode>::encode(#access, __sink))
+        quote_spanned!(span=> <#ty as __xdr::Encode>::encode(#access, #sink))
     } else {
-        quote_spanned!(span=> __xdr::derive_support::Field::<#ty>::IT.encode(#access, __sink))
+        quote_spanned!(span=> __xdr::derive_support::Field::<#ty>::IT.encode(#access, #sink))
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
@@ -66,12 +66,12 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
         let payload = encode_field(field, &quote!(#binding));
         return quote!(__xdr::Encode::encode(&__word, __sink)?; #payload);
     }
-    let span = type_span(field.ty);
+    let (span, word, sink) = (type_span(field.ty), local("__word"), local("__sink"));
     // The discriminant is what its type can write: what fails is the payload.
     let both = if is_known(field.ty) {
-        quote_spanned!(span=> encode_behind::<_, #ty, _>(&__word, #binding, __sink))
+        quote_spanned!(span=> encode_behind::<_, #ty, _>(&#word, #binding, #sink))
     } else {
-        quote_spanned!(span=> Field::<#ty>::IT.encode_behind(&__word, #binding, __sink))
+        quote_spanned!(span=> Field::<#ty>::IT.encode_behind(&#word, #binding, #sink))
     };
     quote!(__xdr::derive_support::#both.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
@@ -79,21 +79,21 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
 /// Reads a field.
 pub(crate) fn decode_field(field: &Field<'_>) -> TokenStream {
     let (name, ty) = (&field.name, &field.called);
-    let span = type_span(field.ty);
+    let (span, reader) = (type_span(field.ty), local("__reader"));
     let call = if field.attrs.eligible.is_some() {
-        quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::decode_eligible(__reader))
+        quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::decode_eligible(#reader))
     } else if let Some(bound) = bound_of_slice(field) {
         quote!(__xdr::derive_support::decode_slice(__reader, #bound))
     } else if let Some(bound) = &field.bound {
         let element = element(field);
-        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #element>::IT.decode_array(__reader, #bound))
+        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #element>::IT.decode_array(#reader, #bound))
     } else if field.attrs.list.is_some() {
         let element = element(field);
-        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #element>::IT.decode_list(__reader))
+        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #element>::IT.decode_list(#reader))
     } else if is_known(field.ty) {
-        quote_spanned!(span=> <#ty as __xdr::Decode<'__de>>::decode(__reader))
+        quote_spanned!(span=> <#ty as __xdr::Decode<'__de>>::decode(#reader))
     } else {
-        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #ty>::IT.decode(__reader))
+        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #ty>::IT.decode(#reader))
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?)
 }

@@ -5,7 +5,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, GenericParam, Generics, Ident, Type, parse_quote};
 
-use crate::ast::{Arm, Body, Container, at, number};
+use crate::ast::{Arm, Body, Container, local, number};
 use crate::check::is_scalar;
 
 /// What is said of labels elsewhere, in words of ours.
@@ -38,7 +38,7 @@ pub(crate) fn take_labels(container: &mut Container<'_>) -> TokenStream {
     let by_name = is_scalar(discriminant);
     let labels = arms.iter_mut().flat_map(|arm| &mut arm.cases);
     for (place, label) in labels.enumerate().filter(|(_, label)| matches!(label, Expr::Path(_)) == by_name) {
-        let span = at(label.span());
+        let span = label.span();
         let name = format_ident!("{CONSTANT}{place}", span = span);
         // A number below zero has one type, for no other takes it.
         let own = if number(label).is_some_and(|number| number < 0) {
@@ -117,9 +117,9 @@ pub(crate) fn distinct(
         return None;
     }
     let (allowed, refused) = (allowed(), refused(arms));
-    let places = 0..labels.len();
+    let (places, of) = (0..labels.len(), local("__place"));
     let checks = labels.iter().enumerate().skip(1).map(
-        |(place, label)| quote_spanned!(at(label.span())=> ::core::assert!(__place(&#label) == #place, #TWICE);),
+        |(place, label)| quote_spanned!(label.span()=> ::core::assert!(#of(&#label) == #place, #TWICE);),
     );
     Some(quote! {
         const fn __place(__discriminant: &#discriminant) -> usize {

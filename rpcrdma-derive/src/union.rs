@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Expr, Ident, Type};
 
-use crate::ast::{Arm, Container, type_span};
+use crate::ast::{Arm, Container, local, type_span};
 use crate::expand::{Parts, impls};
 use crate::field::{decode_field, encode_payload};
 use crate::labels;
@@ -13,7 +13,9 @@ use crate::sizes::{Sizes, field_sizes, sum};
 pub(crate) fn expand_union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> TokenStream {
     let name = container.ident.to_string();
     // Of what is no discriminant that is said at its type, and nothing else.
-    let number = quote_spanned!(type_span(discriminant)=> <#discriminant as __xdr::Discriminant>::number(&__discriminant));
+    let value = local("__discriminant");
+    let number =
+        quote_spanned!(type_span(discriminant)=> <#discriminant as __xdr::Discriminant>::number(&#value));
     let unknown = quote!(__xdr::ErrorKind::UnknownDiscriminant {
         type_name: #name,
         value: #number,
@@ -85,15 +87,16 @@ fn encode_arm(arm: &Arm<'_>, index: usize, discriminant: &Type, unknown: &TokenS
         Some(field) => encode_payload(field),
         None => quote!(__xdr::Encode::encode(&__word, __sink)?;),
     };
+    let (name, value) = (local("__word"), local("__discriminant"));
     let word = quote_spanned! {type_span(discriminant)=>
-        let __word = <#discriminant as __xdr::Discriminant>::word(&__discriminant);
+        let #name = <#discriminant as __xdr::Discriminant>::word(&#value);
     };
     if !arm.keeps_discriminant {
         let pattern = (!payload.is_empty()).then(|| quote!((#(#payload)*)));
         let case = arm.cases.first();
         let word = if case.is_some_and(labels::is_of_some_type) {
             // One of another type is no pattern of the discriminant's, which is said where it is one.
-            quote_spanned!(type_span(discriminant)=> let __word = <_ as __xdr::Discriminant>::word(&#case);)
+            quote_spanned!(type_span(discriminant)=> let #name = <_ as __xdr::Discriminant>::word(&#case);)
         } else {
             quote!(let __discriminant: #discriminant = #case; #word)
         };
