@@ -298,7 +298,8 @@ impl Requester {
     }
 
     /// A call has taken too long. Its credit and its memory would come back only with its reply, and a call is
-    /// never sent again on the same connection (RFC 8166 section 4.3.1): if it was sent the connection is closed.
+    /// never sent again on the same connection (RFC 8166 section 4.3.1): if it was sent, or memory was offered for it, the
+    /// connection is closed.
     pub fn expire(&mut self, call: CallId) {
         self.cancel(call);
         if self.calls.contains_key(&call) {
