@@ -149,9 +149,9 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     let Placed::Positioned(items) = &call.message.items else { panic!("positioned") };
     assert!(items.len() == 2 && items.iter().all(|item| item.data == b"argument"[..]));
     // Both of the reply's items go to one memory; what is there in the end is the second's.
-    let items = [&b"first"[..], b"second"].into_iter().enumerate();
-    let items = items.map(|(n, data)| Item { position: 24 + 8 * n as u32, data: Bytes::from_static(data) });
-    served.responder.reply(call.key, Message { stream: bytes_of(1, 1), items: items.collect() });
+    let items = [(24, &b"first"[..]), (32, b"second")];
+    let items = items.map(|(position, data)| Item { position, data: Bytes::from_static(data) });
+    served.responder.reply(call.key, Message { stream: bytes_of(1, 1), items: items.to_vec() });
     served.settle();
     let heard = hears(&served.fabric, &mut served.left);
     let lengths = heard.iter().find_map(|heard| match heard {

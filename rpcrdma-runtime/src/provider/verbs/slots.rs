@@ -11,6 +11,7 @@ use super::objects::{Domain, Slab};
 /// Slots that are registered together: at most so many, and no more of them than have so many octets, but one at least.
 const SLOTS: usize = 32;
 const SLAB: usize = 1 << 20;
+
 /// Slots of registered memory, as many as are needed.
 #[derive(Debug)]
 pub(super) struct Slots {
