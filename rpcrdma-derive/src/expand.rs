@@ -72,7 +72,7 @@ pub(crate) fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
     let fields = fields.map(|fields| {
         quote! {
             #inline
-            fn encode_fields<__S: __xdr::Sink + ?::core::marker::Sized>(
+            fn encode_fields<__S: __xdr::Sink + ?::core::marker::Sized, const __RUN: bool>(
                 &self,
                 __sink: &mut __S,
             ) -> ::core::result::Result<(), __xdr::Error> {

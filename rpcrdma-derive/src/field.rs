@@ -37,7 +37,7 @@ pub(crate) fn bound_of_slice<'f>(field: &'f Field<'_>) -> Option<&'f TokenStream
     field.bound.as_ref().filter(|_| borrow(field.ty) == Some(Borrow::Slice))
 }
 
-/// Writes a field that is found there.
+/// Writes a field that is found there. A value as it is, which only a struct has, is told whether it is part of a run.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     let (name, ty) = (&field.name, &field.called);
     let (span, sink) = (type_span(field.ty), local("__sink"));
@@ -54,7 +54,8 @@ pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStre
     } else if is_known(field.ty) {
         quote_spanned!(span=> <#ty as __xdr::Encode>::encode(#access, #sink))
     } else {
-        quote_spanned!(span=> __xdr::derive_support::Field::<#ty>::IT.encode(#access, #sink))
+        let run = local("__RUN");
+        quote_spanned!(span=> __xdr::derive_support::Field::<#ty>::IT.encode::<_, #run>(#access, #sink))
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }

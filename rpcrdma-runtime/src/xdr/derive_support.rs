@@ -151,8 +151,9 @@ const STAGE: usize = 256;
 /// value goes, and has them put without a detour; in a function with closures it does not. Else nothing happens.
 macro_rules! encode_run {
     ($min:expr, $max:expr, $sink:ident, $room:ident => $write:block) => {
-        if let (Size::Bounded(max), Ok(len)) = ($max, usize::try_from($min))
-            && max == len as u64
+        // Asked as a constant: for a type of any length there is no code of what follows, not even to be removed.
+        if const { one_length($min, $max).is_some() }
+            && let Some(len) = one_length($min, $max)
         {
             let position = $sink.position();
             if let Some(room) = $sink.room(len) {
@@ -179,6 +180,15 @@ macro_rules! encode_run {
     };
 }
 
+/// The length of all encodings of a type, if there is one that memory can have.
+#[expect(clippy::cast_possible_truncation, reason = "compared with what it was")]
+const fn one_length(min: u64, max: Size) -> Option<usize> {
+    match max {
+        Size::Bounded(max) if max == min && min as usize as u64 == min => Some(min as usize),
+        _ => None,
+    }
+}
+
 /// Writes a value behind the word that announces it, a discriminant or whether it is there: as one run, if both have one
 /// length.
 ///
@@ -192,7 +202,7 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
 ) -> Result<(), Error> {
     encode_run!(D::MIN.saturating_add(T::MIN), D::MAX.plus(T::MAX), sink, room => {
         announced.encode(room)?;
-        value.encode(room)?;
+        value.encode_fields::<_, true>(room)?;
     });
     announced.encode(sink)?;
     value.encode(sink)
@@ -204,6 +214,6 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
 /// What a field refuses.
 #[inline(always)]
 pub fn encode_struct<T: Encode, S: Sink + ?Sized>(value: &T, sink: &mut S) -> Result<(), Error> {
-    encode_run!(T::MIN, T::MAX, sink, room => { value.encode_fields(room)?; });
-    value.encode_fields(sink)
+    encode_run!(T::MIN, T::MAX, sink, room => { value.encode_fields::<_, true>(room)?; });
+    value.encode_fields::<_, false>(sink)
 }

@@ -28,8 +28,8 @@ impl<T> Field<'_, T> {
 impl<T: Encode> Field<'_, T> {
     /// Writes a value.
     #[inline(always)]
-    pub fn encode<S: Sink + ?Sized>(self, value: &T, sink: &mut S) -> Result<(), Error> {
-        value.encode(sink)
+    pub fn encode<S: Sink + ?Sized, const RUN: bool>(self, value: &T, sink: &mut S) -> Result<(), Error> {
+        if const { RUN } { value.encode_fields::<S, true>(sink) } else { value.encode(sink) }
     }
 
     /// Writes a value behind the word that announces it.
@@ -80,7 +80,7 @@ impl<'de, T: Decode<'de>> Field<'de, T> {
 /// A type whose layout somebody has written without the rest: that is said where the rest is needed.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Known<T: Layout>: Sized {
-    fn encode<S: Sink + ?Sized>(self, value: &T, sink: &mut S) -> Result<(), Error>
+    fn encode<S: Sink + ?Sized, const RUN: bool>(self, value: &T, sink: &mut S) -> Result<(), Error>
     where
         T: Encode,
     {
@@ -147,7 +147,7 @@ impl<'de, T: Encode> Written<'de, T> for Field<'de, T> {}
 /// A type without an encoding, which has been refused: none of this ever runs.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Unknown<T> {
-    fn encode<S: ?Sized>(&self, _value: &T, _sink: &mut S) -> Result<(), Error> {
+    fn encode<S: ?Sized, const RUN: bool>(&self, _value: &T, _sink: &mut S) -> Result<(), Error> {
         Err(refused())
     }
 

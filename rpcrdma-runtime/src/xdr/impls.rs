@@ -224,6 +224,14 @@ impl<T: Encode, const N: usize> Encode for [T; N] {
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         self.iter().try_for_each(|value| value.encode(sink))
     }
+
+    #[inline]
+    fn encode_fields<S: Sink + ?Sized, const RUN: bool>(&self, sink: &mut S) -> Result<(), Error> {
+        if !const { RUN } {
+            return self.encode(sink);
+        }
+        self.iter().try_for_each(|value| value.encode_fields::<S, RUN>(sink))
+    }
 }
 
 impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {

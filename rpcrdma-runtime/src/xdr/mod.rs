@@ -105,10 +105,12 @@ pub trait Encode: Layout {
     /// [`ErrorKind::TooLong`] if the value breaks a bound of its type. Nothing is cut to fit.
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
-    /// The same, a field at a time: what derived code for a struct has to say.
+    /// The same, a field at a time: what derived code for a struct has to say. In a `RUN` the sink is memory that was made for
+    /// all of it, so that no part is given memory of its own: the code to do so would be there again for each level of
+    /// structs in place.
     #[doc(hidden)]
     #[inline]
-    fn encode_fields<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+    fn encode_fields<S: Sink + ?Sized, const RUN: bool>(&self, sink: &mut S) -> Result<(), Error> {
         self.encode(sink)
     }
 }

@@ -1,0 +1,118 @@
+//! Structs in place in one another, as deep as nobody writes them: that this compiles shows that the code of an encoder
+//! grows by the fields and not by the levels, and what it writes is the same wherever it goes.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+use bytes::Bytes;
+use rpcrdma_runtime::xdr::{Error, Sink, Writer, Xdr, XdrString, encoded_len, from_bytes, to_bytes};
+
+/// Declares a struct for each name, that of a later name in place within it; the last holds a value of this type.
+macro_rules! nested {
+    ($last:ty: $name:ident) => {
+        #[derive(Clone, Debug, PartialEq, Xdr)]
+        pub(super) struct $name {
+            pub(super) level: u32,
+            pub(super) next: $last,
+        }
+    };
+    ($last:ty: $name:ident $next:ident $($rest:ident)*) => {
+        #[derive(Clone, Debug, PartialEq, Xdr)]
+        pub(super) struct $name {
+            pub(super) level: u32,
+            pub(super) next: $next,
+        }
+        nested!($last: $next $($rest)*);
+    };
+}
+
+/// A value of such a struct, with the levels counted from its own on.
+macro_rules! value {
+    ($level:expr, $last:expr, $module:ident: $name:ident) => {
+        $module::$name { level: $level, next: $last }
+    };
+    ($level:expr, $last:expr, $module:ident: $name:ident $($rest:ident)+) => {
+        $module::$name { level: $level, next: value!($level + 1, $last, $module: $($rest)+) }
+    };
+}
+
+/// Twenty-four names.
+macro_rules! levels {
+    ($then:ident!($($front:tt)*)) => { $then! { $($front)* A B C D E F G H I J K L M N O P Q R S T U V W X } };
+}
+
+/// All of one length.
+mod fixed {
+    use super::*;
+    levels!(nested!([u64; 2]:));
+}
+
+/// Of any length.
+mod text {
+    use super::*;
+    levels!(nested!(XdrString<64>:));
+}
+
+/// In a circle.
+mod back {
+    use super::*;
+    levels!(nested!(Option<Box<A>>:));
+}
+
+/// A sink that offers no memory, and whose type the encoder does not know.
+struct Plain(Vec<u8>);
+
+impl Sink for Plain {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+/// The words of the levels, and behind them the words of the last.
+fn words(last: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    (0..24).chain(last).flat_map(u32::to_be_bytes).collect()
+}
+
+fn is_written_everywhere<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]) {
+    assert_eq!(&to_bytes(value).unwrap()[..], wire);
+    assert_eq!(encoded_len(value).unwrap(), wire.len() as u64);
+    let mut plain = Plain(Vec::new());
+    value.encode(&mut plain as &mut dyn Sink).unwrap();
+    assert_eq!(plain.0, wire);
+    // Memory that was used before offers room; as little as this has to grow.
+    let mut writer = Writer::with_capacity(8);
+    for _ in 0..2 {
+        writer.clear();
+        value.encode(&mut writer).unwrap();
+        assert_eq!(writer.as_slice(), wire);
+    }
+    assert_eq!(&from_bytes::<T>(&Bytes::copy_from_slice(wire)).unwrap(), value);
+}
+
+#[test]
+fn twenty_four_levels_of_one_length() {
+    let value = levels!(value!(0, [7, 8], fixed:));
+    is_written_everywhere(&value, &words([0, 7, 0, 8]));
+    // As elements of an array, which are written ahead of its end.
+    is_written_everywhere(
+        &vec![value.clone(), value],
+        &[&[0, 0, 0, 2], &words([0, 7, 0, 8])[..], &words([0, 7, 0, 8])].concat(),
+    );
+}
+
+#[test]
+fn twenty_four_levels_of_any_length() {
+    let value = levels!(value!(0, "XDR!".into(), text:));
+    is_written_everywhere(&value, &words([4, u32::from_be_bytes(*b"XDR!")]));
+}
+
+#[test]
+fn twenty_four_levels_in_a_circle() {
+    let inner = levels!(value!(0, None, back:));
+    let outer = levels!(value!(0, Some(Box::new(inner)), back:));
+    is_written_everywhere(&outer, &[words([1]), words([0])].concat());
+}
