@@ -236,8 +236,7 @@ fn r020_r032_every_call_asks_for_the_same() {
 
 #[test]
 fn r002_a_call_is_sent_once_all_its_memory_is_registered() {
-    let negotiated = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
-    let mut requester = Requester::new(Config::default(), negotiated, 1 << 20);
+    let mut requester = requester();
     requester.submit(offering(1, &[8, 8], None));
     let actions: Vec<_> = std::iter::from_fn(|| requester.poll_action()).collect();
     let tokens: Vec<_> = actions
@@ -366,6 +365,65 @@ fn a_call_that_is_abandoned_in_the_queue_is_never_sent() {
     peer.requester.cancel(id);
     peer.receive(answer(1));
     assert_eq!((peer.sent.len(), peer.requester.queued()), (1, 0));
+}
+
+/// What a requester asks for next, but for Receives.
+fn asked(requester: &mut Requester) -> Option<Action> {
+    std::iter::from_fn(|| requester.poll_action())
+        .find(|action| !matches!(action, Action::PostReceives { .. }))
+}
+
+fn requester() -> Requester {
+    let negotiated = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
+    Requester::new(Config::default(), negotiated, 1 << 20)
+}
+
+#[test]
+fn a_call_that_is_abandoned_while_its_memory_is_registered_is_never_sent() {
+    let mut requester = requester();
+    let (id, next) = (requester.submit(offering(1, &[8], None)), requester.submit(short(2)));
+    let Some(Action::Register { token, memory }) = asked(&mut requester) else { panic!("one chunk") };
+    requester.cancel(id);
+    let segment = Segment { handle: 7, length: 8, offset: 0 };
+    requester.handle_completion(Completion::Registered { token, segment });
+    let Some(Action::Invalidate { token, handle }) = asked(&mut requester) else { panic!("it was sent") };
+    assert!(asked(&mut requester).is_none() && requester.holds(id), "until its memory is back");
+    requester.handle_completion(Completion::Invalidated { token, handle, memory });
+    assert!(!requester.holds(id) && requester.poll_event().is_none());
+    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })), "its credit goes to the next call");
+    assert!(requester.holds(next));
+}
+
+/// Requirement: R024
+#[test]
+fn a_call_that_is_abandoned_while_it_waits_for_a_grant_that_shrank_is_never_sent() {
+    let mut requester = requester();
+    let reply = |requester: &mut Requester, xid, credits| {
+        let message = msg(xid, credits, ChunkLists::default(), &rpc_reply(xid, 16));
+        requester.handle_completion(Completion::Received { message, invalidated: None });
+    };
+    requester.submit(short(1));
+    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })));
+    reply(&mut requester, 1, 3);
+    for xid in [2, 3] {
+        requester.submit(short(xid));
+        assert!(matches!(asked(&mut requester), Some(Action::Send { .. })));
+    }
+    let id = requester.submit(offering(4, &[8], None));
+    let Some(Action::Register { token, memory }) = asked(&mut requester) else { panic!("one chunk") };
+    reply(&mut requester, 2, 1);
+    let segment = Segment { handle: 7, length: 8, offset: 0 };
+    requester.handle_completion(Completion::Registered { token, segment });
+    assert!(asked(&mut requester).is_none(), "one is granted, and the third is unanswered");
+    requester.cancel(id);
+    let Some(Action::Invalidate { token, handle }) = asked(&mut requester) else {
+        panic!("its memory stays")
+    };
+    requester.handle_completion(Completion::Invalidated { token, handle, memory });
+    reply(&mut requester, 3, 1);
+    assert!(asked(&mut requester).is_none() && !requester.holds(id));
+    let next = requester.submit(short(5));
+    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })) && requester.holds(next));
 }
 
 #[test]

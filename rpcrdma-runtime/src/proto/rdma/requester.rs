@@ -267,12 +267,15 @@ impl Requester {
     }
 
     /// Nobody waits for the call any more. There will be no event for it; its memory stays with the provider
-    /// until it is fenced, and its credit until it has ended (RFC 8166 section 4.4.1).
+    /// until it is fenced, and its credit until it has ended (RFC 8166 section 4.4.1). If it was not sent yet, it never is.
     pub fn cancel(&mut self, call: CallId) {
         self.queue.remove(&call);
         self.events.retain(|event| !matches!(event, Event::Done { call: done, .. } if *done == call));
-        if let Some(state) = self.calls.get_mut(&call) {
-            state.abandoned = true;
+        let Some(state) = self.calls.get_mut(&call) else { return };
+        state.abandoned = true;
+        if let Some(index) = self.ready.iter().position(|ready| *ready == call) {
+            self.ready.remove(index);
+            self.fence(call, Outcome::Failed(FailReason::Registration));
         }
     }
 
@@ -434,7 +437,7 @@ impl Requester {
                 if call.regions.iter().any(|region| matches!(region.state, RegionState::Registering)) {
                     return;
                 }
-                if *failed {
+                if *failed || call.abandoned {
                     self.fence(id, Outcome::Failed(FailReason::Registration));
                 } else {
                     self.ready.push_back(id);
