@@ -170,12 +170,17 @@ fn each_connection(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);
     run_tests(&guest, GUEST, "verbs", "");
+    assert_eq!(settled(&guest, &before), before.trim());
+}
+
+/// What the kernel counts once that is what it was before, or after a minute.
+fn settled(guest: &Guest, before: &str) -> String {
     let after = guest.run(&format!(
         "for second in $(seq 60); do now=$(rdma resource show); [ \"$now\" = \"{}\" ] && break; sleep 1; done; \
          echo \"$now\"",
         before.trim()
     ));
-    assert_eq!(after.trim(), before.trim());
+    after.trim().to_owned()
 }
 
 #[test]
@@ -240,6 +245,21 @@ fn files_of_the_kernel(device: Device) {
          /run/bin/nfs3 --provider verbs get \"rdma://{GUEST}:20049/export/verbs/$file?mountport=20048\" || exit 1; \
          done; sha256sum --quiet -c /run/files.sums; rm -r /run/back /run/files /run/files.sums /export/verbs"
     ));
+}
+
+/// Memory windows, which only rxe of the two has: how they end, and what servers do to them, ours and the kernel's.
+#[test]
+fn windows_over_rxe() {
+    let Some(guest) = with(Device::Rxe, true) else { return };
+    guest.run("head -c 1048576 /dev/zero >/export/windowed");
+    let before = resources(&guest);
+    run_tests(&guest, GUEST, "verbs", "window invalidat constants advertised");
+    let of_the_kernel = guest.run(&format!(
+        "ulimit -l unlimited; RPCRDMA_VERBS_KNFSD={GUEST} \
+         /run/bin/verbs --nocapture the_kernels_server_invalidates_windows; rm /export/windowed"
+    ));
+    assert!(of_the_kernel.contains("1 passed") && !of_the_kernel.contains("not run"), "{of_the_kernel}");
+    assert_eq!(settled(&guest, &before), before.trim());
 }
 
 #[test]

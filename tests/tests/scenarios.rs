@@ -301,7 +301,7 @@ mod over_verbs {
     use std::net::{IpAddr, SocketAddr};
     use std::time::Duration;
 
-    use rpcrdma_runtime::provider::verbs::{self, VerbsConnection};
+    use rpcrdma_runtime::provider::verbs::{self, MemoryWindows, VerbsConnection};
 
     use super::*;
 
@@ -333,16 +333,32 @@ mod over_verbs {
         const INVALIDATES: bool = false;
 
         async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
-            let said = scenario.config().private_data.encode();
-            let options = options(scenario);
-            let listener = verbs::Listener::bind(here(), scenario.inline, options).await.expect("a device");
-            let address = listener.local_addr().expect("an address");
-            let (near, far) = tokio::join!(
-                verbs::connect(address, &said, scenario.inline, &options),
-                accepted(&listener, scenario)
-            );
-            (near.expect("a connection"), far)
+            connected(scenario, MemoryWindows::Never).await
         }
+    }
+
+    /// Handles are of windows, and the server invalidates them.
+    struct Windowed;
+
+    impl Provider for Windowed {
+        type Near = VerbsConnection;
+        type Far = VerbsConnection;
+
+        async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
+            connected(scenario, MemoryWindows::Always).await
+        }
+    }
+
+    async fn connected(scenario: &Scenario, windows: MemoryWindows) -> (VerbsConnection, VerbsConnection) {
+        let said = scenario.config().private_data.encode();
+        let options = verbs::Options { windows, ..options(scenario) };
+        let listener = verbs::Listener::bind(here(), scenario.inline, options).await.expect("a device");
+        let address = listener.local_addr().expect("an address");
+        let (near, far) = tokio::join!(
+            verbs::connect(address, &said, scenario.inline, &options),
+            accepted(&listener, scenario)
+        );
+        (near.expect("a connection"), far)
     }
 
     /// Our iWARP connects to a device that speaks it.
@@ -422,6 +438,9 @@ mod over_verbs {
         let mut failed = Vec::new();
         for scenario in &scenarios() {
             compare::<Verbs>(scenario, "verbs", &mut failed).await;
+            if device.windows {
+                compare::<Windowed>(scenario, "verbs with windows", &mut failed).await;
+            }
             if device.iwarp {
                 compare::<FromIwarp>(scenario, "iwarp to verbs", &mut failed).await;
                 compare::<ToIwarp>(scenario, "verbs to iwarp", &mut failed).await;

@@ -11,13 +11,18 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_mount3::{Dirpath, Mountres3, mount_v3};
+use rpcrdma_nfs3::{
+    Diropargs3, Lookup3Args, Lookup3Res, Lookup3Resok, NfsFh3, Read3Args, Read3Res, StableHow, Write3Args,
+    Write3Res, nfs_v3,
+};
+use rpcrdma_runtime::proto::program::{AuthSys, Caller, Credential};
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::verbs::{
-    self, ConnectError, Listener, Options, Request, VerbsConnection, connect,
+    self, ConnectError, Listener, MemoryWindows, Options, Request, VerbsConnection, connect,
 };
-use rpcrdma_runtime::shell::{ClientOptions, Provider, ServerOptions};
+use rpcrdma_runtime::shell::{ClientOptions, Provider, ServerOptions, TcpClient, TcpClientOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_tests::sim::{Args, Echo, Want};
@@ -88,6 +93,28 @@ async fn register(end: &mut VerbsConnection, memory: Memory) -> Segment {
     }
 }
 
+/// Sends a message, as the one that names what is advertised: from then on the peer reaches it.
+async fn tell(near: &mut VerbsConnection, far: &mut VerbsConnection) {
+    far.submit(Action::PostReceives { count: 1 });
+    near.submit(Action::Send {
+        token: Token(0),
+        message: vec![Bytes::from_static(b"take")],
+        invalidate: None,
+    });
+    drive(far, near, |heard| matches!(heard, Completion::Received { .. })).await;
+}
+
+/// What is in a sink that this end has asked to be fenced, once it is.
+async fn fenced(end: &mut VerbsConnection) -> Bytes {
+    loop {
+        match next(end).await {
+            Completion::Invalidated { memory: Memory::Sink(memory), .. } => return memory.freeze(),
+            Completion::Closed { reason, .. } => panic!("{reason:?}"),
+            _ => {}
+        }
+    }
+}
+
 async fn closed(end: &mut VerbsConnection) -> (CloseReason, Vec<Memory>) {
     loop {
         if let Completion::Closed { reason, returned } = next(end).await {
@@ -106,10 +133,35 @@ async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
     assert_eq!(near.info().peer.map(|peer| peer.ip()), Some(at.ip()));
 }
 
+/// How memory can be advertised: through regions, and through windows if the device has them.
+async fn ways(at: SocketAddr) -> Vec<Options> {
+    let name = name(at).await;
+    let devices = verbs::devices().expect("devices");
+    let windows = devices.iter().any(|device| device.name == name && device.windows);
+    assert!(windows || !name.starts_with("rxe"), "rxe has windows");
+    let ways =
+        if windows { &[MemoryWindows::Never, MemoryWindows::Always][..] } else { &[MemoryWindows::Always] };
+    ways.iter().map(|windows| Options { windows: *windows, ..Options::default() }).collect()
+}
+
+/// Both ends, if the device has windows, and one of them advertises memory through such.
+async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> {
+    let options = *ways(at).await.get(1)?;
+    let (near, far) = pair(at, options).await;
+    assert!(near.info().remote_invalidation && !far.info().remote_invalidation);
+    Some((near, far))
+}
+
+/// Requirement: R295
 #[tokio::test]
-async fn who_connects_does_not_let_the_peer_invalidate() {
+async fn who_connects_lets_the_peer_invalidate_only_where_there_are_windows() {
     let Some(at) = device() else { return };
-    let options = Options::default();
+    for (options, windows) in ways(at).await.into_iter().zip([false, true]) {
+        the_peer_is_told(at, options, windows).await;
+    }
+}
+
+async fn the_peer_is_told(at: SocketAddr, options: Options, windows: bool) {
     let listener = listener(at, options).await;
     let address = listener.local_addr().expect("an address");
     let said = PrivateData::new(true, 4096, 4096);
@@ -121,8 +173,8 @@ async fn who_connects_does_not_let_the_peer_invalidate() {
         (request.accept(&octets).await.expect("accepted"), heard)
     };
     let (near, (_far, heard)) = tokio::join!(connecting, accepting);
-    assert_eq!(heard, Some(PrivateData { remote_invalidation: false, ..said }));
-    assert!(!near.expect("a connection").info().remote_invalidation);
+    assert_eq!(heard, Some(PrivateData { remote_invalidation: windows, ..said }));
+    assert_eq!(near.expect("a connection").info().remote_invalidation, windows);
 }
 
 #[tokio::test]
@@ -160,11 +212,13 @@ async fn depths_of_reads_are_what_both_ends_have() {
 #[tokio::test]
 async fn memory_is_read_and_written_within_its_bounds_only() {
     let Some(at) = device() else { return };
-    let data: Bytes = (0..300_000u32).map(|index| (index ^ (index >> 8)).to_le_bytes()[0]).collect();
-    for long in [false, true] {
-        let (mut near, mut far) = pair(at, Options::default()).await;
+    for (options, long) in ways(at).await.into_iter().flat_map(|options| [(options, false), (options, true)])
+    {
+        let data: Bytes = (0..300_000u32).map(|index| (index ^ (index >> 8)).to_le_bytes()[0]).collect();
+        let (mut near, mut far) = pair(at, options).await;
         let source = register(&mut near, Memory::Source(data.clone())).await;
         let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
+        tell(&mut near, &mut far).await;
         far.submit(Action::Read { token: Token(2), source });
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         let Completion::ReadDone { data: read, .. } = read else { unreachable!() };
@@ -174,10 +228,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
         let heard = drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
         assert!(matches!(&heard, Completion::Received { message, .. } if message.is_empty()), "{heard:?}");
         near.submit(Action::Invalidate { token: Token(5), handle: sink.handle });
-        match next(&mut near).await {
-            Completion::Invalidated { memory: Memory::Sink(memory), .. } => assert!(memory[..] == data[..]),
-            other => panic!("{other:?}"),
-        }
+        assert!(fenced(&mut near).await == data);
         if long {
             let beyond = Segment { length: source.length + 1, ..source };
             far.submit(Action::Read { token: Token(6), source: beyond });
@@ -196,20 +247,23 @@ async fn long_memory_comes_and_goes_as_short_memory_does() {
     let Some(at) = device() else { return };
     let data: Bytes =
         (0..1_500_000u32).flat_map(|index| index.wrapping_mul(77_777_777).to_be_bytes()).collect();
-    let (mut near, mut far) = pair(at, Options::default()).await;
+    for options in ways(at).await {
+        long_memory(pair(at, options).await, &data).await;
+    }
+}
+
+async fn long_memory((mut near, mut far): (VerbsConnection, VerbsConnection), data: &Bytes) {
     let source = register(&mut near, Memory::Source(data.clone())).await;
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
+    tell(&mut near, &mut far).await;
     far.submit(Action::Read { token: Token(2), source });
     let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
-    assert!(matches!(read, Completion::ReadDone { data: read, .. } if read == data));
+    assert!(matches!(read, Completion::ReadDone { data: read, .. } if read == *data));
     far.submit(Action::Write { token: Token(3), sink, data: data.clone() });
     far.submit(Action::Send { token: Token(4), message: vec![], invalidate: None });
     drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
     near.submit(Action::Invalidate { token: Token(5), handle: sink.handle });
-    match next(&mut near).await {
-        Completion::Invalidated { memory: Memory::Sink(memory), .. } => assert!(memory[..] == data[..]),
-        other => panic!("{other:?}"),
-    }
+    assert!(fenced(&mut near).await == *data);
     // What is registered while the connection ends comes back too.
     near.submit(Action::Register { token: Token(6), memory: Memory::Sink(BytesMut::zeroed(data.len())) });
     near.submit(Action::Close { reason: CloseReason::Local });
@@ -320,6 +374,83 @@ async fn name(at: SocketAddr) -> String {
     found.expect("an answer").expect("a device")
 }
 
+/// Requirement: R200, R286
+#[tokio::test]
+async fn a_window_that_has_ended_is_closed_to_the_peer() {
+    let Some(at) = device() else { return };
+    // The last is ended by this end, and by the peer.
+    for last in [297, 299] {
+        let Some((near, far)) = windowed(at).await else { return };
+        windows_end(near, far, last).await;
+    }
+}
+
+async fn windows_end(mut near: VerbsConnection, mut far: VerbsConnection, last: u16) {
+    // Those that are posted already are these.
+    for end in [&mut near, &mut far] {
+        end.submit(Action::PostReceives { count: Options::default().receives });
+    }
+    let mut sink = register(&mut near, Memory::Sink(BytesMut::zeroed(5000))).await;
+    // More often than a window has names.
+    for round in 0..=last {
+        tell(&mut near, &mut far).await;
+        let data = Bytes::from(vec![round.to_be_bytes()[1]; 5000]);
+        far.submit(Action::Write { token: Token(1), sink, data: data.clone() });
+        // The peer invalidates most handles, and this end the others.
+        let invalidate = (round % 3 != 0).then_some(sink.handle);
+        far.submit(Action::Send { token: Token(2), message: vec![Bytes::from_static(b"x")], invalidate });
+        near.submit(Action::PostReceives { count: 1 });
+        let heard = drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
+        let Completion::Received { invalidated, .. } = heard else { unreachable!() };
+        assert_eq!(invalidated, invalidate);
+        near.submit(Action::Invalidate { token: Token(3), handle: sink.handle });
+        assert!(fenced(&mut near).await == data, "round {round}");
+        let old = sink;
+        sink = register(&mut near, Memory::Sink(BytesMut::zeroed(5000))).await;
+        assert_ne!(sink.handle, old.handle);
+        if round == last {
+            tell(&mut near, &mut far).await;
+            far.submit(Action::Write { token: Token(4), sink: old, data });
+        }
+    }
+    let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
+    assert!(matches!(&returned[..], [Memory::Sink(back)] if *back == vec![0; 5000]), "{returned:?}");
+}
+
+/// Requirement: H46
+#[tokio::test]
+async fn a_peer_that_invalidates_what_is_not_advertised_loses_the_connection() {
+    let Some(at) = device() else { return };
+    let Some((mut near, mut far)) = windowed(at).await else { return };
+    let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;
+    tell(&mut near, &mut far).await;
+    // The same window under another name.
+    let invalidate = Some(sink.handle ^ 0x55);
+    far.submit(Action::Send { token: Token(1), message: vec![Bytes::from_static(b"x")], invalidate });
+    let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
+    assert!(matches!(&returned[..], [Memory::Sink(back)] if back.len() == 100), "{returned:?}");
+}
+
+/// The kernel does not register constants for windows as they are.
+#[tokio::test]
+async fn constants_are_advertised_too() {
+    static DATA: [u8; 10_000] = [7; 10_000];
+    let Some(at) = device() else { return };
+    for options in ways(at).await {
+        let (mut near, mut far) = pair(at, options).await;
+        let source = register(&mut near, Memory::Source(Bytes::from_static(&DATA))).await;
+        tell(&mut near, &mut far).await;
+        far.submit(Action::Read { token: Token(2), source });
+        let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
+        assert!(matches!(read, Completion::ReadDone { data, .. } if data == DATA[..]));
+        // And nobody may write there.
+        let data = Bytes::from_static(&[1; 10]);
+        far.submit(Action::Write { token: Token(3), sink: Segment { length: 10, ..source }, data });
+        let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
+        assert!(matches!(&returned[..], [Memory::Source(back)] if *back == DATA[..]), "{returned:?}");
+    }
+}
+
 /// The library of siw does not tell that the peer has invalidated a handle; but then no peer can use it any more.
 #[tokio::test]
 async fn an_invalidation_that_was_not_allowed_ends_the_connection_or_at_least_the_handle() {
@@ -422,6 +553,8 @@ async fn connections_are_cut_in_every_state() {
     let address = listener.local_addr().expect("an address");
     let mut made = (0, 0);
     for round in 0..200 {
+        let windows = if round / 2 % 2 == 0 { MemoryWindows::Always } else { MemoryWindows::Never };
+        let options = Options { windows, ..options };
         let (near_polls, far_polls) = (round % 8, round / 8 % 6);
         let near = async {
             // Some are cut at a poll while they are made, most afterwards.
@@ -520,4 +653,75 @@ async fn calls_go_on_once_the_device_is_back() {
     client.close();
     drop(stop);
     serving.await.expect("no panic").expect("the server ends as it should");
+}
+
+fn windows() -> Options {
+    Options { windows: MemoryWindows::Always, ..Options::default() }
+}
+
+/// Each call has one chunk, whose handle the server invalidates: both ends count that.
+/// Requirement: R286
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_invalidates_the_windows_of_calls() {
+    let Some(at) = device() else { return };
+    if ways(at).await.len() < 2 {
+        return;
+    }
+    let server = ServerOptions { provider: Provider::Verbs, ..ServerOptions::default() };
+    let server = Server::bind_with(at, server).await.expect("a device").service(Echo);
+    let (address, counted) = (server.local_addr().expect("an address"), server.stats());
+    let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(server.run(async { drop(stopping.await) }));
+    let options = ClientOptions { provider: Provider::Verbs, verbs: windows(), ..ClientOptions::default() };
+    let client = Client::connect_with(address, options).await.expect("a connection");
+    let calls = (1..=50).map(|number| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let args = Args::new(number, [0, 70_000, 0], Want { note: 10, item: 0, other: 0 });
+            assert_eq!(client.call::<Echo>(&args).await.expect("a result"), args.result());
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.expect("a result");
+    }
+    assert!(client.negotiated().remote_invalidation);
+    let invalidated = client.stats().traffic.remote_invalidations;
+    assert_eq!(invalidated, 50);
+    assert_eq!(counted.snapshot().traffic.remote_invalidations, invalidated);
+    client.close();
+    drop(stop);
+    serving.await.expect("no panic").expect("the server ends as it should");
+}
+
+/// `RPCRDMA_VERBS_KNFSD` has the address of the kernel's NFS server, which serves a file `/export/windowed` of a MiB.
+#[tokio::test]
+async fn the_kernels_server_invalidates_windows() {
+    let Ok(server) = std::env::var("RPCRDMA_VERBS_KNFSD") else {
+        return eprintln!("not run: RPCRDMA_VERBS_KNFSD=ADDRESS writes to the kernel's server there");
+    };
+    let credential = Credential::Sys(AuthSys { machine_name: "here".into(), ..AuthSys::default() });
+    let mount = TcpClientOptions { credential: credential.clone(), ..TcpClientOptions::default() };
+    let mount = TcpClient::connect_with(format!("{server}:20048"), mount).await.expect("mountd");
+    let found = mount_v3::Client(mount).mnt(&Dirpath::from("/export".to_owned())).await.expect("an answer");
+    let Mountres3::Mnt3Ok(found) = found else { panic!("{found:?}") };
+    let options =
+        ClientOptions { provider: Provider::Verbs, verbs: windows(), credential, ..ClientOptions::default() };
+    let client = Client::connect_with(format!("{server}:20049"), options).await.expect("a connection");
+    let nfs = nfs_v3::Client(client.clone());
+    let what = Diropargs3 { dir: NfsFh3 { data: found.fhandle }, name: "windowed".to_owned().into() };
+    let looked = nfs.lookup(&Lookup3Args { what }).await.expect("an answer");
+    let Lookup3Res::Nfs3Ok(Lookup3Resok { object: file, .. }) = looked else { panic!("{looked:?}") };
+    let count = 1 << 16;
+    for round in 0..32u8 {
+        let offset = u64::from(round) % 16 * u64::from(count);
+        let data = Bytes::from(vec![round; 1 << 16]);
+        let args = Write3Args { file, offset, count, stable: StableHow::Unstable, data: data.clone().into() };
+        let written = nfs.write(&args).await.expect("an answer");
+        assert!(matches!(&written, Write3Res::Nfs3Ok(done) if done.count == count), "{written:?}");
+        let read = nfs.read(&Read3Args { file, offset, count }).await.expect("an answer");
+        assert!(matches!(&read, Read3Res::Nfs3Ok(read) if read.data[..] == data), "round {round}");
+    }
+    let traffic = client.stats().traffic;
+    eprintln!("{traffic:?}");
+    assert_eq!(traffic.remote_invalidations, 64);
 }

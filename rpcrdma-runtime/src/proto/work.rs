@@ -101,7 +101,7 @@ pub enum Action {
 /// What an engine hears of a provider.
 #[derive(Debug)]
 pub enum Completion {
-    /// Memory is advertised under this segment.
+    /// Memory is advertised under this segment: the peer reaches it once it has a message that is asked for after this.
     Registered {
         /// Of the [`Action::Register`].
         token: Token,

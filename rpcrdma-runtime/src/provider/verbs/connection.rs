@@ -13,14 +13,16 @@ use tracing::{debug, trace};
 
 use super::Options;
 use super::cm::Kind;
-use super::objects::{Access, LONG, Registered};
+use super::objects::{LONG, Registered};
 use super::queue_pair::{QueuePair, Work};
+use super::windows::{self, Fenced};
 use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use crate::provider::{Connection, ConnectionInfo};
 
 /// A connection over an RDMA device.
 ///
-/// Each piece of memory that is advertised has a region of its own, which is destroyed to fence it.
+/// Each piece of memory that is advertised has a region of its own, which is destroyed to fence it; where it is advertised through
+/// a window, that ends before.
 pub struct VerbsConnection {
     /// Until the end. It goes before the regions, which hold what they need.
     queue_pair: Option<QueuePair>,
@@ -86,20 +88,16 @@ impl VerbsConnection {
     }
 
     fn register(&mut self, token: Token, memory: Memory) {
-        let access = match &memory {
-            Memory::Source(_) => Access::IBV_ACCESS_REMOTE_READ,
-            Memory::Sink(_) => Access::IBV_ACCESS_REMOTE_WRITE | Access::IBV_ACCESS_LOCAL_WRITE,
-        };
         let (Some(queue_pair), Ok(length)) = (&self.queue_pair, u32::try_from(memory.len())) else {
             return self.ready.push_back(Completion::RegisterFailed { token, memory });
         };
-        let domain = queue_pair.domain().clone();
+        let (domain, windowed) = (queue_pair.domain().clone(), queue_pair.has_windows());
         if memory.len() >= LONG && Handle::try_current().is_ok() {
-            let register = move || Aside::Registered(token, Registered::new(&domain, memory, access));
+            let register = move || Aside::Registered(token, windows::register(&domain, memory, windowed));
             self.aside.spawn_blocking(register);
             return;
         }
-        self.registered(token, length, Registered::new(&domain, memory, access));
+        self.registered(token, length, windows::register(&domain, memory, windowed));
     }
 
     fn registered(
@@ -108,10 +106,9 @@ impl VerbsConnection {
         length: u32,
         made: Result<Registered<Memory>, (Memory, io::Error)>,
     ) {
-        match made {
-            Ok(region) => {
-                let segment = Segment { handle: region.remote_key(), length, offset: region.address() };
-                self.regions.insert(segment.handle, region);
+        match made.and_then(|region| self.advertised(region)) {
+            Ok((handle, offset)) => {
+                let segment = Segment { handle, length, offset };
                 self.ready.push_back(Completion::Registered { token, segment });
             }
             Err((memory, error)) => {
@@ -121,14 +118,52 @@ impl VerbsConnection {
         }
     }
 
-    fn invalidate(&mut self, token: Token, handle: u32) {
-        match self.regions.remove(&handle) {
-            Some(region) if region.len() >= LONG && Handle::try_current().is_ok() => {
-                self.aside.spawn_blocking(move || Aside::Released(token, handle, region.release()));
+    /// The handle of a region, or of a window over it, and where it begins.
+    fn advertised(&mut self, region: Registered<Memory>) -> Result<(u32, u64), (Memory, io::Error)> {
+        let address = region.address();
+        match &mut self.queue_pair {
+            Some(queue_pair) if queue_pair.has_windows() => {
+                let bound = queue_pair.bind(region).map(|handle| (handle, address));
+                // Memory that the device does not let go of is not given back; an empty piece is, in its place.
+                bound.map_err(|(region, error)| {
+                    (region.release().unwrap_or(Memory::Source(Default::default())), error)
+                })
             }
-            Some(region) => self.released(token, handle, region.release()),
+            _ => {
+                let handle = region.remote_key();
+                self.regions.insert(handle, region);
+                Ok((handle, address))
+            }
+        }
+    }
+
+    fn invalidate(&mut self, token: Token, handle: u32) {
+        if let Some(region) = self.regions.remove(&handle) {
+            return self.release(token, handle, region);
+        }
+        let flows = matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. });
+        // Later, all windows end with the connection, and their memory comes back with the last completion.
+        if flows && self.queue_pair.as_mut().is_some_and(|queue_pair| queue_pair.unbind(token, handle)) {
+            self.take_fenced();
+        } else {
             // The engine asks for what it was given, once.
-            None => debug!(handle, "no such handle"),
+            debug!(handle, "no such handle, or too late");
+        }
+    }
+
+    /// Destroys the regions whose windows have ended.
+    fn take_fenced(&mut self) {
+        let fenced = self.queue_pair.as_mut().map(QueuePair::fenced).unwrap_or_default();
+        for Fenced { token, handle, region } in fenced {
+            self.release(token, handle, region);
+        }
+    }
+
+    fn release(&mut self, token: Token, handle: u32, region: Registered<Memory>) {
+        if region.len() >= LONG && Handle::try_current().is_ok() {
+            self.aside.spawn_blocking(move || Aside::Released(token, handle, region.release()));
+        } else {
+            self.released(token, handle, region.release());
         }
     }
 
@@ -169,7 +204,9 @@ impl VerbsConnection {
             self.lose(CloseReason::Io(error.to_string()));
             return true;
         }
-        match queue_pair.poll(&mut self.ready) {
+        let polled = queue_pair.poll(&mut self.ready);
+        self.take_fenced();
+        match polled {
             Ok(some) => some,
             Err(reason) => {
                 self.lose(reason);
@@ -244,11 +281,12 @@ impl VerbsConnection {
     /// The last completion: the queue pair goes, then all regions, and their memory comes back.
     fn end(&mut self, reason: CloseReason) -> Completion {
         debug!(%reason, "verbs connection closed");
-        if let Some(queue_pair) = self.queue_pair.take() {
+        let mut regions: Vec<_> = mem::take(&mut self.regions).into_values().collect();
+        if let Some(mut queue_pair) = self.queue_pair.take() {
             let _ = queue_pair.id().disconnect();
+            regions.extend(queue_pair.end_windows());
         }
-        let regions = mem::take(&mut self.regions);
-        let returned = regions.into_values().filter_map(Registered::release).collect();
+        let returned = regions.into_iter().filter_map(Registered::release).collect();
         Completion::Closed { reason, returned }
     }
 }

@@ -29,6 +29,8 @@ pub struct Device {
     pub work: u32,
     /// The largest region that it registers, in bytes.
     pub region: u64,
+    /// Whether it has memory windows of type 2, which [`MemoryWindows`](super::MemoryWindows) is about.
+    pub windows: bool,
 }
 
 /// A port of a device.
@@ -121,6 +123,7 @@ impl Open {
             reads_out: of_first.reads_out,
             work: of_first.work,
             region: of_first.region,
+            windows: of_first.windows,
         })
     }
 

@@ -2,7 +2,8 @@
 //!
 //! [`connect`] and [`Listener`] make a [`VerbsConnection`], which is a [`Connection`](super::Connection).
 //!
-//! The peer cannot invalidate memory of this end (its R flag is to be 0, RFC 8797 section 4.1): each piece of memory has a
+//! Where the device has memory windows of type 2, who connects advertises windows, and the peer may invalidate them (the R flag is
+//! 1, RFC 8797 section 4.1); [`MemoryWindows`] has the exceptions. Elsewhere the peer cannot (R is 0): each piece of memory has a
 //! region, which is destroyed as its fence. A peer that does it nonetheless loses the connection, where the library of the device
 //! tells of it; that of siw does not, and there the handle loses its meaning only.
 //!
@@ -20,9 +21,10 @@ mod queue_pair;
 mod rdmacm_ffi;
 mod setup;
 mod slots;
+mod windows;
 
 pub use connection::VerbsConnection;
 pub use device::{Device, Port, devices};
 pub use error::ConnectError;
-pub use options::Options;
+pub use options::{MemoryWindows, Options};
 pub use setup::{Listener, Request, connect, device_for, serves};

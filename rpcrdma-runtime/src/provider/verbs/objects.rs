@@ -62,7 +62,7 @@ impl Drop for Domain {
 }
 
 /// A device whose objects do not go away has lost count, or is gone itself.
-fn destroyed(what: &str, errno: c_int) -> bool {
+pub(super) fn destroyed(what: &str, errno: c_int) -> bool {
     if errno != 0 {
         let why = io::Error::from_raw_os_error(errno.saturating_abs());
         error!(%why, "{what} was not destroyed");
@@ -130,6 +130,15 @@ impl<M: Pinned> Registered<M> {
             }
             None => Err((memory, io::Error::last_os_error())),
         }
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut ib::ibv_mr {
+        self.raw.as_ptr()
+    }
+
+    /// What it is over. Nobody looks into it: the device may be writing there.
+    pub(super) fn memory(&self) -> &M {
+        &self.memory
     }
 
     /// Its first octet, as the peer and the device name it.
@@ -388,10 +397,18 @@ pub(super) struct Capabilities {
     pub(super) active: bool,
     /// It can send with invalidation.
     pub(super) invalidates: bool,
+    /// It has memory windows of type 2.
+    pub(super) windows: bool,
+    /// It is Linux's software RoCE, rxe.
+    pub(super) rxe: bool,
 }
 
 /// `IBV_DEVICE_MEM_MGT_EXTENSIONS`: among others, Send with Invalidate.
 const MEMORY_EXTENSIONS: u32 = 1 << 21;
+/// `IBV_DEVICE_MEM_WINDOW_TYPE_2A` and `_2B`; to this end they are the same.
+const WINDOWS: u32 = 1 << 23 | 1 << 24;
+/// The number that rxe has in place of a vendor's.
+const RXE: u32 = 0x00ff_ffff;
 
 impl Capabilities {
     /// Of the device and port that an id is bound to.
@@ -425,6 +442,8 @@ impl Capabilities {
             ports: device.phys_port_cnt,
             gids: of_port.gid_tbl_len,
             invalidates: device.device_cap_flags & MEMORY_EXTENSIONS != 0,
+            windows: device.device_cap_flags & WINDOWS != 0 && device.max_mw > 0,
+            rxe: device.vendor_id == RXE,
             active: of_port.state == ib::ibv_port_state::IBV_PORT_ACTIVE,
         })
     }

@@ -2,6 +2,30 @@ use std::time::Duration;
 
 use super::objects::Capabilities;
 
+/// Whether memory that is advertised by who connects has windows of its own (type 2), which the server may invalidate (the R
+/// flag, RFC 8797 section 4.1). Else the memory has a region, which this end destroys when a call is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryWindows {
+    /// Where the device has them, but not on Linux's software RoCE, rxe: there a server that invalidates a window twice
+    /// brings down the kernel of this end (Linux 6.1 and 6.12 have no check for that).
+    #[default]
+    Auto,
+    /// Wherever the device has them, for servers that are trusted.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl MemoryWindows {
+    pub(super) fn are_used(self, device: &Capabilities) -> bool {
+        match self {
+            MemoryWindows::Auto => device.windows && device.invalidates && !device.rxe,
+            MemoryWindows::Always => device.windows && device.invalidates,
+            MemoryWindows::Never => false,
+        }
+    }
+}
+
 /// What a verbs end is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -21,6 +45,8 @@ pub struct Options {
     /// (default zero: at once). That takes a processor's time, which other tasks have in turns with it, and saves the way
     /// through the kernel.
     pub spin: Duration,
+    /// Memory windows (default [`MemoryWindows::Auto`]).
+    pub windows: MemoryWindows,
     /// RDMA Reads that are served at once (responder resources, default 128), if the device serves so many.
     pub reads_in: u8,
     /// RDMA Reads that are outstanding at once (initiator depth, default 16), if the device and the peer have so many.
@@ -49,6 +75,7 @@ impl Default for Options {
             max_sends: 256,
             inline: 256,
             spin: Duration::ZERO,
+            windows: MemoryWindows::Auto,
             reads_in: 128,
             reads_out: 16,
             max_region: 1 << 30,
@@ -96,7 +123,20 @@ mod tests {
             gids: 1,
             active: true,
             invalidates: false,
+            windows: false,
+            rxe: false,
         }
+    }
+
+    #[test]
+    fn windows_are_used_where_there_are_any_and_nobody_is_harmed() {
+        let none = device(1, 2);
+        let card = Capabilities { windows: true, invalidates: true, ..none };
+        let rxe = Capabilities { rxe: true, ..card };
+        let used = |windows: MemoryWindows| [none, card, rxe].map(|device| windows.are_used(&device));
+        assert_eq!(used(MemoryWindows::Auto), [false, true, false]);
+        assert_eq!(used(MemoryWindows::Always), [false, true, true]);
+        assert_eq!(used(MemoryWindows::Never), [false; 3]);
     }
 
     #[test]

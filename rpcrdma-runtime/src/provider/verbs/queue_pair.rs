@@ -22,6 +22,7 @@ use super::cm::Id;
 use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, done, sge};
 use super::options::Room;
 use super::slots::Slots;
+use super::windows::Windows;
 use crate::proto::work::{CloseReason, Completion, Segment, Token};
 
 /// Octets of a slot for what is sent: what fits there is copied, which takes less than to register it.
@@ -56,6 +57,15 @@ pub(super) enum Work {
     Read {
         token: Token,
         source: Segment,
+    },
+    /// A window over memory that is advertised under this handle.
+    Bind {
+        handle: u32,
+    },
+    /// Its end.
+    Unbind {
+        token: Token,
+        handle: u32,
     },
     /// The rest of a transfer that is longer than one message of the port.
     Rest {
@@ -94,6 +104,9 @@ enum Done {
     Transferred(Transfer),
     /// The transfer goes on.
     Part,
+    Bound,
+    /// The window of this handle has ended.
+    Unbound(u32),
 }
 
 /// A work request that is ready to be posted.
@@ -103,6 +116,14 @@ struct Request {
     posted: Posted,
     /// The device takes what is in this slot along with the request, and does not look there afterwards.
     inline: Option<usize>,
+}
+
+impl Request {
+    /// One without data.
+    fn bare(raw: ib::ibv_send_wr, done: Done) -> Self {
+        let posted = Posted { done, silent: true, slot: None, _regions: Vec::new() };
+        Request { raw, pieces: Vec::new(), posted, inline: None }
+    }
 }
 
 /// The queue pair of one id. It goes first; then the memory of what was posted, the queue, the domain and the id.
@@ -127,6 +148,8 @@ pub(super) struct QueuePair {
     pieces: usize,
     inline: usize,
     device: Capabilities,
+    /// What is advertised through windows; they go before all else.
+    pub(super) windows: Option<Windows>,
     queue: CompletionQueue,
     domain: Arc<Domain>,
 }
@@ -135,11 +158,19 @@ pub(super) struct QueuePair {
 unsafe impl Send for QueuePair {}
 
 impl QueuePair {
-    /// A queue pair for an id that is bound to a device, with its first Receives.
-    pub(super) fn new(id: &Arc<Id>, receive_size: u32, options: &Options) -> io::Result<Self> {
+    /// A queue pair for an id that is bound to a device, with its first Receives. `windowed`: what it advertises is to have
+    /// windows, if the options want them and the device has one.
+    pub(super) fn new(
+        id: &Arc<Id>,
+        receive_size: u32,
+        options: &Options,
+        windowed: bool,
+    ) -> io::Result<Self> {
         let device = Capabilities::of(id)?;
         let Room { sends: max_sends, receives: max_receives } = Room::of(options, &device);
         let domain = Arc::new(Domain::new(id)?);
+        let windowed = windowed && options.windows.are_used(&device);
+        let windows = if windowed { Windows::new(&domain).ok() } else { None };
         let queue = CompletionQueue::new(id, max_sends.saturating_add(max_receives))?;
         let pieces = device.pieces.clamp(1, PIECES);
         // SAFETY: numbers and pointers only, and all zeros is a value of each.
@@ -182,6 +213,7 @@ impl QueuePair {
             pieces: usize::try_from(pieces).unwrap_or(1),
             inline,
             device,
+            windows,
             queue,
             domain,
         };
@@ -368,6 +400,20 @@ impl QueuePair {
                 };
                 return self.registered(len, register);
             }
+            Work::Bind { handle } => {
+                let mut raw = request();
+                if !self.windows.as_mut().is_some_and(|windows| windows.bind(handle, &mut raw)) {
+                    return Ok(None);
+                }
+                Request::bare(raw, Done::Bound)
+            }
+            Work::Unbind { token, handle } => {
+                let mut raw = request();
+                if !self.windows.as_mut().is_some_and(|windows| windows.unbind(token, handle, &mut raw)) {
+                    return Ok(None);
+                }
+                Request::bare(raw, Done::Unbound(handle))
+            }
             Work::Rest { transfer, at } => self.part(transfer, at)?,
         }))
     }
@@ -480,10 +526,7 @@ impl QueuePair {
         ready: &mut VecDeque<Completion>,
     ) -> Result<(), CloseReason> {
         let failed = |error: io::Error| CloseReason::Io(error.to_string());
-        if (complete.wc_flags & ib::ibv_wc_flags::IBV_WC_WITH_INV).0 != 0 {
-            let why = format!("it invalidated handle {:#010x}, and was told not to", complete.imm_data);
-            return Err(CloseReason::Violation(why));
-        }
+        let invalidated = self.invalidated(complete)?;
         if complete.opcode() != ibv_wc_opcode::IBV_WC_RECV {
             return Err(CloseReason::Violation("an RDMA Write took the place of a message".into()));
         }
@@ -493,8 +536,31 @@ impl QueuePair {
         self.receives.give_back(slot);
         self.received_into = self.received_into.saturating_sub(1);
         self.post_waiting().map_err(failed)?;
-        ready.push_back(Completion::Received { message, invalidated: None });
+        ready.push_back(Completion::Received { message, invalidated });
         Ok(())
+    }
+
+    /// The handle that a message has invalidated: one that is advertised.
+    fn invalidated(&mut self, complete: &ib::ibv_wc) -> Result<Option<u32>, CloseReason> {
+        let mut told = ib::ibv_wc_flags::IBV_WC_WITH_INV;
+        if self.device.rxe {
+            // Rxe hands up the kernel's own number of it, which means something else to programs, and not for these messages.
+            told |= ib::ibv_wc_flags::IBV_WC_IP_CSUM_OK;
+        }
+        if (complete.wc_flags & told).0 == 0 {
+            return Ok(None);
+        }
+        let handle = complete.imm_data;
+        match self.windows.as_mut().map(|windows| windows.invalidated(handle)) {
+            Some(true) => Ok(Some(handle)),
+            Some(false) => Err(CloseReason::Violation(format!(
+                "it invalidated handle {handle:#010x}, which was not advertised (RFC 8797 section 4.1)"
+            ))),
+            None => {
+                let why = format!("it invalidated handle {handle:#010x}, and was told not to");
+                Err(CloseReason::Violation(why))
+            }
+        }
     }
 
     /// The work of this number is complete, and so is what stands before it without a completion of its own. Not so an RDMA
@@ -522,7 +588,13 @@ impl QueuePair {
             self.sources.give_back(slot);
         }
         ready.push_back(match posted.done {
-            Done::Part => return Ok(()),
+            Done::Part | Done::Bound => return Ok(()),
+            Done::Unbound(handle) => {
+                if let Some(windows) = &mut self.windows {
+                    windows.unbound(handle);
+                }
+                return Ok(());
+            }
             Done::Sent(token) => Completion::Sent { token },
             Done::Written(token) => Completion::Written { token },
             Done::Transferred(Transfer { local: Local::Source(token, _), .. }) => {
@@ -539,6 +611,7 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
+        self.windows = None;
         // SAFETY: it has one, which this value made; nobody else uses it.
         unsafe { self.domain.id().destroy_queue_pair() };
     }

@@ -44,9 +44,11 @@ pub async fn connect(
             return Err(failed(event));
         }
         let queue_pair =
-            QueuePair::new(&id, receive_size, options).map_err(ConnectError::of("a queue pair"))?;
+            QueuePair::new(&id, receive_size, options, true).map_err(ConnectError::of("a queue pair"))?;
         let depths = depths(options, queue_pair.device());
-        id.connect(&without_invalidation(private_data), depths).map_err(ConnectError::of("connecting"))?;
+        let said =
+            if queue_pair.has_windows() { private_data.to_vec() } else { without_invalidation(private_data) };
+        id.connect(&said, depths).map_err(ConnectError::of("connecting"))?;
         let event = id.event().await.map_err(ConnectError::of("connecting"))?;
         match event.kind() {
             Kind::Established => {
@@ -152,7 +154,7 @@ fn made(
         reads_in: u32::from(depths.reads_in),
         max_region: options.max_region.min(region),
         receives: queue_pair.max_receives(),
-        remote_invalidation: false,
+        remote_invalidation: queue_pair.has_windows(),
     };
     VerbsConnection::new(queue_pair, info, *options)
 }
@@ -318,8 +320,8 @@ impl Request {
             return Err(ConnectError::PrivateData(private_data.len()));
         }
         let accepting = async {
-            let queue_pair =
-                QueuePair::new(&id, receive_size, &options).map_err(ConnectError::of("a queue pair"))?;
+            let queue_pair = QueuePair::new(&id, receive_size, &options, false)
+                .map_err(ConnectError::of("a queue pair"))?;
             let own = depths(&options, queue_pair.device());
             let depths = Depths {
                 // Linux's client does no RDMA Reads, says so, and still wants some served.
