@@ -2,9 +2,11 @@
 //! of a device: in the lab's guest, for `tests/interop/verbs.rs`.
 #![cfg(feature = "verbs")]
 
+use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -26,6 +28,7 @@ use rpcrdma_runtime::shell::{ClientOptions, Provider, ServerOptions, TcpClient, 
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_tests::sim::{Args, Echo, Want};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
 
 const RECEIVE: u32 = 4096;
@@ -192,6 +195,52 @@ async fn a_refusal_has_its_private_data() {
     }
 }
 
+/// Who runs [`a_listener_without_descriptors`] in a process of its own says so by this.
+const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
+
+/// A process with no descriptor left: it can give a peer no channel, so it refuses it. It goes on once it has descriptors again.
+#[tokio::test]
+async fn a_listener_without_descriptors() {
+    if std::env::var_os(LISTENS).is_none() {
+        return eprintln!("not run: another test runs this in a process of its own");
+    }
+    let Some(at) = device() else { return };
+    let listener = listener(at, Options::default()).await;
+    eprintln!("at {}", listener.local_addr().expect("an address"));
+    let held: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).take(1 << 20).collect();
+    let refused = async {
+        while listener.failed() == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        request = listener.accept() => panic!("with {} descriptors held: {request:?}", held.len()),
+        () = refused => drop(held),
+    }
+    let _connection = listener.accept().await.expect("a request").accept(b"yes").await.expect("accepted");
+    assert_eq!(listener.failed(), 0);
+}
+
+#[tokio::test]
+async fn a_peer_that_cannot_be_taken_over_is_refused_and_the_next_is_not() {
+    if device().is_none() {
+        return;
+    }
+    let mut command = tokio::process::Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "a_listener_without_descriptors", "--nocapture"]).env(LISTENS, "1");
+    let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn().expect("another process");
+    let mut said = BufReader::new(child.stderr.take().expect("what it says")).lines();
+    let line = timeout(LIMIT, said.next_line()).await.expect("it listens").expect("text");
+    let address = line.as_deref().and_then(|line| line.strip_prefix("at ")).expect("an address");
+    let address = address.parse().expect("an address");
+    // It has taken all descriptors before it looks for peers.
+    let first = connect(address, b"", RECEIVE, &Options::default()).await;
+    assert!(matches!(first, Err(ConnectError::Refused { .. })), "{first:?}");
+    let second = connect(address, b"", RECEIVE, &Options::default()).await.expect("a connection");
+    assert!(second.info().private_data.starts_with(b"yes"));
+    assert!(timeout(LIMIT, child.wait()).await.expect("its end").expect("a status").success());
+}
+
 #[tokio::test]
 async fn nobody_listens() {
     let Some(at) = device() else { return };
@@ -269,6 +318,41 @@ async fn long_memory((mut near, mut far): (VerbsConnection, VerbsConnection), da
     near.submit(Action::Close { reason: CloseReason::Local });
     let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
+}
+
+/// What a page is to siw, which takes the data of shorter work at once, and that of other work out of the memory when TCP sends it:
+/// memory that is used again too early would be sent with what it has then.
+#[tokio::test]
+async fn what_is_sent_is_what_was_there_when_it_was_asked_for() {
+    const EACH: usize = 800;
+    let Some(at) = device() else { return };
+    for size in [4095, 4096, 4097] {
+        let (mut near, mut far) = pair(at, Options::default()).await;
+        for round in 0..4 {
+            let fill = |index: usize| ((round * EACH + index) % 251).to_be_bytes()[7] ^ 0x5a;
+            let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(EACH * size))).await;
+            for index in 0..EACH {
+                let skip = u32::try_from(index * size).expect("short");
+                let length = u32::try_from(size).expect("short");
+                let sink = Segment { offset: sink.offset + u64::from(skip), length, ..sink };
+                let data = Bytes::from(vec![fill(index); size]);
+                far.submit(Action::Write { token: Token(2), sink, data });
+            }
+            far.submit(Action::Send { token: Token(3), message: vec![], invalidate: None });
+            drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
+            near.submit(Action::PostReceives { count: 1 });
+            near.submit(Action::Invalidate { token: Token(4), handle: sink.handle });
+            let Completion::Invalidated { memory: Memory::Sink(memory), .. } = next(&mut near).await else {
+                panic!("no memory")
+            };
+            for (index, piece) in memory.chunks(size).enumerate() {
+                assert!(
+                    piece.iter().all(|octet| *octet == fill(index)),
+                    "{size} octets, round {round}, {index}"
+                );
+            }
+        }
+    }
 }
 
 #[tokio::test]

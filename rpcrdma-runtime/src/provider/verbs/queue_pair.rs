@@ -34,8 +34,8 @@ const PIECES: u32 = 4;
 /// Sends and RDMA Writes one after the other without a completion of their own.
 const SILENT: usize = 16;
 /// On iWARP, work is complete when TCP has its data, and that may be out of the memory itself, which is free then. Siw copies the
-/// data of work that has a completion of its own, and what is no longer than a page.
-const SIW_COPIES: u32 = 4096;
+/// data of work that has a completion of its own, and what is shorter than a page.
+const SIW_COPIES: u32 = 4095;
 /// A device that hands over less than this with a work request is asked for nothing of the kind.
 const LEAST_INLINE: u32 = 32;
 /// Set in the number of a Receive; the rest is its slot. Other work is numbered in its order.
