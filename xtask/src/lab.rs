@@ -6,6 +6,7 @@
 
 mod agent;
 mod archive;
+mod bench;
 mod initramfs;
 mod kernel;
 mod machine;
@@ -69,6 +70,8 @@ pub enum Task {
     Build(Kernel),
     /// Make the test suites of others, fio, dbench, fsx and pjdfstest; a guest that runs sees them below /host/suites
     Suites,
+    /// Measure our client and our server beside Linux's own, over RDMA devices, in a guest of its own; prints ratios
+    Bench(bench::Options),
     /// Boot a guest that stays until `down`
     Up(Kernel),
     /// Run a command in it, by bash: `cargo xtask lab run uname -a`
@@ -113,6 +116,7 @@ pub fn run(task: &Task) -> Result<u8, String> {
             lab.suites()?;
             lab.present().map_or(Ok(()), |machine| lab.bring_suites(&machine)).map(|()| 0)
         }
+        Task::Bench(options) => bench::run(&lab, options).map(|()| 0),
         Task::Up(kernel) => lab.up(kernel.series()?).map(|()| 0),
         Task::Run { limit, command } => {
             let ran = lab.present()?.run(&command.join(" "), Duration::from_secs(*limit))?;

@@ -1,0 +1,57 @@
+//! What is in the files.
+
+use bytes::Bytes;
+
+/// Bytes of a file.
+pub(crate) const SIZE: usize = 16 << 20;
+/// Bytes by which it is filled and read back: the most that a call has.
+pub(crate) const PIECE: usize = 1 << 20;
+/// Where direct transfers begin in memory.
+const PAGE: usize = 4096;
+
+/// What a file has first, and what is written to it. No two words of them are alike.
+pub(crate) struct Images {
+    pub(crate) old: Bytes,
+    pub(crate) new: Bytes,
+}
+
+impl Images {
+    pub(crate) fn new() -> Self {
+        Images { old: image(1), new: image(2) }
+    }
+}
+
+fn image(seed: u64) -> Bytes {
+    let mut memory: Vec<u8> = Vec::with_capacity(SIZE + PAGE);
+    let skip = memory.as_ptr().align_offset(PAGE);
+    memory.resize(skip, 0);
+    let word = |index: u64| (index << 2 | seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..).map(word).take(SIZE / 8).for_each(|word| memory.extend_from_slice(&word.to_le_bytes()));
+    Bytes::from(memory).slice(skip..)
+}
+
+/// Memory that begins at a page.
+pub(crate) struct Aligned {
+    memory: Vec<u8>,
+    skip: usize,
+    size: usize,
+}
+
+impl Aligned {
+    pub(crate) fn new(size: usize) -> Self {
+        let memory = vec![0; size + PAGE];
+        let skip = memory.as_ptr().align_offset(PAGE);
+        Aligned { memory, skip, size }
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[self.skip..self.skip + self.size]
+    }
+}
+
+/// Whether data is what it should be, by its first and its last word: all of it is compared when nobody measures.
+pub(crate) fn looks_like(data: &[u8], expected: &[u8]) -> bool {
+    data.len() == expected.len()
+        && data.first_chunk::<8>() == expected.first_chunk::<8>()
+        && data.last_chunk::<8>() == expected.last_chunk::<8>()
+}

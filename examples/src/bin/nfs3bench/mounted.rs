@@ -1,0 +1,132 @@
+//! A file of what Linux has mounted, read and written past the page cache, so that each operation is a call.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context, bail, ensure};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
+
+use crate::image::{Aligned, Images, PIECE, SIZE, looks_like};
+use crate::turn::{Done, Operation, Turn, Work};
+
+/// Calls that may come between for other reasons than those that are measured.
+const STRAY: u64 = 8;
+
+pub(crate) struct Mounted {
+    file: File,
+    path: PathBuf,
+    mount: PathBuf,
+}
+
+impl Mounted {
+    pub(crate) fn open(mount: &Path, name: &str) -> anyhow::Result<Self> {
+        let mount = mount.canonicalize()?;
+        let path = mount.join(name);
+        let mut how = OpenOptions::new();
+        how.read(true).write(true).create(true).truncate(true);
+        let direct = i32::try_from(OFlags::DIRECT.bits())?;
+        let file = how.custom_flags(direct).open(&path).context("direct access")?;
+        Ok(Mounted { file, path, mount })
+    }
+
+    pub(crate) fn fill(&self, image: &[u8]) -> anyhow::Result<()> {
+        for (piece, at) in image.chunks(PIECE).zip((0..).step_by(PIECE)) {
+            self.file.write_all_at(piece, at)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is(&self, expected: &[u8]) -> anyhow::Result<bool> {
+        let mut room = Aligned::new(PIECE);
+        for (piece, at) in expected.chunks(PIECE).zip((0..).step_by(PIECE)) {
+            self.file.read_exact_at(room.bytes(), at)?;
+            if room.bytes() != piece {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does calls for a while, by a thread for each that is in flight.
+    pub(crate) fn turn(&self, work: Work, images: &Images) -> anyhow::Result<Done> {
+        let before = counted(&self.mount)?;
+        let turn = Turn::begin(work.time);
+        thread::scope(|scope| {
+            let caller = || scope.spawn(|| self.calls(work.operation, &turn, images));
+            let callers: Vec<_> = (0..work.in_flight).map(|_| caller()).collect();
+            let mut ended = callers.into_iter().map(|caller| caller.join());
+            ended.try_for_each(|ended| ended.unwrap_or_else(|_| bail!("a thread panicked")))
+        })?;
+        let done = turn.end();
+        if let (Some(before), Some(after)) = (before, counted(&self.mount)?) {
+            as_many(work.operation, done.calls, &before, &after)?;
+        }
+        Ok(done)
+    }
+
+    fn calls(&self, operation: Operation, turn: &Turn, images: &Images) -> anyhow::Result<()> {
+        let mut room = Aligned::new(operation.part(0).len());
+        while let Some(number) = turn.next() {
+            let part = operation.part(number);
+            let at = part.start as u64;
+            match operation {
+                Operation::Getattr => {
+                    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+                    let found = statx(&self.file, c"", flags, StatxFlags::BASIC_STATS)?;
+                    ensure!(found.stx_size == SIZE as u64, "another file");
+                }
+                Operation::Read(_) => {
+                    self.file.read_exact_at(room.bytes(), at)?;
+                    ensure!(
+                        looks_like(room.bytes(), &images.old[part]),
+                        "what was read is not what is there"
+                    );
+                }
+                Operation::Write(_) => self.file.write_all_at(&images.new[part], at)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(self) -> anyhow::Result<()> {
+        drop(self.file);
+        Ok(fs::remove_file(self.path)?)
+    }
+}
+
+/// How often each procedure was called on the mount, as Linux counts it; none, if it is no mount of NFS.
+fn counted(mount: &Path) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
+    let stats = fs::read_to_string("/proc/self/mountstats")?;
+    let begins = format!(" mounted on {} with fstype nfs", mount.display());
+    let mut lines = stats.lines().skip_while(|line| !line.contains(&begins));
+    if lines.next().is_none() {
+        return Ok(None);
+    }
+    let own = lines.take_while(|line| !line.starts_with("device "));
+    let operations = own.skip_while(|line| !line.contains("per-op statistics")).filter_map(|line| {
+        let (name, numbers) = line.trim().split_once(':')?;
+        Some((name.to_owned(), numbers.split_whitespace().next()?.parse().ok()?))
+    });
+    Ok(Some(operations.collect()))
+}
+
+/// Fails unless each operation was one call of its procedure, and of no other.
+fn as_many(
+    operation: Operation,
+    calls: u64,
+    before: &BTreeMap<String, u64>,
+    after: &BTreeMap<String, u64>,
+) -> anyhow::Result<()> {
+    let made = |name: &str| after.get(name).unwrap_or(&0) - before.get(name).unwrap_or(&0);
+    let own = made(operation.procedure());
+    let all: u64 = after.keys().map(|name| made(name)).sum();
+    if own < calls || all > calls + STRAY {
+        let made: Vec<_> =
+            after.keys().map(|name| (name, made(name))).filter(|(_, made)| *made > 0).collect();
+        bail!("{calls} operations were these calls: {made:?}");
+    }
+    Ok(())
+}
