@@ -17,13 +17,21 @@ use crate::guest::{Guest, Random, Siw, server, size};
 use crate::procedures::every_procedure;
 use crate::relay::Relay;
 
-/// What a call may take in a slow guest.
+/// What a call may take in a slow guest, and each step before the first: on a machine that does much else, the guest takes
+/// thirty times as long for all it does, and its first answers bring code with them that its emulator has not seen yet.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn options(crc: bool) -> ClientOptions {
     let mut options =
         ClientOptions { credential: this_user(), timeout: TIMEOUT, ..ClientOptions::of::<nfs_v3::NfsV3>() };
     options.iwarp.crc = crc;
+    for limit in [
+        &mut options.iwarp.connect_timeout,
+        &mut options.iwarp.reply_timeout,
+        &mut options.iwarp.stall_timeout,
+    ] {
+        *limit = TIMEOUT;
+    }
     options
 }
 
@@ -33,7 +41,10 @@ pub(crate) async fn connect(guest: &Guest, options: ClientOptions) -> Client {
 
 /// The handle of /export, which the kernel's server tells over TCP only.
 pub(crate) async fn root(guest: &Guest) -> NfsFh3 {
-    let tcp = Client::connect_tcp(format!("127.0.0.1:{}", guest.ports().mount)).await.unwrap();
+    let tcp = Client::connect_tcp(format!("127.0.0.1:{}", guest.ports().mount))
+        .await
+        .unwrap()
+        .with_timeout(TIMEOUT);
     match mount_v3::Client(tcp).mnt(&"/export".into()).await.unwrap() {
         Mountres3::Mnt3Ok(found) => NfsFh3 { data: found.fhandle },
         refused => panic!("{refused:?}"),
