@@ -44,6 +44,8 @@ fn show(text: &mut String, device: &rpcrdma_runtime::provider::verbs::Device) ->
         "  at most: {} RDMA Reads served, {} outstanding; {} work requests in a queue; regions of {} bytes",
         device.reads_in, device.reads_out, device.work, device.region
     )?;
+    let windows = if device.windows { "memory windows of type 2" } else { "no memory windows of type 2" };
+    writeln!(text, "  {windows}")?;
     for port in &device.ports {
         let state = if port.active { "active" } else { "down" };
         writeln!(text, "  port {}: {state}, messages of at most {} bytes", port.number, port.message)?;

@@ -149,7 +149,10 @@ async fn ways(at: SocketAddr) -> Vec<Options> {
 
 /// Both ends, if the device has windows, and one of them advertises memory through such.
 async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> {
-    let options = *ways(at).await.get(1)?;
+    let Some(options) = ways(at).await.get(1).copied() else {
+        eprintln!("not run: the device has no memory windows of type 2");
+        return None;
+    };
     let (near, far) = pair(at, options).await;
     assert!(near.info().remote_invalidation && !far.info().remote_invalidation);
     Some((near, far))
@@ -749,7 +752,7 @@ fn windows() -> Options {
 async fn a_server_invalidates_the_windows_of_calls() {
     let Some(at) = device() else { return };
     if ways(at).await.len() < 2 {
-        return;
+        return eprintln!("not run: the device has no memory windows of type 2");
     }
     let server = ServerOptions { provider: Provider::Verbs, ..ServerOptions::default() };
     let server = Server::bind_with(at, server).await.expect("a device").service(Echo);

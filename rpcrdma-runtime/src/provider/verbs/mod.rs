@@ -19,6 +19,7 @@ mod objects;
 mod options;
 mod queue_pair;
 mod rdmacm_ffi;
+mod request;
 mod setup;
 mod slots;
 mod windows;

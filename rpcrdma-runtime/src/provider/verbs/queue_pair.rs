@@ -21,9 +21,10 @@ use super::Options;
 use super::cm::Id;
 use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, done, sge};
 use super::options::Room;
+use super::request::{Done, Local, Posted, Request, Transfer, Work, aim, request};
 use super::slots::Slots;
 use super::windows::Windows;
-use crate::proto::work::{CloseReason, Completion, Segment, Token};
+use crate::proto::work::{CloseReason, Completion};
 
 /// Octets of a slot for what is sent: what fits there is copied, which takes less than to register it.
 const COPIED: usize = 8192;
@@ -40,91 +41,6 @@ const SIW_COPIES: u32 = 4095;
 const LEAST_INLINE: u32 = 32;
 /// Set in the number of a Receive; the rest is its slot. Other work is numbered in its order.
 const RECEIVE: u64 = 1 << 63;
-
-/// Work for the send queue.
-#[derive(Debug)]
-pub(super) enum Work {
-    Send {
-        token: Token,
-        message: Vec<Bytes>,
-        invalidate: Option<u32>,
-    },
-    Write {
-        token: Token,
-        sink: Segment,
-        data: Bytes,
-    },
-    Read {
-        token: Token,
-        source: Segment,
-    },
-    /// A window over memory that is advertised under this handle.
-    Bind {
-        handle: u32,
-    },
-    /// Its end.
-    Unbind {
-        token: Token,
-        handle: u32,
-    },
-    /// The rest of a transfer that is longer than one message of the port.
-    Rest {
-        transfer: Transfer,
-        at: usize,
-    },
-}
-
-/// An RDMA Read or Write with the memory at this end.
-#[derive(Debug)]
-pub(super) struct Transfer {
-    remote: Segment,
-    local: Local,
-}
-
-#[derive(Debug)]
-enum Local {
-    Source(Token, Registered<Bytes>),
-    Sink(Token, Registered<BytesMut>),
-}
-
-/// What was posted, until it is complete.
-#[derive(Debug)]
-struct Posted {
-    done: Done,
-    /// It has no completion of its own.
-    silent: bool,
-    slot: Option<usize>,
-    _regions: Vec<Registered<Bytes>>,
-}
-
-#[derive(Debug)]
-enum Done {
-    Sent(Token),
-    Written(Token),
-    Transferred(Transfer),
-    /// The transfer goes on.
-    Part,
-    Bound,
-    /// The window of this handle has ended.
-    Unbound(u32),
-}
-
-/// A work request that is ready to be posted.
-struct Request {
-    raw: ib::ibv_send_wr,
-    pieces: Vec<ib::ibv_sge>,
-    posted: Posted,
-    /// The device takes what is in this slot along with the request, and does not look there afterwards.
-    inline: Option<usize>,
-}
-
-impl Request {
-    /// One without data.
-    fn bare(raw: ib::ibv_send_wr, done: Done) -> Self {
-        let posted = Posted { done, silent: true, slot: None, _regions: Vec::new() };
-        Request { raw, pieces: Vec::new(), posted, inline: None }
-    }
-}
 
 /// The queue pair of one id. It goes first; then the memory of what was posted, the queue, the domain and the id.
 #[derive(Debug)]
@@ -455,7 +371,7 @@ impl QueuePair {
         } else {
             Done::Transferred(transfer)
         };
-        let posted = Posted { done, silent, slot: None, _regions: Vec::new() };
+        let posted = Posted { done, silent, slot: None, regions: Vec::new() };
         Ok(Request { raw, pieces, posted, inline: None })
     }
 
@@ -463,7 +379,7 @@ impl QueuePair {
     fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<Request> {
         let total: usize = message.iter().map(Bytes::len).sum();
         let slot = self.sources.take(&self.domain)?;
-        let mut posted = Posted { done, silent: false, slot: Some(slot), _regions: Vec::new() };
+        let mut posted = Posted { done, silent: false, slot: Some(slot), regions: Vec::new() };
         let mut pieces: Vec<ib::ibv_sge> = Vec::new();
         let (mut used, mut began) = (0, 0);
         for data in message.iter().filter(|data| !data.is_empty()) {
@@ -480,7 +396,7 @@ impl QueuePair {
             let region =
                 Registered::new(&self.domain, data.clone(), Access(0)).map_err(|(_, error)| error)?;
             pieces.push(sge(region.address(), region.len(), region.local_key()));
-            posted._regions.push(region);
+            posted.regions.push(region);
         }
         if used > began {
             pieces.push(self.sources.piece(slot, began, used - began)?);
@@ -489,7 +405,7 @@ impl QueuePair {
             let whole = Bytes::from(message.concat());
             let region = Registered::new(&self.domain, whole, Access(0)).map_err(|(_, error)| error)?;
             pieces = vec![sge(region.address(), region.len(), region.local_key())];
-            posted._regions = vec![region];
+            posted.regions = vec![region];
         }
         let inline = if total <= self.inline { posted.slot.take() } else { None };
         Ok(Request { raw: request(), pieces, posted, inline })
@@ -615,17 +531,6 @@ impl Drop for QueuePair {
         // SAFETY: it has one, which this value made; nobody else uses it.
         unsafe { self.domain.id().destroy_queue_pair() };
     }
-}
-
-fn request() -> ib::ibv_send_wr {
-    // SAFETY: numbers, pointers and unions of them, and all zeros is a value of each.
-    unsafe { mem::zeroed() }
-}
-
-/// Where an RDMA Read or Write goes.
-fn aim(request: &mut ib::ibv_send_wr, remote: &Segment, skip: u64) {
-    request.wr.rdma.remote_addr = remote.offset.wrapping_add(skip);
-    request.wr.rdma.rkey = remote.handle;
 }
 
 /// Why a connection is over whose work failed so.

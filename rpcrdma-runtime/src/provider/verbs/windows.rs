@@ -12,7 +12,8 @@ use ib::ibv_wr_opcode;
 use ibverbs_sys as ib;
 
 use super::objects::{Access, Domain, Registered, destroyed};
-use super::queue_pair::{QueuePair, Work};
+use super::queue_pair::QueuePair;
+use super::request::Work;
 use crate::proto::work::{Memory, Token};
 
 /// Windows that are kept for the next piece of memory.
@@ -42,8 +43,7 @@ impl Window {
     /// What it is called when it is bound the next time: its last octet is another one each time.
     fn next_handle(&self) -> u32 {
         // SAFETY: the window lives.
-        let key = unsafe { self.raw.as_ref().rkey };
-        key & !0xff | key.wrapping_add(1) & 0xff
+        next(unsafe { self.raw.as_ref().rkey })
     }
 
     /// The device calls it so now, since it was bound under this name; who binds it again has to know.
@@ -51,6 +51,11 @@ impl Window {
         // SAFETY: the window lives, and nobody else looks at it now: work that names it is complete.
         unsafe { self.raw.as_mut().rkey = handle };
     }
+}
+
+/// The name after this one, of the same window.
+fn next(handle: u32) -> u32 {
+    handle & !0xff | handle.wrapping_add(1) & 0xff
 }
 
 impl Drop for Window {
@@ -264,5 +269,20 @@ pub(super) fn register(
             Registered::new(domain, copy, access).map_err(|(_, error)| (Memory::Source(data), error))
         }
         registered => registered,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_256_names_in_turns() {
+        assert_eq!(next(0x1234_5600), 0x1234_5601);
+        assert_eq!(next(0xffff_ffff), 0xffff_ff00);
+        let names: std::collections::BTreeSet<u32> =
+            std::iter::successors(Some(0xab_cdef), |name| Some(next(*name))).take(300).collect();
+        assert_eq!(names.len(), 256);
+        assert!(names.iter().all(|name| name >> 8 == 0xabcd));
     }
 }
