@@ -72,10 +72,12 @@ pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
 /// Whether a packet is the one thing that Wireshark (4.0) takes for malformed and that is not. Data in a Write chunk has no
 /// padding there (RFC 8166 section 3.4.6.2). Wireshark puts the padding back when it puts the reply together, but over iWARP only
 /// if the RDMA Writes filled all the room that the call had offered (`add_iwarp_padding` in its packet-rpcrdma.c). Where room is
-/// left, its reader of NFS misses the last one to three bytes of a READ's result: those that fill it up, and no other.
+/// left, its reader of NFS misses the last one to three bytes of the result of a READ or READLINK: those that fill it up, and no
+/// other.
 fn is_padding_that_wireshark_forgets(connection: &Connection, packet: &str) -> bool {
     let values: Vec<&str> = packet.split('\t').collect();
-    let Ok([_, xid, protocols, "1", "6", length, "<MISSING>", what]) = <[&str; 8]>::try_from(values) else {
+    let Ok([_, xid, protocols, "1", "5" | "6", length, "<MISSING>", what]) = <[&str; 8]>::try_from(values)
+    else {
         return false;
     };
     if !protocols.ends_with(":iwarp_ddp_rdmap:rpcordma:rpc:nfs") {
