@@ -703,14 +703,24 @@ async fn calls_go_on_once_the_device_is_back() {
         );
     };
     let Some(at) = device() else { return };
+    for verbs in ways(at).await {
+        let options = ClientOptions {
+            provider: Provider::Verbs,
+            timeout: Duration::from_secs(2),
+            verbs,
+            ..ClientOptions::default()
+        };
+        calls_go_on(at, options, &link).await;
+    }
+}
+
+async fn calls_go_on(at: SocketAddr, options: ClientOptions, link: &str) {
     let [name, kind, network] = link.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{link}") };
     let server = ServerOptions { provider: Provider::Verbs, ..ServerOptions::default() };
     let server = Server::bind_with(at, server).await.expect("a device").service(Echo);
     let address = server.local_addr().expect("an address");
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(server.run(async { drop(stopping.await) }));
-    let timeout = Duration::from_secs(2);
-    let options = ClientOptions { provider: Provider::Verbs, timeout, ..ClientOptions::default() };
     let client = Client::connect_with(address, options).await.expect("a connection");
     let call = |number| {
         let client = client.clone();
