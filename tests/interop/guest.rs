@@ -109,6 +109,11 @@ impl Guest {
         self.machine.bring(Path::new(program)).unwrap()
     }
 
+    /// Has it see valgrind's tree, below /host/memcheck.
+    pub(crate) fn bring_memcheck(&self) {
+        Lab::at_hand().unwrap().bring_memcheck(&self.machine).unwrap();
+    }
+
     /// Another device is there now: the next test that wants siw gets it anew.
     pub(crate) fn forget_device(&mut self) {
         self.siw = None;

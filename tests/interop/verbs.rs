@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{MutexGuard, OnceLock};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -312,5 +313,48 @@ fn the_kernels_client_mounts_over_siw() {
 fn the_kernels_client_mounts_over_rxe() {
     if long() {
         mounted_by_the_kernel(Device::Rxe);
+    }
+}
+
+/// Tests of connections, under valgrind: no bad access, nothing that was allocated and that nobody can free any more. What moves
+/// megabytes, or makes hundreds of connections, takes too long there.
+fn memory_is_used_as_it_may_be(device: Device) {
+    let Some(guest) = with(device, false) else { return };
+    guest.bring_memcheck();
+    let dir = tempfile::tempdir().unwrap();
+    let (_, program) = built().unwrap().iter().find(|(name, _)| name == "verbs").unwrap();
+    // Names of functions stay: they are what a finding says.
+    let named = dir.path().join("memcheck-verbs");
+    let stripped = Command::new("strip").args(["--strip-debug", "-o"]).arg(&named).arg(program).status();
+    assert!(stripped.unwrap().success());
+    let there = guest.bring(&named.to_string_lossy());
+    let short = "private refusal depths short_messages an_invalidation";
+    let more = "memory_is_read messages_of what_was_sent nobody_listens who_connects";
+    let filter = size(short.to_owned(), format!("{short} {more}"));
+    let (status, said) = guest.try_run(
+        &format!(
+            "root=/host/memcheck/root; ulimit -l unlimited
+             for at in dev proc sys; do mount --bind /$at $root/$at; done; mount -t tmpfs tmpfs $root/tmp
+             cp {there} $root/tmp/verbs; export RPCRDMA_VERBS={GUEST}
+             chroot $root /usr/bin/valgrind.bin --leak-check=full --errors-for-leak-kinds=definite \
+                 --show-leak-kinds=definite --error-exitcode=97 --num-callers=30 \
+                 /tmp/verbs --test-threads=1 --nocapture {filter}; status=$?
+             umount $root/dev $root/proc $root/sys $root/tmp; exit $status"
+        ),
+        Duration::from_secs(size(400, 1200)),
+    );
+    let passed = said.contains("test result: ok") && !said.contains("running 0 tests");
+    assert!(status == 0 && passed && said.contains("ERROR SUMMARY: 0 errors"), "{status}: {said}");
+}
+
+#[test]
+fn memory_is_used_as_it_may_be_over_siw() {
+    memory_is_used_as_it_may_be(Device::Siw);
+}
+
+#[test]
+fn memory_is_used_as_it_may_be_over_rxe() {
+    if long() {
+        memory_is_used_as_it_may_be(Device::Rxe);
     }
 }

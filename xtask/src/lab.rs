@@ -10,6 +10,7 @@ mod bench;
 mod initramfs;
 mod kernel;
 mod machine;
+mod memcheck;
 mod suites;
 mod tools;
 mod userland;
@@ -173,10 +174,18 @@ impl Lab {
     /// # Errors
     /// If Debian's archive or the registry of crates does not have them, or they cannot be built.
     pub fn bring_suites(&self, machine: &Machine) -> Result<(), String> {
-        let kept = self.suites()?;
-        let there = machine.share().join("suites");
-        remove(&there)?;
-        tools::output(Command::new("cp").arg("-rl").arg(&kept).arg(&there)).map(drop)
+        shared(&self.suites()?, machine, "suites")
+    }
+
+    /// Has the guest see valgrind, as a tree to change the root to, /host/memcheck/root, and makes it first if it is not there.
+    ///
+    /// # Errors
+    /// If Debian's archive does not have it.
+    pub fn bring_memcheck(&self, machine: &Machine) -> Result<(), String> {
+        let kept = self.cache.join("memcheck");
+        let _held = self.lock()?;
+        made(&kept, &memcheck::recipe(), |folder| memcheck::build(&Archive::open(&self.cache)?, folder))?;
+        shared(&kept, machine, "memcheck")
     }
 
     fn suites(&self) -> Result<PathBuf, String> {
@@ -290,6 +299,13 @@ fn opened<'a>(archive: &'a mut Option<Archive>, cache: &Path) -> Result<&'a Arch
         *archive = Some(Archive::open(cache)?);
     }
     archive.as_ref().ok_or_else(|| "no archive".to_owned())
+}
+
+/// Has the guest see a directory that is kept, below /host.
+fn shared(kept: &Path, machine: &Machine, name: &str) -> Result<(), String> {
+    let there = machine.share().join(name);
+    remove(&there)?;
+    tools::output(Command::new("cp").arg("-rl").arg(kept).arg(&there)).map(drop)
 }
 
 /// Has a directory made, unless it is there and was made by the same recipe. What fails leaves nothing behind.

@@ -1,0 +1,37 @@
+//! Valgrind, with the C library and the libraries of RDMA devices that it looks into: a tree of its own, since its debugging
+//! symbols must be those of the very library that runs.
+
+use std::fs;
+use std::path::Path;
+
+use super::archive::Archive;
+use super::kernel::unpack;
+use super::tools::{at, remove};
+
+/// What is unpacked, besides the libraries that these need.
+const PACKAGES: &[&str] =
+    &["ibverbs-providers", "libc6", "libc6-dbg", "libgcc-s1", "libibverbs1", "librdmacm1", "valgrind"];
+
+/// Where the guest mounts what every program expects.
+const EMPTY: &[&str] = &["dev", "proc", "sys", "tmp"];
+
+/// What decides over it: it is made again when it changes.
+pub(super) fn recipe() -> String {
+    format!("1 {PACKAGES:?} {EMPTY:?}")
+}
+
+/// Makes the tree, in `folder/root`.
+pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
+    let root = folder.join("root");
+    for name in EMPTY {
+        fs::create_dir_all(root.join(name)).map_err(at(&root.join(name)))?;
+    }
+    let packages = archive.with_libraries(PACKAGES)?;
+    eprintln!("lab: fetching {} packages with valgrind", packages.len());
+    let debs = folder.join("packages");
+    for package in archive.download(&packages, &debs)? {
+        unpack(&package, &root)?;
+    }
+    remove(&debs)?;
+    ["doc", "man", "locale", "lintian"].iter().try_for_each(|name| remove(&root.join("usr/share").join(name)))
+}
