@@ -111,6 +111,7 @@ async fn files_of_any_size_arrive_and_come_back() {
             assert!(writes.lock().unwrap().iter().any(|call| call.read_bytes > 4096), "{writes:?}");
             assert!(reads.lock().unwrap().iter().any(|call| call.write_bytes > 4096), "{reads:?}");
         }
+        guest.settle();
         remote.nfs().0.close();
     }
     guest.run("rm /export/file");

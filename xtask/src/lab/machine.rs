@@ -152,12 +152,18 @@ impl Machine {
     #[must_use]
     pub fn last_words(&self) -> String {
         let said = fs::read(&self.console).unwrap_or_default();
-        last_lines(&String::from_utf8_lossy(&said), 30)
+        last_lines(&String::from_utf8_lossy(&said), 60)
     }
-}
 
-impl Drop for Machine {
-    fn drop(&mut self) {
+    /// Whether the guest's kernel has printed this.
+    #[must_use]
+    pub fn has_said(&self, word: &str) -> bool {
+        let said = fs::read(&self.console).unwrap_or_default();
+        String::from_utf8_lossy(&said).contains(word)
+    }
+
+    /// Ends a guest that would end with this value: now. Nothing runs in it any more.
+    pub fn end(&mut self) {
         if let Some(mut child) = self.kept.take() {
             match child.stdin.take() {
                 // The process that holds the guest ends it when its input does.
@@ -167,6 +173,12 @@ impl Drop for Machine {
             }
             let _ = child.wait();
         }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
