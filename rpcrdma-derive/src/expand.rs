@@ -63,8 +63,9 @@ pub(crate) fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
     let (constants, held_fields) = constants(container, sizes);
     let unlisted = unlisted(&container.krate);
     // A value that comes back through memory is copied on from there, and the processor waits for the bytes to arrive:
-    // that took most of the time of a small message. Written is from where the value lies, so a union, which has an
-    // arm's code for each of its callers, need not be written in place.
+    // that took most of the time of a small message. So structs are read and written in place. A union need not be: it is
+    // written from where the value lies, and its code, which is that of all its arms, would be there again for each arm of
+    // another union that holds it.
     let inline = match container.body {
         Body::Struct { .. } | Body::Enum { .. } => quote!(#[inline(always)]),
         Body::Union { .. } => quote!(#[inline]),
@@ -106,7 +107,7 @@ pub(crate) fn impls(container: &Container<'_>, parts: Parts) -> TokenStream {
         #[automatically_derived]
         #unlisted
         impl #decode_impl __xdr::Decode<'__de> for #ident #type_generics #decode_where {
-            #[inline(always)]
+            #inline
             fn decode(__reader: &mut __xdr::Reader<'__de>) -> ::core::result::Result<Self, __xdr::Error> {
                 #decode
             }

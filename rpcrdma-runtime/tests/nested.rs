@@ -1,4 +1,4 @@
-//! Structs in place in one another, as deep as nobody writes them: that this compiles shows that the code of an encoder
+//! Structs and unions in place in one another, as deep as nobody writes them: that this compiles shows that the code of an encoder
 //! grows by the fields and not by the levels, and what it writes is the same wherever it goes.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
@@ -58,6 +58,31 @@ mod back {
     levels!(nested!(Option<Box<A>>:));
 }
 
+/// Unions whose arms all hold the union of the next level.
+mod arms {
+    use super::*;
+
+    macro_rules! arms {
+        ($last:ty: $($name:ident)*) => { arms!(@ $($name)*); type Last = $last; };
+        (@ $name:ident of $next:ty) => {
+            #[derive(Clone, Debug, PartialEq, Xdr)]
+            #[xdr(union = "u32")]
+            pub(super) enum $name {
+                #[xdr(case = 0)]
+                Zero($next),
+                #[xdr(case = 1)]
+                One($next),
+                #[xdr(case = 2)]
+                Two($next),
+            }
+        };
+        (@ $name:ident) => { arms!(@ $name of Last); };
+        (@ $name:ident $next:ident $($rest:ident)*) => { arms!(@ $name of $next); arms!(@ $next $($rest)*); };
+    }
+
+    levels!(arms!(u64:));
+}
+
 /// A sink that offers no memory, and whose type the encoder does not know.
 struct Plain(Vec<u8>);
 
@@ -108,6 +133,20 @@ fn twenty_four_levels_of_one_length() {
 fn twenty_four_levels_of_any_length() {
     let value = levels!(value!(0, "XDR!".into(), text:));
     is_written_everywhere(&value, &words([4, u32::from_be_bytes(*b"XDR!")]));
+}
+
+#[test]
+fn twenty_four_levels_of_unions() {
+    macro_rules! two {
+        ($last:expr, $($name:ident)*) => { two!(@ $last, $($name)*) };
+        (@ $last:expr, $name:ident $($rest:ident)*) => { arms::$name::Two(two!(@ $last, $($rest)*)) };
+        (@ $last:expr,) => { $last };
+    }
+    let value = levels!(two!(9,));
+    is_written_everywhere(
+        &value,
+        &[[2u32; 24].map(u32::to_be_bytes).concat(), 9u64.to_be_bytes().to_vec()].concat(),
+    );
 }
 
 #[test]

@@ -346,6 +346,8 @@ fn an_array_of_fixed_length_ends_with_its_first_bad_element() {
     let error = from_slice::<[XdrString<64>; 3]>(&bytes).unwrap_err();
     assert_eq!(error.to_string(), "at [2], byte 52: a length of 65 exceeds the bound of 64");
     assert_eq!(from_slice::<[u32; 0]>(&[]).unwrap(), [0u32; 0]);
+    let error = to_bytes(&["a", "bc"].map(|text| XdrString::<1>::new(text.into()))).unwrap_err();
+    assert_eq!(error.to_string(), "at [1], byte 8: a length of 2 exceeds the bound of 1");
 }
 
 #[test]

@@ -189,6 +189,15 @@ const fn one_length(min: u64, max: Size) -> Option<usize> {
     }
 }
 
+/// Whether all encodings of a type have one length that a stage has room for. What is left to do where such a type found no memory
+/// for all of it is left to its parts, too: no memory is looked for again.
+const fn is_staged(min: u64, max: Size) -> bool {
+    match one_length(min, max) {
+        Some(len) => len <= STAGE,
+        None => false,
+    }
+}
+
 /// Writes a value behind the word that announces it, a discriminant or whether it is there: as one run, if both have one
 /// length.
 ///
@@ -205,7 +214,11 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
         value.encode_fields::<_, true>(room)?;
     });
     announced.encode(sink)?;
-    value.encode(sink)
+    if const { is_staged(T::MIN, T::MAX) } {
+        value.encode_fields::<_, true>(sink)
+    } else {
+        value.encode(sink)
+    }
 }
 
 /// Writes a struct field by field: as one run, if its encodings have one length.
@@ -215,5 +228,9 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
 #[inline(always)]
 pub fn encode_struct<T: Encode, S: Sink + ?Sized>(value: &T, sink: &mut S) -> Result<(), Error> {
     encode_run!(T::MIN, T::MAX, sink, room => { value.encode_fields::<_, true>(room)?; });
-    value.encode_fields::<_, false>(sink)
+    if const { is_staged(T::MIN, T::MAX) } {
+        value.encode_fields::<_, true>(sink)
+    } else {
+        value.encode_fields::<_, false>(sink)
+    }
 }

@@ -222,15 +222,17 @@ impl<T: Layout, const N: usize> Layout for [T; N] {
 impl<T: Encode, const N: usize> Encode for [T; N] {
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
-        self.iter().try_for_each(|value| value.encode(sink))
+        self.encode_fields::<S, false>(sink)
     }
 
     #[inline]
     fn encode_fields<S: Sink + ?Sized, const RUN: bool>(&self, sink: &mut S) -> Result<(), Error> {
-        if !const { RUN } {
-            return self.encode(sink);
+        for (index, value) in self.iter().enumerate() {
+            let written =
+                if const { RUN } { value.encode_fields::<S, true>(sink) } else { value.encode(sink) };
+            written.map_err(|error| error.at_index(index))?;
         }
-        self.iter().try_for_each(|value| value.encode_fields::<S, RUN>(sink))
+        Ok(())
     }
 }
 
