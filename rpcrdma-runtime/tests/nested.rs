@@ -3,8 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
+mod plain;
+
 use bytes::Bytes;
-use rpcrdma_runtime::xdr::{Error, Sink, Writer, Xdr, XdrString, encoded_len, from_bytes, to_bytes};
+use rpcrdma_runtime::xdr::{Sink, Writer, Xdr, XdrString, encoded_len, from_bytes, to_bytes};
+
+use plain::Plain;
 
 /// Declares a struct for each name, that of a later name in place within it; the last holds a value of this type.
 macro_rules! nested {
@@ -81,20 +85,6 @@ mod arms {
     }
 
     levels!(arms!(u64:));
-}
-
-/// A sink that offers no memory, and whose type the encoder does not know.
-struct Plain(Vec<u8>);
-
-impl Sink for Plain {
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn position(&self) -> u64 {
-        self.0.len() as u64
-    }
 }
 
 /// The words of the levels, and behind them the words of the last.

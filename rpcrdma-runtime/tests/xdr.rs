@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
+mod plain;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use rpcrdma_runtime::xdr::{
     Decode, Encode, Error, ErrorKind, Item, Layout, Message, Opaque, Placed, PlacedItem, Reader, Received,
     Reducer, Sink, Size, SmallOpaque, Writer, Xdr, XdrString, encoded_len, from_bytes, from_slice, to_bytes,
 };
+
+use plain::Plain;
 
 /// The example of RFC 4506 section 7: a file with its name, kind, owner and contents.
 #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -687,21 +691,6 @@ fn what_follows_small_opaque_data_is_no_part_of_it() {
     assert_eq!(read(0xaa), read(0xbb));
     assert_eq!(format!("{:?}", read(0xaa)), "0x010203");
     assert_eq!(&to_bytes(&(read(0xaa))).unwrap()[..], [0, 0, 0, 3, 1, 2, 3, 0]);
-}
-
-/// A sink that offers nothing but what it must.
-#[derive(Default)]
-struct Plain(Vec<u8>);
-
-impl Sink for Plain {
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn position(&self) -> u64 {
-        self.0.len() as u64
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Xdr)]
