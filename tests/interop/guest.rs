@@ -104,7 +104,7 @@ impl Guest {
     /// Linux 6.12 gives back what its RDMA Writes had by another thread, which finds no connection if it is late
     /// (`svc_rdma_write_info_free_async`: seen in 6.12.117 on a busy machine), and with it goes all that it serves.
     pub(crate) fn settle(&self) {
-        self.run("sleep 0.3");
+        self.run("sleep 1");
     }
 
     /// Runs a bash script that must succeed, and returns what it printed.
@@ -195,4 +195,16 @@ fn a_guest_whose_kernel_broke_is_not_used_again() {
     broken.run("touch /run/broken; echo '<2>BUG: only said so, by a test' >/dev/kmsg");
     drop(broken);
     guest(Siw::Mended).unwrap().run("[ ! -e /run/broken ]");
+}
+
+/// A command's answer is there when it has ended, and not with the end of what it leaves to run.
+#[test]
+fn a_command_is_answered_whatever_it_leaves_to_run() {
+    let Some(guest) = guest(Siw::Mended) else { return };
+    assert_eq!(guest.run("sleep 5000 & echo $! >/run/left; printf 'lab: exit 5\\n'"), "lab: exit 5\n");
+    guest.run("kill $(cat /run/left)");
+    // One that takes too long is ended with what it has started.
+    let script = "echo begun; sleep 5000 & echo $! >/run/left; wait";
+    assert_eq!(guest.try_run(script, Duration::from_secs(2)), (124, "begun\n".to_owned()));
+    guest.run("for i in $(seq 100); do kill -0 $(cat /run/left) || exit 0; sleep 0.1; done; exit 1");
 }
