@@ -10,7 +10,8 @@ use rpcrdma_runtime::provider::iwarp::{Capture, CaptureFile};
 
 use crate::guest::{Random, Siw, guest, server};
 use crate::kernel_server::{connect, get, options, put, root};
-use crate::mounted::{HOST, clear, mount, mount_path};
+use crate::mounted::{clear, mount_ours, mount_path};
+use crate::place::seen_from_the_guest;
 use crate::procedures::every_procedure;
 use crate::recorded::{Recording, every_frame_again};
 use crate::relay::Relay;
@@ -99,7 +100,7 @@ fn the_kernels_client_and_our_server() {
     let (files, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let path = work.path().join("a.pcap");
     let served = Served::captured(files.path(), &path);
-    mount(&guest, HOST, served.rdma, served.tcp);
+    mount_ours(&guest, served.rdma, served.tcp);
     guest.run(WORK);
     drop(served);
     has_the_kernels_work(&path);
@@ -112,7 +113,7 @@ fn the_kernels_client_and_the_kernels_server() {
     clear(&guest);
     let recording = Recording::begin();
     let relay = Relay::watched(guest.ports().nfs_rdma, Recording::watch(&recording));
-    mount_path(&guest, &format!("{HOST}:/export"), relay.port, guest.ports().mount);
+    mount_path(&guest, &format!("{}:/export", seen_from_the_guest()), relay.port, guest.ports().mount);
     guest.run(WORK);
     relay.cut();
     let work = tempfile::tempdir().unwrap();

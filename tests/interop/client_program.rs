@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::guest::{Random, Siw, server};
+use crate::guest::{Guest, Random, Siw, server};
+use crate::place::{address, program, provider};
 use crate::relay::Relay;
 
 fn nfs3(here: &Path, arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_nfs3"))
+    Command::new(program(env!("CARGO_BIN_EXE_nfs3")))
         .current_dir(here)
+        .args(["--provider", &provider().to_string()])
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -61,11 +63,16 @@ fn counting(target: u16) -> (Relay, Arc<Mutex<usize>>) {
 #[test]
 fn files_are_used_by_name() {
     let Some(guest) = server(Siw::Mended) else { return };
+    files_by_name(&guest, "/export");
+}
+
+/// Uses files of a server whose whole export has this name.
+pub(crate) fn files_by_name(guest: &Guest, export: &str) {
     guest.run("rm -rf /export/*");
     let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());
     let here = dir.path();
     let url =
-        |port: u16, path: &str| format!("rdma://127.0.0.1:{port}/export{path}?mountport={}", ports.mount);
+        |port: u16, path: &str| format!("rdma://{}:{port}/export{path}?mountport={}", address(), ports.mount);
     let at = |path: &str| url(ports.nfs_rdma, path);
     let data = Random::new().bytes(3_000_001);
     fs::write(here.join("local"), &data).unwrap();
@@ -89,7 +96,9 @@ fn files_are_used_by_name() {
     assert!(guest.run("sha256sum </export/one/two/local").starts_with(sum));
 
     let info = prints(here, &["info", &at("/one")]);
-    for said in ["credits     64 granted", "inline      calls to 4096 bytes", "export      /export"] {
+    for said in
+        ["credits     64 granted", "inline      calls to 4096 bytes", &format!("export      {export}\n")]
+    {
         assert!(info.contains(said), "{said}: {info}");
     }
     prints(here, &["rm", &at("/one/two/local")]);
@@ -106,7 +115,7 @@ fn a_get_that_was_interrupted_goes_on() {
     let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());
     let here = dir.path();
     let sum = guest.run(&format!("head -c {SIZE} /dev/urandom >/export/large; sha256sum </export/large"));
-    let url = |port: u16| format!("rdma://127.0.0.1:{port}/export/large?mountport={}", ports.mount);
+    let url = |port: u16| format!("rdma://{}:{port}/export/large?mountport={}", address(), ports.mount);
 
     let (relay, is_reached, release) = holding(ports.nfs_rdma, 10 << 20);
     let child = nfs3(here, &["get", &url(relay.port)]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::guest::{Siw, guest_with_suites, size};
-use crate::mounted::{Cut, HOST, clear, mount, transport, work_while_cut};
+use crate::mounted::{Cut, clear, mount_ours, transport, work_while_cut};
 use crate::relay::Relay;
 use crate::served::Served;
 use crate::suites::DEBIAN;
@@ -29,7 +29,7 @@ fn fio_finds_no_wrong_byte_while_connections_are_cut() {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
     let relay = Relay::to(served.rdma);
-    mount(&guest, HOST, relay.port, served.tcp);
+    mount_ours(&guest, relay.port, served.tcp);
     let seconds = size(30, 300);
     let Cut { cuts, said } = work_while_cut(&guest, &relay, &rounds(seconds), Duration::from_secs(seconds));
     let counters = transport(&guest);

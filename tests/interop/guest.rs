@@ -4,17 +4,21 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use xtask::lab::{Lab, Machine, Ports, Series};
+use xtask::lab::{Lab, Machine, Ports, Ran, Series};
+
+use crate::place::inside;
 
 /// What one command in the guest may take: the machine may be slow, and its emulation is.
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// The guest.
 pub(crate) struct Guest {
-    machine: Machine,
+    /// `None` where it is what this program runs in.
+    machine: Option<Machine>,
     /// The siw that is loaded.
     siw: Option<Siw>,
     knfsd: bool,
@@ -58,10 +62,11 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
             guest.last_words()
         );
         // One at a time: both have the same directory.
-        guest.machine.end();
+        guest.machine = None;
         *guest = Guest::boot();
     }
-    if guest.siw != Some(siw) {
+    // Inside, whoever had this program run has chosen.
+    if guest.siw != Some(siw) && guest.machine.is_some() {
         guest.run(&format!("/lab/siw {siw:?}").to_lowercase());
         guest.siw = Some(siw);
     }
@@ -75,10 +80,7 @@ pub(crate) fn guest_with_suites(siw: Siw) -> Option<MutexGuard<'static, Guest>> 
         return None;
     }
     let mut guest = guest(siw)?;
-    if !guest.suites {
-        Lab::at_hand().unwrap().bring_suites(&guest.machine).unwrap();
-        guest.suites = true;
-    }
+    guest.bring_suites();
     Some(guest)
 }
 
@@ -91,13 +93,17 @@ pub(crate) fn server(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
 
 impl Guest {
     fn boot() -> Self {
-        let machine = Lab::at_hand().unwrap().boot(Series::wanted().unwrap()).unwrap();
+        let boot = || Lab::at_hand().unwrap().boot(Series::wanted().unwrap()).unwrap();
+        let machine = if inside().is_some() { None } else { Some(boot()) };
         Guest { machine, siw: None, knfsd: false, suites: false }
     }
 
     /// Whether its kernel has found a mistake of its own. Threads are missing then, and what they were to do never ends.
     fn is_broken(&self) -> bool {
-        ["BUG: ", "Oops: ", "Kernel panic"].iter().any(|word| self.machine.has_said(word))
+        ["BUG: ", "Oops: ", "Kernel panic"].iter().any(|word| {
+            let machine = self.machine.as_ref();
+            machine.is_some_and(|machine| machine.has_said(word))
+        })
     }
 
     /// Lets the kernel's server come to the end of what it does after a reply, before a connection is closed. Where READ was called,
@@ -109,17 +115,27 @@ impl Guest {
 
     /// Runs a bash script that must succeed, and returns what it printed.
     pub(crate) fn run(&self, script: &str) -> String {
-        let ran =
-            self.machine.run(script, LIMIT).unwrap_or_else(|error| panic!("{error}\n{}", self.last_words()));
+        let ran = self.ran(script, LIMIT);
         assert_eq!(ran.status, 0, "{script}\n{}\n{}", ran.printed, self.last_words());
         ran.printed
     }
 
     /// Runs a bash script that may take long and may fail. Returns its exit status and what it printed.
     pub(crate) fn try_run(&self, script: &str, limit: Duration) -> (i32, String) {
-        let ran =
-            self.machine.run(script, limit).unwrap_or_else(|error| panic!("{error}\n{}", self.last_words()));
+        let ran = self.ran(script, limit);
         (ran.status, ran.printed)
+    }
+
+    fn ran(&self, script: &str, limit: Duration) -> Ran {
+        match &self.machine {
+            Some(machine) => machine.run(script, limit),
+            None => run_here(script, limit),
+        }
+        .unwrap_or_else(|error| panic!("{error}\n{}", self.last_words()))
+    }
+
+    fn machine(&self) -> &Machine {
+        self.machine.as_ref().unwrap_or_else(|| panic!("this is the guest"))
     }
 
     /// Has the kernel serve /export.
@@ -130,14 +146,31 @@ impl Guest {
         }
     }
 
+    /// Has the kernel serve nothing, and its ports for others.
+    pub(crate) fn serve_no_more(&mut self) {
+        self.run(
+            "! [ -e /proc/fs/nfsd/threads ] || rpc.nfsd 0; ! pidof rpc.mountd || kill $(pidof rpc.mountd)
+             for second in $(seq 20); do pidof rpc.mountd || exit 0; sleep 1; done; exit 1",
+        );
+        self.knfsd = false;
+    }
+
     /// Brings a program of this machine in. Returns its path there.
     pub(crate) fn bring(&self, program: &str) -> String {
-        self.machine.bring(Path::new(program)).unwrap()
+        self.machine().bring(Path::new(program)).unwrap()
     }
 
     /// Has it see valgrind's tree, below /host/memcheck.
     pub(crate) fn bring_memcheck(&self) {
-        Lab::at_hand().unwrap().bring_memcheck(&self.machine).unwrap();
+        Lab::at_hand().unwrap().bring_memcheck(self.machine()).unwrap();
+    }
+
+    /// Has it see the test suites of others.
+    pub(crate) fn bring_suites(&mut self) {
+        if let (Some(machine), false) = (&self.machine, self.suites) {
+            Lab::at_hand().unwrap().bring_suites(machine).unwrap();
+            self.suites = true;
+        }
     }
 
     /// Another device is there now: the next test that wants siw gets it anew.
@@ -147,12 +180,23 @@ impl Guest {
 
     /// What the kernel in the guest said last.
     fn last_words(&self) -> String {
-        self.machine.last_words()
+        self.machine.as_ref().map(Machine::last_words).unwrap_or_default()
     }
 
+    /// Where its ports are, at this place's address.
     pub(crate) fn ports(&self) -> Ports {
-        self.machine.ports
+        let own = Ports { agent: 0, nfs_rdma: 20_049, mount: 20_048 };
+        self.machine.as_ref().map_or(own, |machine| machine.ports)
     }
+}
+
+/// What the guest's agent does, for a program that runs there itself.
+fn run_here(script: &str, limit: Duration) -> Result<Ran, String> {
+    let mut bash = Command::new("timeout");
+    bash.arg(limit.as_secs().to_string()).args(["bash", "-c", &format!("exec 2>&1\n{script}")]);
+    let output = bash.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let status = output.status.code().ok_or("the script was ended by a signal")?;
+    Ok(Ran { status, printed: String::from_utf8_lossy(&output.stdout).into_owned() })
 }
 
 /// Numbers that differ from run to run; the seed is told, for a run that failed.

@@ -1,7 +1,8 @@
 //! `nfs3d` in the guest itself, and the kernel's client beside it: both ends of the same siw's machine.
 
 use crate::guest::{Siw, guest};
-use crate::mounted::{GUEST, clear, mount, transport};
+use crate::mounted::{clear, mount, transport};
+use crate::place::GUEST;
 
 #[test]
 fn the_kernel_mounts_a_server_of_its_own_machine() {

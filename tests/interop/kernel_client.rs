@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::guest::{Siw, guest};
-use crate::mounted::{Cut, HOST, clear, mount, transport, work_while_cut};
+use crate::mounted::{Cut, clear, mount_ours, transport, work_while_cut};
 use crate::relay::Relay;
 use crate::served::Served;
 
@@ -22,7 +22,7 @@ fn a_tree_is_copied_and_renamed_and_removed() {
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
-    mount(&guest, HOST, served.rdma, served.tcp);
+    mount_ours(&guest, served.rdma, served.tcp);
     guest.run(TREE);
     guest.run("cp -a /tmp/tree /mnt/tree && sync && echo 3 >/proc/sys/vm/drop_caches");
     guest.run("cd /mnt/tree && sha256sum --quiet -c /tmp/sums");
@@ -54,7 +54,7 @@ fn a_write_survives_a_server_that_is_killed() {
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let mut served = Served::start(dir.path());
-    mount(&guest, HOST, served.rdma, served.tcp);
+    mount_ours(&guest, served.rdma, served.tcp);
     guest.run("mkdir /mnt/below; head -c 33554433 /dev/urandom >/tmp/tree");
     guest.run(
         "(dd if=/tmp/tree of=/mnt/below/file bs=256k conv=fsync; echo $? >/run/written) >/run/dd 2>&1 &",
@@ -99,7 +99,7 @@ fn connections_that_are_cut_lose_and_repeat_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
     let relay = Relay::to(served.rdma);
-    mount(&guest, HOST, relay.port, served.tcp);
+    mount_ours(&guest, relay.port, served.tcp);
     // It ends by itself: it is cut till then.
     let Cut { cuts, .. } = work_while_cut(&guest, &relay, WORK, Duration::MAX);
     let counters = transport(&guest);

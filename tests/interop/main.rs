@@ -8,6 +8,7 @@
     reason = "tests take turns with the guest, and each has a runtime of its own"
 )]
 
+mod by_verbs;
 mod captures;
 mod client_program;
 mod credits;
@@ -20,6 +21,7 @@ mod kernel_client;
 mod kernel_server;
 mod mounted;
 mod ours;
+mod place;
 mod procedures;
 mod recorded;
 mod relay;

@@ -4,12 +4,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::guest::{Guest, Random};
+use crate::place::seen_from_the_guest;
 use crate::relay::Relay;
 
-/// The loopback of this machine, seen from the guest.
-pub(crate) const HOST: &str = "10.0.2.2";
-/// The guest itself.
-pub(crate) const GUEST: &str = "10.0.2.15";
+/// Has the guest mount what a program of this place serves at these ports, at /mnt.
+pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
+    mount(guest, seen_from_the_guest(), rdma, tcp);
+}
 
 /// Has the guest mount what is served at these ports, at /mnt.
 pub(crate) fn mount(guest: &Guest, server: &str, rdma: u16, tcp: u16) {

@@ -1,36 +1,38 @@
 //! A relay between two programs, which cuts the connections that go through it when it is told to.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+use crate::place::address;
 
 /// What is told of the bytes that go through, before they go on: whether they come from who connected, and themselves.
 pub(crate) type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
 
 /// The relay. Connections that are there when the process ends end with it.
 pub(crate) struct Relay {
-    /// Where it listens, on 127.0.0.1.
+    /// Where it listens, at this place's address.
     pub(crate) port: u16,
     through: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Relay {
-    /// Leads to a port of 127.0.0.1.
+    /// Leads to a port of this place's address.
     pub(crate) fn to(target: u16) -> Self {
         Relay::watched(target, Arc::new(Mutex::new(|_: bool, _: &[u8]| ())))
     }
 
     /// The same, with somebody who looks at what goes through.
     pub(crate) fn watched(target: u16, watch: Watch) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listener = TcpListener::bind((address(), 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let through = Arc::new(Mutex::new(Vec::new()));
         let kept = through.clone();
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 // Refused there: closed here.
-                let Ok(far) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)) else { continue };
+                let Ok(far) = TcpStream::connect((address(), target)) else { continue };
                 for socket in [&near, &far] {
                     socket.set_nodelay(true).unwrap();
                     kept.lock().unwrap().push(socket.try_clone().unwrap());

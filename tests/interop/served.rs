@@ -1,8 +1,12 @@
-//! `nfs3d`, as a program of this machine.
+//! `nfs3d`, as a program of the place where this one runs.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::place::{address, inside, program, provider};
 
 /// `nfs3d`, and where it listens.
 pub(crate) struct Served {
@@ -12,25 +16,33 @@ pub(crate) struct Served {
     pub(crate) tcp: u16,
 }
 
+/// The program; its key is kept for who starts it again.
+fn nfs3d() -> Command {
+    let mut command = Command::new(program(env!("CARGO_BIN_EXE_nfs3d")));
+    let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    command.env("XDG_STATE_HOME", if inside().is_some() { std::env::temp_dir() } else { built });
+    command
+}
+
 impl Served {
     pub(crate) fn start(dir: &Path) -> Self {
         Served::start_at(dir, 0, 0)
     }
 
     pub(crate) fn start_at(dir: &Path, rdma: u16, tcp: u16) -> Self {
-        Served::run(Command::new(env!("CARGO_BIN_EXE_nfs3d")).arg(dir), rdma, tcp)
+        Served::run(nfs3d().arg(dir), rdma, tcp)
     }
 
     /// With a capture of what goes over RDMA.
     pub(crate) fn captured(dir: &Path, capture: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3d"));
-        Served::run(command.arg(dir).env("RPCRDMA_PCAP", capture), 0, 0)
+        Served::run(nfs3d().arg(dir).env("RPCRDMA_PCAP", capture), 0, 0)
     }
 
     fn run(command: &mut Command, rdma: u16, tcp: u16) -> Self {
+        let ip = address();
         let mut child = command
-            .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
-            .args(["--listen", &format!("127.0.0.1:{rdma}"), "--tcp", &format!("127.0.0.1:{tcp}")])
+            .args(["--listen", &format!("{ip}:{rdma}"), "--tcp", &format!("{ip}:{tcp}")])
+            .args(["--provider", &provider().to_string()])
             .arg("--no-root-squash") // the guest has root only
             .arg("--stats")
             .stdout(Stdio::piped())
@@ -48,13 +60,10 @@ impl Served {
 
     /// Has it end by itself. Returns what it has counted, and fails if it does not end well.
     pub(crate) fn stop(mut self) -> String {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut said = String::new();
         self.says.read_to_string(&mut said).unwrap();
-        assert!(
-            asked.success() && self.child.wait().unwrap().success() && said.ends_with("stopped\n"),
-            "{said}"
-        );
+        assert!(self.child.wait().unwrap().success() && said.ends_with("stopped\n"), "{said}");
         said
     }
 

@@ -10,22 +10,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::guest::{Guest, Siw, asked, guest, server, size};
-use crate::mounted::{GUEST, mount};
+use crate::mounted::mount;
+use crate::place::{Device, GUEST};
 
 /// Whether there is time for what takes long.
-fn long() -> bool {
+pub(crate) fn long() -> bool {
     let long = size(false, true);
     if !long {
         eprintln!("skipped: RPCRDMA_LAB=long has this too");
     }
     long
-}
-
-/// The guest's devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Device {
-    Siw,
-    Rxe,
 }
 
 /// Programs by their names, built with the feature; `None`, and a word about it, where its packages are missing.
@@ -44,7 +38,7 @@ fn build() -> Option<Vec<(String, PathBuf)>> {
         eprintln!("SKIPPED: the feature `verbs` lacks packages: {}", missing.join(" "));
         return None;
     }
-    Some(made(&["scenarios", "verbs", "kv"]))
+    Some(made(&["scenarios", "verbs", "kv", "interop"]))
 }
 
 /// Has cargo make tests, and the programs of the examples, which one of the tests runs; reads from its messages what they are
@@ -67,13 +61,13 @@ fn made(tests: &[&str]) -> Vec<(String, PathBuf)> {
     };
     let messages = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
     // A test of the program `kv` has its name, and is not wanted.
-    let wanted = ["scenarios", "verbs", "nfs3d", "nfs3", "rpcrdma"];
+    let wanted = ["scenarios", "verbs", "interop", "nfs3d", "nfs3", "rpcrdma"];
     let programs = messages.filter_map(|message| program(&message.unwrap()));
     programs.filter(|(name, _)| wanted.contains(&name.as_str())).collect()
 }
 
 /// The guest with one of its devices, and the programs in `/run/bin`.
-fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
+pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
     // Nothing is built for a guest that is not there.
     let programs = if asked() { built()? } else { &[] };
     let mut guest = if knfsd { server(Siw::Mended)? } else { guest(Siw::Mended)? };

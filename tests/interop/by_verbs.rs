@@ -1,0 +1,139 @@
+//! The tests of this program once more, in the guest, with our end on one of its RDMA devices: our client and the kernel's server,
+//! the kernel's client and our server. The program itself runs there (`place.rs`). Over siw, which is iWARP, our two providers meet
+//! as well: one in the guest, one here.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::client_program::files_by_name;
+use crate::guest::{Guest, Random, size};
+use crate::kernel_server;
+use crate::place::{Device, GUEST, seen_from_the_guest};
+use crate::served::Served;
+use crate::verbs::with;
+
+/// Runs tests of this program in the guest, by their names: all are there, run, and pass.
+fn run_inside(guest: &Guest, device: Device, tests: &[&str]) {
+    let names = tests.join(" ");
+    let asked = std::env::var("RPCRDMA_LAB").unwrap();
+    let device = format!("{device:?}").to_lowercase();
+    // What is printed has the seconds before it.
+    let (status, said) = guest.try_run(
+        &format!(
+            "set -o pipefail; ulimit -l unlimited; mkdir -p /run/inside; cd /run/inside; SECONDS=0
+             export TMPDIR=/run/inside RPCRDMA_LAB={asked} RPCRDMA_LAB_INSIDE={device}
+             /run/bin/interop --exact --test-threads=1 --nocapture {names} 2>&1 |
+                 while IFS= read -r line; do echo \"$SECONDS $line\"; done
+             status=$?; ls -A /run/inside; exit $status"
+        ),
+        Duration::from_secs(size(1200, 3000)),
+    );
+    let passed = said.contains(&format!("test result: ok. {} passed; 0 failed", tests.len()));
+    assert!(status == 0 && passed && !said.contains("skipped:"), "{status}: {said}");
+    eprintln!("{said}");
+}
+
+/// Our client, and the kernel's server beside it.
+const CLIENT: &[&str] = &[
+    "client_program::files_are_used_by_name",
+    "kernel_server::a_call_too_long_for_a_message_is_fetched",
+    "kernel_server::a_directory_comes_in_reply_chunks",
+    "kernel_server::a_thousand_connections_one_after_another",
+    "kernel_server::as_many_calls_as_are_granted_are_in_flight_and_no_more",
+    "kernel_server::every_procedure_of_nfs3_does_what_it_says",
+    "kernel_server::files_of_any_size_arrive_and_come_back",
+];
+
+#[test]
+fn our_client_over_siw() {
+    let Some(guest) = with(Device::Siw, true) else { return };
+    // A relay can hold back what is TCP.
+    run_inside(
+        &guest,
+        Device::Siw,
+        &[CLIENT, &["client_program::a_get_that_was_interrupted_goes_on"]].concat(),
+    );
+}
+
+#[test]
+fn our_client_over_rxe() {
+    let Some(guest) = with(Device::Rxe, true) else { return };
+    run_inside(&guest, Device::Rxe, CLIENT);
+}
+
+/// The kernel's client, and our server beside it.
+const SERVER: &[&str] = &[
+    "kernel_client::a_tree_is_copied_and_renamed_and_removed",
+    "kernel_client::a_write_survives_a_server_that_is_killed",
+    "suites::blocks_are_written_and_read_with_and_without_the_clients_cache",
+    "suites::thousands_of_files_are_copied_and_are_the_same",
+];
+
+#[test]
+fn our_server_over_siw() {
+    let Some(guest) = with(Device::Siw, false) else { return };
+    // A relay can cut what is TCP.
+    run_inside(
+        &guest,
+        Device::Siw,
+        &[SERVER, &["kernel_client::connections_that_are_cut_lose_and_repeat_nothing"]].concat(),
+    );
+}
+
+/// Serves /export over a device at the ports of the kernel's server, under the name that it has there.
+const SERVE_AS_THE_KERNEL: &str = "mkdir -p /run/top/export; mount --bind /run/top/export /export; rm -f /run/said; \
+    ulimit -l unlimited; (/run/bin/nfs3d --provider verbs --listen GUEST:20049 --tcp GUEST:20048 --no-root-squash \
+    --allow 10.0.2.0/24 /run/top >/run/said 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
+    for second in $(seq 60); do grep -q serving /run/said && exit 0; sleep 1; done; cat /run/said; exit 1";
+
+const STOP: &str = "kill $(cat /run/nfs3d.pid); \
+    for second in $(seq 60); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || break; sleep 1; done; \
+    grep stopped /run/said && umount /export && rm -r /run/top";
+
+/// `nfs3d` by verbs in the guest, and our client with iWARP in user space here: what it does with the kernel's server.
+#[tokio::test(flavor = "multi_thread")]
+async fn iwarp_here_uses_a_server_by_verbs() {
+    let Some(mut guest) = with(Device::Siw, false) else { return };
+    guest.serve_no_more();
+    guest.run(&SERVE_AS_THE_KERNEL.replace("GUEST", GUEST));
+    kernel_server::every_procedure_of(&guest).await;
+    kernel_server::files_of(&guest).await;
+    kernel_server::a_directory_of(&guest).await;
+    kernel_server::a_long_call_to(&guest).await;
+    kernel_server::one_after_another(&guest, size(50, 1000)).await;
+    files_by_name(&guest, "/");
+    guest.run(STOP);
+}
+
+/// `nfs3d` with iWARP in user space here, and the program `nfs3` by verbs in the guest.
+#[test]
+fn verbs_uses_a_server_by_iwarp_here() {
+    let Some(guest) = with(Device::Siw, false) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path());
+    let url = format!("rdma://{}:{}", seen_from_the_guest(), served.rdma);
+    guest.run(&format!(
+        "set -e; ulimit -l unlimited; mkdir -p /run/files /run/back; cd /run/files
+         for size in 0 1 4095 4097 70001 {}; do head -c $size /dev/urandom >$size; done
+         sha256sum * >/run/sums; export nfs3='/run/bin/nfs3 --provider verbs'
+         $nfs3 mkdir -p '{url}/one/two'
+         for file in *; do $nfs3 put --verify $file '{url}/one/two/'; done
+         [ \"$($nfs3 ls '{url}/one/two' | sort)\" = \"$(ls | sort)\" ]
+         cd /run/back; for file in $(ls /run/files); do $nfs3 get '{url}/one/two/'$file; done
+         sha256sum --quiet -c /run/sums",
+        size(5 << 20, 64 << 20) + Random::new().next() % 4096
+    ));
+    for line in guest.run("cat /run/sums").lines() {
+        let (sum, name) = line.split_once("  ").unwrap();
+        let file = fs::File::open(dir.path().join("one/two").join(name)).unwrap();
+        let here = Command::new("sha256sum").stdin(file).output().unwrap();
+        assert!(String::from_utf8_lossy(&here.stdout).starts_with(sum), "{name} in the directory");
+    }
+    guest.run(&format!(
+        "rm -r /run/files /run/back /run/sums; /run/bin/nfs3 --provider verbs rm -r '{url}/one'"
+    ));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let said = served.stop();
+    assert!(said.contains("calls"), "{said}");
+}
