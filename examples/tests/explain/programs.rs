@@ -72,6 +72,29 @@ fn programs_write_captures_where_the_environment_says() {
     assert_eq!(calls(&server), calls(&client));
 }
 
+/// Linux 6.12's server can break where a READ is the last call on a connection.
+#[test]
+fn a_file_that_was_read_is_not_the_last_that_a_server_hears_of() {
+    let (files, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(files.path().join("hello"), [7; 100_000]).unwrap();
+    let capture = work.path().join("server.pcap");
+    for command in ["cat", "get"] {
+        let (daemon, url) = Daemon::start(files.path(), &capture);
+        let file = format!("{}/hello", url.trim_end_matches('/'));
+        let done = Command::new(env!("CARGO_BIN_EXE_nfs3"))
+            .args([command, &file])
+            .current_dir(work.path())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{command}: {}", utf8(&done.stderr));
+        drop(daemon);
+        let shown = utf8(&explain(&["--calls", capture.to_str().unwrap()]).stdout);
+        let calls: Vec<_> = shown.lines().filter(|line| line.contains(" xid ")).collect();
+        let reads = calls.iter().filter(|call| call.contains("NFSv3 READ"));
+        assert!(reads.count() == 1 && !calls.last().unwrap().contains("NFSv3 READ"), "{command}: {shown}");
+    }
+}
+
 #[test]
 fn a_capture_that_cannot_be_written_keeps_programs_from_starting() {
     let files = tempfile::tempdir().unwrap();
