@@ -111,14 +111,15 @@ async fn failures_are_counted_by_their_reason() {
     assert_eq!(stats.snapshot().rpc, rpc(|rpc| rpc.auth_error = 1));
     let client = connect(address, ClientOptions::default()).await;
     assert!(client.call::<EchoSleep>(&13).await.is_err(), "its handler panics");
+    assert!(client.call::<EchoSleep>(&14).await.is_err(), "and before it waits for anything");
     assert!(
         tokio::time::timeout(Duration::from_millis(20), client.call::<EchoSleep>(&60_000)).await.is_err()
     );
     assert!(client.with_timeout(Duration::from_millis(20)).call::<EchoSleep>(&60_000).await.is_err());
-    let expected = failures(|failed| (failed.rejected, failed.abandoned, failed.timeout) = (1, 1, 1));
+    let expected = failures(|failed| (failed.rejected, failed.abandoned, failed.timeout) = (2, 1, 1));
     assert_eq!(client.stats().failures, expected);
     assert_eq!((client.stats().session.timeouts, client.stats().traffic), (1, TrafficCounts::default()));
-    assert_eq!(stats.snapshot().rpc.system_error, 1);
+    assert_eq!(stats.snapshot().rpc.system_error, 2);
     client.close();
     assert!(client.call::<EchoSleep>(&1).await.is_err());
     assert_eq!(client.stats().failures.disconnected, 1);

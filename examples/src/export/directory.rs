@@ -18,6 +18,7 @@
 //! - It needs `/proc`: by its names of open files, one that was checked is opened for reading.
 //! - Each file that was looked up takes about a hundred bytes of memory until it is removed.
 
+mod at_hand;
 mod change;
 mod identity;
 mod key;
@@ -39,10 +40,12 @@ use rustix::process::geteuid;
 
 pub use self::key::HandleKey;
 
+use self::at_hand::Storage;
 use self::identity::{Acting, Identities};
 use self::locks::Locks;
 use self::stat::{Key, Stat};
 use self::table::Table;
+use super::permissions::access_bits;
 use super::{Caller, Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
 use crate::export::Before;
 
@@ -62,6 +65,7 @@ pub struct DirectoryExport {
     key: HandleKey,
     /// Who the server can be.
     identities: Identities,
+    storage: Storage,
 }
 
 /// An open file, good for everything that is not its content, and what it is. It was checked to be the one
@@ -110,6 +114,22 @@ impl Located {
         accessat(CWD, self.path(), how, AtFlags::EACCESS).is_ok()
     }
 
+    /// What whoever this thread is may do with it, in ACCESS3 bits.
+    fn granted(&self) -> u32 {
+        let [read, write, execute] =
+            [Access::READ_OK, Access::WRITE_OK, Access::EXEC_OK].map(|how| self.allows(how));
+        let when = |granted: bool, bits: u32| if granted { bits } else { 0 };
+        if self.stat.is(FileKind::Directory) {
+            when(read, access_bits::READ)
+                | when(execute, access_bits::LOOKUP)
+                | when(write && execute, access_bits::CHANGES)
+        } else {
+            when(read, access_bits::READ)
+                | when(write, access_bits::MODIFY | access_bits::EXTEND)
+                | when(execute, access_bits::EXECUTE)
+        }
+    }
+
     /// Whether this is a regular file of the server's user.
     fn is_ours(&self) -> bool {
         self.stat.is(FileKind::Regular) && self.stat.attributes.uid == geteuid().as_raw()
@@ -139,6 +159,7 @@ impl DirectoryExport {
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;
+        let storage = Storage::of(&top);
         Ok(DirectoryExport {
             top,
             root,
@@ -148,6 +169,7 @@ impl DirectoryExport {
             write_verifier: RandomState::new().build_hasher().finish().to_be_bytes(),
             key: HandleKey::random()?,
             identities: Identities::of_this_process(),
+            storage,
         })
     }
 

@@ -34,7 +34,9 @@ macro_rules! made {
 
 impl<E: Export> Handler for NfsHandler<E> {
     async fn getattr(&self, cx: &CallContext, args: Getattr3Args) -> Result<Getattr3Res, Reject> {
-        let found = self.ask(cx, move |export, _| export.attributes(&args.object.data)).await?;
+        let file = args.object.data;
+        let at_hand = |export: &E, _: &_| export.attributes_at_hand(&file).map(Ok);
+        let found = self.ask_at_hand(cx, at_hand, move |export, _| export.attributes(&file)).await?;
         Ok(match found {
             Ok(of) => Getattr3Res::Nfs3Ok(Getattr3Resok { obj_attributes: attributes(&of) }),
             Err(error) => Getattr3Res::Default(status(error)),
@@ -55,10 +57,15 @@ impl<E: Export> Handler for NfsHandler<E> {
 
     async fn lookup(&self, cx: &CallContext, args: Lookup3Args) -> Result<Lookup3Res, Reject> {
         let Diropargs3 { dir, name } = args.what;
+        let wanted = name.clone();
+        let at_hand = |export: &E, caller: &_| {
+            let (found, dir) = export.lookup_at_hand(caller, &dir.data, &wanted)?;
+            Some((Ok(found), Some(dir)))
+        };
         let look = move |export: &E, caller: &_| {
             (export.lookup(caller, &dir.data, &name), export.attributes(&dir.data).ok())
         };
-        let (found, dir) = self.ask(cx, look).await?;
+        let (found, dir) = self.ask_at_hand(cx, at_hand, look).await?;
         let dir_attributes = dir.as_ref().map(attributes);
         Ok(match found {
             Ok(found) => Lookup3Res::Nfs3Ok(Lookup3Resok {
@@ -73,7 +80,9 @@ impl<E: Export> Handler for NfsHandler<E> {
     async fn access(&self, cx: &CallContext, args: Access3Args) -> Result<Access3Res, Reject> {
         let (file, wanted) = (args.object.data, args.access);
         let kept = if self.read_only { !access_bits::CHANGES } else { u32::MAX };
-        let asked = self.ask(cx, move |export, caller| export.access(caller, &file, wanted)).await?;
+        let at_hand = |export: &E, caller: &_| export.access_at_hand(caller, &file, wanted).map(Ok);
+        let ask = move |export: &E, caller: &_| export.access(caller, &file, wanted);
+        let asked = self.ask_at_hand(cx, at_hand, ask).await?;
         Ok(match asked {
             Ok((granted, of)) => Access3Res::Nfs3Ok(Access3Resok {
                 obj_attributes: Some(attributes(&of)),
@@ -97,10 +106,14 @@ impl<E: Export> Handler for NfsHandler<E> {
 
     async fn read(&self, cx: &CallContext, args: Read3Args) -> Result<Read3Res, Reject> {
         let (file, offset, count) = (args.file.data, args.offset, args.count.min(TRANSFER_MAX));
+        let at_hand = |export: &E, caller: &_| {
+            let (read, of) = export.read_at_hand(caller, &file, offset, count)?;
+            Some((Ok(read), Some(of)))
+        };
         let read = move |export: &E, caller: &_| {
             (export.read(caller, &file, offset, count), export.attributes(&file).ok())
         };
-        let (read, of) = self.ask(cx, read).await?;
+        let (read, of) = self.ask_at_hand(cx, at_hand, read).await?;
         let file_attributes = of.as_ref().map(attributes);
         Ok(match read {
             Ok(read) => Read3Res::Nfs3Ok(Read3Resok {

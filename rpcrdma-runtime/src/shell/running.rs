@@ -1,37 +1,55 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Display;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll, Waker};
 
-use tokio::task::{self, JoinError, JoinSet};
+use tokio::task::{self, JoinSet};
 use tracing::{Instrument, debug_span, warn};
 
 use super::serving::Connected;
 use crate::proto::rpc::Services;
 use crate::xdr::{Message, Received};
 
-/// Calls whose handlers run, each a task. `K` names a call to its connection.
+/// Calls whose handlers run. What has its reply at once needs no task, and no other thread wakes up for it; each of the others is
+/// a task. `K` names a call to its connection.
 pub(super) struct Running<K> {
+    answered: VecDeque<(K, Option<Message>)>,
     tasks: JoinSet<Option<Message>>,
     calls: HashMap<task::Id, (K, u32)>,
 }
 
 impl<K> Default for Running<K> {
     fn default() -> Self {
-        Running { tasks: JoinSet::new(), calls: HashMap::new() }
+        Running { answered: VecDeque::new(), tasks: JoinSet::new(), calls: HashMap::new() }
     }
 }
 
 impl<K> Running<K> {
     pub(super) fn start(&mut self, key: K, xid: u32, message: Received, caller: Connected) {
         let span = debug_span!("call", xid);
-        let task = self.tasks.spawn(caller.answer(message).instrument(span));
-        self.calls.insert(task.id(), (key, xid));
+        let mut answer = Box::pin(caller.answer(message).instrument(span));
+        // Nobody wakes it here: a task begins by asking it again.
+        let mut context = Context::from_waker(Waker::noop());
+        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(&mut context))) {
+            Ok(Poll::Ready(reply)) => self.answered.push_back((key, reply)),
+            Ok(Poll::Pending) => {
+                let task = self.tasks.spawn(answer);
+                self.calls.insert(task.id(), (key, xid));
+            }
+            Err(_) => self.answered.push_back((key, panicked(&"it panicked at once", xid))),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
+        self.answered.is_empty() && self.tasks.is_empty()
     }
 
     /// The next call that has its reply.
     pub(super) async fn next(&mut self) -> Option<(K, Option<Message>)> {
+        if let Some(answered) = self.answered.pop_front() {
+            return Some(answered);
+        }
         let ended = self.tasks.join_next_with_id().await?;
         let id = match &ended {
             Ok((id, _)) => *id,
@@ -44,7 +62,7 @@ impl<K> Running<K> {
 }
 
 /// A handler that panicked answers SYSTEM_ERR; its connection and the others go on.
-fn panicked(error: &JoinError, xid: u32) -> Option<Message> {
+fn panicked(error: &dyn Display, xid: u32) -> Option<Message> {
     warn!(%error, xid, "a handler panicked");
     Services::system_error(xid)
 }

@@ -114,6 +114,7 @@ impl Service for EchoServer {
                 2 => Names::decode(&mut args).map_err(garbage)?.encode(reply).map_err(failed),
                 3 => {
                     let millis = u32::decode(&mut args).map_err(garbage)?;
+                    assert_ne!(millis, 14, "this handler panics at once");
                     tokio::time::sleep(Duration::from_millis(u64::from(millis))).await;
                     assert_ne!(millis, 13, "this handler panics");
                     millis.encode(reply).map_err(failed)

@@ -49,13 +49,17 @@ impl Identities {
         self.own.is_some()
     }
 
+    /// Whether this process has a caller's rights as it is, on whatever thread.
+    pub(super) fn is_as_caller(&self, caller: &Caller) -> bool {
+        self.own.as_ref().is_none_or(|own| caller.uid == 0 && caller.gid == own.gid.as_raw())
+    }
+
     /// Until what is returned is dropped, this thread is the caller, where this process can be somebody else.
     ///
     /// # Errors
     /// [`Error::Acces`] for a caller that the system does not know as a user.
     pub(super) fn become_caller(&self, caller: &Caller) -> Result<Acting<'_>, Error> {
-        let is_other = |own: &&Own| caller.uid != 0 || caller.gid != own.gid.as_raw();
-        let switched = self.own.as_ref().filter(is_other);
+        let switched = self.own.as_ref().filter(|_| !self.is_as_caller(caller));
         let is_caller = self.own.is_some();
         let acting = Acting { switched, is_caller, uid: caller.uid, on_this_thread: PhantomData };
         // Further groups give root nothing.

@@ -1,15 +1,14 @@
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Mode, OFlags, chmod, fdatasync, fstatvfs, fsync, ftruncate, linkat,
-    makedev, mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, chmod, fdatasync, fstatvfs, fsync, ftruncate, linkat, makedev,
+    mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
 use super::change::{check, set_attributes, verifier_times};
 use super::identity::Acting;
 use super::{DirectoryExport, Located, Stat, after, at_name};
-use crate::export::permissions::access_bits;
 use crate::export::{
     Attributes, Before, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, FileKind, Found, Limits,
     Listed, NAME_MAX, Outcome, ReadData, Renamed, SetAttributes, SetTime, Space, Stability, TRANSFER_MAX,
@@ -76,19 +75,8 @@ impl Export for DirectoryExport {
     fn access(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error> {
         let located = self.locate(file)?;
         let acting = self.identities.become_caller(caller)?;
-        let [read, write, execute] =
-            [Access::READ_OK, Access::WRITE_OK, Access::EXEC_OK].map(|how| located.allows(how));
+        let granted = located.granted();
         drop(acting);
-        let when = |granted: bool, bits: u32| if granted { bits } else { 0 };
-        let granted = if located.stat.is(FileKind::Directory) {
-            when(read, access_bits::READ)
-                | when(execute, access_bits::LOOKUP)
-                | when(write && execute, access_bits::CHANGES)
-        } else {
-            when(read, access_bits::READ)
-                | when(write, access_bits::MODIFY | access_bits::EXTEND)
-                | when(execute, access_bits::EXECUTE)
-        };
         Ok((granted & wanted, located.stat.attributes))
     }
 
@@ -295,6 +283,29 @@ impl Export for DirectoryExport {
             }
         }
         Ok(Listed { verifier, eof: true })
+    }
+
+    fn attributes_at_hand(&self, file: &FileHandle) -> Option<Attributes> {
+        Some(self.locate_at_hand(file)?.stat.attributes)
+    }
+
+    fn lookup_at_hand(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Option<(Found, Attributes)> {
+        self.find_at_hand(caller, dir, name)
+    }
+
+    fn access_at_hand(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Option<(u32, Attributes)> {
+        let located = self.locate_at_hand(file).filter(|_| self.identities.is_as_caller(caller))?;
+        Some((located.granted() & wanted, located.stat.attributes))
+    }
+
+    fn read_at_hand(
+        &self,
+        caller: &Caller,
+        file: &FileHandle,
+        offset: u64,
+        count: u32,
+    ) -> Option<(ReadData, Attributes)> {
+        self.content_at_hand(caller, file, offset, count)
     }
 
     fn space(&self, file: &FileHandle) -> Result<Space, Error> {

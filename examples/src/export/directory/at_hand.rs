@@ -1,0 +1,223 @@
+//! What the system has at hand: names and files that are in its caches, and the pages of files that are. It says so when it would
+//! have to wait (openat2 with RESOLVE_CACHED, preadv2 with RWF_NOWAIT), and then nothing was done. What can still be waited for is
+//! a list of who may do what, which a file system may keep apart from the file, the first time that it is looked at.
+//!
+//! Nothing is asked here as another user: a thread that was one is refused RDMA devices ever after.
+
+use std::ffi::OsStr;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, openat2};
+use rustix::io::{ReadWriteFlags, pread, preadv2};
+
+use super::{DirectoryExport, Located, Stat};
+use crate::export::{Attributes, Caller, FileHandle, FileKind, Found, ReadData, names};
+
+/// What is read of a file so at most, in bytes: more takes as long to copy as it takes to have another thread do it.
+const READ_MAX: u32 = 64 << 10;
+
+/// What is known of how a file system keeps its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Storage {
+    /// In memory, of which nothing needs to be fetched.
+    Memory,
+    /// On a device of this machine, with what was used last in memory.
+    Cached,
+    /// Elsewhere, or not known: what its caches have may be old.
+    Unknown,
+}
+
+impl Storage {
+    pub(super) fn of(top: impl AsFd) -> Self {
+        let Ok(of) = fstatfs(top) else { return Storage::Unknown };
+        // Machines of 32 bits have it with a sign.
+        let magic = u32::try_from(of.f_type).or_else(|_| i32::try_from(of.f_type).map(i32::cast_unsigned));
+        // tmpfs and ramfs; ext2 to ext4, XFS, Btrfs and F2FS.
+        match magic {
+            Ok(0x0102_1994 | 0x8584_58f6) => Storage::Memory,
+            Ok(0xef53 | 0x5846_5342 | 0x9123_683e | 0xf2f5_2010) => Storage::Cached,
+            _ => Storage::Unknown,
+        }
+    }
+}
+
+impl DirectoryExport {
+    /// Opens the file that a handle stands for, by the name that was learnt last.
+    pub(super) fn locate_at_hand(&self, handle: &FileHandle) -> Option<Located> {
+        let (key, generation) = self.identity(handle).ok()?;
+        if self.storage == Storage::Unknown || key.dev != self.root.key.dev {
+            return None;
+        }
+        let located = if key == self.root.key {
+            at_path(&self.top, Path::new("."))?
+        } else {
+            let (parent, name) = self.table.candidates(key, self.root.key).into_iter().next()?;
+            at_path(&self.top, &parent.join(OsStr::from_bytes(&name)))?
+        };
+        (located.stat.key == key && located.stat.generation == generation).then_some(located)
+    }
+
+    pub(super) fn find_at_hand(
+        &self,
+        caller: &Caller,
+        dir: &FileHandle,
+        name: &[u8],
+    ) -> Option<(Found, Attributes)> {
+        let dir = self.locate_at_hand(dir).filter(|dir| dir.stat.is(FileKind::Directory))?;
+        let is_plain = names::check(name).is_ok() && !names::is_dot(name);
+        if !is_plain || !self.identities.is_as_caller(caller) {
+            return None;
+        }
+        let found = at_path(&dir.file, Path::new(OsStr::from_bytes(name)))?;
+        Some((self.learn(&dir.stat, name, found.stat), dir.stat.attributes))
+    }
+
+    pub(super) fn content_at_hand(
+        &self,
+        caller: &Caller,
+        file: &FileHandle,
+        offset: u64,
+        count: u32,
+    ) -> Option<(ReadData, Attributes)> {
+        if count > READ_MAX || !self.identities.is_as_caller(caller) {
+            return None;
+        }
+        let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
+        let size = located.stat.attributes.size;
+        let wanted = u64::from(count).min(size.saturating_sub(offset));
+        let data = self.pages(&located.open(OFlags::RDONLY).ok()?, offset, usize::try_from(wanted).ok()?)?;
+        let eof = offset.saturating_add(wanted) >= size;
+        Some((ReadData { data: data.into(), eof }, Stat::of(&located.file).ok()?.attributes))
+    }
+
+    /// So many bytes, none less.
+    fn pages(&self, open: &OwnedFd, offset: u64, count: usize) -> Option<Vec<u8>> {
+        let mut data = vec![0; count];
+        // Where nothing is, an offset may be more than the system takes.
+        let read = if count == 0 {
+            Ok(0)
+        } else if self.storage == Storage::Memory {
+            pread(open, &mut data[..], offset)
+        } else {
+            preadv2(open, &mut [IoSliceMut::new(&mut data)], offset, ReadWriteFlags::NOWAIT)
+        };
+        (read.ok()? == count).then_some(data)
+    }
+}
+
+/// Opens what a path leads to, a link itself and not what it leads to, without any link on the way, if all of it is in memory.
+fn at_path(dir: impl AsFd, path: &Path) -> Option<Located> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::CACHED;
+    let file = openat2(dir, path, flags, Mode::empty(), way).ok()?;
+    let stat = Stat::of(&file).ok()?;
+    Some(Located { file, stat })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::export::Export;
+
+    /// On a file system in memory, where there is one, and on whatever there is.
+    fn directories() -> Vec<tempfile::TempDir> {
+        let in_memory = tempfile::tempdir_in("/dev/shm").ok();
+        in_memory.into_iter().chain([tempfile::tempdir().unwrap()]).collect()
+    }
+
+    fn file(export: &DirectoryExport, path: &[&str]) -> FileHandle {
+        path.iter().fold(export.root(), |dir, name| {
+            export.lookup(&Caller::ROOT, &dir, name.as_bytes()).unwrap().handle
+        })
+    }
+
+    #[test]
+    fn what_is_at_hand_is_what_is_there() {
+        for dir in directories() {
+            fs::create_dir_all(dir.path().join("a/b")).unwrap();
+            fs::write(dir.path().join("a/b/file"), vec![7; 100_000]).unwrap();
+            symlink("file", dir.path().join("a/b/link")).unwrap();
+            let export = DirectoryExport::open(dir.path()).unwrap();
+            let known = export.storage != Storage::Unknown;
+            eprintln!("{}: {:?}", dir.path().display(), export.storage);
+            let caller = Caller::ROOT;
+            for path in [&[][..], &["a", "b"], &["a", "b", "file"], &["a", "b", "link"]] {
+                let handle = file(&export, path);
+                let there = export.attributes(&handle).unwrap();
+                assert_eq!(export.attributes_at_hand(&handle), known.then_some(there.clone()), "{path:?}");
+                let granted = export.access(&caller, &handle, 0x3f).unwrap();
+                assert_eq!(export.access_at_hand(&caller, &handle, 0x3f), known.then_some(granted));
+                let found = export.lookup_at_hand(&caller, &handle, b"file");
+                assert_eq!(found.is_some(), known && path.len() == 2, "{path:?}");
+                if let Some((found, dir)) = found {
+                    let looked_up = export.lookup(&caller, &handle, b"file").unwrap();
+                    assert_eq!((found.handle, found.attributes), (looked_up.handle, looked_up.attributes));
+                    assert_eq!(dir, there);
+                }
+                for name in [&b"."[..], b"..", b"nothing", b"a/b", b""] {
+                    assert!(export.lookup_at_hand(&caller, &handle, name).is_none());
+                }
+            }
+            let handle = file(&export, &["a", "b", "file"]);
+            for (offset, count) in
+                [(0, 0), (0, 1), (99_999, 1), (99_999, 2), (100_000, 5), (u64::MAX, 1), (7, 65_536)]
+            {
+                let (read, of) = (export.read(&caller, &handle, offset, count), export.attributes(&handle));
+                let there = (read.unwrap(), of.unwrap());
+                let at_hand = export.read_at_hand(&caller, &handle, offset, count);
+                assert_eq!(
+                    at_hand.map(|(read, of)| (read.data, read.eof, of.size)),
+                    known.then_some((there.0.data, there.0.eof, there.1.size))
+                );
+            }
+            assert!(export.read_at_hand(&caller, &handle, 0, READ_MAX + 1).is_none(), "more takes long");
+            assert!(export.read_at_hand(&caller, &file(&export, &["a"]), 0, 1).is_none(), "a directory");
+        }
+    }
+
+    #[test]
+    fn what_is_no_more_where_it_was_is_not_at_hand() {
+        for dir in directories() {
+            let [inside, outside] = ["inside", "outside"].map(|name| dir.path().join(name));
+            for top in [&inside, &outside] {
+                fs::create_dir_all(top.join("a")).unwrap();
+                fs::write(top.join("a/file"), "text").unwrap();
+            }
+            let export = DirectoryExport::open(&inside).unwrap();
+            let handle = file(&export, &["a", "file"]);
+            assert_eq!(export.attributes_at_hand(&handle).is_some(), export.storage != Storage::Unknown);
+            fs::rename(inside.join("a"), inside.join("b")).unwrap();
+            assert_eq!(export.attributes_at_hand(&handle), None);
+            symlink("../outside/a", inside.join("a")).unwrap();
+            assert_eq!(export.attributes_at_hand(&handle), None, "a link on the way");
+            fs::remove_file(inside.join("a")).unwrap();
+            symlink("b", inside.join("a")).unwrap();
+            assert_eq!(export.attributes_at_hand(&handle), None, "the same file, behind a link");
+            fs::remove_file(inside.join("a")).unwrap();
+            fs::rename(outside.join("a"), inside.join("a")).unwrap();
+            assert_eq!(export.attributes_at_hand(&handle), None, "another file");
+            assert_eq!(export.read(&Caller::ROOT, &handle, 0, 4).unwrap().data, "text", "it is looked for");
+            assert_eq!(export.attributes_at_hand(&handle).is_some(), export.storage != Storage::Unknown);
+        }
+    }
+
+    #[test]
+    fn nothing_is_at_hand_for_another_user() {
+        for dir in directories() {
+            fs::write(dir.path().join("file"), "text").unwrap();
+            let export = DirectoryExport::open(dir.path()).unwrap();
+            let (handle, other) = (file(&export, &["file"]), Caller { uid: 1234, gid: 1234, gids: vec![] });
+            if export.tells_callers_apart() {
+                assert!(export.read_at_hand(&other, &handle, 0, 4).is_none());
+                assert!(export.access_at_hand(&other, &handle, 1).is_none());
+                assert!(export.lookup_at_hand(&other, &export.root(), b"file").is_none());
+            }
+        }
+    }
+}
