@@ -207,7 +207,10 @@ async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
         return;
     }
     let credits = credits.lock().unwrap();
-    assert_eq!((credits.most_granted, credits.most_in_flight, credits.too_many), (64, 64, 0));
+    assert_eq!((credits.most_granted, credits.too_many), (64, 0), "{credits:?}");
+    // In the guest the server may answer as quickly as this program calls.
+    let most = credits.most_in_flight;
+    assert!(most == 64 || inside().is_some() && most > 1, "{credits:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

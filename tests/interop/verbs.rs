@@ -134,6 +134,12 @@ fn ipv6_over_rxe() {
 }
 
 #[test]
+fn ports_of_others_over_siw() {
+    let Some(guest) = with(Device::Siw, false) else { return };
+    run_tests(&guest, GUEST, "verbs", "ports_that_tcp_has");
+}
+
+#[test]
 fn devices_are_told() {
     let Some(guest) = with(Device::Siw, false) else { return };
     let said = guest.run(&format!("/run/bin/rpcrdma info {GUEST}:20049 192.0.2.1:20049"));

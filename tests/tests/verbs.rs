@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::future::{Future, poll_fn};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::pin;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -250,6 +250,39 @@ async fn nobody_listens() {
     let address = listener(at, Options::default()).await.local_addr().expect("an address");
     let near = connect(address, b"", RECEIVE, &Options::default()).await;
     assert!(near.is_err(), "{near:?}");
+}
+
+/// Where Linux has the range of ports that it chooses from.
+const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// What the range was, which it is again in the end.
+struct Usual(String);
+
+impl Drop for Usual {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::write(RANGE, &self.0) {
+            eprintln!("{RANGE} was {}: {error}", self.0);
+        }
+    }
+}
+
+/// The kernel chooses the port of who connects, and of who listens anywhere; over iWARP that is a port of TCP, too, and another
+/// program may have it.
+#[tokio::test]
+async fn ports_that_tcp_has_are_no_hindrance() {
+    let Some(at) = device() else { return };
+    let Ok(usual) = std::fs::read_to_string(RANGE).map(Usual) else {
+        return eprintln!("not run: no {RANGE}");
+    };
+    if std::fs::write(RANGE, "40000 40255").is_err() {
+        return eprintln!("not run: only root may change {RANGE}");
+    }
+    let taken: Vec<_> = (40_000..40_064).filter_map(|port| TcpListener::bind((at.ip(), port)).ok()).collect();
+    let mut ends = Vec::new();
+    for _ in 0..20 {
+        ends.push(pair(at, Options::default()).await);
+    }
+    drop((taken, ends, usual));
 }
 
 #[tokio::test]

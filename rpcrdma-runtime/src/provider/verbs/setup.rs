@@ -21,6 +21,8 @@ use crate::wire::private_data::{self, PrivateData};
 const PRIVATE_DATA: usize = 56;
 /// How long a listener waits before it tries a device again that was gone.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How many ports of this end are tried, where it is not said which.
+const PORTS: usize = 10;
 
 /// Connects over whatever RDMA device leads to the address. `private_data` is what the responder sees (at most 56 octets;
 /// it may see zeros behind it); `receive_size` is the largest Send that this end takes, in octets.
@@ -37,28 +39,49 @@ pub async fn connect(
         return Err(ConnectError::PrivateData(private_data.len()));
     }
     let connecting = async {
-        let id = Arc::new(resolve(address, options.connect_timeout).await?);
-        id.resolve_route(options.connect_timeout).map_err(ConnectError::of("finding the route"))?;
-        let event = id.event().await.map_err(ConnectError::of("finding the route"))?;
-        if event.kind() != Kind::Resolved {
-            return Err(failed(event));
-        }
-        let queue_pair =
-            QueuePair::new(&id, receive_size, options, true).map_err(ConnectError::of("a queue pair"))?;
-        let depths = depths(options, queue_pair.device());
-        let said =
-            if queue_pair.has_windows() { private_data.to_vec() } else { without_invalidation(private_data) };
-        id.connect(&said, depths).map_err(ConnectError::of("connecting"))?;
-        let event = id.event().await.map_err(ConnectError::of("connecting"))?;
-        match event.kind() {
-            Kind::Established => {
-                Ok(made(queue_pair, event.private_data, depths, event.initiator_depth, options))
+        for _ in 1..PORTS {
+            match connect_once(address, private_data, receive_size, options).await {
+                Err(ConnectError::Io { source, .. }) if is_taken(&source) => {
+                    debug!(error = %source, "another port of this end is tried");
+                }
+                done => return done,
             }
-            Kind::Rejected => Err(ConnectError::Refused { private_data: event.private_data }),
-            _ => Err(failed(event)),
         }
+        connect_once(address, private_data, receive_size, options).await
     };
     within(options.connect_timeout, "connecting", connecting).await
+}
+
+/// Whether the port that the connection manager chose for this end is one that TCP has in use, which it cannot know. So it is on
+/// iWARP, where the device has TCP use that port, too; nothing was sent then.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL))
+}
+
+async fn connect_once(
+    address: SocketAddr,
+    private_data: &[u8],
+    receive_size: u32,
+    options: &Options,
+) -> Result<VerbsConnection, ConnectError> {
+    let id = Arc::new(resolve(address, options.connect_timeout).await?);
+    id.resolve_route(options.connect_timeout).map_err(ConnectError::of("finding the route"))?;
+    let event = id.event().await.map_err(ConnectError::of("finding the route"))?;
+    if event.kind() != Kind::Resolved {
+        return Err(failed(event));
+    }
+    let queue_pair =
+        QueuePair::new(&id, receive_size, options, true).map_err(ConnectError::of("a queue pair"))?;
+    let depths = depths(options, queue_pair.device());
+    let said =
+        if queue_pair.has_windows() { private_data.to_vec() } else { without_invalidation(private_data) };
+    id.connect(&said, depths).map_err(ConnectError::of("connecting"))?;
+    let event = id.event().await.map_err(ConnectError::of("connecting"))?;
+    match event.kind() {
+        Kind::Established => Ok(made(queue_pair, event.private_data, depths, event.initiator_depth, options)),
+        Kind::Rejected => Err(ConnectError::Refused { private_data: event.private_data }),
+        _ => Err(failed(event)),
+    }
 }
 
 /// What is said to the peer: that it is not to invalidate memory of this end.
@@ -275,6 +298,16 @@ impl Listener {
 }
 
 fn listening(address: SocketAddr) -> io::Result<Id> {
+    for _ in 1..PORTS {
+        match listen_once(address) {
+            Err(error) if address.port() == 0 && is_taken(&error) => {}
+            done => return done,
+        }
+    }
+    listen_once(address)
+}
+
+fn listen_once(address: SocketAddr) -> io::Result<Id> {
     let id = Id::new()?;
     id.bind(address)?;
     if !address.ip().is_unspecified() && id.device().is_none() {
