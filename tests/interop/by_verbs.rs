@@ -1,6 +1,6 @@
 //! The tests of this program once more, in the guest, with our end on one of its RDMA devices: our client and the kernel's server,
-//! the kernel's client and our server. The program itself runs there (`place.rs`). Over siw, which is iWARP, our two providers meet
-//! as well: one in the guest, one here.
+//! the kernel's client and our server, and programs of others that test file systems on what that client has mounted. The program
+//! itself runs there (`place.rs`). Over siw, which is iWARP, our two providers meet as well: one in the guest, one here.
 
 use std::fs;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn run_inside(guest: &Guest, device: Device, tests: &[&str]) {
                  while IFS= read -r line; do echo \"$SECONDS $line\"; done
              status=$?; ls -A /run/inside; exit $status"
         ),
-        Duration::from_secs(size(1200, 3000)),
+        Duration::from_secs(size(2400, 6000)),
     );
     let passed = said.contains(&format!("test result: ok. {} passed; 0 failed", tests.len()));
     assert!(status == 0 && passed && !said.contains("skipped:"), "{status}: {said}");
@@ -79,6 +79,40 @@ fn our_server_over_siw() {
         Device::Siw,
         &[SERVER, &["kernel_client::connections_that_are_cut_lose_and_repeat_nothing"]].concat(),
     );
+}
+
+#[test]
+fn our_server_over_rxe() {
+    let Some(guest) = with(Device::Rxe, false) else { return };
+    run_inside(&guest, Device::Rxe, SERVER);
+}
+
+/// Programs of others, on what the kernel's client has mounted of our server.
+const SUITES: &[&str] =
+    &["suites::dbench_goes_through", "suites::fio_verifies_what_it_wrote", "suites::fsx_finds_no_wrong_byte"];
+
+/// It asks our server about files, and the device has little to do with that: once is enough where time is short.
+const RULES: &str = "suites::what_pjdfstest_finds_it_finds_with_the_kernels_server_too";
+
+/// The guest with one of its devices, and the suites.
+fn suites(device: Device, tests: &[&str]) {
+    if std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no") {
+        return eprintln!("skipped: RPCRDMA_LAB_SUITES=no says that test suites of others cannot be had");
+    }
+    let Some(mut guest) = with(device, false) else { return };
+    guest.bring_suites();
+    run_inside(&guest, device, tests);
+}
+
+#[test]
+fn suites_over_siw() {
+    let cut = "faults::fio_finds_no_wrong_byte_while_connections_are_cut";
+    suites(Device::Siw, &[SUITES, size(&[cut][..], &[cut, RULES])].concat());
+}
+
+#[test]
+fn suites_over_rxe() {
+    suites(Device::Rxe, &[SUITES, &[RULES]].concat());
 }
 
 /// Serves /export over a device at the ports of the kernel's server, under the name that it has there.
