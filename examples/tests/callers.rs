@@ -282,6 +282,22 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// What is at hand is one of these files, or nothing.
+fn at_hand_is_no_other(export: &DirectoryExport, files: [&FileHandle; 2], dirs: [&FileHandle; 2]) {
+    for file in files {
+        if let Some((read, _)) = export.read_at_hand(&Caller::ROOT, file, 0, 100) {
+            assert_eq!(read.data, "public");
+        }
+    }
+    for dir in dirs {
+        if let Some((found, _)) = export.lookup_at_hand(&Caller::ROOT, dir, b"file")
+            && found.attributes.kind == FileKind::Regular
+        {
+            assert!(files.contains(&&found.handle));
+        }
+    }
+}
+
 /// Another process moves directories and files away and puts links in their place, again and again, while calls use them.
 #[test]
 fn races_lead_nowhere_else() {
@@ -316,6 +332,7 @@ fn races_lead_nowhere_else() {
         });
         let (mut done, mut refused) = (0, 0);
         for round in 0..3000_u32 {
+            at_hand_is_no_other(&export, [&file, &below], [&inner, &deep]);
             for file in [&file, &below] {
                 match export.read(&who, file, 0, 100) {
                     Ok(read) => assert_eq!(read.data, "public"),

@@ -57,7 +57,7 @@ fn a_write_survives_a_server_that_is_killed() {
     mount_ours(&guest, served.rdma, served.tcp);
     guest.run("mkdir /mnt/below; head -c 33554433 /dev/urandom >/tmp/tree");
     guest.run(
-        "(dd if=/tmp/tree of=/mnt/below/file bs=256k conv=fsync; echo $? >/run/written) >/run/dd 2>&1 &",
+        "rm -f /run/written; (dd if=/tmp/tree of=/mnt/below/file bs=256k conv=fsync; echo $? >/run/written) >/run/dd 2>&1 &",
     );
     let file = dir.path().join("below/file");
     let began = Instant::now();
@@ -68,6 +68,7 @@ fn a_write_survives_a_server_that_is_killed() {
     }
     served.kill();
     let half = std::fs::metadata(&file).unwrap().len();
+    guest.run("[ ! -e /run/written ]");
     let served = Served::start_at(dir.path(), served.rdma, served.tcp);
     guest.run("until [ -e /run/written ]; do sleep 1; done; cat /run/dd; grep -qx 0 /run/written");
     let there = guest.run("sha256sum </tmp/tree");

@@ -675,7 +675,7 @@ async fn connections_are_cut_in_every_state() {
     for round in 0..200 {
         let windows = if round / 2 % 2 == 0 { MemoryWindows::Always } else { MemoryWindows::Never };
         let options = Options { windows, ..options };
-        let (near_polls, far_polls) = (round % 8, round / 8 % 6);
+        let (near_polls, far_polls) = (round / 4 % 8, round / 8 % 6);
         let near = async {
             // Some are cut at a poll while they are made, most afterwards.
             let polls = if round % 4 == 0 { near_polls } else { usize::MAX };

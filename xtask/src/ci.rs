@@ -109,7 +109,7 @@ fn docs(root: &Path) -> Result<(), String> {
     succeed(command, &arguments)
 }
 
-/// Lints and documentation with the feature `verbs`, where what it needs of the system is there.
+/// Lints, unit tests and documentation with the feature `verbs`, where what it needs of the system is there.
 fn verbs(root: &Path) -> Result<(), String> {
     let missing = xtask::missing_for_verbs();
     if !missing.is_empty() {
@@ -123,6 +123,9 @@ fn verbs(root: &Path) -> Result<(), String> {
         root,
         &[&["clippy", "--all-targets"][..], &packages, &features, &["--", "-D", "warnings"]].concat(),
     )?;
+    // Those parts of the provider that need no device.
+    let runtime = ["--package", "rpcrdma-runtime", "--features", "verbs"];
+    cargo(root, &[&["test"][..], &runtime, &["--lib", "provider::verbs"]].concat())?;
     let arguments = ["doc", "--no-deps", "--package", "rpcrdma-runtime", "--features", "verbs"];
     let mut command = cargo_command(root, &arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");

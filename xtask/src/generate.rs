@@ -98,7 +98,7 @@ pub mod rpcsec_gss;
 const GUARD: &str = r#"//! Fails the build when a generated file is not as it was generated. Made by `@COMMAND@`.
 #![allow(clippy::print_stdout)] // how a build script speaks to cargo
 
-@MODULES@use std::path::Path;
+use std::path::Path;
 use std::{env, fs};
 
 /// The generated files, and the FNV-1a sum of each.
@@ -107,7 +107,7 @@ const FILES: &[(&str, u64)] = &[
 @FILES@];
 
 fn main() {
-@FIRST@    let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
     for (name, expected) in FILES {
         println!("cargo::rerun-if-changed={name}");
         let text = fs::read(Path::new(&package).join(name)).unwrap_or_default();
@@ -176,15 +176,7 @@ fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
         .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"))
         .map(|(path, text)| format!("    (\"{}\", {:#018x}),\n", path.display(), fnv1a(text)))
         .collect();
-    // One package has more to look at, by hand.
-    let (modules, first) = match package.to_str() {
-        Some("rpcrdma-runtime") => {
-            ("#[path = \"build/packages.rs\"]\nmod packages;\n\n", "    packages::check();\n")
-        }
-        _ => ("", ""),
-    };
-    let script = GUARD.replace("@COMMAND@", COMMAND).replace("@FILES@", &sums);
-    script.replace("@MODULES@", modules).replace("@FIRST@", first)
+    GUARD.replace("@COMMAND@", COMMAND).replace("@FILES@", &sums)
 }
 
 /// The sum that the script makes too; line ends count as the repository's, whatever a checkout turned them into.

@@ -3,6 +3,7 @@ use std::fmt;
 use std::future::Future;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_nfs3::{
@@ -11,11 +12,14 @@ use rpcrdma_nfs3::{
 };
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::{CHUNK_MAX, ClientError, Connection, Remote, RemoteFile, WINDOW, below};
 
 /// How often all is written again because the server was started anew before it was committed.
 const ATTEMPTS: u32 = 3;
+/// How long a call is waited for that is made for the server's sake.
+const ONCE_MORE: Duration = Duration::from_secs(1);
 
 /// A SHA-256 sum; shown in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,10 +97,10 @@ impl Remote {
 
     /// So that a READ is not the last call on a connection by RDMA, if it is closed now. Linux 6.12's server gives back what its RDMA
     /// Writes had after the reply, by another thread, and its kernel breaks where that thread finds no connection any more
-    /// (`svc_rdma_write_info_free_async`). The data is here already: what comes of the call does not matter.
+    /// (`svc_rdma_write_info_free_async`). The data is here already: what comes of the call does not matter, and it is not waited for long.
     async fn call_once_more(&self) {
         if matches!(self.nfs.0, Connection::Rdma(_)) {
-            let _ = self.nfs.null().await;
+            let _ = timeout(ONCE_MORE, self.nfs.null()).await;
         }
     }
 

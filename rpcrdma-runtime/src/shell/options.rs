@@ -62,7 +62,8 @@ pub struct ClientOptions {
     /// the moment a connection is made; it is for the program of the forward direction to tell the server so, anew on each
     /// connection ([`Client::next_connection`](super::Client::next_connection)), by a call that the server has not had
     /// before. A client that may be called stays connected: `idle` does not count, and a connection that is lost is made
-    /// again though there be no calls. At most [`Config::backward_credits`] calls run at a time.
+    /// again though there be no calls. At most [`Config::backward_credits`] calls run at a time, and until they wait for
+    /// something, on the task that has the client's own replies: what computes for long belongs elsewhere.
     pub backward: Services,
     /// What carries the calls (default: iWARP in user space).
     pub provider: Provider,

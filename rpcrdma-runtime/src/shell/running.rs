@@ -4,7 +4,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
 
-use tokio::task::{self, JoinSet};
+use tokio::task::{self, JoinSet, consume_budget};
 use tracing::{Instrument, debug_span, warn};
 
 use super::serving::Connected;
@@ -47,8 +47,10 @@ impl<K> Running<K> {
 
     /// The next call that has its reply.
     pub(super) async fn next(&mut self) -> Option<(K, Option<Message>)> {
-        if let Some(answered) = self.answered.pop_front() {
-            return Some(answered);
+        if !self.answered.is_empty() {
+            // However many there are, others have their turn.
+            consume_budget().await;
+            return self.answered.pop_front();
         }
         let ended = self.tasks.join_next_with_id().await?;
         let id = match &ended {

@@ -27,8 +27,9 @@ use crate::xdr::Message;
 
 /// Serves programs over iWARP in user space, or what [`ServerOptions::provider`] says.
 ///
-/// A handler runs on its connection's task until it waits for something, and then on a task of its own: one that blocks or
-/// computes for long holds up the other calls of its connection, and belongs into `tokio::task::spawn_blocking`.
+/// A handler runs on its connection's task until it waits for something, and then on a task of its own: what blocks or
+/// computes for long holds up the other calls of its connection, and belongs in `tokio::task::spawn_blocking`. Calls that a
+/// duplicate-request cache remembers have a task from the beginning.
 #[derive(Debug)]
 pub struct Server {
     listener: AnyListener,

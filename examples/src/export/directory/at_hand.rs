@@ -1,6 +1,7 @@
 //! What the system has at hand: names and files that are in its caches, and the pages of files that are. It says so when it would
 //! have to wait (openat2 with RESOLVE_CACHED, preadv2 with RWF_NOWAIT), and then nothing was done. What can still be waited for is
-//! a list of who may do what, which a file system may keep apart from the file, the first time that it is looked at.
+//! rare: a list of who may do what, the first time that it is looked at; the note of when a file was read, if it goes to a journal; what
+//! a file system in memory has in swap.
 //!
 //! Nothing is asked here as another user: a thread that was one is refused RDMA devices ever after.
 
@@ -108,10 +109,12 @@ impl DirectoryExport {
     }
 }
 
-/// Opens what a path leads to, a link itself and not what it leads to, without any link on the way, if all of it is in memory.
+/// Opens what a path leads to, a link itself and not what it leads to, without any link on the way, if all of it is in memory. What
+/// is mounted below may be a file system that nobody answers for.
 fn at_path(dir: impl AsFd, path: &Path) -> Option<Located> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::CACHED;
+    let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let way = way | ResolveFlags::NO_XDEV | ResolveFlags::CACHED;
     let file = openat2(dir, path, flags, Mode::empty(), way).ok()?;
     let stat = Stat::of(&file).ok()?;
     Some(Located { file, stat })
@@ -131,6 +134,11 @@ mod tests {
         in_memory.into_iter().chain([tempfile::tempdir().unwrap()]).collect()
     }
 
+    /// Whether the file system is one of those, and the system can be asked so (Linux before 5.12 cannot).
+    fn knows(export: &DirectoryExport) -> bool {
+        export.storage != Storage::Unknown && at_path(&export.top, Path::new(".")).is_some()
+    }
+
     fn file(export: &DirectoryExport, path: &[&str]) -> FileHandle {
         path.iter().fold(export.root(), |dir, name| {
             export.lookup(&Caller::ROOT, &dir, name.as_bytes()).unwrap().handle
@@ -144,7 +152,7 @@ mod tests {
             fs::write(dir.path().join("a/b/file"), vec![7; 100_000]).unwrap();
             symlink("file", dir.path().join("a/b/link")).unwrap();
             let export = DirectoryExport::open(dir.path()).unwrap();
-            let known = export.storage != Storage::Unknown;
+            let known = knows(&export);
             eprintln!("{}: {:?}", dir.path().display(), export.storage);
             let caller = Caller::ROOT;
             for path in [&[][..], &["a", "b"], &["a", "b", "file"], &["a", "b", "link"]] {
@@ -191,7 +199,7 @@ mod tests {
             }
             let export = DirectoryExport::open(&inside).unwrap();
             let handle = file(&export, &["a", "file"]);
-            assert_eq!(export.attributes_at_hand(&handle).is_some(), export.storage != Storage::Unknown);
+            assert_eq!(export.attributes_at_hand(&handle).is_some(), knows(&export));
             fs::rename(inside.join("a"), inside.join("b")).unwrap();
             assert_eq!(export.attributes_at_hand(&handle), None);
             symlink("../outside/a", inside.join("a")).unwrap();
@@ -203,7 +211,20 @@ mod tests {
             fs::rename(outside.join("a"), inside.join("a")).unwrap();
             assert_eq!(export.attributes_at_hand(&handle), None, "another file");
             assert_eq!(export.read(&Caller::ROOT, &handle, 0, 4).unwrap().data, "text", "it is looked for");
-            assert_eq!(export.attributes_at_hand(&handle).is_some(), export.storage != Storage::Unknown);
+            assert_eq!(export.attributes_at_hand(&handle).is_some(), knows(&export));
+        }
+    }
+
+    #[test]
+    fn what_is_mounted_below_is_not_at_hand() {
+        for (top, name) in [("/", "proc"), ("/", "dev"), ("/dev", "shm"), ("/dev", "pts"), ("/", "sys")] {
+            let Ok(export) = DirectoryExport::open(Path::new(top)) else { continue };
+            let (root, caller) = (export.root(), Caller::ROOT);
+            let Ok(found) = export.lookup(&caller, &root, name.as_bytes()) else { continue };
+            if found.attributes.fsid != export.attributes(&root).unwrap().fsid {
+                assert!(export.lookup_at_hand(&caller, &root, name.as_bytes()).is_none(), "{top} {name}");
+                assert!(export.attributes_at_hand(&found.handle).is_none(), "{top} {name}");
+            }
         }
     }
 

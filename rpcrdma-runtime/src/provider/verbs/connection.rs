@@ -7,11 +7,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
+use tokio::sync::oneshot::error::RecvError;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, trace};
 
 use super::Options;
+use super::aside::aside;
 use super::cm::Kind;
 use super::objects::{LONG, Registered};
 use super::queue_pair::QueuePair;
@@ -33,7 +35,7 @@ pub struct VerbsConnection {
     options: Options,
     phase: Phase,
     /// What threads do that may wait.
-    aside: JoinSet<Aside>,
+    aside: JoinSet<Result<Aside, RecvError>>,
     /// Since when there has been nothing to do; unknown while there is.
     idle: Option<Instant>,
 }
@@ -95,8 +97,7 @@ impl VerbsConnection {
         let (domain, windowed) = (queue_pair.domain().clone(), queue_pair.has_windows());
         if memory.len() >= LONG && Handle::try_current().is_ok() {
             let register = move || Aside::Registered(token, windows::register(&domain, memory, windowed));
-            self.aside.spawn_blocking(register);
-            return;
+            return self.do_aside(register);
         }
         self.registered(token, length, windows::register(&domain, memory, windowed));
     }
@@ -162,7 +163,7 @@ impl VerbsConnection {
 
     fn release(&mut self, token: Token, handle: u32, region: Registered<Memory>) {
         if region.len() >= LONG && Handle::try_current().is_ok() {
-            self.aside.spawn_blocking(move || Aside::Released(token, handle, region.release()));
+            self.do_aside(move || Aside::Released(token, handle, region.release()));
         } else {
             self.released(token, handle, region.release());
         }
@@ -175,15 +176,23 @@ impl VerbsConnection {
         }
     }
 
+    fn do_aside(&mut self, work: impl FnOnce() -> Aside + Send + 'static) {
+        match aside(work) {
+            Ok(done) => drop(self.aside.spawn(done)),
+            Err(error) => self.lose(CloseReason::Io(error.to_string())),
+        }
+    }
+
     /// Takes what was done aside. Says whether there was something.
     fn look_aside(&mut self, cx: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(done)) = self.aside.poll_join_next(cx) else { return false };
         match done {
-            Ok(Aside::Registered(token, made)) => {
+            Ok(Ok(Aside::Registered(token, made))) => {
                 let length = made.as_ref().map_or_else(|(memory, _)| memory.len(), Registered::len);
                 self.registered(token, u32::try_from(length).unwrap_or(u32::MAX), made);
             }
-            Ok(Aside::Released(token, handle, memory)) => self.released(token, handle, memory),
+            Ok(Ok(Aside::Released(token, handle, memory))) => self.released(token, handle, memory),
+            Ok(Err(error)) => self.lose(CloseReason::Io(error.to_string())),
             Err(error) => self.lose(CloseReason::Io(error.to_string())),
         }
         true

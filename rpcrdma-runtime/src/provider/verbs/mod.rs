@@ -11,6 +11,7 @@
 //! `objects` and `queue_pair`; all else uses these and has none.
 
 mod address;
+mod aside;
 mod cm;
 mod connection;
 mod device;

@@ -15,9 +15,10 @@ use bytes::{Bytes, BytesMut};
 use ib::{ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
 use ibverbs_sys as ib;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use super::Options;
+use super::aside::aside;
 use super::cm::Id;
 use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, done, sge};
 use super::options::Room;
@@ -52,7 +53,7 @@ pub(super) struct QueuePair {
     first: u64,
     pending: VecDeque<Work>,
     /// The next of them, while its memory is registered aside: all others wait, since work leaves in its order.
-    registering: Option<JoinHandle<io::Result<Transfer>>>,
+    registering: Option<oneshot::Receiver<io::Result<Transfer>>>,
     sources: Slots,
     receives: Slots,
     /// Receives that the device has, those that were posted before they were asked for, and those that wait.
@@ -340,8 +341,8 @@ impl QueuePair {
         len: usize,
         register: impl FnOnce() -> io::Result<Transfer> + Send + 'static,
     ) -> io::Result<Option<Request>> {
-        if let (true, Ok(runtime)) = (len >= LONG, Handle::try_current()) {
-            self.registering = Some(runtime.spawn_blocking(register));
+        if len >= LONG && Handle::try_current().is_ok() {
+            self.registering = Some(aside(register)?);
             return Ok(None);
         }
         self.part(register()?, 0).map(Some)

@@ -20,7 +20,7 @@ use crate::proto::program::{Extensions, Origin, Service};
 use crate::proto::rpc::Services;
 use crate::proto::work::CloseReason;
 
-/// Serves programs over TCP.
+/// Serves programs over TCP. Handlers run as a [`Server`](crate::Server)'s do.
 #[derive(Debug)]
 pub struct TcpServer {
     listener: TcpListener,

@@ -1,5 +1,6 @@
-//! Says which system packages the feature `verbs` lacks. What builds the bindings fails without them, too, but in the words of
-//! its own tools.
+//! Says which system packages the feature `verbs` of rpcrdma-runtime lacks. What builds the bindings fails without them, too, but in
+//! the words of its own tools; and the runtime's own build script would run behind that. So this is a package by itself, which
+//! depends on nothing: its build script has run long before.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,34 +20,9 @@ const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3
 /// Where systems put libclang.
 const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
 
-#[allow(
-    dead_code,
-    clippy::print_stdout,
-    reason = "how a build script speaks to cargo, and not for who only looks"
-)]
-pub(crate) fn check() {
-    println!("cargo::rerun-if-changed=build/packages.rs");
-    for name in ["PATH", "PKG_CONFIG_PATH", "LIBCLANG_PATH"] {
-        println!("cargo::rerun-if-env-changed={name}");
-    }
-    if env::var_os("CARGO_FEATURE_VERBS").is_none() {
-        return;
-    }
-    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
-        println!("cargo::error=the feature `verbs` is for Linux");
-        return;
-    }
-    let missing = missing();
-    if !missing.is_empty() {
-        let packages = missing.join(" ");
-        println!(
-            "cargo::error=the feature `verbs` lacks system packages; on Debian: apt-get install {packages}"
-        );
-    }
-}
-
 /// The Debian packages that are missing.
-pub(crate) fn missing() -> Vec<&'static str> {
+#[must_use]
+pub fn missing() -> Vec<&'static str> {
     let mut missing = Vec::new();
     if runs("pkg-config", &["--version"]) {
         let lacks = |(name, _): &&(&str, &str)| !runs("pkg-config", &["--exists", name]);
