@@ -304,7 +304,8 @@ fn mounted_by_the_kernel(device: Device) {
     guest.run(WORK);
     guest.run(STOP);
     let left = guest.run("ls -A /run/served");
-    assert_eq!(left.trim(), "", "{before}");
+    assert_eq!(left.trim(), "");
+    assert_eq!(settled(&guest, &before), before.trim());
 }
 
 #[test]

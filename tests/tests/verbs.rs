@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::pin;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -755,21 +755,33 @@ async fn calls_go_on(at: SocketAddr, options: ClientOptions, link: &str) {
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(server.run(async { drop(stopping.await) }));
     let client = Client::connect_with(address, options).await.expect("a connection");
-    let call = |number| {
-        let client = client.clone();
+    let caller = client.clone();
+    let call = move |number| {
+        let client = caller.clone();
         let args = Args::new(number, [5000, 10, 0], Want { note: 10, item: 5000, other: 0 });
         async move { client.call::<Echo>(&args).await.map(|result| assert_eq!(result, args.result())) }
     };
     call(1).await.expect("a result");
+    let gone = Arc::new(AtomicBool::new(false));
+    // One call after the other, until the device is gone: how many failed.
     let load = |number: u32| {
-        let call = call(number);
-        tokio::spawn(async move { call.await.is_ok() })
+        let (call, gone) = (call.clone(), gone.clone());
+        tokio::spawn(async move {
+            let mut failed = 0;
+            while !gone.load(Ordering::Relaxed) {
+                failed += u32::from(call(number).await.is_err());
+            }
+            failed
+        })
     };
     let under_way: Vec<_> = (2..40).map(load).collect();
     assert!(rdma_link(&["delete", name], Duration::from_secs(30)).await, "the device does not go away");
-    for call in under_way {
-        call.await.expect("no panic");
+    gone.store(true, Ordering::Relaxed);
+    let mut failed = 0;
+    for calls in under_way {
+        failed += calls.await.expect("no panic");
     }
+    assert!(failed > 0, "no call was under way");
     assert!(call(40).await.is_err(), "there is no device");
     assert!(rdma_link(&["add", name, "type", kind, "netdev", network], Duration::from_secs(30)).await);
     let mut back = false;
