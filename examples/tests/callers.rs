@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use rpcrdma_examples::export::directory::DirectoryExport;
 use rpcrdma_examples::export::{
-    Caller, CreateHow, Error, Export, FileHandle, FileKind, Outcome, SetAttributes, Stability, Verifier,
-    access_bits,
+    AtHand, Caller, CreateHow, Error, Export, FileHandle, FileKind, Outcome, SetAttributes, Stability,
+    Verifier, access_bits,
 };
 use rpcrdma_examples::nfs::{MountHandler, Policy, Squash};
 use rpcrdma_mount3::mount_v3::Handler;

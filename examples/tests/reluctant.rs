@@ -13,8 +13,8 @@ use bytes::Bytes;
 use rpcrdma_examples::client::{ClientError, Remote};
 use rpcrdma_examples::export::memory::MemoryExport;
 use rpcrdma_examples::export::{
-    Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, Outcome,
-    ReadData, Renamed, SetAttributes, Space, Stability, Time, Verifier, Written,
+    AtHand, Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed,
+    Outcome, ReadData, Renamed, SetAttributes, Space, Stability, Time, Verifier, Written,
 };
 use rpcrdma_examples::nfs::{MountHandler, NfsHandler};
 use rpcrdma_mount3::mount_v3;
@@ -61,6 +61,8 @@ macro_rules! pass_on {
         $(fn $name(&self $(, $arg: $ty)*) -> $res { self.inner.$name($($arg),*) })*
     };
 }
+
+impl AtHand for Reluctant {}
 
 impl Export for Reluctant {
     const BLOCKS: bool = false;

@@ -87,7 +87,7 @@ fn fsx_finds_no_wrong_byte() {
         &guest,
         900,
         "/host/suites/bin/fsx -N 10000 -S 42 -P /tmp /mnt/x/file >/tmp/said 2>&1; \
-             status=$?; tail -n 5 /tmp/said; [ $status = 0 ]",
+         status=$?; tail -n 5 /tmp/said; [ $status = 0 ]",
     );
 }
 

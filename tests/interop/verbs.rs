@@ -15,7 +15,7 @@ use crate::mounted::mount;
 use crate::place::{Device, GUEST};
 
 /// Whether there is time for what takes long.
-pub(crate) fn long() -> bool {
+fn long() -> bool {
     let long = size(false, true);
     if !long {
         eprintln!("skipped: RPCRDMA_LAB=long has this too");

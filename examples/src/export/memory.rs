@@ -19,7 +19,7 @@ use super::{
     NAME_MAX, Outcome, ReadData, Renamed, SetAttributes, Space, Stability, TRANSFER_MAX, Time, Verifier, Wcc,
     Written, names,
 };
-use crate::export::Attributes;
+use crate::export::{AtHand, Attributes};
 
 /// The longest path in a symbolic link, in bytes.
 pub const PATH_MAX: usize = 4096;
@@ -161,6 +161,9 @@ fn rename(tree: &mut Tree, caller: &Caller, from: (u64, &[u8]), to: (u64, &[u8])
     tree.leave(from.0, from.1)?;
     tree.enter(to.0, to.1, moved)
 }
+
+/// It never waits.
+impl AtHand for MemoryExport {}
 
 impl Export for MemoryExport {
     const BLOCKS: bool = false;

@@ -288,12 +288,53 @@ pub struct Limits {
 /// The largest READ and WRITE that the exports here take, in bytes.
 pub const TRANSFER_MAX: u32 = 4 << 20;
 
+/// Calls of an [`Export`] whose answer is at hand. `None` where the storage might have to be waited for, and where there is an
+/// error to tell: then the call of the export itself is made. One that never has anything at hand, or never waits
+/// ([`Export::BLOCKS`]), leaves them as they are.
+pub trait AtHand {
+    /// [`Export::attributes`].
+    fn attributes_at_hand(&self, _file: &FileHandle) -> Option<Attributes> {
+        None
+    }
+
+    /// [`Export::lookup`], and the directory's attributes.
+    fn lookup_at_hand(
+        &self,
+        _caller: &Caller,
+        _dir: &FileHandle,
+        _name: &[u8],
+    ) -> Option<(Found, Attributes)> {
+        None
+    }
+
+    /// [`Export::access`].
+    fn access_at_hand(
+        &self,
+        _caller: &Caller,
+        _file: &FileHandle,
+        _wanted: u32,
+    ) -> Option<(u32, Attributes)> {
+        None
+    }
+
+    /// [`Export::read`], and the attributes after it.
+    fn read_at_hand(
+        &self,
+        _caller: &Caller,
+        _file: &FileHandle,
+        _offset: u64,
+        _count: u32,
+    ) -> Option<(ReadData, Attributes)> {
+        None
+    }
+}
+
 /// A file system that can be served.
 ///
 /// Calls block until they are done; with [`Export::BLOCKS`] they may wait for a device, and are made from
-/// where waiting does no harm, but for those whose answer is at hand. All of them may be made at once. What comes in as handle, name, size or cookie
+/// where waiting does no harm; [`AtHand`] has those that need not be. All of them may be made at once. What comes in as handle, name, size or cookie
 /// is a peer's and may be anything.
-pub trait Export: Send + Sync + 'static {
+pub trait Export: AtHand + Send + Sync + 'static {
     /// Whether calls may wait for a device.
     const BLOCKS: bool;
 
@@ -453,44 +494,6 @@ pub trait Export: Send + Sync + 'static {
     /// # Errors
     /// As [`Export::attributes`].
     fn space(&self, file: &FileHandle) -> Result<Space, Error>;
-
-    /// [`Export::attributes`], if the answer is at hand. `None` where the storage might have to be waited for, and where there
-    /// is an error to tell: then the other is asked. So it is with all that are called so; an export that never has anything at
-    /// hand, or never waits ([`Export::BLOCKS`]), leaves them as they are.
-    fn attributes_at_hand(&self, _file: &FileHandle) -> Option<Attributes> {
-        None
-    }
-
-    /// [`Export::lookup`], and the directory's attributes.
-    fn lookup_at_hand(
-        &self,
-        _caller: &Caller,
-        _dir: &FileHandle,
-        _name: &[u8],
-    ) -> Option<(Found, Attributes)> {
-        None
-    }
-
-    /// [`Export::access`].
-    fn access_at_hand(
-        &self,
-        _caller: &Caller,
-        _file: &FileHandle,
-        _wanted: u32,
-    ) -> Option<(u32, Attributes)> {
-        None
-    }
-
-    /// [`Export::read`], and the attributes after it.
-    fn read_at_hand(
-        &self,
-        _caller: &Caller,
-        _file: &FileHandle,
-        _offset: u64,
-        _count: u32,
-    ) -> Option<(ReadData, Attributes)> {
-        None
-    }
 
     /// Puts on stable storage what was written unstably.
     ///

@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, openat2};
 use rustix::io::{ReadWriteFlags, pread, preadv2};
 
 use super::{DirectoryExport, Located, Stat};
-use crate::export::{Attributes, Caller, FileHandle, FileKind, Found, ReadData, names};
+use crate::export::{AtHand, Attributes, Caller, FileHandle, FileKind, Found, ReadData, names};
 
 /// What is read of a file so at most, in bytes: more takes as long to copy as it takes to have another thread do it.
 const READ_MAX: u32 = 64 << 10;
@@ -45,28 +45,17 @@ impl Storage {
     }
 }
 
-impl DirectoryExport {
-    /// Opens the file that a handle stands for, by the name that was learnt last.
-    pub(super) fn locate_at_hand(&self, handle: &FileHandle) -> Option<Located> {
-        let (key, generation) = self.identity(handle).ok()?;
-        if self.storage == Storage::Unknown || key.dev != self.root.key.dev {
-            return None;
-        }
-        let located = if key == self.root.key {
-            at_path(&self.top, Path::new("."))?
-        } else {
-            let (parent, name) = self.table.candidates(key, self.root.key).into_iter().next()?;
-            at_path(&self.top, &parent.join(OsStr::from_bytes(&name)))?
-        };
-        (located.stat.key == key && located.stat.generation == generation).then_some(located)
+impl AtHand for DirectoryExport {
+    fn attributes_at_hand(&self, file: &FileHandle) -> Option<Attributes> {
+        Some(self.locate_at_hand(file)?.stat.attributes)
     }
 
-    pub(super) fn find_at_hand(
-        &self,
-        caller: &Caller,
-        dir: &FileHandle,
-        name: &[u8],
-    ) -> Option<(Found, Attributes)> {
+    fn access_at_hand(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Option<(u32, Attributes)> {
+        let located = self.locate_at_hand(file).filter(|_| self.identities.is_as_caller(caller))?;
+        Some((located.granted() & wanted, located.stat.attributes))
+    }
+
+    fn lookup_at_hand(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Option<(Found, Attributes)> {
         let dir = self.locate_at_hand(dir).filter(|dir| dir.stat.is(FileKind::Directory))?;
         let is_plain = names::check(name).is_ok() && !names::is_dot(name);
         if !is_plain || !self.identities.is_as_caller(caller) {
@@ -76,7 +65,7 @@ impl DirectoryExport {
         Some((self.learn(&dir.stat, name, found.stat), dir.stat.attributes))
     }
 
-    pub(super) fn content_at_hand(
+    fn read_at_hand(
         &self,
         caller: &Caller,
         file: &FileHandle,
@@ -92,6 +81,23 @@ impl DirectoryExport {
         let data = self.pages(&located.open(OFlags::RDONLY).ok()?, offset, usize::try_from(wanted).ok()?)?;
         let eof = offset.saturating_add(wanted) >= size;
         Some((ReadData { data: data.into(), eof }, Stat::of(&located.file).ok()?.attributes))
+    }
+}
+
+impl DirectoryExport {
+    /// Opens the file that a handle stands for, by the name that was learnt last.
+    fn locate_at_hand(&self, handle: &FileHandle) -> Option<Located> {
+        let (key, generation) = self.identity(handle).ok()?;
+        if self.storage == Storage::Unknown || key.dev != self.root.key.dev {
+            return None;
+        }
+        let located = if key == self.root.key {
+            at_path(&self.top, Path::new("."))?
+        } else {
+            let (parent, name) = self.table.candidates(key, self.root.key).into_iter().next()?;
+            at_path(&self.top, &parent.join(OsStr::from_bytes(&name)))?
+        };
+        (located.stat.key == key && located.stat.generation == generation).then_some(located)
     }
 
     /// So many bytes, none less.

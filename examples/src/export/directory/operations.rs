@@ -285,29 +285,6 @@ impl Export for DirectoryExport {
         Ok(Listed { verifier, eof: true })
     }
 
-    fn attributes_at_hand(&self, file: &FileHandle) -> Option<Attributes> {
-        Some(self.locate_at_hand(file)?.stat.attributes)
-    }
-
-    fn lookup_at_hand(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Option<(Found, Attributes)> {
-        self.find_at_hand(caller, dir, name)
-    }
-
-    fn access_at_hand(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Option<(u32, Attributes)> {
-        let located = self.locate_at_hand(file).filter(|_| self.identities.is_as_caller(caller))?;
-        Some((located.granted() & wanted, located.stat.attributes))
-    }
-
-    fn read_at_hand(
-        &self,
-        caller: &Caller,
-        file: &FileHandle,
-        offset: u64,
-        count: u32,
-    ) -> Option<(ReadData, Attributes)> {
-        self.content_at_hand(caller, file, offset, count)
-    }
-
     fn space(&self, file: &FileHandle) -> Result<Space, Error> {
         let of = fstatvfs(&self.locate(file)?.file)?;
         let bytes = [of.f_blocks, of.f_bfree, of.f_bavail].map(|blocks| blocks.saturating_mul(of.f_frsize));
