@@ -1,38 +1,17 @@
 //! The tests of this program once more, in the guest, with our end on one of its RDMA devices: our client and the kernel's server,
 //! the kernel's client and our server, and programs of others that test file systems on what that client has mounted. The program
-//! itself runs there (`place.rs`). Over siw, which is iWARP, our two providers meet as well: one in the guest, one here.
+//! itself runs there (`inside.rs`). Over siw, which is iWARP, our two providers meet as well: one in the guest, one here.
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::client_program::files_by_name;
-use crate::guest::{Guest, Random, size};
+use crate::guest::{Random, size, suites_are_left_out};
+use crate::inside::{self, CUT, RULES, SERVER, SUITE_CUT, SUITES};
 use crate::kernel_server;
-use crate::place::{Device, GUEST, seen_from_the_guest};
+use crate::place::{Device, GUEST, Ours, seen_from_the_guest};
 use crate::served::Served;
 use crate::verbs::with;
-
-/// Runs tests of this program in the guest, by their names: all are there, run, and pass.
-fn run_inside(guest: &Guest, device: Device, tests: &[&str]) {
-    let names = tests.join(" ");
-    let asked = std::env::var("RPCRDMA_LAB").unwrap();
-    let device = format!("{device:?}").to_lowercase();
-    // What is printed has the seconds before it.
-    let (status, said) = guest.try_run(
-        &format!(
-            "set -o pipefail; ulimit -l unlimited; mkdir -p /run/inside; cd /run/inside; SECONDS=0
-             export TMPDIR=/run/inside RPCRDMA_LAB={asked} RPCRDMA_LAB_INSIDE={device}
-             /run/bin/interop --exact --test-threads=1 --nocapture {names} 2>&1 |
-                 while IFS= read -r line; do echo \"$SECONDS $line\"; done
-             status=$?; ls -A /run/inside; exit $status"
-        ),
-        Duration::from_secs(size(2400, 6000)),
-    );
-    let passed = said.contains(&format!("test result: ok. {} passed; 0 failed", tests.len()));
-    assert!(status == 0 && passed && !said.contains("skipped:"), "{status}: {said}");
-    eprintln!("{said}");
-}
 
 /// Our client, and the kernel's server beside it.
 const CLIENT: &[&str] = &[
@@ -49,9 +28,9 @@ const CLIENT: &[&str] = &[
 fn our_client_over_siw() {
     let Some(guest) = with(Device::Siw, true) else { return };
     // A relay can hold back what is TCP.
-    run_inside(
+    inside::run(
         &guest,
-        Device::Siw,
+        Ours::Verbs(Device::Siw),
         &[CLIENT, &["client_program::a_get_that_was_interrupted_goes_on"]].concat(),
     );
 }
@@ -59,55 +38,35 @@ fn our_client_over_siw() {
 #[test]
 fn our_client_over_rxe() {
     let Some(guest) = with(Device::Rxe, true) else { return };
-    run_inside(&guest, Device::Rxe, CLIENT);
+    inside::run(&guest, Ours::Verbs(Device::Rxe), CLIENT);
 }
-
-/// The kernel's client, and our server beside it.
-const SERVER: &[&str] = &[
-    "kernel_client::a_tree_is_copied_and_renamed_and_removed",
-    "kernel_client::a_write_survives_a_server_that_is_killed",
-    "suites::blocks_are_written_and_read_with_and_without_the_clients_cache",
-    "suites::thousands_of_files_are_copied_and_are_the_same",
-];
 
 #[test]
 fn our_server_over_siw() {
     let Some(guest) = with(Device::Siw, false) else { return };
     // A relay can cut what is TCP.
-    run_inside(
-        &guest,
-        Device::Siw,
-        &[SERVER, &["kernel_client::connections_that_are_cut_lose_and_repeat_nothing"]].concat(),
-    );
+    inside::run(&guest, Ours::Verbs(Device::Siw), &[SERVER, &[CUT]].concat());
 }
 
 #[test]
 fn our_server_over_rxe() {
     let Some(guest) = with(Device::Rxe, false) else { return };
-    run_inside(&guest, Device::Rxe, SERVER);
+    inside::run(&guest, Ours::Verbs(Device::Rxe), SERVER);
 }
 
-/// Programs of others, on what the kernel's client has mounted of our server.
-const SUITES: &[&str] =
-    &["suites::dbench_goes_through", "suites::fio_verifies_what_it_wrote", "suites::fsx_finds_no_wrong_byte"];
-
-/// It asks our server about files, and the device has little to do with that: once is enough where time is short.
-const RULES: &str = "suites::what_pjdfstest_finds_it_finds_with_the_kernels_server_too";
-
-/// The guest with one of its devices, and the suites.
+/// Programs of others, on what the kernel's client has mounted of our server over a device.
 fn suites(device: Device, tests: &[&str]) {
-    if std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no") {
-        return eprintln!("skipped: RPCRDMA_LAB_SUITES=no says that test suites of others cannot be had");
+    if suites_are_left_out() {
+        return;
     }
     let Some(mut guest) = with(device, false) else { return };
     guest.bring_suites();
-    run_inside(&guest, device, tests);
+    inside::run(&guest, Ours::Verbs(device), tests);
 }
 
 #[test]
 fn suites_over_siw() {
-    let cut = "faults::fio_finds_no_wrong_byte_while_connections_are_cut";
-    suites(Device::Siw, &[SUITES, size(&[cut][..], &[cut, RULES])].concat());
+    suites(Device::Siw, &[SUITES, size(&[SUITE_CUT][..], &[SUITE_CUT, RULES])].concat());
 }
 
 #[test]

@@ -25,13 +25,15 @@ pub(crate) struct Guest {
     suites: bool,
 }
 
-/// Which of both siw.
+/// Which siw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Siw {
     /// As it is in Linux: it can leave the first message of a connection that it accepts unread.
     Stock,
     /// Without that.
     Mended,
+    /// The same, and it asks for connections between peers (RFC 6581 section 9).
+    Peers,
 }
 
 /// The first of two sizes of a test, or the second where there is time (`RPCRDMA_LAB=long`).
@@ -73,10 +75,18 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     Some(guest)
 }
 
+/// Whether no test suite of others is wanted. Says so.
+pub(crate) fn suites_are_left_out() -> bool {
+    let left_out = std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no");
+    if left_out {
+        eprintln!("skipped: RPCRDMA_LAB_SUITES=no says that test suites of others cannot be had");
+    }
+    left_out
+}
+
 /// The guest with this siw and the test suites of others, below /host/suites.
 pub(crate) fn guest_with_suites(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
-    if std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no") {
-        eprintln!("skipped: RPCRDMA_LAB_SUITES=no says that test suites of others cannot be had");
+    if suites_are_left_out() {
         return None;
     }
     let mut guest = guest(siw)?;

@@ -1,8 +1,11 @@
 //! The kernel's NFS client, mounting what `nfs3d` serves on this machine.
 
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use rpcrdma_runtime::wire::iwarp::{ReadDepths, mpa};
 
 use crate::guest::{Siw, guest};
 use crate::mounted::{Cut, clear, mount_ours, transport, work_while_cut};
@@ -78,6 +81,33 @@ fn a_write_survives_a_server_that_is_killed() {
     assert!(connects > 1, "it was connected {connects} times");
     guest.run("echo 3 >/proc/sys/vm/drop_caches; cmp /tmp/tree /mnt/below/file && umount /mnt && rm /tmp/tree /run/written");
     drop(served);
+}
+
+/// Siw asks for a connection between peers here, and says with an FPDU of its own, which carries nothing, that it is ready.
+///
+/// Requirement: R373
+#[test]
+fn a_connection_between_peers_is_granted() {
+    let Some(guest) = guest(Siw::Peers) else { return };
+    clear(&guest);
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path());
+    // What each end says first.
+    let said = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
+    let kept = said.clone();
+    let watch =
+        move |to_server: bool, bytes: &[u8]| kept.lock().unwrap()[usize::from(to_server)].extend(bytes);
+    let relay = Relay::watched(served.rdma, Arc::new(Mutex::new(watch)));
+    mount_ours(&guest, relay.port, served.tcp);
+    guest.run("head -c 300001 /dev/urandom >/tmp/file; cp /tmp/file /mnt/; sync; echo 3 >/proc/sys/vm/drop_caches; cmp /tmp/file /mnt/file");
+    let counters = transport(&guest);
+    guest.run("rm /mnt/file && umount /mnt");
+    assert_eq!((counters.connects, counters.bad_xids, counters.bad_replies), (1, 0, 0), "{counters:?}");
+    let said = said.lock().unwrap();
+    let [granted, asked] =
+        [0, 1].map(|end| ReadDepths::split(said[end].get(mpa::HEADER_LEN..).unwrap()).unwrap().0);
+    assert!(asked.peer_to_peer && granted.peer_to_peer, "{asked:?}, {granted:?}");
+    assert!(asked.rtr_write && granted.rtr_write && !granted.rtr_read, "{asked:?}, {granted:?}");
 }
 
 /// Makes, writes, renames, reads back and removes, for a minute, and fails at the first thing that is not so.

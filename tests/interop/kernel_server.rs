@@ -14,7 +14,7 @@ use rpcrdma_runtime::shell::{CallReport, ClientOptions, Observer};
 
 use crate::credits::Credits;
 use crate::guest::{Guest, Random, Siw, server, size};
-use crate::place::{Device, address, inside, provider};
+use crate::place::{Device, Ours, address, inside, provider};
 use crate::procedures::every_procedure;
 use crate::relay::Relay;
 
@@ -185,7 +185,7 @@ async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
     let watch = move |to_server: bool, bytes: &[u8]| seen.lock().unwrap().see(to_server, bytes);
     let relay = Relay::watched(guest.ports().nfs_rdma, Arc::new(Mutex::new(watch)));
     // A relay passes on what is TCP.
-    let watched = inside() != Some(Device::Rxe);
+    let watched = inside() != Some(Ours::Verbs(Device::Rxe));
     let port = if watched { relay.port } else { guest.ports().nfs_rdma };
     let address = format!("{}:{port}", address());
     let mut options = options(true);

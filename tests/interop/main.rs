@@ -17,6 +17,7 @@ mod faults;
 pub mod framed;
 mod guest;
 mod in_guest;
+mod inside;
 mod kernel_client;
 mod kernel_server;
 mod mounted;

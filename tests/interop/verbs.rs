@@ -4,15 +4,14 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::guest::{Guest, Siw, asked, guest, server, size};
+use crate::inside;
 use crate::mounted::mount;
-use crate::place::{Device, GUEST};
+use crate::place::{Device, GUEST, Ours};
 
 /// Whether there is time for what takes long.
 fn long() -> bool {
@@ -41,32 +40,24 @@ fn build() -> Option<Vec<(String, PathBuf)>> {
         let _ = writeln!(std::io::stderr(), "{what}");
         return None;
     }
-    Some(made(&["scenarios", "verbs", "kv", "interop"]))
+    Some(with_the_feature(&["scenarios", "verbs", "kv", "interop"]))
 }
 
-/// Has cargo make tests, and the programs of the examples, which one of the tests runs; reads from its messages what they are
-/// called and where they are.
-fn made(tests: &[&str]) -> Vec<(String, PathBuf)> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(["test", "--no-run"]);
+/// Has cargo make tests, and the programs of the examples, which one of the tests runs.
+fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     let features = "rpcrdma-tests/verbs,rpcrdma-examples/verbs";
-    cargo.args(["--package", "rpcrdma-tests", "--package", "rpcrdma-examples", "--features", features]);
-    let output = cargo
-        .args(tests.iter().flat_map(|test| ["--test", test]))
-        .arg("--message-format=json")
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "the programs are not built");
-    let program = |message: &Value| {
-        let name = message["target"]["name"].as_str()?;
-        Some((name.to_owned(), PathBuf::from(message["executable"].as_str()?)))
-    };
-    let messages = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let packages = ["--package", "rpcrdma-tests", "--package", "rpcrdma-examples", "--features", features];
+    // The guest has no processor of its own: what takes a minute more to build saves several there.
+    let optimized = ["rpcrdma-runtime", "rpcrdma-nfs3", "rpcrdma-examples"]
+        .map(|package| format!("profile.dev.package.{package}.opt-level=1"));
+    let optimized = optimized.iter().flat_map(|setting| ["--config", setting]);
+    let tests = tests.iter().flat_map(|test| ["--test", test]);
+    let arguments = ["test", "--no-run"].into_iter().chain(packages).chain(optimized).chain(tests);
+    let mut programs = inside::made(&arguments.collect::<Vec<_>>());
     // A test of the program `kv` has its name, and is not wanted.
     let wanted = ["scenarios", "verbs", "interop", "nfs3d", "nfs3", "rpcrdma"];
-    let programs = messages.filter_map(|message| program(&message.unwrap()));
-    programs.filter(|(name, _)| wanted.contains(&name.as_str())).collect()
+    programs.retain(|(name, _)| wanted.contains(&name.as_str()));
+    programs
 }
 
 /// The guest with one of its devices, and the programs in `/run/bin`.
@@ -74,17 +65,7 @@ pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Gu
     // Nothing is built for a guest that is not there.
     let programs = if asked() { built()? } else { &[] };
     let mut guest = if knfsd { server(Siw::Mended)? } else { guest(Siw::Mended)? };
-    if guest.run("ls /run/bin 2>/dev/null || true").lines().count() < programs.len() {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, program) in programs {
-            // Other tests bring programs of these names that are built without the feature.
-            let small = dir.path().join(format!("verbs-{name}"));
-            let stripped = Command::new("strip").arg("-o").arg(&small).arg(program).status().unwrap();
-            assert!(stripped.success(), "{}", program.display());
-            let there = guest.bring(&small.to_string_lossy());
-            guest.run(&format!("mkdir -p /run/bin; ln -sf {there} /run/bin/{name}"));
-        }
-    }
+    inside::bring(&guest, Ours::Verbs(device), programs);
     if device == Device::Rxe {
         guest.run("/lab/rxe");
         guest.forget_device();
@@ -332,8 +313,8 @@ fn memory_is_used_as_it_may_be(device: Device) {
     let stripped = Command::new("strip").args(["--strip-debug", "-o"]).arg(&named).arg(program).status();
     assert!(stripped.unwrap().success());
     let there = guest.bring(&named.to_string_lossy());
-    let short = "private refusal depths short_messages an_invalidation";
-    let more = "memory_is_read messages_of what_was_sent nobody_listens who_connects";
+    let short = "private refusal depths short_me an_invalidation";
+    let more = "memory_is_read messages_of what_was_sent nobody_listens who_connects window";
     let filter = size(short.to_owned(), format!("{short} {more}"));
     let (status, said) = guest.try_run(
         &format!(

@@ -50,15 +50,19 @@ async fn listener(at: SocketAddr, options: Options) -> Listener {
 
 /// Both ends of a connection: who connects, and who accepts.
 async fn pair(at: SocketAddr, options: Options) -> (VerbsConnection, VerbsConnection) {
-    pair_for(at, RECEIVE, options).await
+    pair_for(at, RECEIVE, [options; 2]).await
 }
 
-/// The same for messages of another length.
-async fn pair_for(at: SocketAddr, receive: u32, options: Options) -> (VerbsConnection, VerbsConnection) {
-    let listener = Listener::bind(at, receive, options).await.expect("a device");
+/// The same for messages of another length, and with options for each end.
+async fn pair_for(
+    at: SocketAddr,
+    receive: u32,
+    [near, far]: [Options; 2],
+) -> (VerbsConnection, VerbsConnection) {
+    let listener = Listener::bind(at, receive, far).await.expect("a device");
     let address = listener.local_addr().expect("an address");
     // Whatever fails is told at once, and not waited for at the other end.
-    let near = async { connect(address, b"please", receive, &options).await.expect("a connection") };
+    let near = async { connect(address, b"please", receive, &near).await.expect("a connection") };
     let far = async { listener.accept().await.expect("a request").accept(b"yes").await.expect("accepted") };
     timeout(LIMIT, async { tokio::join!(near, far) }).await.expect("two ends")
 }
@@ -297,10 +301,46 @@ async fn ports_that_tcp_has_are_no_hindrance() {
 #[tokio::test]
 async fn depths_of_reads_are_what_both_ends_have() {
     let Some(at) = device() else { return };
-    let options = Options { reads_in: 3, reads_out: 5, ..Options::default() };
-    let (near, far) = pair(at, options).await;
+    let depths = |reads_in, reads_out| Options { reads_in, reads_out, ..Options::default() };
+    let (near, far) = pair(at, depths(3, 5)).await;
     assert_eq!((near.info().reads_out, near.info().reads_in), (3, 3));
     assert_eq!((far.info().reads_out, far.info().reads_in), (3, 3));
+    // What one asks for is what the other serves, each way for itself.
+    let (near, far) = pair_for(at, RECEIVE, [depths(6, 5), depths(2, 4)]).await;
+    assert_eq!((near.info().reads_out, near.info().reads_in), (2, 4));
+    assert_eq!((far.info().reads_out, far.info().reads_in), (4, 2));
+}
+
+/// Up to 8 KiB goes through memory that stays registered, where the peer cannot reach that, and more through memory of its own.
+#[tokio::test]
+async fn short_memory_is_read_and_written() {
+    let Some(at) = device() else { return };
+    let data: Bytes = (0..20_000u32).map(|index| (index ^ (index >> 7)).to_le_bytes()[0]).collect();
+    let (mut near, mut far) = pair(at, Options::default()).await;
+    let source = register(&mut near, Memory::Source(data.clone())).await;
+    let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
+    tell(&mut near, &mut far).await;
+    let piece = |of: Segment, skip: usize, length: usize| Segment {
+        handle: of.handle,
+        length: u32::try_from(length).expect("short"),
+        offset: of.offset + skip as u64,
+    };
+    let (mut written, mut token) = (vec![0; data.len()], 10);
+    for (skip, length) in [(0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)] {
+        token += 1;
+        far.submit(Action::Read { token: Token(token), source: piece(source, skip, length) });
+        let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
+        let Completion::ReadDone { token: of, data: read } = read else { unreachable!() };
+        assert!(of == Token(token) && read == data[skip..skip + length], "{length} octets from {skip} on");
+        // What was read goes where nothing of it stands.
+        let to = data.len() - skip - length;
+        far.submit(Action::Write { token: Token(0), sink: piece(sink, to, length), data: read });
+        written[to..to + length].copy_from_slice(&data[skip..skip + length]);
+    }
+    far.submit(Action::Send { token: Token(1), message: vec![], invalidate: None });
+    drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
+    near.submit(Action::Invalidate { token: Token(2), handle: sink.handle });
+    assert!(fenced(&mut near).await == written);
 }
 
 #[tokio::test]
@@ -406,7 +446,7 @@ async fn messages_of_any_form_arrive_whole() {
     // As long as a device hands over with its work request, none at all, and more than any device does.
     for inline in [Options::default().inline, 0, 1 << 20] {
         let options = Options { receives: 4, inline, ..Options::default() };
-        messages_arrive(pair_for(at, 262_144, options).await, options.receives).await;
+        messages_arrive(pair_for(at, 262_144, [options; 2]).await, options.receives).await;
     }
 }
 

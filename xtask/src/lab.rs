@@ -67,6 +67,8 @@ impl Series {
 /// What `cargo xtask lab` can be told.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
+    /// Say whether what the guest is made of is here or can be had: programs of this machine, and packages of the archive
+    Check(Kernel),
     /// Make what the guest needs, if it is not there yet, and nothing else
     Build(Kernel),
     /// Make the test suites of others, fio, dbench, fsx and pjdfstest; a guest that runs sees them below /host/suites
@@ -112,6 +114,7 @@ impl Kernel {
 pub fn run(task: &Task) -> Result<u8, String> {
     let lab = Lab::at_hand()?;
     match task {
+        Task::Check(kernel) => lab.check(kernel.series()?).map(|()| 0),
         Task::Build(kernel) => lab.parts(kernel.series()?).map(|_| 0),
         Task::Suites => {
             lab.suites()?;
@@ -270,6 +273,19 @@ impl Lab {
         )
     }
 
+    /// Whether [`Lab::parts`] has all that it does not make itself: what fails then is its own defect.
+    fn check(&self, series: Series) -> Result<(), String> {
+        let held = self.lock()?;
+        let kept = self.cache.join(format!("initrd-{}/initrd", series.name()));
+        if kept.exists() {
+            return Ok(());
+        }
+        let tried =
+            Archive::open(&self.cache)?.try_out(&kernel::source(series.name()), &self.cache.join("tried"));
+        drop(held);
+        tried
+    }
+
     /// Makes what is not there yet.
     fn parts(&self, series: Series) -> Result<Parts, String> {
         let held = self.lock()?;
@@ -321,17 +337,17 @@ fn made(folder: &Path, recipe: &str, make: impl FnOnce(&Path) -> Result<(), Stri
     fs::write(stamp(folder), recipe).map_err(at(folder))
 }
 
-/// What the guest boots from: its programs, the kernel's modules, both siw, and our scripts.
+/// What the guest boots from: its programs, the kernel's modules, every siw, and our scripts.
 fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     eprintln!("lab: packing the guest");
-    let stock = kernel.join("siw-stock.ko");
-    let stock = fs::read(&stock).map_err(at(&stock))?;
     let write = || {
         let mut archive = initramfs::Archive::create(initrd)?;
         archive.add_tree(&userland.join("root"))?;
         // The guest's /lib is a link.
         archive.add_tree_at(&kernel.join("modules/lib"), b"usr/lib/")?;
-        archive.add(b"lab/siw-stock.ko", 0o100_644, &stock)?;
+        for module in ["siw-stock.ko", "siw-peers.ko"] {
+            archive.add(format!("lab/{module}").as_bytes(), 0o100_644, &fs::read(kernel.join(module))?)?;
+        }
         for (name, script) in userland::SCRIPTS {
             archive.add(name.as_bytes(), 0o100_755, script.as_bytes())?;
         }

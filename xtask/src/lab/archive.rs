@@ -8,7 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::tools::{at, command, output};
+use super::tools::{at, command, output, remove};
+
+/// A package of some kilobytes.
+const SMALL: &str = "netbase";
 
 /// The archive.
 pub(super) struct Archive {
@@ -52,7 +55,7 @@ impl Archive {
             command.arg("-o").arg(format!("{option}={}", value.display()));
         }
         // As root apt would change to a user who cannot write into the cache.
-        command.args(["-q", "-o", "APT::Sandbox::User=root"]);
+        command.args(["-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"]);
         command
     }
 
@@ -81,6 +84,18 @@ impl Archive {
             }
         }
         Ok(wanted.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Whether it knows a package, and lets something be downloaded.
+    ///
+    /// # Errors
+    /// If not, with what apt says of it.
+    pub(super) fn try_out(&self, package: &str, folder: &Path) -> Result<(), String> {
+        if self.versions(package).is_empty() {
+            return Err(format!("no archive of this machine's apt has {package}"));
+        }
+        self.download(&[SMALL.to_owned()], folder)?;
+        remove(folder)
     }
 
     /// Downloads packages, named as apt takes them (`NAME` or `NAME=VERSION`), into a directory.

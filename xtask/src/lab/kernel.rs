@@ -34,7 +34,7 @@ const MODULES: &[&str] = &[
 
 /// What decides over the pieces below: they are made again when it changes.
 pub(super) fn recipe() -> String {
-    format!("3 {}\n{MENDED:?}", MODULES.join(" "))
+    format!("4 {}\n{MENDED:?}{PEER_TO_PEER:?}", MODULES.join(" "))
 }
 
 /// Where siw is in the kernel's source.
@@ -61,6 +61,15 @@ const MENDED: &[(&str, &str, &str)] = &[
          \t\t      avail);\n",
     ),
 ];
+
+/// The package with a kernel's source.
+pub(super) fn source(series: &str) -> String {
+    format!("linux-source-{series}")
+}
+
+/// What makes the mended siw one that asks for connections between peers (RFC 6581 section 9), which is settled when it is built.
+const PEER_TO_PEER: &(&str, &str, &str) =
+    &("siw_main.c", "\nconst bool peer_to_peer;\n", "\nconst bool peer_to_peer = true;\n");
 
 /// Packages of one kernel, all of the same version.
 struct Packages {
@@ -98,7 +107,7 @@ fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option
     let has = |package: &str| archive.versions(package).into_iter().find(|known| known.version == version);
     let plain = format!("linux-image-{abi}");
     let image = [plain.clone(), format!("{plain}-unsigned")].into_iter().find(|name| has(name).is_some())?;
-    let source = format!("linux-source-{series}");
+    let source = source(series);
     has(&source)?;
     let headers = format!("linux-headers-{abi}");
     let parts = has(&headers)?.depends.into_iter().map(|(name, _)| name);
@@ -108,7 +117,7 @@ fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option
     Some(Packages { version, abi, image, headers, source })
 }
 
-/// Makes `vmlinuz`, `modules` (a directory for /usr/lib), `siw-stock.ko`, `siw.ko` and `version` in a directory.
+/// Makes `vmlinuz`, `modules` (a directory for /usr/lib), `siw-stock.ko`, `siw.ko`, `siw-peers.ko` and `version` in a directory.
 pub(super) fn build(archive: &Archive, series: &str, folder: &Path) -> Result<(), String> {
     let packages = look_up(archive, series)?;
     let work = folder.join("work");
@@ -168,15 +177,20 @@ fn build_siw(packages: &Packages, source: &Path, work: &Path, folder: &Path) -> 
         )
     };
     make("siw-stock.ko")?;
-    for (file, old, new) in MENDED {
-        let path = siw.join(file);
-        let text = fs::read_to_string(&path).map_err(at(&path))?;
-        if text.matches(old).count() != 1 {
-            return Err(format!("{file} of siw in Linux {} is not what it used to be", packages.version));
-        }
-        fs::write(&path, text.replace(old, new)).map_err(at(&path))?;
+    MENDED.iter().try_for_each(|change| replace(&siw, &packages.version, change))?;
+    make("siw.ko")?;
+    replace(&siw, &packages.version, PEER_TO_PEER)?;
+    make("siw-peers.ko").map(drop)
+}
+
+/// Makes one change to siw's source.
+fn replace(siw: &Path, version: &str, (file, old, new): &(&str, &str, &str)) -> Result<(), String> {
+    let path = siw.join(file);
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    if text.matches(old).count() != 1 {
+        return Err(format!("{file} of siw in Linux {version} is not what it used to be"));
     }
-    make("siw.ko").map(drop)
+    fs::write(&path, text.replace(old, new)).map_err(at(&path))
 }
 
 /// Has the unpacked headers refer to each other, and not to where they would have been installed. Returns the

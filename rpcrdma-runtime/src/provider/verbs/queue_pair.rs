@@ -25,9 +25,9 @@ use super::options::Room;
 use super::request::{Done, Local, Posted, Request, Transfer, Work, aim, request};
 use super::slots::Slots;
 use super::windows::Windows;
-use crate::proto::work::{CloseReason, Completion};
+use crate::proto::work::{CloseReason, Completion, Segment, Token};
 
-/// Octets of a slot for what is sent: what fits there is copied, which takes less than to register it.
+/// Octets of a slot for what is sent or fetched: what fits there is copied, which takes less than to register it.
 const COPIED: usize = 8192;
 /// A piece of a longer message that is not longer than this is copied too.
 const SMALL: usize = 2048;
@@ -303,8 +303,11 @@ impl QueuePair {
                 return self.registered(len, register);
             }
             Work::Read { token, source } => {
-                let (domain, len) =
-                    (self.domain.clone(), usize::try_from(source.length).map_err(io::Error::other)?);
+                let len = usize::try_from(source.length).map_err(io::Error::other)?;
+                if len <= COPIED && !self.device.iwarp {
+                    return self.fetch(token, &source, len).map(Some);
+                }
+                let domain = self.domain.clone();
                 let mut access = Access::IBV_ACCESS_LOCAL_WRITE;
                 if self.device.iwarp {
                     // Where an RDMA Read Response is put is named on the wire, as where a Write is (RFC 5040 section 5.2).
@@ -333,6 +336,18 @@ impl QueuePair {
             }
             Work::Rest { transfer, at } => self.part(transfer, at)?,
         }))
+    }
+
+    /// A short RDMA Read, into memory that stays registered: it is not named on the wire, so the peer cannot reach it.
+    fn fetch(&mut self, token: Token, source: &Segment, len: usize) -> io::Result<Request> {
+        let slot = self.sources.take(&self.domain)?;
+        let pieces = if len > 0 { vec![self.sources.piece(slot, 0, len)?] } else { Vec::new() };
+        let mut raw = request();
+        raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_READ;
+        aim(&mut raw, source, 0);
+        let done = Done::Fetched { token, len };
+        let posted = Posted { done, silent: false, slot: Some(slot), regions: Vec::new() };
+        Ok(Request { raw, pieces, posted, inline: None })
     }
 
     /// The first part of a transfer of so many octets, once its memory is registered; a long one's is registered aside.
@@ -501,11 +516,17 @@ impl QueuePair {
     }
 
     fn complete(&mut self, posted: Posted, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
+        if let (Done::Fetched { token, len }, Some(slot)) = (&posted.done, posted.slot) {
+            // SAFETY: the RDMA Read is complete, so the device is done with its slot.
+            let data = unsafe { self.sources.read(slot, *len) };
+            let data = data.map_err(|error| CloseReason::Io(error.to_string()))?;
+            ready.push_back(Completion::ReadDone { token: *token, data });
+        }
         if let Some(slot) = posted.slot {
             self.sources.give_back(slot);
         }
         ready.push_back(match posted.done {
-            Done::Part | Done::Bound => return Ok(()),
+            Done::Part | Done::Bound | Done::Fetched { .. } => return Ok(()),
             Done::Unbound(handle) => {
                 if let Some(windows) = &mut self.windows {
                     windows.unbound(handle);

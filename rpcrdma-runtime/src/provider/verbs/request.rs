@@ -69,6 +69,11 @@ pub(super) enum Done {
     Sent(Token),
     Written(Token),
     Transferred(Transfer),
+    /// An RDMA Read into its slot.
+    Fetched {
+        token: Token,
+        len: usize,
+    },
     /// The transfer goes on.
     Part,
     Bound,

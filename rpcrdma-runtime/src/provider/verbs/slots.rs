@@ -1,4 +1,5 @@
-//! Registered memory in slots of one size, for messages that come in and for short ones that go out.
+//! Registered memory in slots of one size, for messages that come in, for short ones that go out, and for short RDMA Writes and
+//! Reads. It stays registered, and none of it is ever advertised.
 
 use std::io;
 use std::sync::Arc;

@@ -1,0 +1,91 @@
+//! What `nfs3` draws on a terminal while it copies, and that it draws nothing elsewhere.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// `nfs3d`, which ends with this value.
+struct Served(Child);
+
+impl Served {
+    /// Serves a directory. Returns where.
+    fn start(dir: &Path) -> (Self, String) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
+            .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
+            .arg(dir)
+            .args(["--listen", "127.0.0.1:0", "--no-root-squash"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.split_whitespace().find(|word| word.starts_with("rdma://")).unwrap();
+        (Served(child), url.trim_end_matches(['/', ',']).to_owned())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn nfs3(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Runs it with a terminal of 100 columns for its messages. Returns what came there.
+fn on_a_terminal(mut command: Command) -> String {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let other = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    tcsetwinsize(&other, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let mut child = command.env("TERM", "xterm").stderr(Stdio::from(other)).spawn().unwrap();
+    // It has the other end, too.
+    drop(command);
+    let reader = thread::spawn(move || {
+        let (mut drawn, mut terminal) = (Vec::new(), File::from(terminal));
+        // The system says EIO where a program that had the other end is gone.
+        let mut piece = [0; 4096];
+        while let Ok(count @ 1..) = terminal.read(&mut piece) {
+            drawn.extend_from_slice(&piece[..count]);
+        }
+        String::from_utf8_lossy(&drawn).into_owned()
+    });
+    assert!(child.wait().unwrap().success());
+    reader.join().unwrap()
+}
+
+#[test]
+fn a_bar_shows_how_far_a_copy_is_on_a_terminal_only() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let large = from.path().join("large");
+    File::create(&large).unwrap().set_len(48 << 20).unwrap();
+    let (_served, url) = Served::start(to.path());
+    let (large, back) = (large.to_str().unwrap(), from.path().join("back"));
+    let drawn = on_a_terminal(nfs3(&["put", "--verify", large, &format!("{url}/")]));
+    let amounts = |drawn: &str| drawn.matches("/48.00 MiB").count();
+    assert!(drawn.contains("/large ") && amounts(&drawn) > 1, "{drawn:?}");
+    assert!(drawn.contains("reading back /large "), "{drawn:?}");
+    let drawn = on_a_terminal(nfs3(&["get", &format!("{url}/large"), back.to_str().unwrap()]));
+    assert!(drawn.contains("/large ") && amounts(&drawn) > 1, "{drawn:?}");
+    assert_eq!(fs::metadata(&back).unwrap().len(), 48 << 20);
+    // A file, or a pipe, has none of it.
+    let again = from.path().join("again");
+    let quiet = nfs3(&["get", &format!("{url}/large"), again.to_str().unwrap()]).output().unwrap();
+    assert!(quiet.status.success() && quiet.stderr.is_empty(), "{quiet:?}");
+}
