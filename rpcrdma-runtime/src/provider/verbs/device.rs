@@ -61,7 +61,8 @@ pub fn devices() -> io::Result<Vec<Device>> {
     let mut found = Vec::new();
     for device in list.iter() {
         let name = device.name().map(CStr::to_string_lossy).unwrap_or_default().into_owned();
-        let guid = device.guid().map(u64::from).unwrap_or(0);
+        // The crate takes the number, which is in network order, for one in this machine's.
+        let guid = device.guid().map_or(0, |guid| u64::from_be(guid.into()));
         if let Some(open) = Open::new(&name)? {
             found.push(open.about(name, format!("{guid:016x}"))?);
         }
