@@ -86,7 +86,7 @@ fn host() -> Result<String, String> {
     host.map(str::to_owned).ok_or_else(|| "`rustc -vV` does not name its host".to_owned())
 }
 
-fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
+pub(crate) fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     match command.status() {
         Ok(status) if status.success() => Ok(()),

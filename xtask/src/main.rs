@@ -2,6 +2,7 @@
 
 mod ci;
 mod fuzz;
+mod miri;
 mod vectors;
 
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Task {
     Vectors,
     /// Run the fuzz targets, led by coverage (Linux and macOS)
     Fuzz(fuzz::Arguments),
+    /// Run the tests of RDMA devices under Miri, over a pretend one (needs a nightly Rust with Miri)
+    Miri(miri::Arguments),
     /// Say which rules of the source documents are met, and by which tests
     Trace(trace::Arguments),
     /// Boot Linux's own NFS/RDMA client and server in a guest: CONTRIBUTING.md says what for
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Task::Vectors => ci::root().and_then(|root| vectors::run(&root)),
         Task::Generate(arguments) => ci::root().and_then(|root| generate::run(&root, &arguments)),
         Task::Fuzz(arguments) => ci::root().and_then(|root| fuzz::run(&root, &arguments)),
+        Task::Miri(arguments) => ci::root().and_then(|root| miri::run(&root, &arguments)),
         Task::Trace(arguments) => ci::root().and_then(|root| trace::run(&root, &arguments)),
         Task::Lab(task) => match lab::run(&task) {
             Ok(status) => return ExitCode::from(status),

@@ -18,11 +18,15 @@ mod device;
 mod error;
 mod objects;
 mod options;
+#[cfg(all(test, miri))]
+mod pretend;
 mod queue_pair;
 mod rdmacm_ffi;
 mod request;
 mod setup;
 mod slots;
+#[cfg(all(test, miri))]
+mod tests;
 mod windows;
 
 pub use connection::VerbsConnection;

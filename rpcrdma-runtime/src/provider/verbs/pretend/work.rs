@@ -1,0 +1,498 @@
+//! Queue pairs, and the work that is posted to them.
+
+use std::collections::VecDeque;
+use std::ptr;
+use std::slice;
+
+use ib::{ibv_wc_flags, ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
+use ibverbs_sys as ib;
+use libc::c_int;
+
+use super::memory::{Binding, REMOTE_READ, REMOTE_WRITE, touch};
+use super::queues::Entry;
+use super::{Device, device, ended, made, zeros};
+
+pub(super) struct Pair {
+    raw: *mut ib::ibv_qp,
+    number: u32,
+    pub(super) domain: usize,
+    pub(super) queue: usize,
+    room: ib::ibv_qp_cap,
+    state: State,
+    sends: VecDeque<Posted>,
+    receives: VecDeque<Receive>,
+    /// What was done and has no completion yet: until then a device may do it again.
+    done: VecDeque<Posted>,
+    /// Work whose places in the two queues are not free: their completions are not taken.
+    sends_out: VecDeque<u64>,
+    receives_out: u32,
+}
+
+enum State {
+    /// It takes Receives.
+    Made,
+    /// With its peer.
+    Ready(usize),
+    Failed,
+}
+
+struct Posted {
+    number: u64,
+    signaled: bool,
+    work: Work,
+    pieces: Vec<ib::ibv_sge>,
+    /// What went along with the request, instead of the pieces.
+    inline: Option<Vec<u8>>,
+}
+
+enum Work {
+    Send { invalidate: Option<u32> },
+    Write { address: u64, key: u32 },
+    Read { address: u64, key: u32 },
+    Bind(Binding),
+    Invalidate(u32),
+}
+
+struct Receive {
+    number: u64,
+    pieces: Vec<ib::ibv_sge>,
+}
+
+/// What became of work.
+enum Outcome {
+    Done,
+    /// The peer has no Receive.
+    Later,
+    /// This is the status of it here, and at the peer of what it met there.
+    Failed(ibv_wc_status::Type, Option<(u64, ibv_wc_status::Type)>),
+}
+
+impl Work {
+    fn opcode(&self) -> ibv_wc_opcode::Type {
+        match self {
+            Work::Send { .. } => ibv_wc_opcode::IBV_WC_SEND,
+            Work::Write { .. } => ibv_wc_opcode::IBV_WC_RDMA_WRITE,
+            Work::Read { .. } => ibv_wc_opcode::IBV_WC_RDMA_READ,
+            Work::Bind(_) => ibv_wc_opcode::IBV_WC_BIND_MW,
+            Work::Invalidate(_) => ibv_wc_opcode::IBV_WC_LOCAL_INV,
+        }
+    }
+}
+
+impl Posted {
+    fn len(&self) -> usize {
+        let pieces = || self.pieces.iter().map(|piece| piece.length as usize).sum();
+        self.inline.as_ref().map_or_else(pieces, Vec::len)
+    }
+}
+
+impl Device {
+    /// Whether work that is not complete names memory.
+    pub(super) fn is_named_by_work(&self, key: u32) -> bool {
+        let names = |pieces: &[ib::ibv_sge]| pieces.iter().any(|piece| piece.lkey == key);
+        self.pairs.values().any(|pair| {
+            pair.sends.iter().chain(&pair.done).any(|posted| names(&posted.pieces))
+                || pair.receives.iter().any(|receive| names(&receive.pieces))
+        })
+    }
+
+    /// Makes a queue pair.
+    pub(super) fn pair(
+        &mut self,
+        context: *mut ib::ibv_context,
+        pd: *mut ib::ibv_pd,
+        attributes: &ib::ibv_qp_init_attr,
+    ) -> Result<*mut ib::ibv_qp, c_int> {
+        let cap = attributes.cap;
+        if self.fails() || cap.max_inline_data > self.settings.inline {
+            return Err(libc::EINVAL);
+        }
+        let number = self.number();
+        let raw = made(ib::ibv_qp {
+            context,
+            pd,
+            send_cq: attributes.send_cq,
+            recv_cq: attributes.recv_cq,
+            qp_num: number,
+            qp_type: attributes.qp_type,
+            // SAFETY: it is numbers and pointers only.
+            ..unsafe { zeros() }
+        });
+        let pair = Pair {
+            raw,
+            number,
+            domain: pd.addr(),
+            queue: attributes.send_cq.addr(),
+            room: cap,
+            state: State::Made,
+            sends: VecDeque::new(),
+            receives: VecDeque::new(),
+            done: VecDeque::new(),
+            sends_out: VecDeque::new(),
+            receives_out: 0,
+        };
+        self.pairs.insert(raw.addr(), pair);
+        Ok(raw)
+    }
+
+    /// Has two queue pairs be each other's peers.
+    pub(super) fn join(&mut self, one: usize, other: usize) {
+        for (at, peer) in [(one, other), (other, one)] {
+            if let Some(pair) = self.pairs.get_mut(&at) {
+                pair.state = State::Ready(peer);
+            }
+        }
+    }
+
+    /// Has a queue pair give back what it has.
+    pub(super) fn flush(&mut self, at: usize) {
+        let Some(pair) = self.pairs.get_mut(&at) else { return };
+        pair.state = State::Failed;
+        pair.done.clear();
+        let (number, queue) = (pair.number, pair.queue);
+        let sends = std::mem::take(&mut pair.sends);
+        let receives = std::mem::take(&mut pair.receives);
+        let flushed = sends.iter().map(|posted| (posted.number, posted.work.opcode()));
+        let received = receives.iter().map(|receive| (receive.number, ibv_wc_opcode::IBV_WC_RECV));
+        for (work, opcode) in flushed.chain(received) {
+            self.completed(queue, entry(work, number, ibv_wc_status::IBV_WC_WR_FLUSH_ERR, opcode));
+        }
+    }
+
+    /// The end of a queue pair: until now it may use the memory of all work that is posted.
+    pub(super) fn destroy_pair(&mut self, at: usize) {
+        self.touch_work(at);
+        let Some(pair) = self.pairs.remove(&at) else {
+            return self.complain("a queue pair is destroyed that is not there");
+        };
+        self.forget_completions(pair.queue, pair.number);
+        // SAFETY: it was made, and is not in the table any more.
+        unsafe { ended(pair.raw) };
+    }
+
+    fn touch_work(&mut self, at: usize) {
+        let Some(pair) = self.pairs.get(&at) else { return };
+        let sent = pair.sends.iter().chain(&pair.done).filter(|posted| posted.inline.is_none());
+        let sent = sent.flat_map(|posted| {
+            posted.pieces.iter().map(|piece| (piece, matches!(posted.work, Work::Read { .. })))
+        });
+        let received =
+            pair.receives.iter().flat_map(|receive| receive.pieces.iter().map(|piece| (piece, true)));
+        let mut lost = 0;
+        for (piece, writes) in sent.chain(received) {
+            match self.local(pair.domain, piece, writes) {
+                Some(memory) => touch(memory, piece.length as usize, writes),
+                None => lost += 1,
+            }
+        }
+        if lost > 0 {
+            self.complain("memory of work is gone before its queue pair");
+        }
+    }
+
+    /// Somebody has taken a completion: places in the queues are free.
+    pub(super) fn taken(&mut self, entry: &Entry) {
+        let pair = self.pairs.values_mut().find(|pair| pair.number == entry.pair);
+        let Some(pair) = pair else { return };
+        if entry.opcode == ibv_wc_opcode::IBV_WC_RECV {
+            pair.receives_out = pair.receives_out.saturating_sub(1);
+            return;
+        }
+        while let Some(number) = pair.sends_out.pop_front() {
+            if number == entry.number {
+                break;
+            }
+        }
+    }
+
+    /// Does all work that can be done.
+    pub(super) fn go_on(&mut self) {
+        if self.faults.idle || self.gone {
+            return;
+        }
+        let all: Vec<usize> = self.pairs.keys().copied().collect();
+        while all.iter().any(|at| self.step(*at)) {}
+    }
+
+    /// Does the first work of a queue pair. Whether there was some.
+    fn step(&mut self, at: usize) -> bool {
+        let Some(pair) = self.pairs.get_mut(&at) else { return false };
+        let State::Ready(peer) = pair.state else { return false };
+        let (number, queue) = (pair.number, pair.queue);
+        let Some(posted) = pair.sends.pop_front() else { return false };
+        let outcome = self.perform(at, peer, &posted);
+        let (work, opcode) = (posted.number, posted.work.opcode());
+        let Some(pair) = self.pairs.get_mut(&at) else { return false };
+        match outcome {
+            Outcome::Later => {
+                pair.sends.push_front(posted);
+                return false;
+            }
+            Outcome::Done if posted.signaled => {
+                pair.done.clear();
+                self.completed(queue, entry(work, number, ibv_wc_status::IBV_WC_SUCCESS, opcode));
+            }
+            Outcome::Done => pair.done.push_back(posted),
+            Outcome::Failed(status, there) => {
+                self.completed(queue, entry(work, number, status, opcode));
+                self.flush(at);
+                self.fail_peer(peer, there);
+            }
+        }
+        true
+    }
+
+    fn fail_peer(&mut self, peer: usize, met: Option<(u64, ibv_wc_status::Type)>) {
+        let Some(pair) = self.pairs.get(&peer) else { return };
+        if let Some((receive, status)) = met {
+            let (number, queue) = (pair.number, pair.queue);
+            self.completed(queue, entry(receive, number, status, ibv_wc_opcode::IBV_WC_RECV));
+        }
+        self.flush(peer);
+    }
+
+    fn perform(&mut self, at: usize, peer: usize, posted: &Posted) -> Outcome {
+        let Some(domain) = self.pairs.get(&at).map(|pair| pair.domain) else { return Outcome::Later };
+        match &posted.work {
+            Work::Bind(binding) if self.bind((at, domain), binding) => Outcome::Done,
+            Work::Bind(_) => Outcome::Failed(ibv_wc_status::IBV_WC_MW_BIND_ERR, None),
+            Work::Invalidate(key) if self.unbind(at, *key) => Outcome::Done,
+            Work::Invalidate(_) => Outcome::Failed(ibv_wc_status::IBV_WC_LOC_PROT_ERR, None),
+            Work::Send { invalidate } => self.send(domain, peer, posted, *invalidate),
+            Work::Write { address, key } => self.transfer(domain, peer, posted, (*address, *key), true),
+            Work::Read { address, key } => self.transfer(domain, peer, posted, (*address, *key), false),
+        }
+    }
+
+    /// The octets that work sends.
+    fn gathered(&self, domain: usize, posted: &Posted) -> Option<Vec<u8>> {
+        if let Some(inline) = &posted.inline {
+            return Some(inline.clone());
+        }
+        let mut octets = Vec::with_capacity(posted.len());
+        for piece in &posted.pieces {
+            let memory = self.local(domain, piece, false)?;
+            // SAFETY: as for all registered memory; nobody writes it while it is read.
+            octets.extend_from_slice(unsafe { slice::from_raw_parts(memory, piece.length as usize) });
+        }
+        Some(octets)
+    }
+
+    /// Puts octets in memory that this end names, as far as there is any.
+    fn scatter(&self, domain: usize, pieces: &[ib::ibv_sge], mut octets: &[u8]) -> Option<()> {
+        for piece in pieces {
+            let memory = self.local(domain, piece, true)?;
+            let (now, rest) = octets.split_at(octets.len().min(piece.length as usize));
+            // SAFETY: as for all registered memory; what is copied is not there.
+            unsafe { ptr::copy_nonoverlapping(now.as_ptr(), memory, now.len()) };
+            octets = rest;
+        }
+        octets.is_empty().then_some(())
+    }
+
+    fn send(&mut self, domain: usize, peer: usize, posted: &Posted, invalidate: Option<u32>) -> Outcome {
+        let Some(octets) = self.gathered(domain, posted) else {
+            return Outcome::Failed(ibv_wc_status::IBV_WC_LOC_PROT_ERR, None);
+        };
+        let Some(pair) = self.pairs.get_mut(&peer).filter(|pair| matches!(pair.state, State::Ready(_)))
+        else {
+            return Outcome::Failed(ibv_wc_status::IBV_WC_RETRY_EXC_ERR, None);
+        };
+        let Some(receive) = pair.receives.pop_front() else { return Outcome::Later };
+        let (number, queue, to) = (pair.number, pair.queue, pair.domain);
+        if self.scatter(to, &receive.pieces, &octets).is_none() {
+            let there = Some((receive.number, ibv_wc_status::IBV_WC_LOC_LEN_ERR));
+            return Outcome::Failed(ibv_wc_status::IBV_WC_REM_INV_REQ_ERR, there);
+        }
+        let mut entry =
+            entry(receive.number, number, ibv_wc_status::IBV_WC_SUCCESS, ibv_wc_opcode::IBV_WC_RECV);
+        entry.len = u32::try_from(octets.len()).unwrap_or(u32::MAX);
+        if let Some(key) = invalidate {
+            if !self.unbind(peer, key) {
+                let there = Some((receive.number, ibv_wc_status::IBV_WC_LOC_ACCESS_ERR));
+                return Outcome::Failed(ibv_wc_status::IBV_WC_REM_ACCESS_ERR, there);
+            }
+            (entry.key, entry.flags) = (key, ibv_wc_flags::IBV_WC_WITH_INV.0);
+        }
+        self.completed(queue, entry);
+        Outcome::Done
+    }
+
+    /// An RDMA Write, or else an RDMA Read.
+    fn transfer(
+        &mut self,
+        domain: usize,
+        peer: usize,
+        posted: &Posted,
+        (address, key): (u64, u32),
+        writes: bool,
+    ) -> Outcome {
+        let len = posted.len();
+        let access = if writes { REMOTE_WRITE } else { REMOTE_READ };
+        let Some(pair) = self.pairs.get(&peer).filter(|pair| matches!(pair.state, State::Ready(_))) else {
+            return Outcome::Failed(ibv_wc_status::IBV_WC_RETRY_EXC_ERR, None);
+        };
+        if len == 0 {
+            return Outcome::Done;
+        }
+        let Some(memory) = self.remote((peer, pair.domain), key, address, len, access) else {
+            return Outcome::Failed(ibv_wc_status::IBV_WC_REM_ACCESS_ERR, None);
+        };
+        let moved = if writes {
+            self.gathered(domain, posted).map(|octets| {
+                // SAFETY: as for all registered memory, whose owner has given the peer this right.
+                unsafe { ptr::copy_nonoverlapping(octets.as_ptr(), memory, octets.len()) };
+            })
+        } else {
+            // SAFETY: likewise.
+            let octets = unsafe { slice::from_raw_parts(memory, len) }.to_vec();
+            self.scatter(domain, &posted.pieces, &octets)
+        };
+        match moved {
+            Some(()) => Outcome::Done,
+            None => Outcome::Failed(ibv_wc_status::IBV_WC_LOC_PROT_ERR, None),
+        }
+    }
+
+    fn post_send(&mut self, at: usize, request: &ib::ibv_send_wr) -> Result<(), c_int> {
+        let signaled = request.send_flags & ib::ibv_send_flags::IBV_SEND_SIGNALED.0 != 0;
+        let inline = request.send_flags & ib::ibv_send_flags::IBV_SEND_INLINE.0 != 0;
+        let message = self.settings.message as usize;
+        let pair = self.pairs.get(&at).ok_or(libc::EINVAL)?;
+        if pair.sends_out.len() >= pair.room.max_send_wr as usize {
+            return Err(libc::ENOMEM);
+        }
+        if matches!(pair.state, State::Made) {
+            return Err(libc::EINVAL);
+        }
+        let pieces = pieces(request.sg_list, request.num_sge, pair.room.max_send_sge)?;
+        let (room, domain) = (pair.room.max_inline_data as usize, pair.domain);
+        let work = work(request).ok_or(libc::EINVAL)?;
+        let mut posted = Posted { number: request.wr_id, signaled, work, pieces, inline: None };
+        if posted.len() > message || (inline && posted.len() > room) {
+            return Err(libc::EINVAL);
+        }
+        if inline {
+            posted.inline = Some(self.gathered(domain, &posted).ok_or(libc::EINVAL)?);
+            posted.pieces.clear();
+        }
+        let Some(pair) = self.pairs.get_mut(&at) else { return Err(libc::EINVAL) };
+        pair.sends_out.push_back(posted.number);
+        pair.sends.push_back(posted);
+        if matches!(pair.state, State::Failed) {
+            self.flush(at);
+        }
+        Ok(())
+    }
+
+    fn post_receive(&mut self, at: usize, request: &ib::ibv_recv_wr) -> Result<(), c_int> {
+        let pair = self.pairs.get(&at).ok_or(libc::EINVAL)?;
+        if pair.receives_out >= pair.room.max_recv_wr {
+            return Err(libc::ENOMEM);
+        }
+        let pieces = pieces(request.sg_list, request.num_sge, pair.room.max_recv_sge)?;
+        for piece in &pieces {
+            let memory = self.local(pair.domain, piece, true).ok_or(libc::EINVAL)?;
+            touch(memory, piece.length as usize, true);
+        }
+        let Some(pair) = self.pairs.get_mut(&at) else { return Err(libc::EINVAL) };
+        pair.receives_out += 1;
+        pair.receives.push_back(Receive { number: request.wr_id, pieces });
+        if matches!(pair.state, State::Failed) {
+            self.flush(at);
+        }
+        Ok(())
+    }
+}
+
+fn entry(number: u64, pair: u32, status: ibv_wc_status::Type, opcode: ibv_wc_opcode::Type) -> Entry {
+    Entry { number, status, opcode, vendor: 0, len: 0, key: 0, pair, from: 0, flags: 0, rest: [0; 4] }
+}
+
+/// The list of pieces of a request.
+fn pieces(list: *const ib::ibv_sge, count: c_int, most: u32) -> Result<Vec<ib::ibv_sge>, c_int> {
+    let count = u32::try_from(count).ok().filter(|count| *count <= most).ok_or(libc::EINVAL)?;
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the caller's list has as many.
+    Ok(unsafe { slice::from_raw_parts(list, count as usize) }.to_vec())
+}
+
+/// What a request asks for; of its unions, the part that this work has.
+fn work(request: &ib::ibv_send_wr) -> Option<Work> {
+    // SAFETY: any number is a value of these.
+    let (rdma, key) = unsafe { (request.wr.rdma, request.__bindgen_anon_1.invalidate_rkey) };
+    let (address, remote) = (rdma.remote_addr, rdma.rkey);
+    Some(match request.opcode {
+        ibv_wr_opcode::IBV_WR_SEND => Work::Send { invalidate: None },
+        ibv_wr_opcode::IBV_WR_SEND_WITH_INV => Work::Send { invalidate: Some(key) },
+        ibv_wr_opcode::IBV_WR_RDMA_WRITE => Work::Write { address, key: remote },
+        ibv_wr_opcode::IBV_WR_RDMA_READ => Work::Read { address, key: remote },
+        ibv_wr_opcode::IBV_WR_LOCAL_INV => Work::Invalidate(key),
+        ibv_wr_opcode::IBV_WR_BIND_MW => {
+            // SAFETY: it is numbers and pointers only.
+            let asked = unsafe { request.__bindgen_anon_2.bind_mw };
+            Work::Bind(Binding {
+                window: asked.mw.addr(),
+                key: asked.rkey,
+                region: asked.bind_info.mr.addr(),
+                address: asked.bind_info.addr,
+                len: asked.bind_info.length,
+                access: asked.bind_info.mw_access_flags,
+            })
+        }
+        _ => return None,
+    })
+}
+
+pub(super) extern "C" fn post_send(
+    qp: *mut ib::ibv_qp,
+    first: *mut ib::ibv_send_wr,
+    refused: *mut *mut ib::ibv_send_wr,
+) -> c_int {
+    let mut device = device();
+    let mut at = first;
+    while !at.is_null() {
+        // SAFETY: the list is the caller's, and ends with nothing.
+        let request = unsafe { at.read() };
+        let taken = match device.faults.takes_no_work || device.fails() {
+            true => Err(libc::ENOMEM),
+            false => device.post_send(qp.addr(), &request),
+        };
+        if let Err(errno) = taken {
+            // SAFETY: it is the place for that.
+            unsafe { refused.write(at) };
+            device.go_on();
+            return errno;
+        }
+        at = request.next;
+    }
+    device.go_on();
+    0
+}
+
+pub(super) extern "C" fn post_recv(
+    qp: *mut ib::ibv_qp,
+    first: *mut ib::ibv_recv_wr,
+    refused: *mut *mut ib::ibv_recv_wr,
+) -> c_int {
+    let mut device = device();
+    let mut at = first;
+    while !at.is_null() {
+        // SAFETY: the list is the caller's, and ends with nothing.
+        let request = unsafe { at.read() };
+        let taken = match device.faults.takes_no_receive || device.fails() {
+            true => Err(libc::ENOMEM),
+            false => device.post_receive(qp.addr(), &request),
+        };
+        if let Err(errno) = taken {
+            // SAFETY: it is the place for that.
+            unsafe { refused.write(at) };
+            return errno;
+        }
+        at = request.next;
+    }
+    device.go_on();
+    0
+}

@@ -1,0 +1,56 @@
+//! `cargo xtask miri`: the memory-unchecked code, which is all in `provider/verbs` of the runtime, under Miri.
+//!
+//! Miri interprets the tests and says of each access to memory whether Rust's rules allow it. In place of the C libraries there
+//! is a pretend device, in Rust, which the feature `verbs` has for Miri only. That feature's build wants the packages all the same.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::fuzz::succeed;
+
+/// What to run.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Part of the names of the tests to run (default: all of the provider's)
+    #[arg(default_value = "provider::verbs")]
+    tests: String,
+}
+
+/// No pointers out of numbers: what the device is told is a number, and what it uses the pointer that it was given.
+const FLAGS: &str = "-Zmiri-strict-provenance";
+
+/// Runs the tests. What Miri builds is in `target/miri`. Time is Miri's own there, so no test waits for any.
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    ready()?;
+    let mut run = Command::new("cargo");
+    run.args(["+nightly", "miri", "test", "-p", "rpcrdma-runtime", "--features", "verbs", "--lib"])
+        .arg(&arguments.tests)
+        .current_dir(root)
+        .env("MIRIFLAGS", FLAGS);
+    succeed(&mut run, "Miri found something, or a test failed")
+}
+
+/// Says what is missing.
+fn ready() -> Result<(), String> {
+    let missing = xtask::missing_for_verbs();
+    if !missing.is_empty() {
+        return Err(format!("the feature `verbs` needs packages: apt-get install {}", missing.join(" ")));
+    }
+    let how = "`rustup toolchain install nightly --component miri --component rust-src`";
+    let sysroot = said("rustc", &["+nightly", "--print", "sysroot"])
+        .ok_or_else(|| format!("Miri is of a nightly Rust, which is missing: {how}"))?;
+    if said("cargo", &["+nightly", "miri", "--version"]).is_none() {
+        return Err("Miri is missing: `rustup component add miri --toolchain nightly`".to_owned());
+    }
+    if !PathBuf::from(sysroot.trim()).join("lib/rustlib/src/rust/library/std").is_dir() {
+        let how = "`rustup component add rust-src --toolchain nightly`";
+        return Err(format!("Miri needs the standard library's source, which is missing: {how}"));
+    }
+    Ok(())
+}
+
+/// What a program prints, if it succeeds.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
