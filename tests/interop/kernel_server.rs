@@ -142,16 +142,20 @@ async fn a_directory_comes_in_reply_chunks() {
 
 pub(crate) async fn a_directory_of(guest: &Guest) {
     guest.run("mkdir /export/many; cd /export/many; for i in $(seq 700); do echo $i >name-of-file-$i; done");
-    let (watching, listings) = watched(options(true), "READDIRPLUS");
-    let remote = mount(guest, watching).await;
-    let folder = remote.find(b"/many").await.unwrap();
-    let mut names: Vec<_> = remote.list(&folder).await.unwrap().into_iter().map(|item| item.name).collect();
-    names.sort();
-    let mut expected: Vec<_> = (1..=700).map(|index| Bytes::from(format!("name-of-file-{index}"))).collect();
-    expected.sort();
-    assert_eq!(names, expected);
-    let listings = listings.lock().unwrap();
-    assert!(listings.iter().any(|call| call.reply_chunk_bytes > 16_384), "{listings:?}");
+    for crc in [true, false] {
+        let (watching, listings) = watched(options(crc), "READDIRPLUS");
+        let remote = mount(guest, watching).await;
+        let folder = remote.find(b"/many").await.unwrap();
+        let mut names: Vec<_> =
+            remote.list(&folder).await.unwrap().into_iter().map(|item| item.name).collect();
+        names.sort();
+        let mut expected: Vec<_> =
+            (1..=700).map(|index| Bytes::from(format!("name-of-file-{index}"))).collect();
+        expected.sort();
+        assert_eq!(names, expected);
+        let listings = listings.lock().unwrap();
+        assert!(listings.iter().any(|call| call.reply_chunk_bytes > 16_384), "{listings:?}");
+    }
     guest.run("rm -r /export/many");
 }
 
@@ -162,16 +166,18 @@ async fn a_call_too_long_for_a_message_is_fetched() {
 }
 
 pub(crate) async fn a_long_call_to(guest: &Guest) {
-    // No item is worth a chunk of its own: what does not fit inline goes as a whole, by a Position-Zero chunk.
-    let long = ClientOptions { min_item: usize::MAX, ..options(true) };
-    let (watching, writes) = watched(long, "WRITE");
-    let remote = mount(guest, watching).await;
-    let data = Random::new().bytes(70_001);
-    let sent = put(&remote, "long", &data).await;
-    assert!(guest.run("sha256sum </export/long; rm /export/long").starts_with(&sent));
-    let writes = writes.lock().unwrap();
-    assert!(writes.iter().all(|call| call.position_zero > 70_000 && call.read_chunks == 0), "{writes:?}");
-    assert!(!writes.is_empty());
+    for crc in [true, false] {
+        // No item is worth a chunk of its own: what does not fit inline goes as a whole, by a Position-Zero chunk.
+        let long = ClientOptions { min_item: usize::MAX, ..options(crc) };
+        let (watching, writes) = watched(long, "WRITE");
+        let remote = mount(guest, watching).await;
+        let data = Random::new().bytes(70_001);
+        let sent = put(&remote, "long", &data).await;
+        assert!(guest.run("sha256sum </export/long; rm /export/long").starts_with(&sent));
+        let writes = writes.lock().unwrap();
+        assert!(writes.iter().all(|call| call.position_zero > 70_000 && call.read_chunks == 0), "{writes:?}");
+        assert!(!writes.is_empty());
+    }
 }
 
 /// 6.12 ends a connection with more calls in flight than it has granted (it has memory for no more), 6.1 may not.
@@ -180,6 +186,12 @@ pub(crate) async fn a_long_call_to(guest: &Guest) {
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
     let Some(guest) = server(Siw::Mended) else { return };
+    for crc in [true, false] {
+        calls_in_flight(&guest, crc).await;
+    }
+}
+
+async fn calls_in_flight(guest: &Guest, crc: bool) {
     let credits = Arc::new(Mutex::new(Credits::default()));
     let seen = credits.clone();
     let watch = move |to_server: bool, bytes: &[u8]| seen.lock().unwrap().see(to_server, bytes);
@@ -188,10 +200,10 @@ async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
     let watched = inside() != Some(Ours::Verbs(Device::Rxe));
     let port = if watched { relay.port } else { guest.ports().nfs_rdma };
     let address = format!("{}:{port}", address());
-    let mut options = options(true);
+    let mut options = options(crc);
     options.config.credits = 128;
     let client = nfs_v3::Client(Client::connect_with(address, options).await.unwrap());
-    let object = root(&guest).await;
+    let object = root(guest).await;
     let call = |_| {
         let client = client.clone();
         tokio::spawn(async move { client.getattr(&Getattr3Args { object }).await })

@@ -325,10 +325,13 @@ async fn short_memory_is_read_and_written() {
         length: u32::try_from(length).expect("short"),
         offset: of.offset + skip as u64,
     };
-    let (mut written, mut token) = (vec![0; data.len()], 10);
-    for (skip, length) in [(0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)] {
-        token += 1;
+    let pieces = [(0, 1), (5, 0), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)];
+    // All at once: each has memory of its own.
+    for (token, (skip, length)) in (10..).zip(pieces) {
         far.submit(Action::Read { token: Token(token), source: piece(source, skip, length) });
+    }
+    let mut written = vec![0; data.len()];
+    for (token, (skip, length)) in (10..).zip(pieces) {
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         let Completion::ReadDone { token: of, data: read } = read else { unreachable!() };
         assert!(of == Token(token) && read == data[skip..skip + length], "{length} octets from {skip} on");
@@ -682,10 +685,33 @@ async fn cut_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> 
     .await
 }
 
-/// Works on a connection for so many completions: registers, reads, writes and sends, and leaves all of it.
+/// Tells the peer of memory that is advertised, in a message: whether it is a sink, and where it is.
+fn told(sink: bool, segment: Segment) -> Vec<Bytes> {
+    let place = [segment.handle.to_be_bytes(), segment.length.to_be_bytes()].concat();
+    vec![Bytes::from([&[u8::from(sink)], &place[..], &segment.offset.to_be_bytes()].concat())]
+}
+
+/// What such a message asks its reader to do.
+fn asked(message: &[u8]) -> Option<Action> {
+    let (&[sink, h0, h1, h2, h3, l0, l1, l2, l3], offset) = message.split_first_chunk()?;
+    let offset = u64::from_be_bytes(offset.try_into().ok()?);
+    let length = u32::from_be_bytes([l0, l1, l2, l3]);
+    let place = Segment { handle: u32::from_be_bytes([h0, h1, h2, h3]), length, offset };
+    let data = BytesMut::zeroed(usize::try_from(length).ok()?).freeze();
+    Some(match sink {
+        0 => Action::Read { token: Token(5), source: place },
+        _ => Action::Write { token: Token(6), sink: place, data },
+    })
+}
+
+/// Works on a connection for so many completions: registers memory, tells the peer of it, reads and writes what the peer tells of, and
+/// leaves all of that. Some of it is as long as what other threads register.
 async fn work_on(mut end: VerbsConnection, completions: usize) {
-    for _ in 0..4 {
-        end.submit(Action::Register { token: Token(1), memory: Memory::Sink(BytesMut::zeroed(70_000)) });
+    end.submit(Action::PostReceives { count: 8 });
+    for (token, len) in [(10, 8000), (11, 70_000), (20, 70_000), (21, 5 << 20)] {
+        let zeros = BytesMut::zeroed(len);
+        let memory = if token < 20 { Memory::Source(zeros.freeze()) } else { Memory::Sink(zeros) };
+        end.submit(Action::Register { token: Token(token), memory });
     }
     for size in [10, 3000] {
         let message = vec![Bytes::from(vec![1; size])];
@@ -695,13 +721,23 @@ async fn work_on(mut end: VerbsConnection, completions: usize) {
         // There may be nothing to hear any more.
         let heard = timeout(Duration::from_millis(100), poll_fn(|cx| end.poll_completion(cx))).await;
         match heard {
-            Ok(Completion::Registered { segment, .. }) => {
+            Ok(Completion::Registered { token, segment }) => {
+                let message = told(token >= Token(20), segment);
+                end.submit(Action::Send { token: Token(7), message, invalidate: None });
                 // A handle of this end means nothing at the other: the device there ends the connection.
                 if completions % 7 == 6 {
                     end.submit(Action::Read { token: Token(3), source: segment });
-                } else if completions.is_multiple_of(2) {
+                } else if completions % 5 == 2 {
                     end.submit(Action::Invalidate { token: Token(4), handle: segment.handle });
                 }
+            }
+            Ok(Completion::Received { message, .. }) => {
+                if let Some(action) = asked(&message) {
+                    end.submit(action);
+                }
+            }
+            Ok(Completion::ReadDone { .. }) => {
+                READS.fetch_add(1, Ordering::Relaxed);
             }
             Ok(Completion::Closed { .. }) | Err(_) => return,
             Ok(_) => {}
@@ -713,13 +749,28 @@ async fn work_on(mut end: VerbsConnection, completions: usize) {
     }
 }
 
-/// `rdma resource show` is looked at before and after by who runs this: nothing of 200 connections is left.
+/// RDMA Reads of the work above that came to their end.
+static READS: AtomicUsize = AtomicUsize::new(0);
+
+/// What the kernel counts of all devices: protection domains, queues, pairs, ids, contexts, regions.
+async fn resources() -> String {
+    let mut rdma = tokio::process::Command::new("rdma");
+    let output = rdma.args(["resource", "show"]).output().await.expect("the program rdma, of iproute2");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Of 200 connections nothing is left in the kernel, while this process goes on.
 #[tokio::test]
 async fn connections_are_cut_in_every_state() {
     let Some(at) = device() else { return };
     let options = Options { connect_timeout: Duration::from_secs(5), receives: 4, ..Options::default() };
     let listener = listener(at, options).await;
     let address = listener.local_addr().expect("an address");
+    // What the first one has the libraries open stays open.
+    drop(pair(at, options).await);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = resources().await;
+    assert!(before.contains("cm_id"), "{before}");
     let mut made = (0, 0);
     for round in 0..200 {
         let windows = if round / 2 % 2 == 0 { MemoryWindows::Always } else { MemoryWindows::Never };
@@ -751,8 +802,19 @@ async fn connections_are_cut_in_every_state() {
         };
         timeout(LIMIT, async { tokio::join!(near, far) }).await.expect("an end of it");
     }
-    eprintln!("{} connections were made at one end, {} at the other", made.0, made.1);
-    assert!(made.0 > 50 && made.1 > 50, "{made:?}");
+    let reads = READS.load(Ordering::Relaxed);
+    eprintln!("{} connections were made at one end, {} at the other, with {reads} Reads", made.0, made.1);
+    assert!(made.0 > 50 && made.1 > 50 && reads > 20, "{made:?}, {reads}");
+    // Threads may still be letting go of long memory, and the kernel of connections.
+    let mut after = resources().await;
+    for _ in 0..100 {
+        if after == before {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        after = resources().await;
+    }
+    assert_eq!(after, before);
 }
 
 #[tokio::test]

@@ -67,8 +67,18 @@ impl Series {
 /// What `cargo xtask lab` can be told.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
-    /// Say whether what the guest is made of is here or can be had: programs of this machine, and packages of the archive
-    Check(Kernel),
+    /// Say whether what the lab is made of is here or can be had, from this machine and the archive; exit status 3 if not
+    Check {
+        /// For which kernel
+        #[command(flatten)]
+        kernel: Kernel,
+        /// And what test suites of others are made of
+        #[arg(long)]
+        suites: bool,
+        /// And the packages that the feature `verbs` is built with
+        #[arg(long)]
+        verbs: bool,
+    },
     /// Make what the guest needs, if it is not there yet, and nothing else
     Build(Kernel),
     /// Make the test suites of others, fio, dbench, fsx and pjdfstest; a guest that runs sees them below /host/suites
@@ -112,30 +122,45 @@ impl Kernel {
 /// What is missing or went wrong.
 #[allow(clippy::print_stdout, reason = "what was asked for, of a program")]
 pub fn run(task: &Task) -> Result<u8, String> {
-    let lab = Lab::at_hand()?;
+    let lab = Lab::at_hand;
     match task {
-        Task::Check(kernel) => lab.check(kernel.series()?).map(|()| 0),
-        Task::Build(kernel) => lab.parts(kernel.series()?).map(|_| 0),
+        Task::Check { kernel, suites, verbs } => {
+            let series = kernel.series()?;
+            let checked = lab().and_then(|lab| lab.check(series, *suites)).and_then(|()| {
+                let missing = if *verbs { crate::missing_for_verbs() } else { Vec::new() };
+                if missing.is_empty() { Ok(()) } else { Err(format!("missing: {}", missing.join(" "))) }
+            });
+            Ok(checked.map_or_else(unavailable, |()| 0))
+        }
+        Task::Build(kernel) => lab()?.parts(kernel.series()?).map(|_| 0),
         Task::Suites => {
+            let lab = lab()?;
             lab.suites()?;
             lab.present().map_or(Ok(()), |machine| lab.bring_suites(&machine)).map(|()| 0)
         }
-        Task::Bench(options) => bench::run(&lab, options).map(|()| 0),
-        Task::Up(kernel) => lab.up(kernel.series()?).map(|()| 0),
+        Task::Bench(options) => bench::run(&lab()?, options).map(|()| 0),
+        Task::Up(kernel) => lab()?.up(kernel.series()?).map(|()| 0),
         Task::Run { limit, command } => {
-            let ran = lab.present()?.run(&command.join(" "), Duration::from_secs(*limit))?;
+            let ran = lab()?.present()?.run(&command.join(" "), Duration::from_secs(*limit))?;
             print!("{}", ran.printed);
             Ok(u8::try_from(ran.status).unwrap_or(1))
         }
         Task::Status => {
-            match lab.present() {
+            match lab()?.present() {
                 Ok(machine) => println!("{}", Lab::about(&machine)),
                 Err(none) => println!("{none}"),
             }
             Ok(0)
         }
-        Task::Down => lab.down().map(|()| 0),
+        Task::Down => lab()?.down().map(|()| 0),
     }
+}
+
+/// Says what cannot be had. That is no failure of the lab's.
+#[allow(clippy::print_stderr, reason = "what was asked for, of a program")]
+fn unavailable(why: String) -> u8 {
+    eprintln!("lab: {why}");
+    3
 }
 
 /// Where the lab's pieces are kept.
@@ -273,17 +298,23 @@ impl Lab {
         )
     }
 
-    /// Whether [`Lab::parts`] has all that it does not make itself: what fails then is its own defect.
-    fn check(&self, series: Series) -> Result<(), String> {
-        let held = self.lock()?;
-        let kept = self.cache.join(format!("initrd-{}/initrd", series.name()));
-        if kept.exists() {
-            return Ok(());
+    /// Whether [`Lab::parts`] and [`Lab::suites`] have all that they do not make themselves: what fails then is their own defect.
+    fn check(&self, series: Series, suites: bool) -> Result<(), String> {
+        let _held = self.lock()?;
+        let series = series.name();
+        let mut archive = None;
+        let kept = |name: &str, recipe: String| is_made(&self.cache.join(name), &recipe);
+        if !kept(&format!("linux-{series}"), kernel::recipe()) {
+            kernel::can_be_had(opened(&mut archive, &self.cache)?, series)?;
         }
-        let tried =
-            Archive::open(&self.cache)?.try_out(&kernel::source(series.name()), &self.cache.join("tried"));
-        drop(held);
-        tried
+        if !kept("userland", userland::recipe()) {
+            opened(&mut archive, &self.cache)?.have(userland::PACKAGES)?;
+        }
+        if suites && !kept("suites", suites::recipe()) {
+            suites::can_be_had(opened(&mut archive, &self.cache)?, &self.cache)?;
+        }
+        // Lists may be older than the archive that they are of.
+        archive.map_or(Ok(()), |archive| archive.try_out(&self.cache.join("tried")))
     }
 
     /// Makes what is not there yet.
@@ -326,15 +357,19 @@ fn shared(kept: &Path, machine: &Machine, name: &str) -> Result<(), String> {
 
 /// Has a directory made, unless it is there and was made by the same recipe. What fails leaves nothing behind.
 fn made(folder: &Path, recipe: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
-    let stamp = |folder: &Path| folder.join("recipe");
-    if fs::read_to_string(stamp(folder)).is_ok_and(|known| known == recipe) {
+    if is_made(folder, recipe) {
         return Ok(());
     }
     remove(folder)?;
     // In place, since headers of a kernel refer to each other by their whole path. The recipe comes last.
     fs::create_dir_all(folder).map_err(at(folder))?;
     make(folder)?;
-    fs::write(stamp(folder), recipe).map_err(at(folder))
+    fs::write(folder.join("recipe"), recipe).map_err(at(folder))
+}
+
+/// Whether a directory is there and was made by this recipe.
+fn is_made(folder: &Path, recipe: &str) -> bool {
+    fs::read_to_string(folder.join("recipe")).is_ok_and(|known| known == recipe)
 }
 
 /// What the guest boots from: its programs, the kernel's modules, every siw, and our scripts.

@@ -86,14 +86,21 @@ impl Archive {
         Ok(wanted.into_iter().map(str::to_owned).collect())
     }
 
-    /// Whether it knows a package, and lets something be downloaded.
+    /// Whether it has all of these.
+    ///
+    /// # Errors
+    /// If not, with what is not there.
+    pub(super) fn have(&self, packages: &[&str]) -> Result<(), String> {
+        let lacks = |package: &&&str| self.versions(package).is_empty();
+        let missing: Vec<&str> = packages.iter().filter(lacks).copied().collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("the archive has no {}", missing.join(", "))) }
+    }
+
+    /// Whether it lets something be downloaded, into a directory that is removed.
     ///
     /// # Errors
     /// If not, with what apt says of it.
-    pub(super) fn try_out(&self, package: &str, folder: &Path) -> Result<(), String> {
-        if self.versions(package).is_empty() {
-            return Err(format!("no archive of this machine's apt has {package}"));
-        }
+    pub(super) fn try_out(&self, folder: &Path) -> Result<(), String> {
         self.download(&[SMALL.to_owned()], folder)?;
         remove(folder)
     }

@@ -62,11 +62,6 @@ const MENDED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The package with a kernel's source.
-pub(super) fn source(series: &str) -> String {
-    format!("linux-source-{series}")
-}
-
 /// What makes the mended siw one that asks for connections between peers (RFC 6581 section 9), which is settled when it is built.
 const PEER_TO_PEER: &(&str, &str, &str) =
     &("siw_main.c", "\nconst bool peer_to_peer;\n", "\nconst bool peer_to_peer = true;\n");
@@ -103,11 +98,16 @@ fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
     ))
 }
 
+/// Whether the archive has all of one version.
+pub(super) fn can_be_had(archive: &Archive, series: &str) -> Result<(), String> {
+    look_up(archive, series).map(drop)
+}
+
 fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option<Packages> {
     let has = |package: &str| archive.versions(package).into_iter().find(|known| known.version == version);
     let plain = format!("linux-image-{abi}");
     let image = [plain.clone(), format!("{plain}-unsigned")].into_iter().find(|name| has(name).is_some())?;
-    let source = source(series);
+    let source = format!("linux-source-{series}");
     has(&source)?;
     let headers = format!("linux-headers-{abi}");
     let parts = has(&headers)?.depends.into_iter().map(|(name, _)| name);

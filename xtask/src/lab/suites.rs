@@ -20,6 +20,15 @@ pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?} {CRATES:?}")
 }
 
+/// Whether the archive and the registry of crates have all of them.
+pub(super) fn can_be_had(archive: &Archive, cache: &Path) -> Result<(), String> {
+    archive.have(PACKAGES)?;
+    CRATES.iter().try_for_each(|(name, version)| {
+        let mut cargo = cargo(cache);
+        output(cargo.arg("info").arg(format!("{name}@{version}"))).map(drop)
+    })
+}
+
 /// Makes `root`, with Debian's programs, and `bin`, with those of crates.
 pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(), String> {
     let packages = archive.with_libraries(PACKAGES)?;
@@ -51,10 +60,15 @@ pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(),
 }
 
 fn install(name: &str, version: &str, work: &Path, folder: &Path) -> Result<(), String> {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo(folder);
     cargo.args(["install", "--locked", name, "--version", version]).arg("--root").arg(folder);
-    cargo.arg("--target-dir").arg(work).stdin(Stdio::null());
-    // Elsewhere than in this workspace, whose settings are not theirs.
+    output(cargo.arg("--target-dir").arg(work)).map(drop)
+}
+
+/// Cargo, elsewhere than in this workspace, whose settings are not theirs.
+fn cargo(folder: &Path) -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    output(&mut cargo).map(drop)
+    cargo.stdin(Stdio::null());
+    cargo
 }

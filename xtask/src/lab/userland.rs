@@ -10,7 +10,7 @@ use super::kernel::unpack;
 use super::tools::{at, output, remove};
 
 /// The programs. Libraries are found by the archive.
-const PACKAGES: &[&str] = &[
+pub(super) const PACKAGES: &[&str] = &[
     "bash",
     "busybox-static",
     "coreutils",

@@ -345,7 +345,7 @@ impl QueuePair {
         let mut raw = request();
         raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_READ;
         aim(&mut raw, source, 0);
-        let done = Done::Fetched { token, len };
+        let done = Done::Fetched { token, slot, len };
         let posted = Posted { done, silent: false, slot: Some(slot), regions: Vec::new() };
         Ok(Request { raw, pieces, posted, inline: None })
     }
@@ -516,17 +516,20 @@ impl QueuePair {
     }
 
     fn complete(&mut self, posted: Posted, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
-        if let (Done::Fetched { token, len }, Some(slot)) = (&posted.done, posted.slot) {
-            // SAFETY: the RDMA Read is complete, so the device is done with its slot.
-            let data = unsafe { self.sources.read(slot, *len) };
-            let data = data.map_err(|error| CloseReason::Io(error.to_string()))?;
-            ready.push_back(Completion::ReadDone { token: *token, data });
-        }
+        // Nothing else takes a slot before this returns.
         if let Some(slot) = posted.slot {
             self.sources.give_back(slot);
         }
         ready.push_back(match posted.done {
-            Done::Part | Done::Bound | Done::Fetched { .. } => return Ok(()),
+            Done::Part | Done::Bound => return Ok(()),
+            Done::Fetched { token, slot, len } => {
+                // SAFETY: the RDMA Read is complete, so the device is done with its slot.
+                let data = unsafe { self.sources.read(slot, len) };
+                Completion::ReadDone {
+                    token,
+                    data: data.map_err(|error| CloseReason::Io(error.to_string()))?,
+                }
+            }
             Done::Unbound(handle) => {
                 if let Some(windows) = &mut self.windows {
                     windows.unbound(handle);

@@ -72,6 +72,7 @@ pub(super) enum Done {
     /// An RDMA Read into its slot.
     Fetched {
         token: Token,
+        slot: usize,
         len: usize,
     },
     /// The transfer goes on.
