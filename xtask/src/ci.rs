@@ -217,7 +217,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-services", &["rpcrdma-rpcbind", "rpcrdma-conf", "rpcrdma-runtime", "rpcrdma-derive"]),
 ];
 
-/// A compiler needs none of our other crates, generated crates need only the runtime, and there is one syn.
+/// A compiler needs none of our other crates, generated crates need only the runtime, there is one syn, and without features nothing
+/// is built with a system's library for RDMA.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     for (package, allowed) in OURS {
@@ -228,7 +229,13 @@ fn dependencies(root: &Path) -> Result<(), String> {
             }
         }
     }
-    let majors: BTreeSet<String> = tree(root, &["--workspace", "--target", "all"])?
+    let all = tree(root, &["--workspace", "--target", "all"])?;
+    if all.iter().any(|line| line.starts_with("ibverbs")) {
+        found.push(
+            "the default build must not depend on ibverbs: `cargo tree --invert ibverbs-sys`".to_owned(),
+        );
+    }
+    let majors: BTreeSet<String> = all
         .iter()
         .filter_map(|line| line.strip_prefix("syn v")?.split('.').next().map(str::to_owned))
         .collect();

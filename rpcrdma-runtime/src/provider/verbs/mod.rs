@@ -10,6 +10,8 @@
 //! This is the one place with memory-unchecked code, since C libraries are called. What owns their objects is in `cm`,
 //! `objects` and `queue_pair`; all else uses these and has none.
 
+#![warn(clippy::undocumented_unsafe_blocks)]
+
 mod address;
 mod aside;
 mod cm;

@@ -95,6 +95,7 @@ pub(super) mod event {
     pub(in super::super) const TIMEWAIT_EXIT: c_int = 15;
 }
 
+// SAFETY: these are librdmacm's functions, with the arguments that its header has.
 #[link(name = "rdmacm")]
 unsafe extern "C" {
     pub(super) fn rdma_create_event_channel() -> *mut EventChannel;
