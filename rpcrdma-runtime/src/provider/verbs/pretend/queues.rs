@@ -244,6 +244,10 @@ pub(super) extern "C" fn poll_cq(cq: *mut ib::ibv_cq, room: c_int, into: *mut ib
 
 pub(super) extern "C" fn req_notify_cq(cq: *mut ib::ibv_cq, _solicited: c_int) -> c_int {
     let mut device = device();
+    if device.faults.late {
+        device.faults.idle = false;
+        device.go_on();
+    }
     let Some(queue) = device.queues.get_mut(&cq.addr()) else { return libc::EINVAL };
     queue.armed = true;
     0

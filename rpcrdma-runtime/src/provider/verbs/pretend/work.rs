@@ -104,7 +104,8 @@ impl Device {
         attributes: &ib::ibv_qp_init_attr,
     ) -> Result<*mut ib::ibv_qp, c_int> {
         let cap = attributes.cap;
-        if self.fails() || cap.max_inline_data > self.settings.inline {
+        let refused = self.fails() || self.faults.makes_no_queue_pair;
+        if refused || cap.max_inline_data > self.settings.inline {
             return Err(libc::EINVAL);
         }
         let number = self.number();
@@ -375,6 +376,7 @@ impl Device {
         if inline {
             posted.inline = Some(self.gathered(domain, &posted).ok_or(libc::EINVAL)?);
             posted.pieces.clear();
+            self.inlined += 1;
         }
         let Some(pair) = self.pairs.get_mut(&at) else { return Err(libc::EINVAL) };
         pair.sends_out.push_back(posted.number);

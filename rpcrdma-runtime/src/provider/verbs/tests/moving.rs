@@ -23,6 +23,55 @@ fn messages_go_both_ways_short_and_long_and_in_pieces() {
     });
 }
 
+/// No device says how much it takes along with a request.
+#[test]
+fn a_device_that_takes_less_inline_is_asked_for_less() {
+    for (inline, shorter) in [(0, 0), (40, 1), (300, 4)] {
+        with(Settings { inline, ..Settings::CARD }, async |device| {
+            let (mut near, mut far) = connected(&Options { inline: 300, ..options() }).await;
+            for len in [30, 40, 41, 300, 301] {
+                far.submit(Action::PostReceives { count: 1 });
+                send(&mut near, vec![octets(len, 1).into()], None).await;
+                assert!(receive(&mut far).await.0 == octets(len, 1));
+            }
+            assert_eq!(device.inlined(), shorter);
+        });
+    }
+}
+
+#[test]
+fn an_end_that_waits_is_woken() {
+    with(Settings::CARD, async |_| {
+        let (mut near, mut far) = connected(&options()).await;
+        for seed in 0..3 {
+            let (message, answer) = (octets(100, seed), octets(200, seed));
+            let near = async {
+                assert!(poll_once(next(&mut near)).is_pending());
+                send(&mut near, vec![message.clone().into()], None).await;
+                assert!(receive(&mut near).await.0 == answer);
+            };
+            let far = async {
+                assert!(receive(&mut far).await.0 == message);
+                tokio::task::yield_now().await;
+                send(&mut far, vec![answer.clone().into()], None).await;
+            };
+            // The far one waits first, and then the near one.
+            tokio::join!(far, near);
+        }
+    });
+}
+
+/// Between the last look and the request to be woken there is a moment.
+#[test]
+fn what_is_complete_just_before_the_end_asks_to_be_woken_is_not_lost() {
+    with(Settings::CARD, async |device| {
+        let (mut near, mut far) = connected(&options()).await;
+        device.faults(|faults| (faults.idle, faults.late) = (true, true));
+        send(&mut near, vec![Bytes::from_static(b"late")], None).await;
+        assert_eq!(receive(&mut far).await.0, b"late"[..]);
+    });
+}
+
 #[test]
 fn many_messages_wait_for_their_turn() {
     with(Settings::CARD, async |device| {

@@ -17,6 +17,27 @@ fn for_ever(octets: Vec<u8>) -> Bytes {
 const KEPT: &str = "the device does not let go of memory";
 
 #[test]
+fn without_a_queue_pair_there_is_no_connection() {
+    with(Settings::CARD, async |device| {
+        let listener = Listener::bind(any_port(), RECEIVE, options()).await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        device.faults(|faults| faults.makes_no_queue_pair = true);
+        let near = connect(address, b"", RECEIVE, &options()).await;
+        assert!(matches!(near, Err(ConnectError::Io { .. })), "{near:?}");
+        device.faults(|faults| faults.makes_no_queue_pair = false);
+        let options = options();
+        let serving = async {
+            let request = listener.accept().await.expect("a peer");
+            device.faults(|faults| faults.makes_no_queue_pair = true);
+            request.accept(b"").await
+        };
+        let (near, far) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
+        assert!(matches!(near, Err(ConnectError::Refused { .. })), "{near:?}");
+        assert!(matches!(far, Err(ConnectError::Io { .. })), "{far:?}");
+    });
+}
+
+#[test]
 fn memory_that_is_not_registered_comes_back() {
     for settings in [Settings::CARD, PLAIN] {
         with(settings, async |device| {
