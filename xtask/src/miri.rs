@@ -14,6 +14,9 @@ pub(crate) struct Arguments {
     /// Part of the names of the tests to run (default: all of the provider's)
     #[arg(default_value = "provider::verbs")]
     tests: String,
+    /// By the rules of Tree Borrows, in place of Stacked Borrows: each forbids some of what the other allows
+    #[arg(long)]
+    tree_borrows: bool,
 }
 
 /// No pointers out of numbers: what the device is told is a number, and what it uses the pointer that it was given.
@@ -22,11 +25,12 @@ const FLAGS: &str = "-Zmiri-strict-provenance";
 /// Runs the tests. What Miri builds is in `target/miri`. Time is Miri's own there, so no test waits for any.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     ready()?;
+    let rules = if arguments.tree_borrows { " -Zmiri-tree-borrows" } else { "" };
     let mut run = Command::new("cargo");
     run.args(["+nightly", "miri", "test", "-p", "rpcrdma-runtime", "--features", "verbs", "--lib"])
         .arg(&arguments.tests)
         .current_dir(root)
-        .env("MIRIFLAGS", FLAGS);
+        .env("MIRIFLAGS", format!("{FLAGS}{rules}"));
     succeed(&mut run, "Miri found something, or a test failed")
 }
 
