@@ -78,7 +78,15 @@ async fn connect_once(
     id.connect(&said, depths).map_err(ConnectError::of("connecting"))?;
     let event = id.event().await.map_err(ConnectError::of("connecting"))?;
     match event.kind() {
-        Kind::Established => Ok(made(queue_pair, event.private_data, depths, event.initiator_depth, options)),
+        Kind::Established => {
+            // On iWARP, drivers do not agree which of the two is which at this end: siw has them the other way round.
+            let served = if queue_pair.device().iwarp {
+                event.initiator_depth.min(event.responder_resources)
+            } else {
+                event.initiator_depth
+            };
+            Ok(made(queue_pair, event.private_data, depths, served, options))
+        }
         Kind::Rejected => Err(ConnectError::Refused { private_data: event.private_data }),
         _ => Err(failed(event)),
     }
