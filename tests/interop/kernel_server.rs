@@ -45,7 +45,11 @@ pub(crate) fn options(crc: bool) -> ClientOptions {
 }
 
 pub(crate) async fn connect(guest: &Guest, options: ClientOptions) -> Client {
-    Client::connect_with(format!("{}:{}", address(), guest.ports().nfs_rdma), options).await.unwrap()
+    connect_to(guest.ports().nfs_rdma, options).await
+}
+
+pub(crate) async fn connect_to(server: u16, options: ClientOptions) -> Client {
+    Client::connect_with(format!("{}:{server}", address()), options).await.unwrap()
 }
 
 /// The handle of /export, which the kernel's server tells over TCP only.
@@ -192,18 +196,25 @@ async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
 }
 
 async fn calls_in_flight(guest: &Guest, crc: bool) {
+    let credits = in_flight(guest.ports().nfs_rdma, root(guest).await, crc).await;
+    // A relay passes on what is TCP.
+    let Some(credits) = credits else { return };
+    assert_eq!(credits.most_granted, 64, "{credits:?}");
+    // In the guest the server may answer as quickly as this program calls.
+    let most = credits.most_in_flight;
+    assert!(most == 64 || inside().is_some() && most > 1, "{credits:?}");
+}
+
+/// Has as many calls in flight with the server at a port as it grants, and looks at them on their way, if that is TCP.
+pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<Credits> {
     let credits = Arc::new(Mutex::new(Credits::default()));
     let seen = credits.clone();
     let watch = move |to_server: bool, bytes: &[u8]| seen.lock().unwrap().see(to_server, bytes);
-    let relay = Relay::watched(guest.ports().nfs_rdma, Arc::new(Mutex::new(watch)));
-    // A relay passes on what is TCP.
+    let relay = Relay::watched(server, Arc::new(Mutex::new(watch)));
     let watched = inside() != Some(Ours::Verbs(Device::Rxe));
-    let port = if watched { relay.port } else { guest.ports().nfs_rdma };
-    let address = format!("{}:{port}", address());
     let mut options = options(crc);
     options.config.credits = 128;
-    let client = nfs_v3::Client(Client::connect_with(address, options).await.unwrap());
-    let object = root(guest).await;
+    let client = nfs_v3::Client(connect_to(if watched { relay.port } else { server }, options).await);
     let call = |_| {
         let client = client.clone();
         tokio::spawn(async move { client.getattr(&Getattr3Args { object }).await })
@@ -215,14 +226,9 @@ async fn calls_in_flight(guest: &Guest, crc: bool) {
     let counted = client.0.stats();
     assert_eq!((counted.credits, counted.session.connections), (64, 1), "{counted}");
     assert!(counted.credit_waits > 0, "{counted}");
-    if !watched {
-        return;
-    }
-    let credits = credits.lock().unwrap();
-    assert_eq!((credits.most_granted, credits.too_many), (64, 0), "{credits:?}");
-    // In the guest the server may answer as quickly as this program calls.
-    let most = credits.most_in_flight;
-    assert!(most == 64 || inside().is_some() && most > 1, "{credits:?}");
+    let credits = std::mem::take(&mut *credits.lock().unwrap());
+    assert_eq!(credits.too_many, 0, "{credits:?}");
+    watched.then_some(credits)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,9 +245,13 @@ async fn no_connection_to_siw_as_it_is_hangs() {
 }
 
 pub(crate) async fn one_after_another(guest: &Guest, count: usize) {
-    let object = root(guest).await;
+    connections_to(guest.ports().nfs_rdma, root(guest).await, count).await;
+}
+
+/// Makes so many connections to the server at a port, with CRCs and without by turns, and calls twice on each.
+pub(crate) async fn connections_to(server: u16, object: NfsFh3, count: usize) {
     for index in 0..count {
-        let client = nfs_v3::Client(connect(guest, options(index % 2 == 0)).await);
+        let client = nfs_v3::Client(connect_to(server, options(index % 2 == 0)).await);
         client.null().await.unwrap_or_else(|error| panic!("connection {index}: {error}"));
         let result = client.getattr(&Getattr3Args { object }).await.unwrap();
         assert!(matches!(result, Getattr3Res::Nfs3Ok(_)), "connection {index}: {result:?}");

@@ -75,7 +75,7 @@ pub enum Task {
         /// And what test suites of others are made of
         #[arg(long)]
         suites: bool,
-        /// And the packages that the feature `verbs` is built with
+        /// And the packages that the feature `verbs` is built with, and valgrind
         #[arg(long)]
         verbs: bool,
     },
@@ -126,11 +126,12 @@ pub fn run(task: &Task) -> Result<u8, String> {
     match task {
         Task::Check { kernel, suites, verbs } => {
             let series = kernel.series()?;
-            let checked = lab().and_then(|lab| lab.check(series, *suites)).and_then(|()| {
-                let missing = if *verbs { crate::missing_for_verbs() } else { Vec::new() };
-                if missing.is_empty() { Ok(()) } else { Err(format!("missing: {}", missing.join(" "))) }
-            });
-            Ok(checked.map_or_else(unavailable, |()| 0))
+            if let Err(why) = tools::check() {
+                return Ok(unavailable(why));
+            }
+            let lab = lab()?;
+            let _held = lab.lock()?;
+            Ok(lab.check(series, *suites, *verbs).map_or_else(unavailable, |()| 0))
         }
         Task::Build(kernel) => lab()?.parts(kernel.series()?).map(|_| 0),
         Task::Suites => {
@@ -298,9 +299,13 @@ impl Lab {
         )
     }
 
-    /// Whether [`Lab::parts`] and [`Lab::suites`] have all that they do not make themselves: what fails then is their own defect.
-    fn check(&self, series: Series, suites: bool) -> Result<(), String> {
-        let _held = self.lock()?;
+    /// Whether [`Lab::parts`], [`Lab::suites`] and what runs over devices have all that they do not make themselves: what fails then is
+    /// their own defect.
+    fn check(&self, series: Series, suites: bool, verbs: bool) -> Result<(), String> {
+        let missing = if verbs { crate::missing_for_verbs() } else { Vec::new() };
+        if !missing.is_empty() {
+            return Err(format!("missing: {}", missing.join(" ")));
+        }
         let series = series.name();
         let mut archive = None;
         let kept = |name: &str, recipe: String| is_made(&self.cache.join(name), &recipe);
@@ -312,6 +317,9 @@ impl Lab {
         }
         if suites && !kept("suites", suites::recipe()) {
             suites::can_be_had(opened(&mut archive, &self.cache)?, &self.cache)?;
+        }
+        if verbs && !kept("memcheck", memcheck::recipe()) {
+            opened(&mut archive, &self.cache)?.have(memcheck::PACKAGES)?;
         }
         // Lists may be older than the archive that they are of.
         archive.map_or(Ok(()), |archive| archive.try_out(&self.cache.join("tried")))

@@ -14,6 +14,9 @@ pub(crate) struct Arguments {
     /// Part of the names of the tests to run (default: all of the provider's)
     #[arg(default_value = "provider::verbs")]
     tests: String,
+    /// Only say whether all that it needs is there
+    #[arg(long)]
+    check: bool,
     /// By the rules of Tree Borrows, in place of Stacked Borrows: each forbids some of what the other allows
     #[arg(long)]
     tree_borrows: bool,
@@ -25,6 +28,9 @@ const FLAGS: &str = "-Zmiri-strict-provenance";
 /// Runs the tests. What Miri builds is in `target/miri`. Time is Miri's own there, so no test waits for any.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     ready()?;
+    if arguments.check {
+        return Ok(());
+    }
     let rules = if arguments.tree_borrows { " -Zmiri-tree-borrows" } else { "" };
     let mut run = Command::new("cargo");
     run.args(["+nightly", "miri", "test", "-p", "rpcrdma-runtime", "--features", "verbs", "--lib"])

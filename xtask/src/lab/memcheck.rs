@@ -9,7 +9,7 @@ use super::kernel::unpack;
 use super::tools::{at, remove};
 
 /// What is unpacked, besides the libraries that these need.
-const PACKAGES: &[&str] =
+pub(super) const PACKAGES: &[&str] =
     &["ibverbs-providers", "libc6", "libc6-dbg", "libgcc-s1", "libibverbs1", "librdmacm1", "valgrind"];
 
 /// Where the guest mounts what every program expects.
