@@ -1,44 +1,15 @@
 //! What `nfs3` draws on a terminal while it copies, and that it draws nothing elsewhere.
 
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
-
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::io::Read;
+use std::process::{Command, Stdio};
 use std::thread;
 
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// `nfs3d`, which ends with this value.
-struct Served(Child);
-
-impl Served {
-    /// Serves a directory. Returns where.
-    fn start(dir: &Path) -> (Self, String) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
-            .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
-            .arg(dir)
-            .args(["--listen", "127.0.0.1:0", "--no-root-squash"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let url = line.split_whitespace().find(|word| word.starts_with("rdma://")).unwrap();
-        (Served(child), url.trim_end_matches(['/', ',']).to_owned())
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
+use super::Daemon;
 
 fn nfs3(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
@@ -75,7 +46,8 @@ fn a_bar_shows_how_far_a_copy_is_on_a_terminal_only() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let large = from.path().join("large");
     File::create(&large).unwrap().set_len(48 << 20).unwrap();
-    let (_served, url) = Served::start(to.path());
+    let daemon = Daemon::start(to.path(), &[]);
+    let url = &daemon.url;
     let (large, back) = (large.to_str().unwrap(), from.path().join("back"));
     let drawn = on_a_terminal(nfs3(&["put", "--verify", large, &format!("{url}/")]));
     let amounts = |drawn: &str| drawn.matches("/48.00 MiB").count();
@@ -88,4 +60,5 @@ fn a_bar_shows_how_far_a_copy_is_on_a_terminal_only() {
     let again = from.path().join("again");
     let quiet = nfs3(&["get", &format!("{url}/large"), again.to_str().unwrap()]).output().unwrap();
     assert!(quiet.status.success() && quiet.stderr.is_empty(), "{quiet:?}");
+    daemon.stop(Signal::TERM);
 }
