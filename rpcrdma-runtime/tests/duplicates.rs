@@ -4,8 +4,8 @@
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -28,7 +28,7 @@ use rpcrdma_runtime::xdr::{Decode, Encode, Layout, Opaque, Reader, Reducer, Size
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{self, JoinHandle};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -65,6 +65,8 @@ const BACK: u32 = 5;
 struct Counter {
     runs: Arc<AtomicU32>,
     gate: Arc<Gate>,
+    /// Where each came to its end.
+    tasks: Arc<Mutex<Vec<task::Id>>>,
 }
 
 struct Gate(Semaphore);
@@ -115,6 +117,7 @@ impl Service for Counter {
                 GATE => self.gate.0.acquire().await.unwrap().forget(),
                 _ => {}
             }
+            self.tasks.lock().unwrap().push(task::id());
             let fill = |len: u32| Opaque::from(vec![0x5a; len as usize]);
             let result = Res { count, note: fill(args.note), item: fill(args.item) };
             result.encode(reply).map_err(|_| Reject::SystemError)
@@ -274,6 +277,30 @@ async fn a_call_on_a_new_connection_is_answered_as_before_whatever_chunks_it_has
 }
 
 /// The thresholds are agreed on anew: what went inline comes again in chunks, and so does what was kept.
+#[tokio::test]
+async fn a_call_that_waits_for_nothing_has_no_task_of_its_own() {
+    for cache in [None, Some(DuplicateCache::default())] {
+        let fixture = Fixture::new(cache).await;
+        let mut peer = fixture.peer().await;
+        for xid in 1..=3 {
+            peer.call(xid, COUNT, &args(8, 0, 0)).await.result.unwrap();
+        }
+        peer.submit(4, GATE, &args(8, 0, 0), 1024);
+        tokio::select! {
+            event = peer.event() => panic!("{event:?}"),
+            () = fixture.counter.has_run(4) => {}
+        }
+        fixture.counter.gate.0.add_permits(1);
+        peer.reply(4).await.result.unwrap();
+        let tasks = fixture.counter.tasks.lock().unwrap().clone();
+        let [first, second, third, waited] = tasks[..] else { panic!("{tasks:?}") };
+        assert_eq!((first, first), (second, third));
+        assert_ne!(first, waited);
+        drop(peer);
+        fixture.end().await;
+    }
+}
+
 #[tokio::test]
 async fn a_call_that_travels_in_another_form_is_the_same_call() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;

@@ -1,8 +1,10 @@
 //! What the connections of a server have in common: how a call gets its reply.
 
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -135,7 +137,7 @@ impl Connected {
                     drop(call);
                     executed.end(reply);
                 };
-                executing.spawn(execute.in_current_span());
+                executing.run(execute.in_current_span());
             }
             Begun::Joined { left: _ } => debug!(xid, "a call that came again while it runs"),
             Begun::Kept(_, reply) => {
@@ -255,10 +257,17 @@ impl ConnectionUsed {
 struct Executing(Arc<Mutex<JoinSet<()>>>);
 
 impl Executing {
-    fn spawn(&self, call: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks();
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(call);
+    /// Goes through with a call: at once, or as a task if it waits.
+    fn run(&self, call: impl Future<Output = ()> + Send + 'static) {
+        let mut call = Box::pin(call);
+        // Nobody wakes it here: a task begins by asking it again.
+        let mut context = Context::from_waker(Waker::noop());
+        // Who panics has told the cache by now.
+        if let Ok(Poll::Pending) = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(&mut context))) {
+            let mut tasks = self.tasks();
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(call);
+        }
     }
 
     async fn all(&self) {

@@ -1,4 +1,6 @@
+use core::hash::Hasher;
 use core::net::IpAddr;
+use std::hash::DefaultHasher;
 
 use crate::wire::rpc::{RPC_VERSION, RPCSEC_GSS};
 use crate::xdr::{Placed, Received, pad_len};
@@ -89,36 +91,44 @@ impl CallIdentity {
 
 /// The sum of the first bytes of a message with its items back in their places, and its whole length.
 fn digest(message: &Received) -> (u64, u64) {
-    let mut digest = Digest { sum: 0xcbf2_9ce4_8422_2325, summed: 0, length: 0 };
+    let mut begin = Begin { bytes: [0; CallIdentity::PREFIX], filled: 0, length: 0 };
     let mut rest = &message.stream[..];
     if let Placed::Positioned(items) = &message.items {
         for item in items {
-            let before = u64::from(item.position).saturating_sub(digest.length);
+            let before = u64::from(item.position).saturating_sub(begin.length);
             let before = usize::try_from(before).unwrap_or(usize::MAX);
             let (head, tail) = rest.split_at_checked(before).unwrap_or((rest, &[]));
-            digest.put(head);
-            digest.put(&item.data);
-            digest.put([0; 3].split_at(pad_len(item.data.len())).0);
+            begin.put(head);
+            begin.put(&item.data);
+            begin.put([0; 3].split_at(pad_len(item.data.len())).0);
             rest = tail;
         }
     }
-    digest.put(rest);
-    (digest.sum, digest.length)
+    begin.put(rest);
+    (begin.sum(), begin.length)
 }
 
-/// FNV-1a with 64 bits: to tell mistakes apart, not enemies, who can claim any AUTH_SYS credential as it is.
-struct Digest {
-    sum: u64,
-    summed: usize,
+/// The first bytes of a message.
+struct Begin {
+    bytes: [u8; CallIdentity::PREFIX],
+    filled: usize,
+    /// Of the whole message.
     length: u64,
 }
 
-impl Digest {
+impl Begin {
     fn put(&mut self, bytes: &[u8]) {
         self.length = self.length.saturating_add(bytes.len() as u64);
-        for byte in bytes.iter().take(CallIdentity::PREFIX.saturating_sub(self.summed)) {
-            self.sum = (self.sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-            self.summed = self.summed.saturating_add(1);
-        }
+        let (_, room) = self.bytes.split_at_mut(self.filled);
+        let taken = room.len().min(bytes.len());
+        room.split_at_mut(taken).0.copy_from_slice(bytes.split_at(taken).0);
+        self.filled = self.filled.saturating_add(taken);
+    }
+
+    /// To tell mistakes apart, not enemies, who can claim any AUTH_SYS credential as it is.
+    fn sum(&self) -> u64 {
+        let mut sum = DefaultHasher::new();
+        sum.write(self.bytes.split_at(self.filled).0);
+        sum.finish()
     }
 }
