@@ -90,7 +90,22 @@ impl<E: Export> NfsHandler<E> {
         changed: FileHandle,
         call: impl FnOnce(&E, &Caller) -> Outcome<T> + Send + 'static,
     ) -> Result<Outcome<T>, Reject> {
+        self.change_at_hand(context, changed, |_, _| None, call).await
+    }
+
+    /// The same, unless it is done at once, where nothing waits.
+    async fn change_at_hand<T: Send + 'static>(
+        &self,
+        context: &CallContext,
+        changed: FileHandle,
+        at_hand: impl FnOnce(&E, &Caller) -> Option<(T, Wcc)>,
+        call: impl FnOnce(&E, &Caller) -> Outcome<T> + Send + 'static,
+    ) -> Result<Outcome<T>, Reject> {
         let read_only = self.read_only;
+        let at_hand = |export: &E, caller: &Caller| {
+            let (done, wcc) = if read_only { None } else { at_hand(export, caller) }?;
+            Some(Outcome { result: Ok(done), wcc })
+        };
         let change = move |export: &E, caller: &Caller| {
             if read_only {
                 let after = export.attributes(&changed).ok();
@@ -98,6 +113,6 @@ impl<E: Export> NfsHandler<E> {
             }
             call(export, caller)
         };
-        self.ask(context, change).await
+        self.ask_at_hand(context, at_hand, change).await
     }
 }

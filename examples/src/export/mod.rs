@@ -327,6 +327,18 @@ pub trait AtHand {
     ) -> Option<(ReadData, Attributes)> {
         None
     }
+
+    /// [`Export::write`].
+    fn write_at_hand(
+        &self,
+        _caller: &Caller,
+        _file: &FileHandle,
+        _offset: u64,
+        _data: &Bytes,
+        _stable: Stability,
+    ) -> Option<(Written, Wcc)> {
+        None
+    }
 }
 
 /// A file system that can be served.

@@ -129,15 +129,20 @@ impl<E: Export> Handler for NfsHandler<E> {
     async fn write(&self, cx: &CallContext, args: Write3Args) -> Result<Write3Res, Reject> {
         let (file, offset, stable) = (args.file.data, args.offset, stability(args.stable));
         let (count, mut data) = (args.count as usize, args.data.into_bytes());
+        let too_short = count > data.len();
+        data.truncate(count);
+        let all = data.clone();
+        let at_hand = |export: &E, caller: &_| {
+            if too_short { None } else { export.write_at_hand(caller, &file, offset, &all, stable) }
+        };
         let change = move |export: &E, caller: &_| {
-            if count > data.len() {
+            if too_short {
                 let after = export.attributes(&file).ok();
                 return Outcome { result: Err(Error::Inval), wcc: Wcc { before: None, after } };
             }
-            data.truncate(count);
             export.write(caller, &file, offset, &data, stable)
         };
-        let Outcome { result, wcc: around } = self.change(cx, file, change).await?;
+        let Outcome { result, wcc: around } = self.change_at_hand(cx, file, at_hand, change).await?;
         let file_wcc = wcc(&around);
         Ok(match result {
             Ok(written) => Write3Res::Nfs3Ok(Write3Resok {

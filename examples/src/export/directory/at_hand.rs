@@ -1,7 +1,7 @@
-//! What the system has at hand: names and files that are in its caches, and the pages of files that are. It says so when it would
-//! have to wait (openat2 with RESOLVE_CACHED, preadv2 with RWF_NOWAIT), and then nothing was done. What can still be waited for is
-//! rare: a list of who may do what, the first time that it is looked at; the note of when a file was read, if it goes to a journal; what
-//! a file system in memory has in swap.
+//! What the system has at hand: names and files that are in its caches, the pages of files that are, and a file system in memory
+//! to be written to. It says so when it would have to wait (openat2 with RESOLVE_CACHED, preadv2 with RWF_NOWAIT), and then nothing
+//! was done. What can still be waited for is rare: a list of who may do what, the first time that it is looked at; the note of when
+//! a file was read, if it goes to a journal; what a file system in memory has in swap, or puts there to have room.
 //!
 //! Nothing is asked here as another user: a thread that was one is refused RDMA devices ever after.
 
@@ -11,14 +11,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use bytes::Bytes;
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, openat2};
-use rustix::io::{ReadWriteFlags, pread, preadv2};
+use rustix::io::{ReadWriteFlags, pread, preadv2, pwrite};
 
-use super::{DirectoryExport, Located, Stat};
-use crate::export::{AtHand, Attributes, Caller, FileHandle, FileKind, Found, ReadData, names};
+use super::{DirectoryExport, Located, Stat, after};
+use crate::export::{
+    AtHand, Attributes, Before, Caller, FileHandle, FileKind, Found, ReadData, Stability, Wcc, Written, names,
+};
 
-/// What is read of a file so at most, in bytes: more takes as long to copy as it takes to have another thread do it.
-const READ_MAX: u32 = 64 << 10;
+/// What is read or written so at most, in bytes: more takes as long to copy as it takes to have another thread do it.
+const COPIED_MAX: u32 = 64 << 10;
 
 /// What is known of how a file system keeps its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ impl AtHand for DirectoryExport {
         offset: u64,
         count: u32,
     ) -> Option<(ReadData, Attributes)> {
-        if count > READ_MAX || !self.identities.is_as_caller(caller) {
+        if count > COPIED_MAX || !self.identities.is_as_caller(caller) {
             return None;
         }
         let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
@@ -81,6 +84,32 @@ impl AtHand for DirectoryExport {
         let data = self.pages(&located.open(OFlags::RDONLY).ok()?, offset, usize::try_from(wanted).ok()?)?;
         let eof = offset.saturating_add(wanted) >= size;
         Some((ReadData { data: data.into(), eof }, Stat::of(&located.file).ok()?.attributes))
+    }
+
+    fn write_at_hand(
+        &self,
+        caller: &Caller,
+        file: &FileHandle,
+        offset: u64,
+        data: &Bytes,
+        stable: Stability,
+    ) -> Option<(Written, Wcc)> {
+        let fits = (1..=COPIED_MAX as usize).contains(&data.len());
+        // Others note when it was written before they write, and wait for that: asked not to, they refuse.
+        if !fits || self.storage != Storage::Memory || !self.identities.is_as_caller(caller) {
+            return None;
+        }
+        let end = offset.checked_add(data.len() as u64);
+        end.filter(|end| i64::try_from(*end).is_ok())?;
+        // Whoever else changes it only copies memory, too. If it were left to another thread then, that one would be in the way of
+        // the next, and so on.
+        let _held = self.locks.one(self.identity(file).ok()?.0);
+        let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
+        let before = Before::from(&located.stat.attributes);
+        let written = pwrite(located.open(OFlags::WRONLY).ok()?, data, offset).ok()?;
+        let count = u32::try_from(written).ok().filter(|count| *count > 0)?;
+        // It is as stable there as it will ever be.
+        Some((Written { count, committed: stable }, Wcc { before: Some(before), after: after(&located) }))
     }
 }
 
@@ -190,8 +219,46 @@ mod tests {
                     known.then_some((there.0.data, there.0.eof, there.1.size))
                 );
             }
-            assert!(export.read_at_hand(&caller, &handle, 0, READ_MAX + 1).is_none(), "more takes long");
+            assert!(export.read_at_hand(&caller, &handle, 0, COPIED_MAX + 1).is_none(), "more takes long");
             assert!(export.read_at_hand(&caller, &file(&export, &["a"]), 0, 1).is_none(), "a directory");
+        }
+    }
+
+    #[test]
+    fn what_is_written_at_hand_is_there() {
+        for dir in directories() {
+            fs::write(dir.path().join("file"), vec![7; 100_000]).unwrap();
+            fs::create_dir(dir.path().join("a")).unwrap();
+            let export = DirectoryExport::open(dir.path()).unwrap();
+            let (handle, caller) = (file(&export, &["file"]), Caller::ROOT);
+            let write =
+                |offset, data: &Bytes, stable| export.write_at_hand(&caller, &handle, offset, data, stable);
+            let in_memory = export.storage == Storage::Memory && knows(&export);
+            let mut expected = vec![7; 100_000];
+            for (offset, size) in [(0, 1), (99_999, 1), (99_999, 2), (50_000, 65_536), (200_000, 4096)] {
+                for stable in [Stability::Unstable, Stability::DataSync, Stability::FileSync] {
+                    let data = Bytes::from(vec![u8::try_from(size % 251).unwrap(); size]);
+                    let before = export.attributes(&handle).unwrap();
+                    let written = write(offset as u64, &data, stable);
+                    assert_eq!(written.is_some(), in_memory, "{offset} {size} {stable:?}");
+                    let Some((written, wcc)) = written else { continue };
+                    assert_eq!((written.count as usize, written.committed), (size, stable));
+                    expected.resize(expected.len().max(offset + size), 0);
+                    expected[offset..offset + size].copy_from_slice(&data);
+                    assert_eq!(wcc.before, Some(Before::from(&before)));
+                    assert_eq!(wcc.after, Some(export.attributes(&handle).unwrap()));
+                    assert!(fs::read(dir.path().join("file")).unwrap() == expected, "{offset} {size}");
+                }
+            }
+            let (none, more) = (Bytes::new(), Bytes::from(vec![0; COPIED_MAX as usize + 1]));
+            for (offset, data) in [(0, &none), (0, &more), (i64::MAX.cast_unsigned(), &more.slice(..1))] {
+                assert!(write(offset, data, Stability::Unstable).is_none());
+            }
+            let (one, top) = (Bytes::from_static(b"1"), export.root());
+            for of in [&top, &file(&export, &["a"])] {
+                assert!(export.write_at_hand(&caller, of, 0, &one, Stability::Unstable).is_none());
+            }
+            assert!(fs::read(dir.path().join("file")).unwrap() == expected);
         }
     }
 
@@ -242,6 +309,8 @@ mod tests {
             let (handle, other) = (file(&export, &["file"]), Caller { uid: 1234, gid: 1234, gids: vec![] });
             if export.tells_callers_apart() {
                 assert!(export.read_at_hand(&other, &handle, 0, 4).is_none());
+                let data = Bytes::from_static(b"more");
+                assert!(export.write_at_hand(&other, &handle, 0, &data, Stability::Unstable).is_none());
                 assert!(export.access_at_hand(&other, &handle, 1).is_none());
                 assert!(export.lookup_at_hand(&other, &export.root(), b"file").is_none());
             }
