@@ -7,19 +7,22 @@
 mod called;
 mod image;
 mod mounted;
+mod profiler;
 mod table;
 mod turn;
 mod way;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use rpcrdma_examples::client::one_line;
 use rpcrdma_examples::output;
 use tokio::runtime::Runtime;
 
 use crate::image::Images;
+use crate::profiler::Profiler;
 use crate::table::{Row, Table};
 use crate::turn::{Operation, Work};
 use crate::way::{Name, Way};
@@ -42,6 +45,9 @@ struct Arguments {
     /// How long a turn is, in milliseconds
     #[arg(long, default_value_t = 1000)]
     turn: u64,
+    /// Which calls
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Procedure::value_variants().to_vec())]
+    calls: Vec<Procedure>,
     /// Calls at a time
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16], value_parser = in_flight)]
     in_flight: Vec<usize>,
@@ -51,9 +57,31 @@ struct Arguments {
     /// How many microseconds our client looks for more before it sleeps, over an RDMA device
     #[arg(long, default_value_t = 0)]
     spin: u64,
+    /// A FIFO that `perf record --delay=-1 --control=fifo:FIFO` reads: it records the turns, and nothing between them
+    #[arg(long)]
+    perf: Option<PathBuf>,
     /// Print calls a second as well, of both
     #[arg(long)]
     rates: bool,
+}
+
+/// What can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Procedure {
+    Getattr,
+    Read,
+    Write,
+}
+
+impl Procedure {
+    /// What is measured of it, with data of these sizes.
+    fn operations(self, sizes: &[usize]) -> Vec<Operation> {
+        match self {
+            Procedure::Getattr => vec![Operation::Getattr],
+            Procedure::Read => sizes.iter().copied().map(Operation::Read).collect(),
+            Procedure::Write => sizes.iter().copied().map(Operation::Write).collect(),
+        }
+    }
 }
 
 fn in_flight(text: &str) -> Result<usize, String> {
@@ -94,11 +122,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn compare(arguments: &Arguments, ways: &[Way<'_>; 2], images: &Images) -> anyhow::Result<Table> {
-    let transfers = |of: fn(usize) -> Operation| arguments.sizes.iter().copied().map(of);
-    let operations = std::iter::once(Operation::Getattr)
-        .chain(transfers(Operation::Read))
-        .chain(transfers(Operation::Write));
+    let operations = arguments.calls.iter().flat_map(|call| call.operations(&arguments.sizes));
     let time = Duration::from_millis(arguments.turn);
+    let mut profiler = arguments.perf.as_deref().map(Profiler::open).transpose()?;
     let mut rows = Vec::new();
     for operation in operations {
         let mut cells = Vec::new();
@@ -106,7 +132,8 @@ fn compare(arguments: &Arguments, ways: &[Way<'_>; 2], images: &Images) -> anyho
             let work = Work { operation, in_flight, time };
             let mut rates = Vec::new();
             for _ in 0..arguments.rounds {
-                rates.push([ways[0].turn(work, images)?, ways[1].turn(work, images)?]);
+                let mut turn = |way: &Way<'_>| way.turn(work, images, profiler.as_mut());
+                rates.push([turn(&ways[0])?, turn(&ways[1])?]);
             }
             cells.push(rates);
         }

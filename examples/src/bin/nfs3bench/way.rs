@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 use crate::called::Called;
 use crate::image::Images;
 use crate::mounted::Mounted;
+use crate::profiler::Profiler;
 use crate::turn::{Operation, Work};
 
 /// How a way is named.
@@ -75,10 +76,19 @@ impl<'a> Way<'a> {
     }
 
     /// Does calls for a while, and says how many a second. The file has what it had before.
-    pub(crate) fn turn(&self, work: Work, images: &Images) -> anyhow::Result<f64> {
-        let done = match &self.file {
+    pub(crate) fn turn(
+        &self,
+        work: Work,
+        images: &Images,
+        profiler: Option<&mut Profiler>,
+    ) -> anyhow::Result<f64> {
+        let turn = || match &self.file {
             File::Called(file) => self.runtime.block_on(file.turn(work, images)),
             File::Mounted(file) => file.turn(work, images),
+        };
+        let done = match profiler {
+            Some(profiler) => profiler.during(turn)?,
+            None => turn(),
         };
         let done = done.with_context(|| format!("{}: {}", self.name, work.operation))?;
         if let Operation::Write(_) = work.operation {
