@@ -11,6 +11,7 @@ mod initramfs;
 mod kernel;
 mod machine;
 mod memcheck;
+mod profile;
 mod suites;
 mod tools;
 mod userland;
@@ -83,7 +84,8 @@ pub enum Task {
     Build(Kernel),
     /// Make the test suites of others, fio, dbench, fsx and pjdfstest; a guest that runs sees them below /host/suites
     Suites,
-    /// Measure our client and our server beside Linux's own, over RDMA devices, in a guest of its own; prints ratios
+    /// Measure our client and our server beside Linux's own, over RDMA devices, in a guest of its own; prints ratios, or what
+    /// processors do for a call
     Bench(bench::Options),
     /// Boot a guest that stays until `down`
     Up(Kernel),
@@ -215,6 +217,14 @@ impl Lab {
         let _held = self.lock()?;
         made(&kept, &memcheck::recipe(), |folder| memcheck::build(&Archive::open(&self.cache)?, folder))?;
         shared(&kept, machine, "memcheck")
+    }
+
+    /// Has the guest see perf, below /host/profiler, and makes its tree first if it is not there.
+    fn bring_profiler(&self, machine: &Machine) -> Result<(), String> {
+        let kept = self.cache.join("profiler");
+        let _held = self.lock()?;
+        made(&kept, &profile::recipe(), |folder| profile::build(&Archive::open(&self.cache)?, folder))?;
+        shared(&kept, machine, "profiler")
     }
 
     fn suites(&self) -> Result<PathBuf, String> {

@@ -1,4 +1,6 @@
 //! `cargo xtask lab bench`: our client and our server beside Linux's own, over the guest's RDMA devices.
+//!
+//! With `--profile` it says what processors do for a call instead.
 
 use std::env;
 use std::io::Write;
@@ -8,6 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use super::profile::{self, Profile};
 use super::tools::{at, output};
 use super::{Kernel, Lab, Machine};
 
@@ -51,6 +54,9 @@ pub struct Options {
     /// How long a turn is, in milliseconds
     #[arg(long, default_value_t = 1000)]
     turn: u32,
+    /// Print what processors do for a call, 16 at a time, by Linux's profiler
+    #[arg(long)]
+    profile: bool,
     /// Further options of nfs3bench, which `nfs3bench --help` has
     #[arg(last = true)]
     further: Vec<String>,
@@ -72,9 +78,15 @@ pub(super) fn run(lab: &Lab, options: &Options) -> Result<(), String> {
         let name = program.file_name().unwrap_or_default();
         output(Command::new("strip").arg("-o").arg(machine.share().join(name)).arg(program))?;
     }
+    if options.profile {
+        lab.bring_profiler(&machine)?;
+    }
     for device in &options.device {
         say(&format!("\nLinux {}, {device:?}", series.name()))?;
-        compare(&machine, *device, options)?;
+        done(&machine, &SETUP.replace("DEVICE", device.script()), SLACK)?;
+        let measure = if options.profile { profile } else { compare };
+        measure(&machine, options)?;
+        done(&machine, END, SLACK)?;
     }
     Ok(())
 }
@@ -115,28 +127,55 @@ const SETUP: &str = "set -e; DEVICE
 const END: &str = "umount /mnt/knfsd; umount /mnt/nfs3d; kill $(cat /run/nfs3d.pid)
     for second in $(seq 60); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
 
+/// Both ends the kernel's, our client of its server, our server under its client.
+const KERNEL: &str = "/mnt/knfsd";
+const OUR_CLIENT: &str = "'rdma://10.0.2.15:20049/export?provider=verbs&mountport=20048'";
+const OUR_SERVER: &str = "/mnt/nfs3d";
 /// Who is compared, and both ways.
-const PAIRS: [(&str, &str); 2] = [
-    (
-        "our client beside the kernel's, both of the kernel's server",
-        "'rdma://10.0.2.15:20049/export?provider=verbs&mountport=20048' /mnt/knfsd",
-    ),
-    ("our server beside the kernel's, both under the kernel's client", "/mnt/nfs3d /mnt/knfsd"),
+const PAIRS: [(&str, [&str; 2]); 2] = [
+    ("our client beside the kernel's, both of the kernel's server", [OUR_CLIENT, KERNEL]),
+    ("our server beside the kernel's, both under the kernel's client", [OUR_SERVER, KERNEL]),
 ];
 
-fn compare(machine: &Machine, device: Device, options: &Options) -> Result<(), String> {
-    done(machine, &SETUP.replace("DEVICE", device.script()), SLACK)?;
+fn compare(machine: &Machine, options: &Options) -> Result<(), String> {
     let Options { rounds, turn, further, .. } = options;
     // Two ways, seven kinds of calls, two numbers of calls in flight; as long again for looking at what was written.
     let turns = Duration::from_millis(u64::from(*turn)) * 2 * 7 * 2 * 2;
     for (what, ways) in PAIRS {
-        let further = further.join(" ");
+        let (further, ways) = (further.join(" "), ways.join(" "));
         let script =
             format!("ulimit -l unlimited; /host/nfs3bench --rounds {rounds} --turn {turn} {further} {ways}");
         let printed = done(machine, &script, SLACK + turns * *rounds)?;
         say(&format!("\n{what}:\n{}", printed.trim_end()))?;
     }
-    done(machine, END, SLACK).map(drop)
+    Ok(())
+}
+
+/// What is profiled, as it is called here and in nfs3bench's options.
+const CALLS: [(&str, &str); 7] = [
+    ("GETATTR", "getattr"),
+    ("READ 4 KiB", "read --sizes 4096"),
+    ("READ 64 KiB", "read --sizes 65536"),
+    ("READ 1 MiB", "read --sizes 1048576"),
+    ("WRITE 4 KiB", "write --sizes 4096"),
+    ("WRITE 64 KiB", "write --sizes 65536"),
+    ("WRITE 1 MiB", "write --sizes 1048576"),
+];
+
+fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
+    let Options { turn, further, .. } = options;
+    for (what, calls) in CALLS {
+        let mut columns = Vec::new();
+        for (who, way) in [("both Linux's", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)] {
+            let further = further.join(" ");
+            // The same way twice: two turns, and nobody else's between.
+            let script = format!("--turn {turn} --in-flight 16 --calls {calls} {further} {way} {way}");
+            let printed = done(machine, &profile::script(&script), SLACK)?;
+            columns.push((who, Profile::of(&printed, *turn, way == OUR_CLIENT)?));
+        }
+        say(&format!("\n{}", profile::table(what, &columns).trim_end()))?;
+    }
+    Ok(())
 }
 
 /// Runs a script in the guest that must succeed.

@@ -1,0 +1,244 @@
+//! What processors do while calls are made, by Linux's profiler: `cargo xtask lab bench --profile`.
+
+use std::fs;
+use std::path::Path;
+
+use super::archive::Archive;
+use super::kernel::unpack;
+use super::tools::remove;
+
+/// What is unpacked, besides the libraries that it needs.
+pub(super) const PACKAGES: &[&str] = &["linux-perf"];
+/// Samples of each processor, a second.
+const FREQUENCY: u32 = 499;
+/// The line between what nfs3bench says and the samples.
+const SAMPLES: &str = "==== samples";
+
+/// What decides over the profiler's tree: it is made again when it changes.
+pub(super) fn recipe() -> String {
+    format!("1 {PACKAGES:?}")
+}
+
+/// Makes the tree, in `folder/root`.
+pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
+    let root = folder.join("root");
+    fs::create_dir_all(&root).map_err(super::tools::at(&root))?;
+    let packages = archive.with_libraries(PACKAGES)?;
+    eprintln!("lab: fetching {} packages with perf", packages.len());
+    let debs = folder.join("packages");
+    for package in archive.download(&packages, &debs)? {
+        unpack(&package, &root)?;
+    }
+    remove(&debs)?;
+    remove(&root.join("usr/share"))
+}
+
+/// What the guest runs: perf records while nfs3bench, with these arguments, has its turns. It prints what [`Profile::of`] reads.
+pub(super) fn script(arguments: &str) -> String {
+    format!(
+        "set -e; ulimit -l unlimited
+        tree=/host/profiler/root
+        perf() {{ /lib64/ld-linux-x86-64.so.2 --library-path $tree/usr/lib/x86_64-linux-gnu:$tree/lib/x86_64-linux-gnu \
+            $tree/usr/bin/perf \"$@\"; }}
+        rm -f /run/perf.commands /run/perf.data; mkfifo /run/perf.commands
+        perf record -q -o /run/perf.data -e cpu-clock -F {FREQUENCY} -g -a --delay=-1 --control=fifo:/run/perf.commands -- \
+            /host/nfs3bench --perf /run/perf.commands --rates --rounds 1 {arguments} 2>/run/perf.said ||
+            {{ cat /run/perf.said; exit 1; }}
+        echo '{SAMPLES}'; perf script -i /run/perf.data -F comm,tid,ip,sym 2>/dev/null; rm /run/perf.data"
+    )
+}
+
+/// What a processor was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The devices and the network: interrupts that the kernel has put off, and its threads.
+    Devices,
+    Interrupts,
+    KernelServer,
+    KernelClient,
+    User,
+    Sending,
+    Registering,
+    Waking,
+    Pages,
+    Files,
+    Other,
+}
+
+const PARTS: [(Part, &str); 11] = [
+    (Part::Devices, "devices, network, kernel threads"),
+    (Part::Interrupts, "interrupts"),
+    (Part::KernelServer, "Linux's server"),
+    (Part::KernelClient, "Linux's client, and who calls it"),
+    (Part::User, "ours: user space"),
+    (Part::Sending, "ours: posting work requests"),
+    (Part::Registering, "ours: registering, letting go"),
+    (Part::Waking, "ours: waiting, waking threads"),
+    (Part::Pages, "ours: pages of memory"),
+    (Part::Files, "ours: files"),
+    (Part::Other, "others"),
+];
+
+/// Names of functions that begin so say what the system is asked for; the first that fits counts.
+const ASKED: [(Part, &[&str]); 5] = [
+    (Part::Sending, &["ib_uverbs_post_send", "ib_uverbs_post_recv"]),
+    (Part::Registering, &["ib_uverbs_", "uverbs_"]),
+    (
+        Part::Waking,
+        &["__x64_sys_epoll_", "__x64_sys_futex", "eventfd_", "__x64_sys_sched_", "__x64_sys_clock_"],
+    ),
+    (Part::Pages, &["exc_page_fault", "asm_exc_page_fault", "__x64_sys_m", "__x64_sys_brk"]),
+    (Part::Files, &["__x64_sys_"]),
+];
+
+/// One sample: whose thread, and the functions from the innermost on.
+#[derive(Debug)]
+struct Sample<'a> {
+    thread: &'a str,
+    /// Whether the innermost is the kernel's.
+    in_kernel: bool,
+    functions: Vec<&'a str>,
+}
+
+impl Sample<'_> {
+    fn has(&self, begins: &[&str]) -> bool {
+        self.functions.iter().any(|function| begins.iter().any(|with| function.starts_with(with)))
+    }
+
+    /// `None` of a processor that had nothing to do, and of the profiler itself.
+    fn part(&self, our_client: bool) -> Option<Part> {
+        let interrupted = || self.has(&["asm_sysvec_", "asm_common_interrupt"]);
+        let ours = ["tokio-rt-worker", "nfs3d", "rdma-memory"].contains(&self.thread);
+        Some(match self.thread {
+            thread if thread.starts_with("perf") => return None,
+            thread if thread.starts_with("swapper") => return interrupted().then_some(Part::Interrupts),
+            _ if self.has(&["handle_softirqs", "__do_softirq"]) => Part::Devices,
+            "nfsd" => Part::KernelServer,
+            _ if self.has(&["ret_from_fork"]) && self.has(&["kthread"]) => Part::Devices,
+            _ if interrupted() => Part::Interrupts,
+            "nfs3bench" if !our_client => Part::KernelClient,
+            thread if !ours && thread != "nfs3bench" => Part::Other,
+            _ if !self.in_kernel => Part::User,
+            _ => ASKED.iter().find(|(_, begins)| self.has(begins)).map_or(Part::Other, |(part, _)| *part),
+        })
+    }
+}
+
+/// Takes what perf prints apart: a line with the thread's name and number, and lines with addresses and names.
+fn samples(printed: &str) -> impl Iterator<Item = Sample<'_>> {
+    printed.split("\n\n").filter_map(|sample| {
+        let mut lines = sample.lines().filter(|line| !line.is_empty());
+        let (thread, _number) = lines.next()?.trim().rsplit_once(char::is_whitespace)?;
+        let frames: Vec<(&str, &str)> = lines.filter_map(|line| line.trim().split_once(' ')).collect();
+        // The upper half of all addresses is the kernel's.
+        let in_kernel = frames.first().is_some_and(|(address, _)| address.len() == 16 && *address >= "8");
+        let functions = frames.into_iter().map(|(_, function)| function.trim()).collect();
+        Some(Sample { thread: thread.trim(), in_kernel, functions })
+    })
+}
+
+/// How long processors did what, for each call, in microseconds; in the order of `PARTS`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Profile([f64; PARTS.len()]);
+
+impl Profile {
+    /// Of what the script has printed; each turn took so many milliseconds.
+    #[allow(clippy::cast_precision_loss, reason = "a share")]
+    pub(super) fn of(printed: &str, turn: u32, our_client: bool) -> Result<Self, String> {
+        let (said, recorded) = printed.split_once(SAMPLES).ok_or("perf has not recorded anything")?;
+        let rates = said.lines().last().and_then(rates).ok_or_else(|| format!("no rates in: {said}"))?;
+        let calls = rates * f64::from(turn) / 1000.0;
+        let parts: Vec<Part> = samples(recorded).filter_map(|sample| sample.part(our_client)).collect();
+        let long = |of: &Part| parts.iter().filter(|part| *part == of).count() as f64 / f64::from(FREQUENCY);
+        Ok(Profile(PARTS.map(|(part, _)| long(&part) * 1e6 / calls)))
+    }
+}
+
+/// The calls a second of both turns together, out of the last line of nfs3bench's table.
+fn rates(line: &str) -> Option<f64> {
+    let (before, other) = line.rsplit_once(" by ")?;
+    let way: f64 = before.split_whitespace().last()?.parse().ok()?;
+    Some(way + other.trim().parse::<f64>().ok()?)
+}
+
+/// A table with a line for each part that is anything, and a column for each profile.
+pub(super) fn table(what: &str, columns: &[(&str, Profile)]) -> String {
+    let line = |name: &str, numbers: Vec<f64>| {
+        let numbers: String = numbers.iter().map(|number| format!("{number:>16.0}")).collect();
+        format!("{name:<34}{numbers}\n")
+    };
+    let heads: String = columns.iter().map(|(name, _)| format!("{name:>16}")).collect();
+    let mut table = format!("{what:<34}{heads}\n");
+    for (at, (_, name)) in PARTS.iter().enumerate() {
+        let numbers: Vec<f64> = columns.iter().filter_map(|(_, of)| of.0.get(at).copied()).collect();
+        if numbers.iter().any(|number| *number >= 1.0) {
+            table += &line(name, numbers);
+        }
+    }
+    table + &line("all", columns.iter().map(|(_, of)| of.0.iter().sum()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "/mnt/a\n    by /mnt/a\nin flight       16        \n\
+        GETATTR       1.00 (1.00 to 1.00)         600 by      400    \n==== samples\n\
+        swapper     0 \n\tffffffffab0e5fff pv_native_safe_halt\n\tffffffffaa5369ab do_idle\n\n\
+        swapper     0 \n\tffffffffab0e5fff queue_work_on\n\tffffffffaa5369ab asm_sysvec_call_function\n\n\
+        tokio-rt-worker   295 \n\t           f8090 [unknown]\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff siw_post_send\n\tffffffffab0e5ff1 ib_uverbs_post_send\n\
+        \tffffffffab0e5ff1 __x64_sys_write\n\t           f8090 write\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff pin_user_pages\n\tffffffffab0e5ff1 ib_uverbs_reg_mr\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff tcp_ack\n\tffffffffab0e5ff1 handle_softirqs\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff shmem_file_write_iter\n\tffffffffab0e5ff1 __x64_sys_pwrite64\n\n\
+        kworker/0:1H-xprtiod    21 \n\tffffffffab0f41bd rpc_call\n\tffffffffaa4fd3af kthread\n\
+        \tffffffffaa4528e1 ret_from_fork\n\n\
+        nfsd    21 \n\tffffffffab0f41bd svc_recv\n\tffffffffaa4fd3af kthread\n\tffffffffaa4528e1 ret_from_fork\n\n\
+        nfs3bench   300 \n\t           a0777 [unknown]\n\n\
+        perf   301 \n\tffffffffab0f41bd pipe_write\n\n";
+
+    fn found(our_client: bool) -> Vec<Part> {
+        samples(PRINTED.split_once(SAMPLES).expect("samples").1)
+            .filter_map(|sample| sample.part(our_client))
+            .collect()
+    }
+
+    #[test]
+    fn a_sample_is_of_one_part() {
+        let common = [
+            Part::Interrupts,
+            Part::User,
+            Part::Sending,
+            Part::Registering,
+            Part::Devices,
+            Part::Files,
+            Part::Devices,
+            Part::KernelServer,
+        ];
+        assert_eq!(found(true), [&common[..], &[Part::User]].concat());
+        assert_eq!(found(false), [&common[..], &[Part::KernelClient]].concat());
+    }
+
+    #[test]
+    fn microseconds_are_of_one_call() {
+        // 1,000 calls in two turns of a second each; a sample stands for 1/499 s.
+        let Ok(Profile(parts)) = Profile::of(PRINTED, 1000, false) else { panic!("no profile") };
+        assert!((parts.iter().sum::<f64>() - 9.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
+        assert!((parts[0] - 2.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
+        assert!(Profile::of("", 1000, false).is_err());
+        assert!(Profile::of("==== samples\n", 1000, false).is_err());
+    }
+
+    #[test]
+    fn a_table_has_no_line_of_nothing() {
+        let mut parts = [0.0; PARTS.len()];
+        parts[1] = 12.4;
+        let said = table("READ", &[("one", Profile(parts)), ("two", Profile([0.0; PARTS.len()]))]);
+        let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines,
+            [vec!["READ", "one", "two"], vec!["interrupts", "12", "0"], vec!["all", "12", "0"]]
+        );
+    }
+}
