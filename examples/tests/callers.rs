@@ -288,6 +288,8 @@ fn at_hand_is_no_other(export: &DirectoryExport, files: [&FileHandle; 2], dirs: 
         if let Some((read, _)) = export.read_at_hand(&Caller::ROOT, file, 0, 100) {
             assert_eq!(read.data, "public");
         }
+        let data = Bytes::from_static(b"public");
+        let _ = export.write_at_hand(&Caller::ROOT, file, 0, &data, Stability::Unstable);
     }
     for dir in dirs {
         if let Some((found, _)) = export.lookup_at_hand(&Caller::ROOT, dir, b"file")
@@ -301,9 +303,22 @@ fn at_hand_is_no_other(export: &DirectoryExport, files: [&FileHandle; 2], dirs: 
 /// Another process moves directories and files away and puts links in their place, again and again, while calls use them.
 #[test]
 fn races_lead_nowhere_else() {
-    let outside = tempfile::tempdir().unwrap();
+    races_in(&std::env::temp_dir());
+}
+
+/// There, what is written is written at hand.
+#[test]
+fn races_in_memory_lead_nowhere_else() {
+    let memory = Path::new("/dev/shm");
+    if !memory.is_dir() {
+        return eprintln!("not run: there is no /dev/shm");
+    }
+    races_in(memory);
+}
+
+fn races_in(place: &Path) {
+    let [outside, dir] = [(); 2].map(|()| tempfile::tempdir_in(place).unwrap());
     fs::write(outside.path().join("file"), b"secret").unwrap();
-    let dir = tempfile::tempdir().unwrap();
     let export = DirectoryExport::open(dir.path()).unwrap();
     let who = Caller::ROOT;
     let inner = export.mkdir(&who, &export.root(), b"inner", &NONE).result.unwrap().handle;

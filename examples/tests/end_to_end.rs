@@ -188,7 +188,41 @@ async fn failures_name_the_file_and_the_status() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_refuses_every_change() {
-    let dir = tempfile::tempdir().unwrap();
+    refuses_every_change(&tempfile::tempdir().unwrap()).await;
+}
+
+/// There, what is written is written at hand.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_server_of_what_is_in_memory_refuses_every_change() {
+    match tempfile::tempdir_in("/dev/shm") {
+        Ok(dir) => refuses_every_change(&dir).await,
+        Err(error) => eprintln!("not run: /dev/shm: {error}"),
+    }
+}
+
+/// A WRITE says how much of its data counts: no more than there is, and what is beyond that is not written (RFC 1813 section 3.3.7).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_has_as_much_data_as_it_says() {
+    for dir in [tempfile::tempdir_in("/dev/shm"), tempfile::tempdir()].into_iter().flatten() {
+        fs::write(dir.path().join("file"), b"content").unwrap();
+        let server = Running::serve(DirectoryExport::open(dir.path()).unwrap(), false).await;
+        let remote = server.mount().await;
+        let file = remote.find(b"/file").await.unwrap().handle;
+        let stable = StableHow::FileSync;
+        let args = Write3Args { file, offset: 0, count: 4, stable, data: Bytes::from_static(b"abc").into() };
+        let written = remote.nfs().write(&args).await.unwrap();
+        assert!(matches!(written, Write3Res::Default(Nfsstat3::Nfs3errInval, _)), "{written:?}");
+        assert_eq!(fs::read(dir.path().join("file")).unwrap(), b"content");
+        let args = Write3Args { count: 2, ..args };
+        let written = remote.nfs().write(&args).await.unwrap();
+        let Write3Res::Nfs3Ok(written) = written else { panic!("{written:?}") };
+        assert_eq!((written.count, written.committed), (2, StableHow::FileSync));
+        assert_eq!(fs::read(dir.path().join("file")).unwrap(), b"abntent");
+        server.stop().await;
+    }
+}
+
+async fn refuses_every_change(dir: &tempfile::TempDir) {
     fs::write(dir.path().join("file"), b"content").unwrap();
     let server = Running::serve(DirectoryExport::open(dir.path()).unwrap(), true).await;
     let remote = server.mount().await;

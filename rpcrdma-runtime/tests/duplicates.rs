@@ -278,6 +278,23 @@ async fn a_call_on_a_new_connection_is_answered_as_before_whatever_chunks_it_has
 
 /// The thresholds are agreed on anew: what went inline comes again in chunks, and so does what was kept.
 #[tokio::test]
+async fn a_call_that_travels_in_another_form_is_the_same_call() {
+    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
+    let args = args(1100, 300, 1100);
+    let first = fixture.peer().await.call(9, COUNT, &args).await;
+    assert_eq!((first.traffic.read_chunks, first.traffic.write_bytes), (0, 0));
+    let small = Config { private_data: PrivateData::new(true, 1024, 1024), ..Config::default() };
+    let mut peer = Peer::connect(fixture.address, small).await;
+    let second = peer.call(9, COUNT, &args).await;
+    assert_eq!((second.traffic.read_chunks, second.traffic.write_bytes), (1, 1100));
+    peer.submit(9, COUNT, &args, usize::MAX);
+    let third = peer.reply(9).await;
+    assert!(third.traffic.position_zero > 1100 && third.traffic.reply_chunk_bytes > 1100);
+    assert_eq!((&first.result, &second.result), (&second.result, &third.result));
+    assert_eq!(fixture.counter.runs(), 1);
+    fixture.end().await;
+}
+#[tokio::test]
 async fn a_call_that_waits_for_nothing_has_no_task_of_its_own() {
     for cache in [None, Some(DuplicateCache::default())] {
         let fixture = Fixture::new(cache).await;
@@ -299,24 +316,6 @@ async fn a_call_that_waits_for_nothing_has_no_task_of_its_own() {
         drop(peer);
         fixture.end().await;
     }
-}
-
-#[tokio::test]
-async fn a_call_that_travels_in_another_form_is_the_same_call() {
-    let fixture = Fixture::new(Some(DuplicateCache::default())).await;
-    let args = args(1100, 300, 1100);
-    let first = fixture.peer().await.call(9, COUNT, &args).await;
-    assert_eq!((first.traffic.read_chunks, first.traffic.write_bytes), (0, 0));
-    let small = Config { private_data: PrivateData::new(true, 1024, 1024), ..Config::default() };
-    let mut peer = Peer::connect(fixture.address, small).await;
-    let second = peer.call(9, COUNT, &args).await;
-    assert_eq!((second.traffic.read_chunks, second.traffic.write_bytes), (1, 1100));
-    peer.submit(9, COUNT, &args, usize::MAX);
-    let third = peer.reply(9).await;
-    assert!(third.traffic.position_zero > 1100 && third.traffic.reply_chunk_bytes > 1100);
-    assert_eq!((&first.result, &second.result), (&second.result, &third.result));
-    assert_eq!(fixture.counter.runs(), 1);
-    fixture.end().await;
 }
 
 #[tokio::test]

@@ -956,24 +956,75 @@ async fn a_server_invalidates_the_windows_of_calls() {
     serving.await.expect("no panic").expect("the server ends as it should");
 }
 
+/// A file of an NFSv3 server, by verbs.
+async fn file_at(
+    server: (&str, u16, u16),
+    path: [&str; 2],
+    options: ClientOptions,
+) -> (Client, nfs_v3::Client<Client>, NfsFh3) {
+    let ((host, port, mount_port), [export, name]) = (server, path);
+    let mount = TcpClientOptions { credential: options.credential.clone(), ..TcpClientOptions::default() };
+    let mount = TcpClient::connect_with(format!("{host}:{mount_port}"), mount).await.expect("mountd");
+    let found = mount_v3::Client(mount).mnt(&Dirpath::from(export.to_owned())).await.expect("an answer");
+    let Mountres3::Mnt3Ok(found) = found else { panic!("{found:?}") };
+    let client = Client::connect_with(format!("{host}:{port}"), options).await.expect("a connection");
+    let nfs = nfs_v3::Client(client.clone());
+    let what = Diropargs3 { dir: NfsFh3 { data: found.fhandle }, name: name.to_owned().into() };
+    let looked = nfs.lookup(&Lookup3Args { what }).await.expect("an answer");
+    let Lookup3Res::Nfs3Ok(Lookup3Resok { object: file, .. }) = looked else { panic!("{looked:?}") };
+    (client, nfs, file)
+}
+
+fn user(uid: u32) -> Credential {
+    Credential::Sys(AuthSys { machine_name: "here".into(), uid, gid: uid, ..AuthSys::default() })
+}
+
+/// `RPCRDMA_VERBS_NFS3D` has the address of a `nfs3d` of root's with its ports 20050 and 20051, which serves a file `long` that
+/// everybody may write to. For each call a thread of that server's has another user's rights. The kernel takes requests for a device
+/// from no thread that ever had, and memory as long as this is registered while such threads come and go.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_calls_of_another_user() {
+    let Ok(server) = std::env::var("RPCRDMA_VERBS_NFS3D") else {
+        return eprintln!("not run: RPCRDMA_VERBS_NFS3D=ADDRESS writes to the server there");
+    };
+    const LONG: u32 = 4 << 20;
+    let options =
+        ClientOptions { provider: Provider::Verbs, credential: user(1234), ..ClientOptions::default() };
+    let (client, nfs, file) = file_at((&server, 20050, 20051), ["/", "long"], options).await;
+    let callers = (0..4u8).map(|caller| {
+        let nfs = nfs.clone();
+        tokio::spawn(async move {
+            let offset = u64::from(caller) * u64::from(LONG);
+            for round in 0..4 {
+                let data = Bytes::from(vec![caller + 4 * round; LONG as usize]);
+                let stable = StableHow::Unstable;
+                let args = Write3Args { file, offset, count: LONG, stable, data: data.clone().into() };
+                let written = nfs.write(&args).await.expect("an answer");
+                assert!(matches!(&written, Write3Res::Nfs3Ok(done) if done.count == LONG), "{written:?}");
+                let read = nfs.read(&Read3Args { file, offset, count: LONG }).await.expect("an answer");
+                assert!(matches!(&read, Read3Res::Nfs3Ok(read) if read.data[..] == data), "round {round}");
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.expect("no panic");
+    }
+    assert_eq!(client.stats().reconnects(), 0);
+}
+
 /// `RPCRDMA_VERBS_KNFSD` has the address of the kernel's NFS server, which serves a file `/export/windowed` of a MiB.
 #[tokio::test]
 async fn the_kernels_server_invalidates_windows() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_KNFSD") else {
         return eprintln!("not run: RPCRDMA_VERBS_KNFSD=ADDRESS writes to the kernel's server there");
     };
-    let credential = Credential::Sys(AuthSys { machine_name: "here".into(), ..AuthSys::default() });
-    let mount = TcpClientOptions { credential: credential.clone(), ..TcpClientOptions::default() };
-    let mount = TcpClient::connect_with(format!("{server}:20048"), mount).await.expect("mountd");
-    let found = mount_v3::Client(mount).mnt(&Dirpath::from("/export".to_owned())).await.expect("an answer");
-    let Mountres3::Mnt3Ok(found) = found else { panic!("{found:?}") };
-    let options =
-        ClientOptions { provider: Provider::Verbs, verbs: windows(), credential, ..ClientOptions::default() };
-    let client = Client::connect_with(format!("{server}:20049"), options).await.expect("a connection");
-    let nfs = nfs_v3::Client(client.clone());
-    let what = Diropargs3 { dir: NfsFh3 { data: found.fhandle }, name: "windowed".to_owned().into() };
-    let looked = nfs.lookup(&Lookup3Args { what }).await.expect("an answer");
-    let Lookup3Res::Nfs3Ok(Lookup3Resok { object: file, .. }) = looked else { panic!("{looked:?}") };
+    let options = ClientOptions {
+        provider: Provider::Verbs,
+        verbs: windows(),
+        credential: user(0),
+        ..ClientOptions::default()
+    };
+    let (client, nfs, file) = file_at((&server, 20049, 20048), ["/export", "windowed"], options).await;
     let count = 1 << 16;
     for round in 0..32u8 {
         let offset = u64::from(round) % 16 * u64::from(count);

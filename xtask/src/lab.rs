@@ -76,7 +76,7 @@ pub enum Task {
         /// And what test suites of others are made of
         #[arg(long)]
         suites: bool,
-        /// And the packages that the feature `verbs` is built with, and valgrind
+        /// And the packages that the feature `verbs` is built with, valgrind and perf
         #[arg(long)]
         verbs: bool,
     },
@@ -330,6 +330,9 @@ impl Lab {
         }
         if verbs && !kept("memcheck", memcheck::recipe()) {
             opened(&mut archive, &self.cache)?.have(memcheck::PACKAGES)?;
+        }
+        if verbs && !kept("profiler", profile::recipe()) {
+            opened(&mut archive, &self.cache)?.have(profile::PACKAGES)?;
         }
         // Lists may be older than the archive that they are of.
         archive.map_or(Ok(()), |archive| archive.try_out(&self.cache.join("tried")))

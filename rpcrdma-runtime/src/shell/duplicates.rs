@@ -128,11 +128,13 @@ impl DuplicateCache {
         peer: Option<SocketAddr>,
         connection: u64,
     ) -> Option<CallIdentity> {
+        // Before anything is summed.
+        ProcedureId::of(call).filter(|procedure| self.0.options.remember.has(*procedure))?;
         let caller = match (self.0.options.scope, peer) {
             (CallerScope::Client, Some(peer)) => CallerId::Address(peer.ip()),
             _ => CallerId::Connection(connection),
         };
-        CallIdentity::of(call, caller).filter(|identity| self.0.options.remember.has(identity.procedure()))
+        CallIdentity::of(call, caller)
     }
 
     pub(super) fn begin(&self, call: CallIdentity, size: u64, waiter: Waiter) -> Begun<Waiter> {

@@ -2,7 +2,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::thread;
 
 use tokio::task::{self, JoinSet, consume_budget};
 use tracing::{Instrument, debug_span, warn};
@@ -29,9 +31,7 @@ impl<K> Running<K> {
     pub(super) fn start(&mut self, key: K, xid: u32, message: Received, caller: Connected) {
         let span = debug_span!("call", xid);
         let mut answer = Box::pin(caller.answer(message).instrument(span));
-        // Nobody wakes it here: a task begins by asking it again.
-        let mut context = Context::from_waker(Waker::noop());
-        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(&mut context))) {
+        match asked_once(answer.as_mut()) {
             Ok(Poll::Ready(reply)) => self.answered.push_back((key, reply)),
             Ok(Poll::Pending) => {
                 let task = self.tasks.spawn(answer);
@@ -61,6 +61,12 @@ impl<K> Running<K> {
         let reply = ended.map_or_else(|error| panicked(&error, xid), |(_, reply)| reply);
         Some((key, reply))
     }
+}
+
+/// Asks what may have its end at once. Nobody wakes it here: the task that it becomes otherwise begins by asking it again.
+pub(super) fn asked_once<F: Future>(future: Pin<&mut F>) -> thread::Result<Poll<F::Output>> {
+    let mut context = Context::from_waker(Waker::noop());
+    catch_unwind(AssertUnwindSafe(|| future.poll(&mut context)))
 }
 
 /// A handler that panicked answers SYSTEM_ERR; its connection and the others go on.

@@ -1,10 +1,9 @@
 //! What the connections of a server have in common: how a call gets its reply.
 
 use std::net::{IpAddr, SocketAddr};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -13,10 +12,11 @@ use tracing::{Instrument, debug, warn};
 
 use super::duplicates::DuplicateCache;
 use super::options::BACKWARD_PENDING;
+use super::running::asked_once;
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::program::Origin;
 use crate::proto::rdma::{FatalCalls, Responder};
-use crate::proto::rpc::duplicates::{Begun, Ticket};
+use crate::proto::rpc::duplicates::{Begun, ProcedureId, Ticket};
 use crate::proto::rpc::{RpcCounts, Services};
 use crate::proto::work::CloseReason;
 use crate::xdr::{Message, Placed, Received};
@@ -118,8 +118,8 @@ impl Connected {
         let Connected { serving: Serving { services, duplicates, executing, stats, .. }, origin, connection } =
             self;
         let known = duplicates.as_ref().and_then(|cache| {
-            let identity = cache.identity(&call, origin.peer, connection)?;
-            services.remembers(identity.procedure()).then(|| (cache.clone(), identity))
+            ProcedureId::of(&call).filter(|procedure| services.remembers(*procedure))?;
+            Some((cache.clone(), cache.identity(&call, origin.peer, connection)?))
         });
         let Some((cache, identity)) = known else { return services.answer(&call, origin).await };
         let xid = identity.xid();
@@ -260,10 +260,8 @@ impl Executing {
     /// Goes through with a call: at once, or as a task if it waits.
     fn run(&self, call: impl Future<Output = ()> + Send + 'static) {
         let mut call = Box::pin(call);
-        // Nobody wakes it here: a task begins by asking it again.
-        let mut context = Context::from_waker(Waker::noop());
         // Who panics has told the cache by now.
-        if let Ok(Poll::Pending) = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(&mut context))) {
+        if let Ok(Poll::Pending) = asked_once(call.as_mut()) {
             let mut tasks = self.tasks();
             while tasks.try_join_next().is_some() {}
             tasks.spawn(call);

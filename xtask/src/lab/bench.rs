@@ -55,7 +55,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1000)]
     turn: u32,
     /// Print what processors do for a call, 16 at a time, by Linux's profiler
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["rounds", "further"])]
     profile: bool,
     /// Further options of nfs3bench, which `nfs3bench --help` has
     #[arg(last = true)]
@@ -163,15 +163,14 @@ const CALLS: [(&str, &str); 7] = [
 ];
 
 fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
-    let Options { turn, further, .. } = options;
+    let turn = options.turn;
     for (what, calls) in CALLS {
         let mut columns = Vec::new();
         for (who, way) in [("both Linux's", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)] {
-            let further = further.join(" ");
             // The same way twice: two turns, and nobody else's between.
-            let script = format!("--turn {turn} --in-flight 16 --calls {calls} {further} {way} {way}");
+            let script = format!("--turn {turn} --in-flight 16 --calls {calls} {way} {way}");
             let printed = done(machine, &profile::script(&script), SLACK)?;
-            columns.push((who, Profile::of(&printed, *turn, way == OUR_CLIENT)?));
+            columns.push((who, Profile::of(&printed, turn, way == OUR_CLIENT)?));
         }
         say(&format!("\n{}", profile::table(what, &columns).trim_end()))?;
     }

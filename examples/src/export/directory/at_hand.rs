@@ -1,7 +1,8 @@
 //! What the system has at hand: names and files that are in its caches, the pages of files that are, and a file system in memory
 //! to be written to. It says so when it would have to wait (openat2 with RESOLVE_CACHED, preadv2 with RWF_NOWAIT), and then nothing
 //! was done. What can still be waited for is rare: a list of who may do what, the first time that it is looked at; the note of when
-//! a file was read, if it goes to a journal; what a file system in memory has in swap, or puts there to have room.
+//! a file was read, if it goes to a journal; what a file system in memory has in swap, or puts there to have room. Who holds what is to
+//! be written to is waited for only a moment.
 //!
 //! Nothing is asked here as another user: a thread that was one is refused RDMA devices ever after.
 
@@ -101,9 +102,8 @@ impl AtHand for DirectoryExport {
         }
         let end = offset.checked_add(data.len() as u64);
         end.filter(|end| i64::try_from(*end).is_ok())?;
-        // Whoever else changes it only copies memory, too. If it were left to another thread then, that one would be in the way of
-        // the next, and so on.
-        let _held = self.locks.one(self.identity(file).ok()?.0);
+        // A call that leaves it to another thread keeps it from the next call for as long, so it is worth a moment.
+        let _held = self.locks.one_at_hand(self.identity(file).ok()?.0)?;
         let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let before = Before::from(&located.stat.attributes);
         let written = pwrite(located.open(OFlags::WRONLY).ok()?, data, offset).ok()?;
@@ -165,7 +165,10 @@ mod tests {
 
     /// On a file system in memory, where there is one, and on whatever there is.
     fn directories() -> Vec<tempfile::TempDir> {
-        let in_memory = tempfile::tempdir_in("/dev/shm").ok();
+        let in_memory = tempfile::tempdir_in("/dev/shm");
+        if let Err(error) = &in_memory {
+            eprintln!("not run in memory: /dev/shm: {error}");
+        }
         in_memory.into_iter().chain([tempfile::tempdir().unwrap()]).collect()
     }
 
@@ -258,7 +261,45 @@ mod tests {
             for of in [&top, &file(&export, &["a"])] {
                 assert!(export.write_at_hand(&caller, of, 0, &one, Stability::Unstable).is_none());
             }
+            let held = export.locks.one(export.identity(&handle).unwrap().0);
+            assert!(write(0, &one, Stability::Unstable).is_none(), "somebody else changes it");
+            drop(held);
             assert!(fs::read(dir.path().join("file")).unwrap() == expected);
+        }
+    }
+
+    /// Each writes at hand what it can and leaves the rest to others, as the server does. All changes are one after the other: each
+    /// begins with what one before has left.
+    #[test]
+    fn writes_at_hand_and_others_are_one_after_the_other() {
+        for dir in directories() {
+            fs::write(dir.path().join("file"), "").unwrap();
+            let export = DirectoryExport::open(dir.path()).unwrap();
+            let (handle, caller) = (file(&export, &["file"]), Caller::ROOT);
+            let write = |number: u64, other: bool| {
+                let (data, offset) = (Bytes::from(vec![1; 100]), number * 100);
+                let at_hand = || export.write_at_hand(&caller, &handle, offset, &data, Stability::Unstable);
+                let written = (!other).then(at_hand).flatten();
+                let written = written.map(|(_, wcc)| wcc);
+                written
+                    .unwrap_or_else(|| export.write(&caller, &handle, offset, &data, Stability::Unstable).wcc)
+            };
+            let wccs: Vec<Wcc> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4)
+                    .map(|of| scope.spawn(move || (0..200).map(|n| write(n * 4 + of, of > 1)).collect()))
+                    .collect();
+                threads.into_iter().flat_map(|thread| -> Vec<Wcc> { thread.join().unwrap() }).collect()
+            });
+            let sizes = |wcc: &Wcc| (wcc.after.as_ref().unwrap().size, wcc.before.unwrap().size);
+            let mut changes: Vec<(u64, u64)> = wccs.iter().map(sizes).collect();
+            // The file grows only, so this is their order.
+            changes.sort_unstable();
+            assert_eq!(changes.last().unwrap().0, 80_000);
+            let mut left = 0;
+            for (after, before) in changes {
+                assert_eq!(before, left);
+                left = after;
+            }
         }
     }
 

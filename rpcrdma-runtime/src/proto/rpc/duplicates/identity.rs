@@ -1,6 +1,4 @@
-use core::hash::Hasher;
 use core::net::IpAddr;
-use std::hash::DefaultHasher;
 
 use crate::wire::rpc::{RPC_VERSION, RPCSEC_GSS};
 use crate::xdr::{Placed, Received, pad_len};
@@ -41,6 +39,26 @@ pub struct CallIdentity {
     procedure: ProcedureId,
 }
 
+impl ProcedureId {
+    /// What a call calls; nothing, if [`CallIdentity::of`] has none of it.
+    #[must_use]
+    pub fn of(call: &Received) -> Option<Self> {
+        let flavor = word(call, 6)?;
+        if word(call, 1)? != CALL
+            || word(call, 2)? != RPC_VERSION
+            || !matches!(flavor, AUTH_NONE | AUTH_SYS | RPCSEC_GSS)
+        {
+            return None;
+        }
+        Some(ProcedureId { program: word(call, 3)?, version: word(call, 4)?, procedure: word(call, 5)? })
+    }
+}
+
+fn word(call: &Received, index: usize) -> Option<u32> {
+    let at = index.checked_mul(4)?;
+    call.stream.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
+}
+
 /// `msg_type` of a call, AUTH_NONE and AUTH_SYS (RFC 5531 section 9, 8.2).
 const CALL: u32 = 0;
 const AUTH_NONE: u32 = 0;
@@ -56,16 +74,7 @@ impl CallIdentity {
     /// another call of it.
     #[must_use]
     pub fn of(call: &Received, caller: CallerId) -> Option<Self> {
-        let word = |index: usize| {
-            let at = index.checked_mul(4)?;
-            call.stream.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
-        };
-        let (xid, flavor) = (word(0)?, word(6)?);
-        if word(1)? != CALL || word(2)? != RPC_VERSION || !matches!(flavor, AUTH_NONE | AUTH_SYS | RPCSEC_GSS)
-        {
-            return None;
-        }
-        let procedure = ProcedureId { program: word(3)?, version: word(4)?, procedure: word(5)? };
+        let (xid, procedure) = (word(call, 0)?, ProcedureId::of(call)?);
         let (sum, length) = digest(call);
         Some(CallIdentity { xid, sum, length, caller, procedure })
     }
@@ -125,10 +134,14 @@ impl Begin {
         self.filled = self.filled.saturating_add(taken);
     }
 
-    /// To tell mistakes apart, not enemies, who can claim any AUTH_SYS credential as it is.
+    /// To tell mistakes apart, not enemies, who can claim any AUTH_SYS credential as it is. The bytes behind the last are zeros:
+    /// how many there are is compared by itself.
     fn sum(&self) -> u64 {
-        let mut sum = DefaultHasher::new();
-        sum.write(self.bytes.split_at(self.filled).0);
-        sum.finish()
+        let words = self.bytes.split_at(self.filled.next_multiple_of(8).min(CallIdentity::PREFIX)).0;
+        words.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
+            let word = word.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
+            // Odd, so that no two sums become one; turned, for a product hands nothing down to lower bits.
+            (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        })
     }
 }
