@@ -98,6 +98,8 @@ struct Device {
     numbers: u32,
     /// Requests whose data came along with them.
     inlined: u32,
+    /// Requests that have a completion of their own.
+    signaled: u32,
     gone: bool,
     contexts: BTreeMap<usize, Context>,
     domains: BTreeMap<usize, Domain>,
@@ -145,6 +147,7 @@ impl Device {
             calls: 0,
             numbers: 0,
             inlined: 0,
+            signaled: 0,
             gone: false,
             contexts: BTreeMap::new(),
             domains: BTreeMap::new(),
@@ -282,6 +285,11 @@ impl Pretend {
     /// Requests whose data came along with them, so far.
     pub(super) fn inlined(self) -> u32 {
         device().inlined
+    }
+
+    /// Requests that have a completion of their own, so far.
+    pub(super) fn signaled(self) -> u32 {
+        device().signaled
     }
 
     /// Pieces of memory of which the device does not let go, in all tests.

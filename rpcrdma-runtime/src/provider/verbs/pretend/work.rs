@@ -378,6 +378,7 @@ impl Device {
             posted.pieces.clear();
             self.inlined += 1;
         }
+        self.signaled += u32::from(signaled);
         let Some(pair) = self.pairs.get_mut(&at) else { return Err(libc::EINVAL) };
         pair.sends_out.push_back(posted.number);
         pair.sends.push_back(posted);

@@ -72,6 +72,27 @@ fn what_is_complete_just_before_the_end_asks_to_be_woken_is_not_lost() {
     });
 }
 
+/// Each completion costs an entry of the queue, and a look at it.
+#[test]
+fn messages_that_leave_together_have_one_completion() {
+    with(Settings::CARD, async |device| {
+        let (mut near, mut far) = connected(&options()).await;
+        let before = device.signaled();
+        for number in 0..4 {
+            let message = vec![Bytes::from(octets(50, number))];
+            near.submit(Action::Send { token: Token(number.into()), message, invalidate: None });
+        }
+        for number in 0..4 {
+            let done = next(&mut near).await;
+            assert!(matches!(done, Completion::Sent { token } if token == Token(number)), "{done:?}");
+        }
+        assert_eq!(device.signaled() - before, 1);
+        for number in 0..4 {
+            assert!(receive(&mut far).await.0 == octets(50, number));
+        }
+    });
+}
+
 #[test]
 fn many_messages_wait_for_their_turn() {
     with(Settings::CARD, async |device| {
