@@ -138,6 +138,18 @@ fn devices_are_told() {
         "{said}"
     );
     assert!(said.contains("192.0.2.1:20049: --provider auto connects by"), "{said}");
+    let both = guest.run(
+        "modprobe rdma_rxe; rdma link add other type rxe netdev eth0; /run/bin/rpcrdma info; rdma link delete other",
+    );
+    let [siw, other] = ["siw0: iWARP, GUID ", "other: InfiniBand or RoCE, GUID "].map(|begins| {
+        let (_, told) = both.split_once(begins).unwrap_or_else(|| panic!("{both}"));
+        told.lines().take(3).map(str::to_owned).collect::<Vec<_>>()
+    });
+    assert_eq!([&siw[2], &other[2]], ["  no memory windows of type 2", "  memory windows of type 2"]);
+    for limits in [&siw[1], &other[1]] {
+        let numbers: Vec<u64> = limits.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        assert!(numbers.len() == 4 && numbers.iter().all(|number| *number > 0), "{both}");
+    }
 }
 
 #[test]
