@@ -26,6 +26,7 @@ mod queue_pair;
 mod rdmacm_ffi;
 mod request;
 mod setup;
+mod sinks;
 mod slots;
 #[cfg(all(test, miri))]
 mod tests;

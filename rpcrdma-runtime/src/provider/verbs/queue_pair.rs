@@ -11,13 +11,12 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use ib::{ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
 use ibverbs_sys as ib;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::Options;
 use super::aside::aside;
 use super::cm::Id;
 use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, done, sge};
@@ -25,6 +24,7 @@ use super::options::Room;
 use super::request::{Done, Local, Posted, Request, Transfer, Work, aim, request};
 use super::slots::Slots;
 use super::windows::Windows;
+use super::{Options, sinks};
 use crate::proto::work::{CloseReason, Completion, Segment, Token};
 
 /// Octets of a slot for what is sent or fetched: what fits there is copied, which takes less than to register it.
@@ -314,7 +314,7 @@ impl QueuePair {
                     access |= Access::IBV_ACCESS_REMOTE_WRITE;
                 }
                 let register = move || {
-                    let region = Registered::new(&domain, BytesMut::zeroed(len), access);
+                    let region = Registered::new(&domain, sinks::take(len), access);
                     let region = region.map_err(|(_, error)| error)?;
                     Ok(Transfer { remote: source, local: Local::Sink(token, region) })
                 };
@@ -543,7 +543,9 @@ impl QueuePair {
             }
             Done::Transferred(Transfer { local: Local::Sink(token, region), .. }) => {
                 let kept = || CloseReason::Io("the device does not let go of memory".into());
-                Completion::ReadDone { token, data: region.release().ok_or_else(kept)?.freeze() }
+                let data = region.release().ok_or_else(kept)?.freeze();
+                sinks::keep(&data);
+                Completion::ReadDone { token, data }
             }
         });
         Ok(())

@@ -72,6 +72,28 @@ fn what_is_complete_just_before_the_end_asks_to_be_woken_is_not_lost() {
     });
 }
 
+/// Memory is used again for that, if nobody has it any more.
+#[test]
+fn what_is_read_one_after_the_other_is_each_time_what_is_there() {
+    for settings in [Settings::CARD, Settings { iwarp: true, ..PLAIN }] {
+        with(settings, async |_| {
+            let (mut near, mut far) = connected(&options()).await;
+            let mut held = Bytes::new();
+            for seed in 0..4 {
+                let segment = advertise(&mut near, &mut far, source(65_536, seed)).await;
+                far.submit(Action::PostReceives { count: 1 });
+                let data = read(&mut far, segment).await;
+                assert!(data == octets(65_536, seed), "{seed}");
+                assert!(held.is_empty() || held == octets(65_536, 1), "{seed}");
+                if seed == 1 {
+                    held = data;
+                }
+                fence(&mut near, segment).await;
+            }
+        });
+    }
+}
+
 /// Each completion costs an entry of the queue, and a look at it.
 #[test]
 fn messages_that_leave_together_have_one_completion() {
