@@ -294,6 +294,7 @@ async fn a_call_that_travels_in_another_form_is_the_same_call() {
     assert_eq!(fixture.counter.runs(), 1);
     fixture.end().await;
 }
+
 #[tokio::test]
 async fn a_call_that_waits_for_nothing_has_no_task_of_its_own() {
     for cache in [None, Some(DuplicateCache::default())] {

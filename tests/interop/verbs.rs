@@ -225,7 +225,7 @@ fn rxe_goes_and_comes_back_under_load() {
     device_that_goes(Device::Rxe);
 }
 
-/// Our client over a device, and the kernel's server, which iWARP of its own does not find over rxe.
+/// Our client over a device, and the kernel's server. Over rxe a client that used iWARP in user space would find no server.
 fn files_of_the_kernel(device: Device) {
     let Some(guest) = with(device, true) else { return };
     let provider = if device == Device::Rxe { "auto" } else { "verbs" };
@@ -296,7 +296,7 @@ const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
 fn mounted_by_the_kernel(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);
-    // Who listens by iWARP of its own is not found over rxe.
+    // Over rxe nobody would find a server that used iWARP in user space.
     let provider = if device == Device::Rxe { "auto" } else { "verbs" };
     guest.run(&SERVE.replace("GUEST", GUEST).replace("PROVIDER", provider));
     mount(&guest, GUEST, 20050, 20051);

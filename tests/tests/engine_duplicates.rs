@@ -395,6 +395,26 @@ fn only_the_first_bytes_and_the_length_are_compared() {
     assert_eq!(same, changed(CallIdentity::PREFIX));
 }
 
+/// Calls that differ in two bits, anywhere in the first bytes of their arguments and less than 16 bytes apart.
+#[test]
+fn what_differs_twice_is_another_call() {
+    let call = whole(1, &[0; 64]).stream;
+    let mut seen = std::collections::HashSet::new();
+    let first = call.len() - 64;
+    let of = |bits: &[usize]| {
+        let mut bytes = call.to_vec();
+        bits.iter().for_each(|bit| bytes[first + bit / 8] ^= 0x80 >> (bit % 8));
+        CallIdentity::of(&Received::whole(bytes.into()), HERE).expect("a call")
+    };
+    assert!(seen.insert(of(&[])));
+    for one in 0..64 * 8 {
+        assert!(seen.insert(of(&[one])), "{one}");
+        for other in (one + 1..64 * 8).take(127) {
+            assert!(seen.insert(of(&[one, other])), "{one} {other}");
+        }
+    }
+}
+
 #[test]
 fn what_is_no_call_or_has_a_flavor_that_nobody_knows_is_not_for_the_cache() {
     let of = |bytes: &[u8]| CallIdentity::of(&Received::whole(Bytes::copy_from_slice(bytes)), HERE);

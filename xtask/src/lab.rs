@@ -76,9 +76,12 @@ pub enum Task {
         /// And what test suites of others are made of
         #[arg(long)]
         suites: bool,
-        /// And the packages that the feature `verbs` is built with, valgrind and perf
+        /// And the packages that the feature `verbs` is built with, and valgrind
         #[arg(long)]
         verbs: bool,
+        /// And perf
+        #[arg(long)]
+        profiler: bool,
     },
     /// Make what the guest needs, if it is not there yet, and nothing else
     Build(Kernel),
@@ -126,14 +129,14 @@ impl Kernel {
 pub fn run(task: &Task) -> Result<u8, String> {
     let lab = Lab::at_hand;
     match task {
-        Task::Check { kernel, suites, verbs } => {
+        Task::Check { kernel, suites, verbs, profiler } => {
             let series = kernel.series()?;
             if let Err(why) = tools::check() {
                 return Ok(unavailable(why));
             }
             let lab = lab()?;
             let _held = lab.lock()?;
-            Ok(lab.check(series, *suites, *verbs).map_or_else(unavailable, |()| 0))
+            Ok(lab.check(series, [*suites, *verbs, *profiler]).map_or_else(unavailable, |()| 0))
         }
         Task::Build(kernel) => lab()?.parts(kernel.series()?).map(|_| 0),
         Task::Suites => {
@@ -311,7 +314,7 @@ impl Lab {
 
     /// Whether [`Lab::parts`], [`Lab::suites`] and what runs over devices have all that they do not make themselves: what fails then is
     /// their own defect.
-    fn check(&self, series: Series, suites: bool, verbs: bool) -> Result<(), String> {
+    fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { crate::missing_for_verbs() } else { Vec::new() };
         if !missing.is_empty() {
             return Err(format!("missing: {}", missing.join(" ")));
@@ -331,7 +334,7 @@ impl Lab {
         if verbs && !kept("memcheck", memcheck::recipe()) {
             opened(&mut archive, &self.cache)?.have(memcheck::PACKAGES)?;
         }
-        if verbs && !kept("profiler", profile::recipe()) {
+        if profiler && !kept("profiler", profile::recipe()) {
             opened(&mut archive, &self.cache)?.have(profile::PACKAGES)?;
         }
         // Lists may be older than the archive that they are of.

@@ -170,7 +170,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
             // The same way twice: two turns, and nobody else's between.
             let script = format!("--turn {turn} --in-flight 16 --calls {calls} {way} {way}");
             let printed = done(machine, &profile::script(&script), SLACK)?;
-            columns.push((who, Profile::of(&printed, turn, way == OUR_CLIENT)?));
+            columns.push((who, Profile::of(&printed, way == OUR_CLIENT)?));
         }
         say(&format!("\n{}", profile::table(what, &columns).trim_end()))?;
     }

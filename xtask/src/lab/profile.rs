@@ -42,7 +42,7 @@ pub(super) fn script(arguments: &str) -> String {
             $tree/usr/bin/perf \"$@\"; }}
         rm -f /run/perf.commands /run/perf.data; mkfifo /run/perf.commands
         perf record -q -o /run/perf.data -e cpu-clock -F {FREQUENCY} -g -a --delay=-1 --control=fifo:/run/perf.commands -- \
-            /host/nfs3bench --perf /run/perf.commands --rates --rounds 1 {arguments} 2>/run/perf.said ||
+            /host/nfs3bench --perf /run/perf.commands --rounds 1 {arguments} 2>/run/perf.said ||
             {{ cat /run/perf.said; exit 1; }}
         echo '{SAMPLES}'; perf script -i /run/perf.data -F comm,tid,ip,sym 2>/run/perf.said || {{ cat /run/perf.said; exit 1; }}
         rm /run/perf.data"
@@ -81,13 +81,14 @@ const PARTS: [(Part, &str); 11] = [
 ];
 
 /// Names of functions that begin so say what the system is asked for; the first that fits counts.
-const ASKED: [(Part, &[&str]); 5] = [
+const ASKED: [(Part, &[&str]); 6] = [
     (Part::Sending, &["ib_uverbs_post_send", "ib_uverbs_post_recv"]),
-    (Part::Registering, &["ib_uverbs_", "uverbs_"]),
     (
         Part::Waking,
         &["__x64_sys_epoll_", "__x64_sys_futex", "eventfd_", "__x64_sys_sched_", "__x64_sys_clock_"],
     ),
+    (Part::Waking, &["ib_uverbs_comp_event", "ib_uverbs_event_read", "ib_uverbs_req_notify"]),
+    (Part::Registering, &["ib_uverbs_", "uverbs_"]),
     (Part::Pages, &["exc_page_fault", "asm_exc_page_fault", "__x64_sys_m", "__x64_sys_brk"]),
     (Part::Files, &["__x64_sys_"]),
 ];
@@ -112,8 +113,8 @@ impl Sample<'_> {
         let ours = ["tokio-rt-worker", "nfs3d", "rdma-memory"].contains(&self.thread);
         Some(match self.thread {
             thread if thread.starts_with("perf") => return None,
-            thread if thread.starts_with("swapper") => return interrupted().then_some(Part::Interrupts),
             _ if self.has(&["handle_softirqs", "__do_softirq"]) => Part::Devices,
+            thread if thread.starts_with("swapper") => return interrupted().then_some(Part::Interrupts),
             "nfsd" => Part::KernelServer,
             _ if self.has(&["ret_from_fork"]) && self.has(&["kthread"]) => Part::Devices,
             _ if interrupted() => Part::Interrupts,
@@ -143,23 +144,18 @@ fn samples(printed: &str) -> impl Iterator<Item = Sample<'_>> {
 pub(super) struct Profile([f64; PARTS.len()]);
 
 impl Profile {
-    /// Of what the script has printed; each turn took so many milliseconds.
+    /// Of what the script has printed.
     #[allow(clippy::cast_precision_loss, reason = "a share")]
-    pub(super) fn of(printed: &str, turn: u32, our_client: bool) -> Result<Self, String> {
+    pub(super) fn of(printed: &str, our_client: bool) -> Result<Self, String> {
         let (said, recorded) = printed.split_once(SAMPLES).ok_or("perf has not recorded anything")?;
-        let rates = said.lines().last().and_then(rates).ok_or_else(|| format!("no rates in: {said}"))?;
-        let calls = rates * f64::from(turn) / 1000.0;
+        let calls =
+            said.lines().last().and_then(|line| line.strip_prefix("calls recorded: ")?.parse::<u32>().ok());
+        let calls =
+            f64::from(calls.filter(|calls| *calls > 0).ok_or_else(|| format!("no calls in: {said}"))?);
         let parts: Vec<Part> = samples(recorded).filter_map(|sample| sample.part(our_client)).collect();
         let long = |of: &Part| parts.iter().filter(|part| *part == of).count() as f64 / f64::from(FREQUENCY);
         Ok(Profile(PARTS.map(|(part, _)| long(&part) * 1e6 / calls)))
     }
-}
-
-/// The calls a second of both turns together, out of the last line of nfs3bench's table.
-fn rates(line: &str) -> Option<f64> {
-    let (before, other) = line.rsplit_once(" by ")?;
-    let way: f64 = before.split_whitespace().last()?.parse().ok()?;
-    Some(way + other.trim().parse::<f64>().ok()?)
 }
 
 /// A table with a line for each part that is anything, and a column for each profile.
@@ -184,9 +180,12 @@ mod tests {
     use super::*;
 
     const PRINTED: &str = "/mnt/a\n    by /mnt/a\nin flight       16        \n\
-        GETATTR       1.00 (1.00 to 1.00)         600 by      400    \n==== samples\n\
+        GETATTR       1.00 (1.00 to 1.00)    \ncalls recorded: 1000\n==== samples\n\
         swapper     0 \n\tffffffffab0e5fff pv_native_safe_halt\n\tffffffffaa5369ab do_idle\n\n\
         swapper     0 \n\tffffffffab0e5fff queue_work_on\n\tffffffffaa5369ab asm_sysvec_call_function\n\n\
+        swapper     0 \n\tffffffffab0e5fff tcp_ack\n\tffffffffaa5369ab handle_softirqs\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff copy_to_user\n\tffffffffab0e5ff1 ib_uverbs_comp_event_read\n\
+        \tffffffffab0e5ff1 __x64_sys_read\n\n\
         tokio-rt-worker   295 \n\t           f8090 [unknown]\n\n\
         tokio-rt-worker   295 \n\tffffffffab0e5fff siw_post_send\n\tffffffffab0e5ff1 ib_uverbs_post_send\n\
         \tffffffffab0e5ff1 __x64_sys_write\n\t           f8090 write\n\n\
@@ -209,6 +208,8 @@ mod tests {
     fn a_sample_is_of_one_part() {
         let common = [
             Part::Interrupts,
+            Part::Devices,
+            Part::Waking,
             Part::User,
             Part::Sending,
             Part::Registering,
@@ -223,12 +224,13 @@ mod tests {
 
     #[test]
     fn microseconds_are_of_one_call() {
-        // 1,000 calls in two turns of a second each; a sample stands for 1/499 s.
-        let Ok(Profile(parts)) = Profile::of(PRINTED, 1000, false) else { panic!("no profile") };
-        assert!((parts.iter().sum::<f64>() - 9.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
-        assert!((parts[0] - 2.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
-        assert!(Profile::of("", 1000, false).is_err());
-        assert!(Profile::of("==== samples\n", 1000, false).is_err());
+        // 1,000 calls; a sample stands for 1/499 s.
+        let Ok(Profile(parts)) = Profile::of(PRINTED, false) else { panic!("no profile") };
+        assert!((parts.iter().sum::<f64>() - 11.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
+        assert!((parts[0] - 3.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
+        for wrong in ["", "==== samples\n", "calls recorded: 0\n==== samples\n"] {
+            assert!(Profile::of(wrong, false).is_err());
+        }
     }
 
     #[test]

@@ -126,6 +126,7 @@ fn compare(arguments: &Arguments, ways: &[Way<'_>; 2], images: &Images) -> anyho
     let time = Duration::from_millis(arguments.turn);
     let mut profiler = arguments.perf.as_deref().map(Profiler::open).transpose()?;
     let mut rows = Vec::new();
+    let mut calls = 0;
     for operation in operations {
         let mut cells = Vec::new();
         for &in_flight in &arguments.in_flight {
@@ -133,12 +134,15 @@ fn compare(arguments: &Arguments, ways: &[Way<'_>; 2], images: &Images) -> anyho
             let mut rates = Vec::new();
             for _ in 0..arguments.rounds {
                 let mut turn = |way: &Way<'_>| way.turn(work, images, profiler.as_mut());
-                rates.push([turn(&ways[0])?, turn(&ways[1])?]);
+                let done = [turn(&ways[0])?, turn(&ways[1])?];
+                calls += done.iter().map(|done| done.calls).sum::<u64>();
+                rates.push(done.map(|done| done.rate()));
             }
             cells.push(rates);
         }
         rows.push(Row { operation, cells });
     }
     let names = [&arguments.way, &arguments.other].map(ToString::to_string);
-    Ok(Table { names, in_flight: arguments.in_flight.clone(), rows })
+    let calls = profiler.map(|_| calls);
+    Ok(Table { names, in_flight: arguments.in_flight.clone(), rows, calls })
 }

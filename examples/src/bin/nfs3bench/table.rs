@@ -18,6 +18,8 @@ pub(crate) struct Table {
     pub(crate) names: [String; 2],
     pub(crate) in_flight: Vec<usize>,
     pub(crate) rows: Vec<Row>,
+    /// All that were recorded by a profiler.
+    pub(crate) calls: Option<u64>,
 }
 
 impl Table {
@@ -46,7 +48,7 @@ impl Table {
             }
             writeln!(out)?;
         }
-        Ok(())
+        self.calls.map_or(Ok(()), |calls| writeln!(out, "calls recorded: {calls}"))
     }
 }
 
@@ -65,7 +67,8 @@ mod tests {
     fn a_line_has_the_ratio_of_medians_and_the_ends() {
         let rounds = vec![[10.0, 20.0], [30.0, 20.0], [20.0, 40.0]];
         let row = Row { operation: Operation::Read(65_536), cells: vec![rounds] };
-        let table = Table { names: ["a".into(), "b".into()], in_flight: vec![16], rows: vec![row] };
+        let table =
+            Table { names: ["a".into(), "b".into()], in_flight: vec![16], rows: vec![row], calls: None };
         let mut out = Vec::new();
         table.write(&mut out, false).unwrap();
         let said = String::from_utf8(out).unwrap();

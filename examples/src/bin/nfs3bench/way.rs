@@ -14,7 +14,7 @@ use crate::called::Called;
 use crate::image::Images;
 use crate::mounted::Mounted;
 use crate::profiler::Profiler;
-use crate::turn::{Operation, Work};
+use crate::turn::{Done, Operation, Work};
 
 /// How a way is named.
 #[derive(Clone, Debug)]
@@ -75,13 +75,13 @@ impl<'a> Way<'a> {
         Ok(way)
     }
 
-    /// Does calls for a while, and says how many a second. The file has what it had before.
+    /// Does calls for a while, and says how many. The file has what it had before.
     pub(crate) fn turn(
         &self,
         work: Work,
         images: &Images,
         profiler: Option<&mut Profiler>,
-    ) -> anyhow::Result<f64> {
+    ) -> anyhow::Result<Done> {
         let turn = || match &self.file {
             File::Called(file) => self.runtime.block_on(file.turn(work, images)),
             File::Mounted(file) => file.turn(work, images),
@@ -103,7 +103,7 @@ impl<'a> Way<'a> {
             self.check(&expected)?;
             self.fill(&images.old)?;
         }
-        Ok(done.rate())
+        Ok(done)
     }
 
     fn fill(&self, image: &Bytes) -> anyhow::Result<()> {

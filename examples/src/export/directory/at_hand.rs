@@ -102,7 +102,7 @@ impl AtHand for DirectoryExport {
         }
         let end = offset.checked_add(data.len() as u64);
         end.filter(|end| i64::try_from(*end).is_ok())?;
-        // A call that leaves it to another thread keeps it from the next call for as long, so it is worth a moment.
+        // A moment is worth it: while one call writes by another thread, that holds the lock, and the next would have to go there too.
         let _held = self.locks.one_at_hand(self.identity(file).ok()?.0)?;
         let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let before = Before::from(&located.stat.attributes);

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use super::stat::Key;
 
 const LOCKS: usize = 64;
-/// How long somebody waits at most who must not wait: as long as it takes to write a few pages of memory.
+/// How long somebody tries who must not wait: as long as it takes to write a few pages of memory. Who has the processor meanwhile may keep
+/// it for longer.
 const MOMENT: Duration = Duration::from_micros(100);
 
 /// Keeps calls that change the same file apart, so that attributes from before and after a change belong to

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use ib::{ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
 use ibverbs_sys as ib;
 use tokio::runtime::Handle;
@@ -302,24 +302,7 @@ impl QueuePair {
                 };
                 return self.registered(len, register);
             }
-            Work::Read { token, source } => {
-                let len = usize::try_from(source.length).map_err(io::Error::other)?;
-                if len <= COPIED && !self.device.iwarp {
-                    return self.fetch(token, &source, len).map(Some);
-                }
-                let domain = self.domain.clone();
-                let mut access = Access::IBV_ACCESS_LOCAL_WRITE;
-                if self.device.iwarp {
-                    // Where an RDMA Read Response is put is named on the wire, as where a Write is (RFC 5040 section 5.2).
-                    access |= Access::IBV_ACCESS_REMOTE_WRITE;
-                }
-                let register = move || {
-                    let region = Registered::new(&domain, sinks::take(len), access);
-                    let region = region.map_err(|(_, error)| error)?;
-                    Ok(Transfer { remote: source, local: Local::Sink(token, region) })
-                };
-                return self.registered(len, register);
-            }
+            Work::Read { token, source } => return self.read(token, source),
             Work::Bind { handle } => {
                 let mut raw = request();
                 if !self.windows.as_mut().is_some_and(|windows| windows.bind(handle, &mut raw)) {
@@ -336,6 +319,29 @@ impl QueuePair {
             }
             Work::Rest { transfer, at } => self.part(transfer, at)?,
         }))
+    }
+
+    fn read(&mut self, token: Token, source: Segment) -> io::Result<Option<Request>> {
+        let len = usize::try_from(source.length).map_err(io::Error::other)?;
+        if len <= COPIED && !self.device.iwarp {
+            return self.fetch(token, &source, len).map(Some);
+        }
+        let domain = self.domain.clone();
+        let mut access = Access::IBV_ACCESS_LOCAL_WRITE;
+        let mut memory: fn(usize) -> BytesMut = sinks::take;
+        if self.device.iwarp {
+            // Where an RDMA Read Response is put is named on the wire, as where a Write is (RFC 5040 section 5.2).
+            access |= Access::IBV_ACCESS_REMOTE_WRITE;
+            // Siw says that a Read is complete when its last piece is there, though that be the only one: what has not come
+            // is not to be what another connection has read.
+            memory = BytesMut::zeroed;
+        }
+        let register = move || {
+            let region = Registered::new(&domain, memory(len), access);
+            let region = region.map_err(|(_, error)| error)?;
+            Ok(Transfer { remote: source, local: Local::Sink(token, region) })
+        };
+        self.registered(len, register)
     }
 
     /// A short RDMA Read, into memory that stays registered: it is not named on the wire, so the peer cannot reach it.
@@ -544,7 +550,9 @@ impl QueuePair {
             Done::Transferred(Transfer { local: Local::Sink(token, region), .. }) => {
                 let kept = || CloseReason::Io("the device does not let go of memory".into());
                 let data = region.release().ok_or_else(kept)?.freeze();
-                sinks::keep(&data);
+                if !self.device.iwarp {
+                    sinks::keep(&data);
+                }
                 Completion::ReadDone { token, data }
             }
         });

@@ -2,7 +2,8 @@
 //! system, takes as long as to fill it.
 //!
 //! It is the process's, so that connections of which there are many, and which have nothing to do, hold none of it. What was in it is
-//! seen by nobody: a device says that an RDMA Read is complete when all of its octets are there.
+//! seen by nobody: over InfiniBand and RoCE an RDMA Read is complete when all of its octets are there. It is not used for iWARP, where a
+//! peer answers with as many as it likes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -23,8 +24,10 @@ pub(super) fn take(len: usize) -> BytesMut {
 
 /// Notes what was read, for when all others have let go of it.
 pub(super) fn keep(data: &Bytes) {
-    if data.len() >= LEAST {
-        KEPT.lock().unwrap_or_else(PoisonError::into_inner).keep(data.clone(), MOST);
+    if (LEAST..=MOST).contains(&data.len()) {
+        let left = KEPT.lock().unwrap_or_else(PoisonError::into_inner).keep(data.clone(), MOST);
+        // It goes back to the system while nobody waits for the lock.
+        drop(left);
     }
 }
 
@@ -42,14 +45,18 @@ impl Kept {
         data.try_into_mut().ok()
     }
 
-    fn keep(&mut self, data: Bytes, most: usize) {
+    /// What there is no room for any more is returned.
+    fn keep(&mut self, data: Bytes, most: usize) -> Vec<Bytes> {
         self.octets += data.len();
         self.data.push_back(data);
+        let mut left = Vec::new();
         while self.octets > most
             && let Some(oldest) = self.data.pop_front()
         {
             self.octets -= oldest.len();
+            left.push(oldest);
         }
+        left
     }
 }
 
@@ -66,7 +73,7 @@ mod tests {
         let mut kept = Kept { data: VecDeque::new(), octets: 0 };
         let first = read(1, 100);
         let at = first.as_ptr();
-        kept.keep(first.clone(), 1000);
+        assert!(kept.keep(first.clone(), 1000).is_empty());
         assert!(kept.take(100).is_none(), "somebody has it");
         let part = first.slice(10..20);
         drop(first);
@@ -83,12 +90,13 @@ mod tests {
     #[test]
     fn the_oldest_is_let_go_of_first() {
         let mut kept = Kept { data: VecDeque::new(), octets: 0 };
-        for (fill, len) in [(1, 400), (2, 300), (3, 300), (4, 100)] {
-            kept.keep(read(fill, len), 1000);
+        for (fill, len) in [(1, 400), (2, 300), (3, 300)] {
+            assert!(kept.keep(read(fill, len), 1000).is_empty());
         }
+        assert_eq!(kept.keep(read(4, 100), 1000), [read(1, 400)]);
         assert_eq!((kept.data.len(), kept.octets), (3, 700));
         assert!(kept.take(400).is_none());
-        kept.keep(read(5, 1001), 1000);
-        assert_eq!((kept.data.len(), kept.octets), (0, 0));
+        assert_eq!(kept.keep(read(5, 900), 1000), [read(2, 300), read(3, 300)]);
+        assert_eq!((kept.data.len(), kept.octets), (2, 1000));
     }
 }

@@ -40,7 +40,7 @@ pub struct CallIdentity {
 }
 
 impl ProcedureId {
-    /// What a call calls; nothing, if [`CallIdentity::of`] has none of it.
+    /// What a call calls. `None` where [`CallIdentity::of`] is.
     #[must_use]
     pub fn of(call: &Received) -> Option<Self> {
         let flavor = word(call, 6)?;
@@ -140,8 +140,10 @@ impl Begin {
         let words = self.bytes.split_at(self.filled.next_multiple_of(8).min(CallIdentity::PREFIX)).0;
         words.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
             let word = word.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
-            // Odd, so that no two sums become one; turned, for a product hands nothing down to lower bits.
-            (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+            // Twice, with the upper half handed down between: a product by itself hands nothing down, and what differs in the
+            // highest bits of one word could be undone by the next.
+            let mixed = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
         })
     }
 }
