@@ -62,6 +62,8 @@ pub(super) struct Faults {
     pub(super) idle: bool,
     /// It does it right before a completion queue is asked to ring for the next completion.
     pub(super) late: bool,
+    /// Of what is read, only the first half comes, and it says nothing of that.
+    pub(super) reads_half: bool,
     /// It registers no memory.
     pub(super) registers_nothing: bool,
     /// It registers nothing for windows that is at this address, as if it were of constants.
@@ -134,6 +136,7 @@ impl Device {
             faults: Faults {
                 idle: false,
                 late: false,
+                reads_half: false,
                 registers_nothing: false,
                 constants: None,
                 keeps_memory: false,

@@ -346,7 +346,10 @@ impl Device {
             })
         } else {
             // SAFETY: likewise.
-            let octets = unsafe { slice::from_raw_parts(memory, len) }.to_vec();
+            let mut octets = unsafe { slice::from_raw_parts(memory, len) }.to_vec();
+            if self.faults.reads_half {
+                octets.truncate(len / 2);
+            }
             self.scatter(domain, &posted.pieces, &octets)
         };
         match moved {

@@ -94,6 +94,22 @@ fn what_is_read_one_after_the_other_is_each_time_what_is_there() {
     }
 }
 
+/// As with siw, whose peer answers with less.
+#[test]
+fn what_did_not_come_on_iwarp_is_not_what_was_read_before() {
+    with(Settings { iwarp: true, ..PLAIN }, async |device| {
+        let (mut near, mut far) = connected(&options()).await;
+        let segment = advertise(&mut near, &mut far, source(65_536, 1)).await;
+        for _ in 0..2 {
+            assert!(read(&mut far, segment).await == octets(65_536, 1));
+        }
+        device.faults(|faults| faults.reads_half = true);
+        let half = read(&mut far, segment).await;
+        assert!(half[..32_768] == octets(65_536, 1)[..32_768]);
+        assert!(half[32_768..].iter().all(|octet| *octet == 0));
+    });
+}
+
 /// Each completion costs an entry of the queue, and a look at it.
 #[test]
 fn messages_that_leave_together_have_one_completion() {
