@@ -276,7 +276,7 @@ fn files_of_the_kernels_server_over_rxe() {
 }
 
 /// Serves a directory of the guest by `nfs3d` over a device, at port 20050; MOUNT is at 20051.
-const SERVE: &str = "mkdir -p /run/served; rm -f /run/said; \
+const SERVE: &str = "mkdir -p /run/served; rm -f /run/said; ulimit -l unlimited; \
     (/run/bin/nfs3d --provider PROVIDER --listen GUEST:20050 --tcp GUEST:20051 --no-root-squash /run/served \
     >/run/said 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
     for second in $(seq 20); do grep -q serving /run/said && exit 0; sleep 1; done; cat /run/said; exit 1";
@@ -304,7 +304,7 @@ fn mounted_by_the_kernel(device: Device) {
     let long = guest.run(&format!(
         "ulimit -l unlimited; touch /run/served/long; chmod 666 /run/served/long
          RPCRDMA_VERBS_NFS3D={GUEST} /run/bin/verbs --nocapture long_calls_of_another_user; failed=$?
-         rm /run/served/long; exit $failed"
+         [ $failed = 0 ] || cat /run/said; rm /run/served/long; exit $failed"
     ));
     assert!(long.contains("1 passed") && !long.contains("not run"), "{long}");
     guest.run(STOP);

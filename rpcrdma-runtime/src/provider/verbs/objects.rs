@@ -128,7 +128,7 @@ impl<M: Pinned> Registered<M> {
             Some(raw) => {
                 Ok(Registered { raw, memory: ManuallyDrop::new(memory), at, len, domain: domain.clone() })
             }
-            None => Err((memory, io::Error::last_os_error())),
+            None => Err((memory, not_registered(io::Error::last_os_error()))),
         }
     }
 
@@ -190,6 +190,15 @@ impl<M: Pinned> Drop for Registered<M> {
             }
         }
     }
+}
+
+/// Who has too little of it does not know of this limit by what the kernel says.
+fn not_registered(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(libc::ENOMEM) {
+        return error;
+    }
+    let hint = "the limit of memory that is locked (ulimit -l) may be too low";
+    io::Error::new(error.kind(), format!("memory cannot be registered: {error}; {hint}"))
 }
 
 /// Octets from which on memory is registered by threads that may wait: the kernel looks up and pins each page of it.
