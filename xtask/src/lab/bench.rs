@@ -54,7 +54,7 @@ pub struct Options {
     /// How long a turn is, in milliseconds
     #[arg(long, default_value_t = 1000)]
     turn: u32,
-    /// Print what processors do for a call, 16 at a time, by Linux's profiler
+    /// Print what processors do for a call, 1 and 16 at a time, by Linux's profiler
     #[arg(long, conflicts_with_all = ["rounds", "further"])]
     profile: bool,
     /// Further options of nfs3bench, which `nfs3bench --help` has
@@ -165,14 +165,19 @@ const CALLS: [(&str, &str); 7] = [
 fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
     let turn = options.turn;
     for (what, calls) in CALLS {
-        let mut columns = Vec::new();
-        for (who, way) in [("both Linux's", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)] {
-            // The same way twice: two turns, and nobody else's between.
-            let script = format!("--turn {turn} --in-flight 16 --calls {calls} {way} {way}");
-            let printed = done(machine, &profile::script(&script), SLACK)?;
-            columns.push((who, Profile::of(&printed, way == OUR_CLIENT)?));
+        for in_flight in [1, 16] {
+            let mut columns = Vec::new();
+            for (who, way) in
+                [("both Linux's", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
+            {
+                // The same way twice: two turns, and nobody else's between.
+                let script = format!("--turn {turn} --in-flight {in_flight} --calls {calls} {way} {way}");
+                let printed = done(machine, &profile::script(&script), SLACK)?;
+                columns.push((who, Profile::of(&printed, way == OUR_CLIENT)?));
+            }
+            let what = format!("{what}, {in_flight} at a time");
+            say(&format!("\n{}", profile::table(&what, &columns).trim_end()))?;
         }
-        say(&format!("\n{}", profile::table(what, &columns).trim_end()))?;
     }
     Ok(())
 }

@@ -64,9 +64,11 @@ enum Part {
     Pages,
     Files,
     Other,
+    /// Nothing: what is under way waits for something else.
+    Idle,
 }
 
-const PARTS: [(Part, &str); 11] = [
+const PARTS: [(Part, &str); 12] = [
     (Part::Devices, "devices, network, kernel threads"),
     (Part::Interrupts, "interrupts"),
     (Part::KernelServer, "Linux's server"),
@@ -78,6 +80,7 @@ const PARTS: [(Part, &str); 11] = [
     (Part::Pages, "ours: pages of memory"),
     (Part::Files, "ours: files"),
     (Part::Other, "others"),
+    (Part::Idle, "idle"),
 ];
 
 /// Names of functions that begin so say what the system is asked for; the first that fits counts.
@@ -107,14 +110,14 @@ impl Sample<'_> {
         self.functions.iter().any(|function| begins.iter().any(|with| function.starts_with(with)))
     }
 
-    /// `None` of a processor that had nothing to do, and of the profiler itself.
+    /// `None` of the profiler itself.
     fn part(&self, our_client: bool) -> Option<Part> {
         let interrupted = || self.has(&["asm_sysvec_", "asm_common_interrupt"]);
         let ours = ["tokio-rt-worker", "nfs3d", "rdma-memory"].contains(&self.thread);
         Some(match self.thread {
             thread if thread.starts_with("perf") => return None,
             _ if self.has(&["handle_softirqs", "__do_softirq"]) => Part::Devices,
-            thread if thread.starts_with("swapper") => return interrupted().then_some(Part::Interrupts),
+            thread if thread.starts_with("swapper") && !interrupted() => Part::Idle,
             "nfsd" => Part::KernelServer,
             _ if self.has(&["ret_from_fork"]) && self.has(&["kthread"]) => Part::Devices,
             _ if interrupted() => Part::Interrupts,
@@ -139,7 +142,8 @@ fn samples(printed: &str) -> impl Iterator<Item = Sample<'_>> {
     })
 }
 
-/// How long processors did what, for each call, in microseconds; in the order of `PARTS`.
+/// How long processors did what, for each call, in microseconds; in the order of `PARTS`. All parts together are all the time that the
+/// processors had: the fewer calls a second, the more.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Profile([f64; PARTS.len()]);
 
@@ -207,6 +211,7 @@ mod tests {
     #[test]
     fn a_sample_is_of_one_part() {
         let common = [
+            Part::Idle,
             Part::Interrupts,
             Part::Devices,
             Part::Waking,
@@ -226,7 +231,7 @@ mod tests {
     fn microseconds_are_of_one_call() {
         // 1,000 calls; a sample stands for 1/499 s.
         let Ok(Profile(parts)) = Profile::of(PRINTED, false) else { panic!("no profile") };
-        assert!((parts.iter().sum::<f64>() - 11.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
+        assert!((parts.iter().sum::<f64>() - 12.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
         assert!((parts[0] - 3.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
         for wrong in ["", "==== samples\n", "calls recorded: 0\n==== samples\n"] {
             assert!(Profile::of(wrong, false).is_err());
