@@ -225,10 +225,15 @@ fn rxe_goes_and_comes_back_under_load() {
     device_that_goes(Device::Rxe);
 }
 
-/// Our client over a device, and the kernel's server. Over rxe a client that used iWARP in user space would find no server.
+/// What our programs are told. Over rxe they choose for themselves: iWARP in user space would find nobody there.
+fn provider(device: Device) -> &'static str {
+    if device == Device::Rxe { "auto" } else { "verbs" }
+}
+
+/// Our client over a device, and the kernel's server.
 fn files_of_the_kernel(device: Device) {
     let Some(guest) = with(device, true) else { return };
-    let provider = if device == Device::Rxe { "auto" } else { "verbs" };
+    let provider = provider(device);
     let url = format!("rdma://{GUEST}:20049/export/verbs?mountport=20048");
     guest.run("mkdir -p /run/files; for size in 0 1 4095 70001 5242881; do head -c $size /dev/urandom >/run/files/$size; done");
     guest.run(
@@ -296,9 +301,7 @@ const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
 fn mounted_by_the_kernel(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);
-    // Over rxe nobody would find a server that used iWARP in user space.
-    let provider = if device == Device::Rxe { "auto" } else { "verbs" };
-    guest.run(&SERVE.replace("GUEST", GUEST).replace("PROVIDER", provider));
+    guest.run(&SERVE.replace("GUEST", GUEST).replace("PROVIDER", provider(device)));
     mount(&guest, GUEST, 20050, 20051);
     guest.run(WORK);
     let long = guest.run(&format!(

@@ -216,18 +216,26 @@ impl Lab {
     /// # Errors
     /// If Debian's archive does not have it.
     pub fn bring_memcheck(&self, machine: &Machine) -> Result<(), String> {
-        let kept = self.cache.join("memcheck");
-        let _held = self.lock()?;
-        made(&kept, &memcheck::recipe(), |folder| memcheck::build(&Archive::open(&self.cache)?, folder))?;
-        shared(&kept, machine, "memcheck")
+        self.bring(machine, "memcheck", &memcheck::recipe(), memcheck::build)
     }
 
     /// Has the guest see perf, below /host/profiler, and makes its tree first if it is not there.
     fn bring_profiler(&self, machine: &Machine) -> Result<(), String> {
-        let kept = self.cache.join("profiler");
+        self.bring(machine, "profiler", &profile::recipe(), profile::build)
+    }
+
+    /// Has the guest see a tree that is kept by this name, and makes it first if it is not there.
+    fn bring(
+        &self,
+        machine: &Machine,
+        name: &str,
+        recipe: &str,
+        build: fn(&Archive, &Path) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let kept = self.cache.join(name);
         let _held = self.lock()?;
-        made(&kept, &profile::recipe(), |folder| profile::build(&Archive::open(&self.cache)?, folder))?;
-        shared(&kept, machine, "profiler")
+        made(&kept, recipe, |folder| build(&Archive::open(&self.cache)?, folder))?;
+        shared(&kept, machine, name)
     }
 
     fn suites(&self) -> Result<PathBuf, String> {

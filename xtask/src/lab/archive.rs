@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::tools::{at, command, output, remove};
+use super::tools::{at, command, output, pipe, remove};
 
 /// A package of some kilobytes.
 const SMALL: &str = "netbase";
@@ -115,6 +115,27 @@ impl Archive {
         files.sort();
         Ok(files)
     }
+
+    /// Has packages, and the libraries that they need, in a directory. `what` is said of them while they are fetched.
+    pub(super) fn unpack_all(&self, packages: &[&str], folder: &Path, what: &str) -> Result<(), String> {
+        let packages = self.with_libraries(packages)?;
+        eprintln!("lab: fetching {} packages {what}", packages.len());
+        let downloaded = folder.with_extension("packages");
+        for package in self.download(&packages, &downloaded)? {
+            unpack(&package, folder)?;
+        }
+        remove(&downloaded)
+    }
+}
+
+/// Unpacks a package. Nothing of it is run.
+pub(super) fn unpack(package: &Path, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    pipe(
+        command("dpkg-deb").arg("--fsys-tarfile").arg(package),
+        // /bin and its like may be links into /usr by then.
+        command("tar").args(["-x", "--keep-directory-symlink", "--no-same-owner", "-C"]).arg(folder),
+    )
 }
 
 fn is_library(package: &str) -> bool {

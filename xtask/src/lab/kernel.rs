@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::archive::Archive;
+use super::archive::{Archive, unpack};
 use super::tools::{at, command, output, pipe, remove};
 
 /// The modules that the guest loads by name; what they need comes with them, and what siw needs as well.
@@ -143,16 +143,6 @@ pub(super) fn build(archive: &Archive, series: &str, folder: &Path) -> Result<()
     let words = format!("{} {}\n", packages.version, packages.abi);
     fs::write(folder.join("version"), words).map_err(at(folder))?;
     remove(&work)
-}
-
-/// Unpacks a package. Nothing of it is run.
-pub(super) fn unpack(package: &Path, folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(at(folder))?;
-    pipe(
-        command("dpkg-deb").arg("--fsys-tarfile").arg(package),
-        // /bin and its like may be links into /usr by then.
-        command("tar").args(["-x", "--keep-directory-symlink", "--no-same-owner", "-C"]).arg(folder),
-    )
 }
 
 fn build_siw(packages: &Packages, source: &Path, work: &Path, folder: &Path) -> Result<(), String> {

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use super::archive::Archive;
-use super::kernel::unpack;
 use super::tools::{at, remove};
 
 /// What is unpacked, besides the libraries that these need.
@@ -26,12 +25,6 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     for name in EMPTY {
         fs::create_dir_all(root.join(name)).map_err(at(&root.join(name)))?;
     }
-    let packages = archive.with_libraries(PACKAGES)?;
-    eprintln!("lab: fetching {} packages with valgrind", packages.len());
-    let debs = folder.join("packages");
-    for package in archive.download(&packages, &debs)? {
-        unpack(&package, &root)?;
-    }
-    remove(&debs)?;
+    archive.unpack_all(PACKAGES, &root, "with valgrind")?;
     ["doc", "man", "locale", "lintian"].iter().try_for_each(|name| remove(&root.join("usr/share").join(name)))
 }

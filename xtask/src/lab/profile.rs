@@ -1,10 +1,10 @@
 //! What processors do while calls are made, by Linux's profiler: `cargo xtask lab bench --profile`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use super::archive::Archive;
-use super::kernel::unpack;
 use super::tools::remove;
 
 /// What is unpacked, besides the libraries that it needs.
@@ -23,13 +23,7 @@ pub(super) fn recipe() -> String {
 pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     let root = folder.join("root");
     fs::create_dir_all(&root).map_err(super::tools::at(&root))?;
-    let packages = archive.with_libraries(PACKAGES)?;
-    eprintln!("lab: fetching {} packages with perf", packages.len());
-    let debs = folder.join("packages");
-    for package in archive.download(&packages, &debs)? {
-        unpack(&package, &root)?;
-    }
-    remove(&debs)?;
+    archive.unpack_all(PACKAGES, &root, "with perf")?;
     remove(&root.join("usr/share"))
 }
 
@@ -44,7 +38,7 @@ pub(super) fn script(arguments: &str) -> String {
         perf record -q -o /run/perf.data -e cpu-clock -F {FREQUENCY} -g -a --delay=-1 --control=fifo:/run/perf.commands -- \
             /host/nfs3bench --perf /run/perf.commands --rounds 1 {arguments} 2>/run/perf.said ||
             {{ cat /run/perf.said; exit 1; }}
-        echo '{SAMPLES}'; perf script -i /run/perf.data -F comm,tid,ip,sym 2>/run/perf.said || {{ cat /run/perf.said; exit 1; }}
+        echo '{SAMPLES}'; perf script -i /run/perf.data -F comm,tid,ip,sym,dso 2>/run/perf.said || {{ cat /run/perf.said; exit 1; }}
         rm /run/perf.data"
     )
 }
@@ -129,7 +123,7 @@ impl Sample<'_> {
     }
 }
 
-/// Takes what perf prints apart: a line with the thread's name and number, and lines with addresses and names.
+/// Takes what perf prints apart: a line with the thread's name and number, and lines with addresses, names, and files in parentheses.
 fn samples(printed: &str) -> impl Iterator<Item = Sample<'_>> {
     printed.split("\n\n").filter_map(|sample| {
         let mut lines = sample.lines().filter(|line| !line.is_empty());
@@ -137,15 +131,26 @@ fn samples(printed: &str) -> impl Iterator<Item = Sample<'_>> {
         let frames: Vec<(&str, &str)> = lines.filter_map(|line| line.trim().split_once(' ')).collect();
         // The upper half of all addresses is the kernel's.
         let in_kernel = frames.first().is_some_and(|(address, _)| address.len() == 16 && *address >= "8");
-        let functions = frames.into_iter().map(|(_, function)| function.trim()).collect();
+        let functions = frames.into_iter().map(|(_, function)| named(function.trim())).collect();
         Some(Sample { thread: thread.trim(), in_kernel, functions })
     })
 }
 
-/// How long processors did what, for each call, in microseconds; in the order of `PARTS`. All parts together are all the time that the
-/// processors had: the fewer calls a second, the more.
+/// A function's name, without the file that it is in. Of one that has none, the file's.
+fn named(function: &str) -> &str {
+    let Some((name, file)) = function.rsplit_once(" (") else { return function };
+    if name == "[unknown]" { file.trim_end_matches(')').rsplit('/').next().unwrap_or(name) } else { name }
+}
+
+/// How long processors did what, for each call, in microseconds. All parts together are all the time that the processors had: the fewer
+/// calls a second, the more.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Profile([f64; PARTS.len()]);
+pub(super) struct Profile {
+    /// In the order of `PARTS`.
+    parts: [f64; PARTS.len()],
+    /// What is in [`Part::User`], by function; the longest first.
+    user: Vec<(String, f64)>,
+}
 
 impl Profile {
     /// Of what the script has printed.
@@ -156,9 +161,27 @@ impl Profile {
             said.lines().last().and_then(|line| line.strip_prefix("calls recorded: ")?.parse::<u32>().ok());
         let calls =
             f64::from(calls.filter(|calls| *calls > 0).ok_or_else(|| format!("no calls in: {said}"))?);
-        let parts: Vec<Part> = samples(recorded).filter_map(|sample| sample.part(our_client)).collect();
-        let long = |of: &Part| parts.iter().filter(|part| *part == of).count() as f64 / f64::from(FREQUENCY);
-        Ok(Profile(PARTS.map(|(part, _)| long(&part) * 1e6 / calls)))
+        let mut user = BTreeMap::<&str, usize>::new();
+        let mut parts = [0; PARTS.len()];
+        for sample in samples(recorded) {
+            let Some(part) = sample.part(our_client) else { continue };
+            parts.iter_mut().zip(PARTS).filter(|(_, (of, _))| *of == part).for_each(|(count, _)| *count += 1);
+            if part == Part::User {
+                *user.entry(sample.functions.first().unwrap_or(&"[unknown]")).or_default() += 1;
+            }
+        }
+        let long = |samples: usize| samples as f64 / f64::from(FREQUENCY) * 1e6 / calls;
+        let mut user: Vec<(String, f64)> =
+            user.into_iter().map(|(name, samples)| (name.to_owned(), long(samples))).collect();
+        user.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        Ok(Profile { parts: parts.map(long), user })
+    }
+
+    /// A list of the functions in which our user space was longest, for each call, in microseconds.
+    pub(super) fn functions(&self, who: &str, most: usize) -> String {
+        let line = |(name, long): &(String, f64)| format!("{long:>10.1}  {name}\n");
+        let lines: String = self.user.iter().take(most).map(line).collect();
+        if lines.is_empty() { lines } else { format!("{who}, user space:\n{lines}") }
     }
 }
 
@@ -171,12 +194,12 @@ pub(super) fn table(what: &str, columns: &[(&str, Profile)]) -> String {
     let heads: String = columns.iter().map(|(name, _)| format!("{name:>16}")).collect();
     let mut table = format!("{what:<34}{heads}\n");
     for (at, (_, name)) in PARTS.iter().enumerate() {
-        let numbers: Vec<f64> = columns.iter().filter_map(|(_, of)| of.0.get(at).copied()).collect();
+        let numbers: Vec<f64> = columns.iter().filter_map(|(_, of)| of.parts.get(at).copied()).collect();
         if numbers.iter().any(|number| *number >= 1.0) {
             table += &line(name, numbers);
         }
     }
-    table + &line("all", columns.iter().map(|(_, of)| of.0.iter().sum()).collect())
+    table + &line("all", columns.iter().map(|(_, of)| of.parts.iter().sum()).collect())
 }
 
 #[cfg(test)]
@@ -190,11 +213,11 @@ mod tests {
         swapper     0 \n\tffffffffab0e5fff tcp_ack\n\tffffffffaa5369ab handle_softirqs\n\n\
         tokio-rt-worker   295 \n\tffffffffab0e5fff copy_to_user\n\tffffffffab0e5ff1 ib_uverbs_comp_event_read\n\
         \tffffffffab0e5ff1 __x64_sys_read\n\n\
-        tokio-rt-worker   295 \n\t           f8090 [unknown]\n\n\
+        tokio-rt-worker   295 \n\t           f8090 [unknown] (/usr/lib/libc.so.6)\n\n\
         tokio-rt-worker   295 \n\tffffffffab0e5fff siw_post_send\n\tffffffffab0e5ff1 ib_uverbs_post_send\n\
         \tffffffffab0e5ff1 __x64_sys_write\n\t           f8090 write\n\n\
         tokio-rt-worker   295 \n\tffffffffab0e5fff pin_user_pages\n\tffffffffab0e5ff1 ib_uverbs_reg_mr\n\n\
-        tokio-rt-worker   295 \n\tffffffffab0e5fff tcp_ack\n\tffffffffab0e5ff1 handle_softirqs\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff tcp_ack ([kernel.kallsyms])\n\tffffffffab0e5ff1 handle_softirqs ([kernel.kallsyms])\n\n\
         tokio-rt-worker   295 \n\tffffffffab0e5fff shmem_file_write_iter\n\tffffffffab0e5ff1 __x64_sys_pwrite64\n\n\
         kworker/0:1H-xprtiod    21 \n\tffffffffab0f41bd rpc_call\n\tffffffffaa4fd3af kthread\n\
         \tffffffffaa4528e1 ret_from_fork\n\n\
@@ -230,7 +253,8 @@ mod tests {
     #[test]
     fn microseconds_are_of_one_call() {
         // 1,000 calls; a sample stands for 1/499 s.
-        let Ok(Profile(parts)) = Profile::of(PRINTED, false) else { panic!("no profile") };
+        let Ok(Profile { parts, user }) = Profile::of(PRINTED, false) else { panic!("no profile") };
+        assert_eq!(user, [("libc.so.6".to_owned(), 1000.0 / 499.0)]);
         assert!((parts.iter().sum::<f64>() - 12.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
         assert!((parts[0] - 3.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
         for wrong in ["", "==== samples\n", "calls recorded: 0\n==== samples\n"] {
@@ -239,10 +263,24 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_user_space_are_listed_the_longest_first() {
+        let printed = "calls recorded: 1000\n==== samples\n\
+            nfs3d     7 \n\t           f8090 <a::B as c::D>::e (/host/nfs3d)\n\n\
+            nfs3d     7 \n\t           f8090 <a::B as c::D>::e (/host/nfs3d)\n\t      f8090 main (/host/nfs3d)\n\n\
+            nfs3d     7 \n\t           f8090 malloc (/usr/lib/libc.so.6)\n\n";
+        let profile = Profile::of(printed, false).expect("a profile");
+        let two = "who, user space:\n       4.0  <a::B as c::D>::e\n       2.0  malloc\n";
+        assert_eq!(profile.functions("who", 5), two);
+        assert_eq!(profile.functions("who", 1).lines().count(), 2);
+        assert_eq!(profile.functions("who", 0), "");
+    }
+
+    #[test]
     fn a_table_has_no_line_of_nothing() {
         let mut parts = [0.0; PARTS.len()];
         parts[1] = 12.4;
-        let said = table("READ", &[("one", Profile(parts)), ("two", Profile([0.0; PARTS.len()]))]);
+        let profile = |parts| Profile { parts, user: Vec::new() };
+        let said = table("READ", &[("one", profile(parts)), ("two", profile([0.0; PARTS.len()]))]);
         let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(
             lines,

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::archive::Archive;
-use super::kernel::unpack;
 use super::tools::{at, output, remove};
 
 /// Debian's. They come with the libraries that they need, in `root`, and run where the loader is told of these.
@@ -31,13 +30,7 @@ pub(super) fn can_be_had(archive: &Archive, cache: &Path) -> Result<(), String> 
 
 /// Makes `root`, with Debian's programs, and `bin`, with those of crates.
 pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(), String> {
-    let packages = archive.with_libraries(PACKAGES)?;
-    eprintln!("lab: fetching {} packages with test suites", packages.len());
-    let debs = folder.join("packages");
-    for package in archive.download(&packages, &debs)? {
-        unpack(&package, &folder.join("root"))?;
-    }
-    remove(&debs)?;
+    archive.unpack_all(PACKAGES, &folder.join("root"), "with test suites")?;
     for needless in ["doc", "man", "locale", "lintian"] {
         remove(&folder.join("root/usr/share").join(needless))?;
     }

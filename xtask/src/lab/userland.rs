@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::Command;
 
 use super::archive::Archive;
-use super::kernel::unpack;
 use super::tools::{at, output, remove};
 
 /// The programs. Libraries are found by the archive.
@@ -105,13 +104,7 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
         symlink(format!("usr/{name}"), root.join(name)).map_err(at(&root.join(name)))?;
     }
     symlink("../run", root.join("var/run")).map_err(at(&root))?;
-    let packages = archive.with_libraries(PACKAGES)?;
-    eprintln!("lab: fetching {} packages for the guest", packages.len());
-    let debs = folder.join("packages");
-    for package in archive.download(&packages, &debs)? {
-        unpack(&package, &root)?;
-    }
-    remove(&debs)?;
+    archive.unpack_all(PACKAGES, &root, "for the guest")?;
     for name in NEEDLESS {
         remove(&root.join(name))?;
     }
