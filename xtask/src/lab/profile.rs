@@ -38,7 +38,7 @@ pub(super) fn script(arguments: &str) -> String {
         perf record -q -o /run/perf.data -e cpu-clock -F {FREQUENCY} -g -a --delay=-1 --control=fifo:/run/perf.commands -- \
             /host/nfs3bench --perf /run/perf.commands --rounds 1 {arguments} 2>/run/perf.said ||
             {{ cat /run/perf.said; exit 1; }}
-        echo '{SAMPLES}'; perf script -i /run/perf.data -F comm,tid,ip,sym,dso 2>/run/perf.said || {{ cat /run/perf.said; exit 1; }}
+        echo '{SAMPLES}'; perf script --no-inline -i /run/perf.data -F comm,tid,ip,sym,dso 2>/run/perf.said || {{ cat /run/perf.said; exit 1; }}
         rm /run/perf.data"
     )
 }

@@ -11,20 +11,21 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use ib::{ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
 use ibverbs_sys as ib;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::Options;
 use super::aside::aside;
 use super::cm::Id;
 use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, done, sge};
 use super::options::Room;
 use super::request::{Done, Local, Posted, Request, Transfer, Work, aim, request};
+use super::sinks::Whose;
 use super::slots::Slots;
 use super::windows::Windows;
-use super::{Options, sinks};
 use crate::proto::work::{CloseReason, Completion, Segment, Token};
 
 /// Octets of a slot for what is sent or fetched: what fits there is copied, which takes less than to register it.
@@ -54,6 +55,8 @@ pub(super) struct QueuePair {
     pending: VecDeque<Work>,
     /// The next of them, while its memory is registered aside: all others wait, since work leaves in its order.
     registering: Option<oneshot::Receiver<io::Result<Transfer>>>,
+    /// Whose memory long RDMA Reads fill.
+    sinks: Whose,
     sources: Slots,
     receives: Slots,
     /// Receives that the device has, those that were posted before they were asked for, and those that wait.
@@ -120,6 +123,7 @@ impl QueuePair {
             first: 0,
             pending: VecDeque::new(),
             registering: None,
+            sinks: Whose::new(device.iwarp),
             sources: Slots::new(COPIED),
             receives: Slots::new(usize::try_from(receive_size).unwrap_or(usize::MAX)),
             received_into: 0,
@@ -328,16 +332,13 @@ impl QueuePair {
         }
         let domain = self.domain.clone();
         let mut access = Access::IBV_ACCESS_LOCAL_WRITE;
-        let mut memory: fn(usize) -> BytesMut = sinks::take;
         if self.device.iwarp {
             // Where an RDMA Read Response is put is named on the wire, as where a Write is (RFC 5040 section 5.2).
             access |= Access::IBV_ACCESS_REMOTE_WRITE;
-            // Siw says that a Read is complete when its last piece is there, though that be the only one: what has not come
-            // is not to be what another connection has read.
-            memory = BytesMut::zeroed;
         }
+        let sinks = self.sinks;
         let register = move || {
-            let region = Registered::new(&domain, memory(len), access);
+            let region = Registered::new(&domain, sinks.take(len), access);
             let region = region.map_err(|(_, error)| error)?;
             Ok(Transfer { remote: source, local: Local::Sink(token, region) })
         };
@@ -550,9 +551,7 @@ impl QueuePair {
             Done::Transferred(Transfer { local: Local::Sink(token, region), .. }) => {
                 let kept = || CloseReason::Io("the device does not let go of memory".into());
                 let data = region.release().ok_or_else(kept)?.freeze();
-                if !self.device.iwarp {
-                    sinks::keep(&data);
-                }
+                self.sinks.keep(&data);
                 Completion::ReadDone { token, data }
             }
         });
@@ -563,6 +562,7 @@ impl QueuePair {
 impl Drop for QueuePair {
     fn drop(&mut self) {
         self.windows = None;
+        self.sinks.forget();
         // SAFETY: it has one, which this value made; nobody else uses it.
         unsafe { self.domain.id().destroy_queue_pair() };
     }
