@@ -225,7 +225,7 @@ fn rxe_goes_and_comes_back_under_load() {
     device_that_goes(Device::Rxe);
 }
 
-/// What our programs are told. Over rxe they choose for themselves: iWARP in user space would find nobody there.
+/// The provider that our programs are told to use. Over rxe they choose for themselves: iWARP in user space would find nobody there.
 fn provider(device: Device) -> &'static str {
     if device == Device::Rxe { "auto" } else { "verbs" }
 }

@@ -57,9 +57,9 @@ pub struct Options {
     /// Print what processors do for a call, 1 and 16 at a time, by Linux's profiler
     #[arg(long, conflicts_with_all = ["rounds", "further"])]
     profile: bool,
-    /// And the functions in which our user space is longest, so many
-    #[arg(long, requires = "profile", default_value_t = 0)]
-    functions: usize,
+    /// List so many of the functions in which our ends' user space is longest, too
+    #[arg(long, requires = "profile")]
+    functions: Option<usize>,
     /// Further options of nfs3bench, which `nfs3bench --help` has
     #[arg(last = true)]
     further: Vec<String>,
@@ -75,8 +75,8 @@ pub(super) fn run(lab: &Lab, options: &Options) -> Result<(), String> {
         return Err(format!("the feature `verbs` needs packages: apt-get install {}", missing.join(" ")));
     }
     let programs = build()?;
-    // Their functions have names for the profiler.
-    let needless = if options.functions > 0 { "--strip-debug" } else { "--strip-all" };
+    // The profiler takes names of functions from the programs.
+    let needless = if options.functions.is_some() { "--strip-debug" } else { "--strip-all" };
     let series = options.kernel.series()?;
     let machine = lab.boot(series)?;
     for program in &programs {
@@ -183,8 +183,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
             let what = format!("{what}, {in_flight} at a time");
             say(&format!("\n{}", profile::table(&what, &columns).trim_end()))?;
             for (who, profile) in &columns {
-                write!(std::io::stdout(), "{}", profile.functions(who, options.functions))
-                    .map_err(printing)?;
+                profile.functions(who, options.functions.unwrap_or(0)).map_or(Ok(()), |list| say(&list))?;
             }
         }
     }
@@ -198,9 +197,5 @@ fn done(machine: &Machine, script: &str, limit: Duration) -> Result<String, Stri
 }
 
 fn say(what: &str) -> Result<(), String> {
-    writeln!(std::io::stdout(), "{what}").map_err(printing)
-}
-
-fn printing(error: std::io::Error) -> String {
-    at(Path::new("standard output"))(error)
+    writeln!(std::io::stdout(), "{what}").map_err(at(Path::new("standard output")))
 }

@@ -27,7 +27,8 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     remove(&root.join("usr/share"))
 }
 
-/// What the guest runs: perf records while nfs3bench, with these arguments, has its turns. It prints what [`Profile::of`] reads.
+/// What the guest runs: perf records while nfs3bench, with these arguments, has its turns. It prints what [`Profile::of`] reads:
+/// functions with the files that they are in, and not those that are inlined in them, which would take perf longer than the turns.
 pub(super) fn script(arguments: &str) -> String {
     format!(
         "set -e; ulimit -l unlimited
@@ -38,7 +39,9 @@ pub(super) fn script(arguments: &str) -> String {
         perf record -q -o /run/perf.data -e cpu-clock -F {FREQUENCY} -g -a --delay=-1 --control=fifo:/run/perf.commands -- \
             /host/nfs3bench --perf /run/perf.commands --rounds 1 {arguments} 2>/run/perf.said ||
             {{ cat /run/perf.said; exit 1; }}
-        echo '{SAMPLES}'; perf script --no-inline -i /run/perf.data -F comm,tid,ip,sym,dso 2>/run/perf.said || {{ cat /run/perf.said; exit 1; }}
+        echo '{SAMPLES}'
+        perf script --no-inline -i /run/perf.data -F comm,tid,ip,sym,dso 2>/run/perf.said ||
+            {{ cat /run/perf.said; exit 1; }}
         rm /run/perf.data"
     )
 }
@@ -177,11 +180,11 @@ impl Profile {
         Ok(Profile { parts: parts.map(long), user })
     }
 
-    /// A list of the functions in which our user space was longest, for each call, in microseconds.
-    pub(super) fn functions(&self, who: &str, most: usize) -> String {
-        let line = |(name, long): &(String, f64)| format!("{long:>10.1}  {name}\n");
+    /// A list of the functions in which our user space was longest, for each call, in microseconds; none of nothing.
+    pub(super) fn functions(&self, who: &str, most: usize) -> Option<String> {
+        let line = |(name, long): &(String, f64)| format!("\n{long:>10.1}  {name}");
         let lines: String = self.user.iter().take(most).map(line).collect();
-        if lines.is_empty() { lines } else { format!("{who}, user space:\n{lines}") }
+        if lines.is_empty() { None } else { Some(format!("{who}, user space:{lines}")) }
     }
 }
 
@@ -208,22 +211,32 @@ mod tests {
 
     const PRINTED: &str = "/mnt/a\n    by /mnt/a\nin flight       16        \n\
         GETATTR       1.00 (1.00 to 1.00)    \ncalls recorded: 1000\n==== samples\n\
-        swapper     0 \n\tffffffffab0e5fff pv_native_safe_halt\n\tffffffffaa5369ab do_idle\n\n\
-        swapper     0 \n\tffffffffab0e5fff queue_work_on\n\tffffffffaa5369ab asm_sysvec_call_function\n\n\
-        swapper     0 \n\tffffffffab0e5fff tcp_ack\n\tffffffffaa5369ab handle_softirqs\n\n\
-        tokio-rt-worker   295 \n\tffffffffab0e5fff copy_to_user\n\tffffffffab0e5ff1 ib_uverbs_comp_event_read\n\
-        \tffffffffab0e5ff1 __x64_sys_read\n\n\
+        swapper     0 \n\tffffffffab0e5fff pv_native_safe_halt ([kernel.kallsyms])\n\
+        \tffffffffaa5369ab do_idle ([kernel.kallsyms])\n\n\
+        swapper     0 \n\tffffffffab0e5fff queue_work_on ([kernel.kallsyms])\n\
+        \tffffffffaa5369ab asm_sysvec_call_function ([kernel.kallsyms])\n\n\
+        swapper     0 \n\tffffffffab0e5fff tcp_ack ([kernel.kallsyms])\n\
+        \tffffffffaa5369ab handle_softirqs ([kernel.kallsyms])\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff copy_to_user ([kernel.kallsyms])\n\
+        \tffffffffab0e5ff1 ib_uverbs_comp_event_read ([ib_uverbs])\n\
+        \tffffffffab0e5ff1 __x64_sys_read ([kernel.kallsyms])\n\n\
         tokio-rt-worker   295 \n\t           f8090 [unknown] (/usr/lib/libc.so.6)\n\n\
-        tokio-rt-worker   295 \n\tffffffffab0e5fff siw_post_send\n\tffffffffab0e5ff1 ib_uverbs_post_send\n\
-        \tffffffffab0e5ff1 __x64_sys_write\n\t           f8090 write\n\n\
-        tokio-rt-worker   295 \n\tffffffffab0e5fff pin_user_pages\n\tffffffffab0e5ff1 ib_uverbs_reg_mr\n\n\
-        tokio-rt-worker   295 \n\tffffffffab0e5fff tcp_ack ([kernel.kallsyms])\n\tffffffffab0e5ff1 handle_softirqs ([kernel.kallsyms])\n\n\
-        tokio-rt-worker   295 \n\tffffffffab0e5fff shmem_file_write_iter\n\tffffffffab0e5ff1 __x64_sys_pwrite64\n\n\
-        kworker/0:1H-xprtiod    21 \n\tffffffffab0f41bd rpc_call\n\tffffffffaa4fd3af kthread\n\
-        \tffffffffaa4528e1 ret_from_fork\n\n\
-        nfsd    21 \n\tffffffffab0f41bd svc_recv\n\tffffffffaa4fd3af kthread\n\tffffffffaa4528e1 ret_from_fork\n\n\
-        nfs3bench   300 \n\t           a0777 [unknown]\n\n\
-        perf   301 \n\tffffffffab0f41bd pipe_write\n\n";
+        tokio-rt-worker   295 \n\tffffffffab0e5fff siw_post_send ([siw])\n\
+        \tffffffffab0e5ff1 ib_uverbs_post_send ([ib_uverbs])\n\
+        \tffffffffab0e5ff1 __x64_sys_write ([kernel.kallsyms])\n\t           f8090 write (/usr/lib/libc.so.6)\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff pin_user_pages ([kernel.kallsyms])\n\
+        \tffffffffab0e5ff1 ib_uverbs_reg_mr ([ib_uverbs])\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff tcp_ack ([kernel.kallsyms])\n\
+        \tffffffffab0e5ff1 handle_softirqs ([kernel.kallsyms])\n\n\
+        tokio-rt-worker   295 \n\tffffffffab0e5fff shmem_file_write_iter ([kernel.kallsyms])\n\
+        \tffffffffab0e5ff1 __x64_sys_pwrite64 ([kernel.kallsyms])\n\n\
+        kworker/0:1H-xprtiod    21 \n\tffffffffab0f41bd rpc_call ([kernel.kallsyms])\n\
+        \tffffffffaa4fd3af kthread ([kernel.kallsyms])\n\
+        \tffffffffaa4528e1 ret_from_fork ([kernel.kallsyms])\n\n\
+        nfsd    21 \n\tffffffffab0f41bd svc_recv ([kernel.kallsyms])\n\
+        \tffffffffaa4fd3af kthread ([kernel.kallsyms])\n\tffffffffaa4528e1 ret_from_fork ([kernel.kallsyms])\n\n\
+        nfs3bench   300 \n\t           a0777 [unknown] ([unknown])\n\n\
+        perf   301 \n\tffffffffab0f41bd pipe_write ([kernel.kallsyms])\n\n";
 
     fn found(our_client: bool) -> Vec<Part> {
         samples(PRINTED.split_once(SAMPLES).expect("samples").1)
@@ -269,10 +282,10 @@ mod tests {
             nfs3d     7 \n\t           f8090 <a::B as c::D>::e (/host/nfs3d)\n\t      f8090 main (/host/nfs3d)\n\n\
             nfs3d     7 \n\t           f8090 malloc (/usr/lib/libc.so.6)\n\n";
         let profile = Profile::of(printed, false).expect("a profile");
-        let two = "who, user space:\n       4.0  <a::B as c::D>::e\n       2.0  malloc\n";
-        assert_eq!(profile.functions("who", 5), two);
-        assert_eq!(profile.functions("who", 1).lines().count(), 2);
-        assert_eq!(profile.functions("who", 0), "");
+        let two = "who, user space:\n       4.0  <a::B as c::D>::e\n       2.0  malloc";
+        assert_eq!(profile.functions("who", 5).as_deref(), Some(two));
+        assert_eq!(profile.functions("who", 1).map(|list| list.lines().count()), Some(2));
+        assert_eq!(profile.functions("who", 0), None);
     }
 
     #[test]

@@ -401,6 +401,8 @@ pub(super) struct Capabilities {
     pub(super) reads_out: u32,
     /// It speaks iWARP.
     pub(super) iwarp: bool,
+    /// It is InfiniBand's or RoCE's.
+    pub(super) infiniband: bool,
     pub(super) ports: u8,
     pub(super) gids: c_int,
     pub(super) active: bool,
@@ -448,6 +450,7 @@ impl Capabilities {
             reads_in: number(device.max_qp_rd_atom),
             reads_out: number(device.max_qp_init_rd_atom),
             iwarp: transport == ib::IBV_TRANSPORT_IWARP,
+            infiniband: transport == ib::IBV_TRANSPORT_IB,
             ports: device.phys_port_cnt,
             gids: of_port.gid_tbl_len,
             invalidates: device.device_cap_flags & MEMORY_EXTENSIONS != 0,

@@ -119,6 +119,7 @@ mod tests {
             reads_in: 1,
             reads_out: 1,
             iwarp: false,
+            infiniband: true,
             ports: 1,
             gids: 1,
             active: true,

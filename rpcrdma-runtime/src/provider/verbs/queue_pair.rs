@@ -123,7 +123,7 @@ impl QueuePair {
             first: 0,
             pending: VecDeque::new(),
             registering: None,
-            sinks: Whose::new(device.iwarp),
+            sinks: Whose::new(device.infiniband),
             sources: Slots::new(COPIED),
             receives: Slots::new(usize::try_from(receive_size).unwrap_or(usize::MAX)),
             received_into: 0,

@@ -1,9 +1,10 @@
 //! Memory that long RDMA Reads have filled, to be filled again once nobody has what was in it: to make it, and to give it back to the
 //! system, takes as long as to fill it.
 //!
-//! The process keeps it, so that connections of which there are many, and which have nothing to do, hold none of it. What was in it is
-//! seen by nobody: over InfiniBand and RoCE an RDMA Read is complete when all of its octets are there. On iWARP a peer answers with as
-//! many as it likes, so there a connection has what it has read itself, and what is missing is what the same peer has sent before.
+//! All connections of the process have one bound. Over InfiniBand and RoCE they fill each other's memory again, so that those which have
+//! nothing to do hold none. What was in it is seen by nobody: an RDMA Read is complete when all of its octets are there. Over iWARP a
+//! peer answers with as many as it likes, so a connection fills what it has read into itself, and what does not come is what the same
+//! peer has sent before. One that has nothing to do holds some until others push it out, the oldest first, or until it ends.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,10 @@ const MOST: usize = 32 << 20;
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept { data: VecDeque::new(), octets: 0 });
 
+fn is_worth(len: usize) -> bool {
+    (LEAST..=MOST).contains(&len)
+}
+
 fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -24,30 +29,31 @@ fn kept() -> MutexGuard<'static, Kept> {
 /// Whose reads may fill it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// Those of all connections over devices that complete an RDMA Read when all is there.
+    /// Those of all connections over devices that complete an RDMA Read when all is there, and only then.
     Everybodys,
     /// Those of one connection, by its number.
     Own(u64),
 }
 
 impl Whose {
-    /// A connection's over such a device, or over another.
-    pub(super) fn new(iwarp: bool) -> Self {
+    /// A new connection's. `whole`: its device completes an RDMA Read when all is there, and only then.
+    pub(super) fn new(whole: bool) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        if iwarp { Whose::Own(NUMBERS.fetch_add(1, Ordering::Relaxed)) } else { Whose::Everybodys }
+        if whole { Whose::Everybodys } else { Whose::Own(NUMBERS.fetch_add(1, Ordering::Relaxed)) }
     }
 
     /// Memory of this length, of zeros or of what was read into it before.
     pub(super) fn take(self, len: usize) -> BytesMut {
-        let again = if len < LEAST { None } else { kept().take(self, len) };
+        let again = if is_worth(len) { kept().take(self, len) } else { None };
         again.unwrap_or_else(|| BytesMut::zeroed(len))
     }
 
     /// Notes what was read, for when all others have let go of it.
     pub(super) fn keep(self, data: &Bytes) {
-        if (LEAST..=MOST).contains(&data.len()) {
-            let left = kept().keep(self, data.clone(), MOST);
-            // It goes back to the system while nobody waits for the lock.
+        if is_worth(data.len()) {
+            let data = data.clone();
+            let left = kept().keep(self, data, MOST);
+            // It goes back to the system while nobody waits for the lock; so it does below.
             drop(left);
         }
     }
@@ -91,6 +97,9 @@ impl Kept {
     }
 
     fn forget(&mut self, whose: Whose) -> Vec<(Whose, Bytes)> {
+        if self.data.iter().all(|(of, _)| *of != whose) {
+            return Vec::new();
+        }
         let (left, kept): (Vec<_>, Vec<_>) = self.data.drain(..).partition(|(of, _)| *of == whose);
         self.data = kept.into();
         self.octets -= left.iter().map(|(_, data)| data.len()).sum::<usize>();
