@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::path::Path;
 
-use rpcrdma_examples::client::Remote;
-use rpcrdma_examples::explain::{Conversation, Side, Trace, read};
+use rpcrdma_nfs::client::Remote;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::provider::iwarp::{Capture, CaptureFile};
+use rpcrdma_tools::explain::{Conversation, Side, Trace, read};
 
 use crate::guest::{Random, Siw, guest, server};
 use crate::kernel_server::{connect, get, options, put, root};

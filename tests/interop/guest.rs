@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use xtask::lab::{Lab, Machine, Ports, Ran, Series};
+use rpcrdma_lab::{Lab, Machine, Ports, Ran, Series};
 
 use crate::place::inside;
 

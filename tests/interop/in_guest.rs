@@ -10,8 +10,7 @@ use crate::place::Ours;
 /// The guest with this program and `nfs3d` in it. That is optimized, since the guest has no processor of its own.
 fn with_programs(guest: Option<MutexGuard<'static, Guest>>) -> Option<MutexGuard<'static, Guest>> {
     let guest = guest?;
-    let mut programs =
-        inside::made(&["build", "--release", "--package", "rpcrdma-examples", "--bin", "nfs3d"]);
+    let mut programs = inside::made(&["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"]);
     programs.push(("interop".to_owned(), std::env::current_exe().unwrap()));
     inside::bring(&guest, Ours::Iwarp, &programs);
     Some(guest)

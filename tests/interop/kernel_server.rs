@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_examples::client::{Remote, this_user};
 use rpcrdma_mount3::{Mountres3, mount_v3};
+use rpcrdma_nfs::client::{Remote, this_user};
 use rpcrdma_nfs3::*;
 use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::rdma::Traffic;

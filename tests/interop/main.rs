@@ -29,5 +29,5 @@ mod relay;
 mod served;
 mod suites;
 mod verbs;
-#[path = "../../examples/tests/explain/wireshark.rs"]
+#[path = "../../tools/tests/explain/wireshark.rs"]
 mod wireshark;

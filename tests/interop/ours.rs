@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rpcrdma_examples::client::Remote;
+use rpcrdma_nfs::client::Remote;
 use rpcrdma_nfs3::NfsFh3;
 
 use crate::guest::Random;

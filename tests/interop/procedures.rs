@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use rpcrdma_examples::client::Connection;
+use rpcrdma_nfs::client::Connection;
 use rpcrdma_nfs3::*;
 
 type Nfs = nfs_v3::Client<Connection>;

@@ -33,28 +33,30 @@ fn build() -> Option<Vec<(String, PathBuf)>> {
         eprintln!("skipped: RPCRDMA_LAB_VERBS=no says that RDMA devices in the guest are left out");
         return None;
     }
-    let missing = xtask::missing_for_verbs();
+    let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
         // Not by `eprintln`, which shows it only if this test fails too.
         let what = format_args!("SKIPPED: the feature `verbs` lacks packages: {}", missing.join(" "));
         let _ = writeln!(std::io::stderr(), "{what}");
         return None;
     }
-    Some(with_the_feature(&["scenarios", "verbs", "kv", "interop"]))
+    Some(with_the_feature(&["scenarios", "verbs", "interop", "explain"]))
 }
 
-/// Has cargo make tests, and the programs of the examples, which one of the tests runs.
+/// Builds tests with cargo, and the programs of the packages that these tests belong to.
 fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
-    let features = "rpcrdma-tests/verbs,rpcrdma-examples/verbs";
-    let packages = ["--package", "rpcrdma-tests", "--package", "rpcrdma-examples", "--features", features];
+    let packages = ["rpcrdma-tests", "rpcrdma-nfs", "rpcrdma-tools"];
+    let features = packages.map(|package| format!("--features={package}/verbs"));
+    let packages = packages.map(|package| format!("--package={package}"));
     // The guest has no processor of its own: what takes a minute more to build saves several there.
-    let optimized = ["rpcrdma-runtime", "rpcrdma-nfs3", "rpcrdma-examples"]
+    let optimized = ["rpcrdma-runtime", "rpcrdma-nfs3", "rpcrdma-nfs"]
         .map(|package| format!("profile.dev.package.{package}.opt-level=1"));
     let optimized = optimized.iter().flat_map(|setting| ["--config", setting]);
     let tests = tests.iter().flat_map(|test| ["--test", test]);
+    let packages = packages.iter().chain(&features).map(String::as_str);
     let arguments = ["test", "--no-run"].into_iter().chain(packages).chain(optimized).chain(tests);
     let mut programs = inside::made(&arguments.collect::<Vec<_>>());
-    // A test of the program `kv` has its name, and is not wanted.
+    // The test `explain` is built only because the program `rpcrdma` comes with it.
     let wanted = ["scenarios", "verbs", "interop", "nfs3d", "nfs3", "rpcrdma"];
     programs.retain(|(name, _)| wanted.contains(&name.as_str()));
     programs

@@ -111,18 +111,18 @@ fn docs(root: &Path) -> Result<(), String> {
 
 /// Lints, unit tests and documentation with the feature `verbs`, where what it needs of the system is there.
 fn verbs(root: &Path) -> Result<(), String> {
-    let missing = xtask::missing_for_verbs();
+    let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
         eprintln!("SKIPPED: the feature `verbs` lacks packages: {}", missing.join(" "));
         return Ok(());
     }
-    let packages =
-        ["--package", "rpcrdma-runtime", "--package", "rpcrdma-examples", "--package", "rpcrdma-tests"];
-    let features = ["--features", "rpcrdma-runtime/verbs,rpcrdma-examples/verbs,rpcrdma-tests/verbs"];
-    cargo(
-        root,
-        &[&["clippy", "--all-targets"][..], &packages, &features, &["--", "-D", "warnings"]].concat(),
-    )?;
+    let packages = ["rpcrdma-runtime", "rpcrdma-nfs", "rpcrdma-tools", "rpcrdma-examples", "rpcrdma-tests"];
+    let selection: Vec<_> = packages
+        .iter()
+        .flat_map(|name| [format!("--package={name}"), format!("--features={name}/verbs")])
+        .collect();
+    let selection: Vec<_> = selection.iter().map(String::as_str).collect();
+    cargo(root, &[&["clippy", "--all-targets"][..], &selection, &["--", "-D", "warnings"]].concat())?;
     // Those parts of the provider that need no device.
     let runtime = ["--package", "rpcrdma-runtime", "--features", "verbs"];
     cargo(root, &[&["test"][..], &runtime, &["--lib", "provider::verbs"]].concat())?;

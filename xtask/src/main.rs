@@ -8,7 +8,8 @@ mod vectors;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{generate, lab, trace};
+use rpcrdma_lab as lab;
+use xtask::{generate, trace};
 
 /// The project's own chores.
 #[derive(Parser)]

@@ -42,7 +42,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
 
 /// Says what is missing.
 fn ready() -> Result<(), String> {
-    let missing = xtask::missing_for_verbs();
+    let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
         return Err(format!("the feature `verbs` needs packages: apt-get install {}", missing.join(" ")));
     }

@@ -9,13 +9,13 @@ mod compile;
 mod report;
 
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use rpcrdma_examples::export::memory::MemoryExport;
-use rpcrdma_examples::nfs::{MountHandler, NfsHandler};
-use rpcrdma_examples::output;
 use rpcrdma_mount3::mount_v3;
+use rpcrdma_nfs::export::memory::MemoryExport;
+use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use tokio::sync::oneshot;
@@ -25,12 +25,15 @@ async fn main() -> ExitCode {
     match tour().await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => output::status("the tour broke off", Err(error), |_| 1),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "tour: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
 fn say(what: impl Display) -> Result<()> {
-    output::print(|out| writeln!(out, "{what}"))
+    writeln!(io::stdout(), "{what}").context("standard output")
 }
 
 /// Whether everything was as it should be.

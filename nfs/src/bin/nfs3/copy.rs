@@ -1,0 +1,205 @@
+//! Files, one at a time.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, IsTerminal, Seek};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use indicatif::{ProgressBar, ProgressStyle};
+use rpcrdma_nfs::client::{Digest, Remote, RemoteFile, Url};
+use rpcrdma_nfs::output::{self, complain};
+use sha2::{Digest as _, Sha256};
+
+use crate::ending::{Differs, Interrupted, Sum, must_be};
+use crate::part::{Part, Summing};
+use crate::{How, parent, show};
+
+/// Where a file goes that has this name at the server.
+pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let name = url.file_name().context("the URL names no file")?;
+    if matches!(name, b"." | b"..") || name.contains(&b'/') {
+        bail!("the URL names no file");
+    }
+    let name = Path::new(OsStr::from_bytes(name));
+    Ok(match to {
+        Some(to) if to.is_dir() => to.join(name),
+        Some(to) => to,
+        None => name.to_owned(),
+    })
+}
+
+pub(crate) async fn get(
+    url: &Url,
+    to: Option<PathBuf>,
+    resume: bool,
+    expected: Option<Sum>,
+) -> anyhow::Result<()> {
+    let to = target(url, to)?;
+    let remote = Remote::mount(url).await?;
+    let file = remote.find(&url.path).await?;
+    let sum = fetch(&remote, &file, &to, resume, expected).await?;
+    print_sum(&sum.to_string(), &to.display().to_string())
+}
+
+/// Fetches a file; it appears under its name once it is whole.
+pub(crate) async fn fetch(
+    remote: &Remote,
+    file: &RemoteFile,
+    to: &Path,
+    resume: bool,
+    expected: Option<Sum>,
+) -> anyhow::Result<Sum> {
+    let shown = || to.display().to_string();
+    remote.must_be_regular(file)?;
+    // The file takes the place of what has its name: not of a device, nor of a link to somewhere else.
+    if std::fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
+        bail!("{}: is not a regular file; nfs3 cat writes to others", shown());
+    }
+    let mut part = Part::of(to, file, resume).with_context(shown)?;
+    let again = match receive(remote, file, &mut part).await {
+        Ok(again) => again,
+        Err(error) => {
+            // If it cannot be kept, what went wrong first says more.
+            let _ = keep(part);
+            return Err(error);
+        }
+    };
+    // What came is of one version, and not of two.
+    if !part.is_of(&again) {
+        part.discard().with_context(shown)?;
+        return Err(Differs(format!("{}: has changed meanwhile; nothing is kept", file.path)).into());
+    }
+    let sum = part.sum();
+    if let Err(differs) = must_be(expected, sum, &file.path) {
+        part.discard().with_context(shown)?;
+        return Err(differs);
+    }
+    part.finish(file.attributes.mode).with_context(shown)?;
+    Ok(sum)
+}
+
+/// Fetches what is still to come. Gives the file as it is afterwards.
+async fn receive(remote: &Remote, file: &RemoteFile, part: &mut Part) -> anyhow::Result<RemoteFile> {
+    let resumed = part.length();
+    let bar = progress(file.attributes.size, &file.path);
+    bar.set_position(resumed);
+    let mut take = |data: Bytes| {
+        part.append(&data)?;
+        bar.inc(data.len() as u64);
+        Ok(std::ops::ControlFlow::Continue(()))
+    };
+    let read = async {
+        remote.read_from(file, resumed, &mut take).await?;
+        remote.again(file).await
+    };
+    let read = tokio::select! {
+        read = read => read.map_err(anyhow::Error::from),
+        _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
+    };
+    bar.finish_and_clear();
+    read
+}
+
+/// Keeps what has come, if anything has.
+fn keep(mut part: Part) -> io::Result<()> {
+    if part.length() == 0 {
+        return part.discard();
+    }
+    part.save()?;
+    complain("nfs3", format_args!("{} bytes are kept; --resume goes on with them", part.length()));
+    Ok(())
+}
+
+pub(crate) async fn put(from: &Path, url: &Url, how: &How, verify: bool) -> anyhow::Result<()> {
+    let shown = || from.display().to_string();
+    let mut source = File::open(from).with_context(shown)?;
+    let metadata = source.metadata().with_context(shown)?;
+    if !metadata.is_file() {
+        bail!("{}: is not a regular file", shown());
+    }
+    if how.sha256.is_some() {
+        let mut sum = Sha256::new();
+        io::copy(&mut source, &mut Summing(&mut sum)).with_context(shown)?;
+        must_be(how.sha256, sum, &shown())?;
+    }
+    let remote = Remote::mount(url).await?;
+    let (dir, name) = match remote.find(&url.path).await {
+        Ok(dir) if dir.is_directory() => {
+            (dir, Bytes::copy_from_slice(from.file_name().with_context(shown)?.as_bytes()))
+        }
+        _ => parent(&remote, url).await?,
+    };
+    let mode = metadata.permissions().mode();
+    let (file, sum) = store(&remote, (&dir, name), &mut source, mode, how.resume).await?;
+    if let Some(expected) = how.sha256 {
+        must_be(Some(expected), Sum::from(sum), &shown())?;
+    }
+    if verify {
+        read_back(&remote, &file, sum).await?;
+    }
+    print_sum(&sum.to_string(), &file.path)
+}
+
+/// Stores a file.
+pub(crate) async fn store(
+    remote: &Remote,
+    (dir, name): (&RemoteFile, Bytes),
+    source: &mut File,
+    mode: u32,
+    resume: bool,
+) -> anyhow::Result<(RemoteFile, Digest)> {
+    let size = source.metadata()?.len();
+    let mode = mode & 0o777;
+    if !resume {
+        let file = remote.create(dir, name, mode).await?;
+        let bar = progress(size, &file.path);
+        let sum = remote.write_file(&file, source, &|done| bar.set_position(done)).await?;
+        bar.finish_and_clear();
+        return Ok((file, sum));
+    }
+    let file = remote.find_or_create(dir, name, mode).await?;
+    let checking = progress(file.attributes.size.min(size), &format!("checking {}", file.path));
+    let same = remote.alike(&file, source, &|done| checking.set_position(done)).await?;
+    checking.finish_and_clear();
+    let bar = progress(size, &file.path);
+    let sum = remote.write_from(&file, source, same, &|done| bar.set_position(done)).await?;
+    bar.finish_and_clear();
+    // Of a longer file that was there before.
+    let length = source.stream_position()?;
+    if remote.again(&file).await?.attributes.size != length {
+        remote.set_size(&file, length).await?;
+    }
+    Ok((file, sum))
+}
+
+/// # Errors
+/// [`Differs`], if a file has another sum than what was written.
+pub(crate) async fn read_back(remote: &Remote, file: &RemoteFile, sum: Digest) -> anyhow::Result<()> {
+    let file = remote.again(file).await?;
+    let bar = progress(file.attributes.size, &format!("reading back {}", file.path));
+    let mut count = |data: Bytes| {
+        bar.inc(data.len() as u64);
+        Ok(())
+    };
+    let read = remote.read_file(&file, &mut count).await?;
+    bar.finish_and_clear();
+    must_be(Some(sum.into()), read, &file.path)
+}
+
+/// Nothing is drawn unless standard error is a terminal.
+fn progress(size: u64, name: &str) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
+    let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(size).with_style(style).with_message(show::text(name.as_bytes()))
+}
+
+pub(crate) fn print_sum(sum: &str, name: &str) -> anyhow::Result<()> {
+    output::print(|out| writeln!(out, "{sum}  {}", show::text(name.as_bytes())))
+}

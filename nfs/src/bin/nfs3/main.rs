@@ -1,0 +1,252 @@
+//! Uses files of an NFSv3 server over RPC-over-RDMA or TCP: `nfs3 COMMAND rdma://HOST[:PORT]/PATH`.
+
+mod about;
+mod copy;
+mod ending;
+mod part;
+mod show;
+mod tree;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use bytes::Bytes;
+use clap::{Args, Parser, Subcommand};
+use rpcrdma_nfs::client::{Remote, RemoteFile, Url};
+use rpcrdma_nfs::output::{self, of_standard_output};
+use rpcrdma_runtime::shell::Provider;
+use sha2::{Digest as _, Sha256};
+
+use crate::ending::{Sum, must_be};
+
+/// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
+///
+/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, or without the port, which is 20049 or 2049 then. MOUNT is asked on
+/// the same connection, or where the server's rpcbind says; ?mountport=PORT at the end of the URL says it, too. %20 in a
+/// path is a space, %3F a question mark.
+///
+/// Exit status: 0 done; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server cannot be reached;
+/// 4 the data is not what it should be; 130 interrupted; 141 nobody reads the output any more. Log by RUST_LOG, for example RUST_LOG=debug.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that leads there, else iwarp); as
+    /// ?provider=PROVIDER at the end of a URL
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<Provider>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List a directory, or name a file
+    Ls {
+        /// Kind, mode, names, owner, group, size and time as well
+        #[arg(short = 'l')]
+        long: bool,
+        /// Directory or file
+        url: Url,
+    },
+    /// Write a file to standard output
+    Cat {
+        /// Fail unless the file has this SHA-256
+        #[arg(long, value_name = "SUM")]
+        sha256: Option<Sum>,
+        /// File
+        url: Url,
+    },
+    /// Fetch a file and print its SHA-256
+    Get {
+        #[command(flatten)]
+        how: How,
+        /// File, or with -r a directory
+        url: Url,
+        /// Local file or directory; by default the file's own name, here
+        to: Option<PathBuf>,
+    },
+    /// Store a file and print its SHA-256
+    Put {
+        #[command(flatten)]
+        how: How,
+        /// Read back what was stored, and fail if it differs
+        #[arg(long)]
+        verify: bool,
+        /// Local file, or with -r a directory
+        from: PathBuf,
+        /// File, or a directory to put it in
+        url: Url,
+    },
+    /// Remove files; symbolic links themselves, and not what they lead to
+    Rm {
+        /// Directories, too, with all that is below them
+        #[arg(short, long)]
+        recursive: bool,
+        /// Files
+        #[arg(required = true)]
+        urls: Vec<Url>,
+    },
+    /// Make directories
+    Mkdir {
+        /// Make what is missing above them, too, and be content with what is there
+        #[arg(short, long)]
+        parents: bool,
+        /// Directories
+        #[arg(required = true)]
+        urls: Vec<Url>,
+    },
+    /// Tell what the server is like, and the connection to it
+    Info {
+        /// Any file
+        url: Url,
+    },
+}
+
+impl Command {
+    fn urls(&mut self) -> impl Iterator<Item = &mut Url> {
+        let urls = match self {
+            Command::Ls { url, .. }
+            | Command::Cat { url, .. }
+            | Command::Get { url, .. }
+            | Command::Put { url, .. }
+            | Command::Info { url } => std::slice::from_mut(url),
+            Command::Rm { urls, .. } | Command::Mkdir { urls, .. } => urls,
+        };
+        urls.iter_mut()
+    }
+}
+
+/// How files are copied.
+#[derive(Args)]
+struct How {
+    /// Go on with a copy that was interrupted. What is there is checked, and copied again where it is not the same
+    #[arg(long, conflicts_with = "recursive")]
+    resume: bool,
+    /// Copy a directory with all that is below it
+    #[arg(short, long)]
+    recursive: bool,
+    /// Fail unless the file has this SHA-256
+    #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
+    sha256: Option<Sum>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(io::stderr)
+        .log_internal_errors(false)
+        .init();
+    let Arguments { provider, mut command } = Arguments::parse();
+    if let Some(provider) = provider {
+        command.urls().for_each(|url| url.provider = provider);
+    }
+    let done = run(command).await;
+    ending::code(done)
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Ls { long, url } => ls(&url, long).await,
+        Command::Cat { sha256, url } => cat(&url, sha256).await,
+        Command::Get { how: How { recursive: true, .. }, url, to } => tree::get(&url, to).await,
+        Command::Get { how, url, to } => copy::get(&url, to, how.resume, how.sha256).await,
+        Command::Put { how: How { recursive: true, .. }, verify, from, url } => {
+            tree::put(&from, &url, verify).await
+        }
+        Command::Put { how, verify, from, url } => copy::put(&from, &url, &how, verify).await,
+        Command::Rm { recursive, urls } => {
+            for url in &urls {
+                rm(url, recursive).await?;
+            }
+            Ok(())
+        }
+        Command::Mkdir { parents, urls } => {
+            for url in &urls {
+                mkdir(url, parents).await?;
+            }
+            Ok(())
+        }
+        Command::Info { url } => about::info(&url).await,
+    }
+}
+
+async fn ls(url: &Url, long: bool) -> anyhow::Result<()> {
+    let remote = Remote::mount(url).await?;
+    let file = remote.find(&url.path).await?;
+    let rows: Vec<show::Row> = if file.is_directory() {
+        let mut items = remote.list(&file).await?;
+        items.sort_by(|a, b| a.name.cmp(&b.name));
+        items.into_iter().map(|item| (item.name, item.attributes, item.target)).collect()
+    } else {
+        let target = remote.readlink(file.handle, &file.path).await.ok();
+        vec![(file.path.into(), file.attributes, target)]
+    };
+    output::print(|mut out| {
+        if long {
+            return show::lines(&mut out, &rows);
+        }
+        rows.iter().try_for_each(|(name, ..)| writeln!(out, "{}", show::text(name)))
+    })
+}
+
+async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
+    let remote = Remote::mount(url).await?;
+    let file = remote.find(&url.path).await?;
+    let mut out = io::stdout();
+    let mut sum = Sha256::new();
+    let mut unwritten = None;
+    let mut take = |data: Bytes| {
+        sum.update(&data);
+        // Ends the reading; the error itself is what is told.
+        out.write_all(&data).map_err(|error| {
+            let kind = error.kind();
+            unwritten = Some(of_standard_output(error));
+            kind.into()
+        })
+    };
+    let read = remote.read_file(&file, &mut take).await;
+    if let Some(error) = unwritten {
+        return Err(error);
+    }
+    read?;
+    out.flush().map_err(of_standard_output)?;
+    must_be(expected, sum, &file.path)
+}
+
+/// The directory that a URL's last name is in, and the name.
+async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
+    let (above, name) = url.split_name().context("the URL names nothing below the server's top")?;
+    Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
+}
+
+async fn rm(url: &Url, recursive: bool) -> anyhow::Result<()> {
+    let remote = Remote::mount(url).await?;
+    let (above, name) = parent(&remote, url).await?;
+    if recursive {
+        remote.remove_tree(&above, name).await?;
+    } else {
+        remote.remove(&above, name).await?;
+    }
+    Ok(())
+}
+
+/// Permissions of directories that are made by name.
+const DIRECTORY: u32 = 0o755;
+
+async fn mkdir(url: &Url, parents: bool) -> anyhow::Result<()> {
+    let remote = Remote::mount(url).await?;
+    if !parents {
+        let (above, name) = parent(&remote, url).await?;
+        remote.make_directory(&above, name, DIRECTORY).await?;
+        return Ok(());
+    }
+    let names = url.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    let mut at = remote.top().await?;
+    for name in names.skip(remote.depth()) {
+        at = remote.make_or_enter(&at, Bytes::copy_from_slice(name), DIRECTORY).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! What has come of a file that is fetched, until it is whole.
+//!
+//! The data is in `NAME.nfs3-part`, and `NAME.nfs3-state` says which version of the server's file it is of, and how much of it is
+//! on the disk with which sum. The state is written anew only when that data is on the disk, so it never says too much; what
+//! lies behind is fetched again.
+//!
+//! Whoever has the data's lock has the state, too. Neither is a link's target or anything but a regular file.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rpcrdma_nfs::client::RemoteFile;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+use crate::ending::Sum;
+
+/// The state is written after so many bytes.
+const STEP: u64 = 64 << 20;
+/// No state is longer, in bytes.
+const STATE_MAX: u64 = 1 << 10;
+
+pub(crate) struct Part {
+    /// What it is to become.
+    whole: PathBuf,
+    file: File,
+    version: String,
+    sum: Sha256,
+    length: u64,
+    saved: u64,
+}
+
+/// The longest name that this machine's file systems take, in bytes.
+const NAME_MAX: usize = 255;
+const DATA: &str = ".nfs3-part";
+const STATE: &str = ".nfs3-state";
+const NEW_STATE: &str = ".nfs3-state-new";
+
+/// Whether a name is one of those that are made here.
+pub(crate) fn is_own(name: &[u8]) -> bool {
+    [DATA, STATE, NEW_STATE].iter().any(|ending| name.ends_with(ending.as_bytes()))
+}
+
+/// A file beside another one; of a long name it has the beginning.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let kept = name.get(..NAME_MAX.saturating_sub(ending.len())).unwrap_or(name);
+    path.with_file_name(OsStr::from_bytes(&[kept, ending.as_bytes()].concat()))
+}
+
+/// What changes when a server's file does.
+fn version(of: &RemoteFile) -> String {
+    let at = &of.attributes;
+    format!(
+        "{}.{} {} {}.{:09} {}.{:09}",
+        at.fsid, at.fileid, at.size, at.mtime.seconds, at.mtime.nseconds, at.ctime.seconds, at.ctime.nseconds
+    )
+}
+
+/// Opens one of our own files, which is a regular one.
+fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let refuse = |what: &str| io::Error::other(format!("{}: {what}", path.display()));
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    match options.custom_flags(flags).open(path) {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Ok(_) => Err(refuse("is not a regular file")),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(refuse("is a symbolic link")),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens the file for the data and locks it, with what is in it.
+fn locked(path: &Path) -> io::Result<File> {
+    loop {
+        let mut options = File::options();
+        let file = open_own(options.read(true).write(true).create(true).truncate(false).mode(0o600), path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::other(format!("{}: another nfs3 is at work on it", path.display())));
+            }
+            // Not every file system has locks.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Who had the lock may have finished meanwhile: what was opened has another name then, or none.
+        let opened = file.metadata()?;
+        let is_it = |there: fs::Metadata| (there.dev(), there.ino()) == (opened.dev(), opened.ino());
+        if fs::symlink_metadata(path).is_ok_and(is_it) {
+            return Ok(file);
+        }
+    }
+}
+
+/// What a state says: how much there is, with which sum, and of which version.
+fn read_state(path: &Path) -> io::Result<Option<(u64, Sum, String)>> {
+    let file = match open_own(File::options().read(true), path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut state = Vec::new();
+    file.take(STATE_MAX).read_to_end(&mut state)?;
+    let parsed = String::from_utf8(state).ok().and_then(|state| {
+        let mut lines = state.lines();
+        let length = lines.next()?.parse().ok()?;
+        let sum = lines.next()?.parse().ok()?;
+        Some((length, sum, lines.next()?.to_owned()))
+    });
+    Ok(parsed)
+}
+
+impl Part {
+    /// Begins a file, or goes on with it if there is something of this version and it can be.
+    ///
+    /// # Errors
+    /// Also if somebody else is at it.
+    pub(crate) fn of(whole: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
+        let file = locked(&beside(whole, DATA))?;
+        let mut part = Part {
+            whole: whole.to_owned(),
+            file,
+            version: version(remote),
+            sum: Sha256::new(),
+            length: 0,
+            saved: 0,
+        };
+        if !(resume && part.go_on()?) {
+            // A state that is left would be of other data.
+            remove(&beside(whole, STATE))?;
+            part.file.set_len(0)?;
+            part.file.rewind()?;
+        }
+        Ok(part)
+    }
+
+    /// Goes on with what an earlier run has saved, if it is still that.
+    fn go_on(&mut self) -> io::Result<bool> {
+        let Some((length, expected, version)) = read_state(&beside(&self.whole, STATE))? else {
+            return Ok(false);
+        };
+        if version != self.version {
+            return Ok(false);
+        }
+        let mut sum = Sha256::new();
+        let summed = io::copy(&mut (&mut self.file).take(length), &mut Summing(&mut sum))?;
+        if summed != length || Sum::from(sum.clone()) != expected {
+            return Ok(false);
+        }
+        self.file.set_len(length)?;
+        self.file.seek(SeekFrom::Start(length))?;
+        (self.sum, self.length, self.saved) = (sum, length, length);
+        Ok(true)
+    }
+
+    /// How much there is.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Takes what comes next.
+    pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
+        self.file.write_all(data)?;
+        self.sum.update(data);
+        self.length = self.length.saturating_add(data.len() as u64);
+        if self.length.saturating_sub(self.saved) >= STEP { self.save() } else { Ok(()) }
+    }
+
+    /// Makes sure that a later run can go on from here.
+    pub(crate) fn save(&mut self) -> io::Result<()> {
+        if self.length == self.saved {
+            return Ok(());
+        }
+        self.file.sync_data()?;
+        let new = beside(&self.whole, NEW_STATE);
+        remove(&new)?;
+        let mut out = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+        writeln!(out, "{}\n{}\n{}", self.length, Sum::from(self.sum.clone()), self.version)?;
+        out.sync_data()?;
+        fs::rename(new, beside(&self.whole, STATE))?;
+        self.saved = self.length;
+        Ok(())
+    }
+
+    /// Whether the server's file is still the one that this is of.
+    pub(crate) fn is_of(&self, remote: &RemoteFile) -> bool {
+        self.version == version(remote)
+    }
+
+    /// The sum of what there is.
+    pub(crate) fn sum(&self) -> Sum {
+        self.sum.clone().into()
+    }
+
+    /// It is whole: gives it its name and permissions.
+    pub(crate) fn finish(self, mode: u32) -> io::Result<()> {
+        self.file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+        // The name must not lead to less than all, if the machine stops.
+        self.file.sync_all()?;
+        fs::rename(beside(&self.whole, DATA), &self.whole)?;
+        remove(&beside(&self.whole, STATE))
+    }
+
+    /// Forgets it.
+    pub(crate) fn discard(self) -> io::Result<()> {
+        remove(&beside(&self.whole, STATE))?;
+        remove(&beside(&self.whole, DATA))
+    }
+}
+
+/// Removes a file, unless there is none.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Takes everything, and sums it up.
+pub(crate) struct Summing<'a>(pub(crate) &'a mut Sha256);
+
+impl Write for Summing<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.0.update(data);
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_have_room() {
+        let long = PathBuf::from("/dir").join("n".repeat(255));
+        let part = beside(&long, STATE);
+        assert_eq!(part.file_name().unwrap().len(), 255);
+        assert!(is_own(part.file_name().unwrap().as_bytes()));
+        assert_eq!(beside(Path::new("/dir/a"), DATA), Path::new("/dir/a.nfs3-part"));
+    }
+}

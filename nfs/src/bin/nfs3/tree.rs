@@ -1,0 +1,152 @@
+//! Directories with all that is below them. Links are copied as links, and never followed.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use rpcrdma_nfs::client::{Item, Remote, RemoteFile, Url};
+use rpcrdma_nfs::output::complain;
+use rpcrdma_nfs3::Ftype3;
+
+use crate::copy::{fetch, print_sum, read_back, store, target};
+use crate::{parent, part, show};
+
+/// A link that is made once all files are there: what a server says is below a directory must not be written to where a link
+/// of the same name leads.
+struct Link {
+    at: PathBuf,
+    to: Bytes,
+}
+
+pub(crate) async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
+    let to = match to {
+        Some(to) if url.file_name().is_none() => to,
+        to => target(url, to)?,
+    };
+    let remote = Remote::mount(url).await?;
+    let top = remote.find(&url.path).await?;
+    if !top.is_directory() {
+        let sum = fetch(&remote, &top, &to, false, None).await?;
+        return print_sum(&sum.to_string(), &to.display().to_string());
+    }
+    let (mut pending, mut links, mut own) = (vec![(top, to)], Vec::new(), 0_u64);
+    while let Some((dir, here)) = pending.pop() {
+        make_here(&here)?;
+        let mut items = remote.list(&dir).await?;
+        items.sort_by(|a, b| a.name.cmp(&b.name));
+        for item in items {
+            let at = here.join(name_of(&dir, &item)?);
+            if part::is_own(&item.name) {
+                left_out(&at.display().to_string(), "nfs3 gives such names to what is not whole yet");
+                own = own.saturating_add(1);
+                continue;
+            }
+            match item.attributes.r#type {
+                Ftype3::Nf3dir => pending.push((file_of(&dir, item), at)),
+                Ftype3::Nf3lnk => links.extend(item.target.map(|to| Link { at, to })),
+                Ftype3::Nf3reg => {
+                    let sum = fetch(&remote, &file_of(&dir, item), &at, false, None).await?;
+                    print_sum(&sum.to_string(), &at.display().to_string())?;
+                }
+                _ => left_out(&at.display().to_string(), NO_FILE),
+            }
+        }
+    }
+    for Link { at, to } in links {
+        link_here(&at, &to).with_context(|| at.display().to_string())?;
+    }
+    if own > 0 {
+        bail!("{}: not all of it is here: {own} left out by their names", show::text(&url.path));
+    }
+    Ok(())
+}
+
+fn file_of(dir: &RemoteFile, item: Item) -> RemoteFile {
+    let path = format!("{}/{}", dir.path.trim_end_matches('/'), String::from_utf8_lossy(&item.name));
+    RemoteFile { path, handle: item.handle, attributes: item.attributes }
+}
+
+/// A name from the server that is one component, so that it leads nowhere else.
+fn name_of<'a>(dir: &RemoteFile, item: &'a Item) -> anyhow::Result<&'a Path> {
+    let name = &item.name[..];
+    let is_one =
+        !name.is_empty() && name != b".." && name != b"." && !name.iter().any(|b| matches!(b, b'/' | 0));
+    if !is_one {
+        bail!("{}: the name {} cannot be used here", dir.path, show::text(name));
+    }
+    Ok(Path::new(OsStr::from_bytes(name)))
+}
+
+/// A directory of this machine, and no link to one.
+fn make_here(at: &Path) -> anyhow::Result<()> {
+    match fs::create_dir(at) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if fs::symlink_metadata(at)?.is_dir() {
+                return Ok(());
+            }
+            bail!("{}: is not a directory", at.display())
+        }
+        made => made.with_context(|| at.display().to_string()),
+    }
+}
+
+fn link_here(at: &Path, to: &[u8]) -> io::Result<()> {
+    let to = OsStr::from_bytes(to);
+    match symlink(to, at) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::read_link(at) {
+            Ok(there) if there.as_os_str() == to => Ok(()),
+            _ => Err(error),
+        },
+        made => made,
+    }
+}
+
+const NO_FILE: &str = "neither file, directory nor link";
+
+fn left_out(what: &str, why: &str) {
+    complain("nfs3", format_args!("{}: is left out: {why}", show::text(what.as_bytes())));
+}
+
+pub(crate) async fn put(from: &Path, url: &Url, verify: bool) -> anyhow::Result<()> {
+    let remote = Remote::mount(url).await?;
+    let top = match remote.find(&url.path).await {
+        Ok(dir) if dir.is_directory() => {
+            let from = from.canonicalize().with_context(|| from.display().to_string())?;
+            let name = from.file_name().with_context(|| from.display().to_string())?;
+            (dir, Bytes::copy_from_slice(name.as_bytes()))
+        }
+        _ => parent(&remote, url).await?,
+    };
+    let mut pending = vec![(from.to_owned(), top)];
+    while let Some((here, (above, name))) = pending.pop() {
+        let shown = || here.display().to_string();
+        let metadata = fs::symlink_metadata(&here).with_context(shown)?;
+        let mode = metadata.permissions().mode();
+        if metadata.is_dir() {
+            let dir = remote.make_or_enter(&above, name, mode & 0o777).await?;
+            for entry in fs::read_dir(&here).with_context(shown)? {
+                let entry = entry.with_context(shown)?;
+                let name = Bytes::copy_from_slice(entry.file_name().as_bytes());
+                pending.push((entry.path(), (dir.clone(), name)));
+            }
+        } else if metadata.is_symlink() {
+            let target = fs::read_link(&here).with_context(shown)?;
+            remote.make_link(&above, name, target.as_os_str().as_bytes()).await?;
+        } else if metadata.is_file() {
+            let mut source = File::open(&here).with_context(shown)?;
+            let (file, sum) = store(&remote, (&above, name), &mut source, mode, false).await?;
+            if verify {
+                read_back(&remote, &file, sum).await?;
+            }
+            print_sum(&sum.to_string(), &file.path)?;
+        } else {
+            left_out(&shown(), NO_FILE);
+        }
+    }
+    Ok(())
+}

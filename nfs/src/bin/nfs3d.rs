@@ -1,0 +1,301 @@
+//! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and over TCP if asked to.
+
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Parser;
+use ipnet::IpNet;
+use rpcrdma_mount3::mount_v3;
+use rpcrdma_nfs::client::one_line;
+use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
+use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash, must_not_run_twice};
+use rpcrdma_nfs::output::{self, Closed, complain};
+use rpcrdma_nfs3::nfs_v3;
+use rpcrdma_runtime::Server;
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::shell::{
+    DuplicateCache, DuplicateOptions, Provider, Remember, ServerOptions, TcpServer, TcpServerOptions,
+};
+use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
+///
+/// Started by root, it lets callers do what the user that they say they are may do, and what they make is that user's.
+/// Started by another user, it lets every caller do what that user may do. Callers prove nothing (AUTH_SYS is believed), and that
+/// holds for the programs of this machine, too: whoever can call can be any user but root, unless --all-squash makes all
+/// anonymous; --secure takes calls only from ports that root alone may use. Serve networks only whose machines you trust to say who
+/// calls.
+///
+/// Handles of files cannot be guessed. Their key is kept in a file, so that they are good when the server is started anew: handle-key in
+/// STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless --handle-key names another.
+///
+/// Log by RUST_LOG, for example RUST_LOG=debug.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The directory; nothing outside of it can be reached
+    dir: PathBuf,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
+    listen: String,
+    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address, else iwarp)
+    #[arg(long, value_name = "PROVIDER", default_value_t)]
+    provider: Provider,
+    /// Serve NFS and MOUNT over TCP as well, at this address: Linux's mount asks MOUNT there (mountport=PORT)
+    #[arg(long, value_name = "ADDR:PORT")]
+    tcp: Option<String>,
+    /// The file that keeps the key of handles, made if it is not there
+    #[arg(long, value_name = "FILE")]
+    handle_key: Option<PathBuf>,
+    /// Print at the end how calls travelled, how they were answered, and what was refused
+    #[arg(long)]
+    stats: bool,
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+    /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; several may be given. Without it only this
+    /// machine is served, by its loopback and by the addresses that are listened at
+    #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
+    allow: Vec<IpNet>,
+    /// Let root of other machines be root here, and not anonymous
+    #[arg(long, conflicts_with = "all_squash")]
+    no_root_squash: bool,
+    /// Refuse calls from ports of 1024 and above, which any user of the calling machine may use. nfs3 calls from such
+    #[arg(long)]
+    secure: bool,
+    /// Make every caller anonymous
+    #[arg(long)]
+    all_squash: bool,
+    /// Who is anonymous
+    #[arg(long, value_name = "UID:GID", default_value = "65534:65534", value_parser = identity)]
+    anon: (u32, u32),
+    /// Register with rpcbind: NFS and MOUNT, under the netid rdma, and with --tcp under tcp. What is registered of them is
+    /// replaced
+    #[arg(long)]
+    register: bool,
+    /// The rpcbind to register with, if it is not this machine's usual one
+    #[arg(long, value_name = "ADDR:PORT", requires = "register")]
+    rpcbind: Option<String>,
+}
+
+/// A network, or one address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address.or_else(|_| text.parse()).map_err(|_| "a network is ADDRESS or ADDRESS/BITS".to_owned())
+}
+
+fn identity(text: &str) -> Result<(u32, u32), String> {
+    let (uid, gid) = text.split_once(':').ok_or("a user's number, a colon, a group's number")?;
+    let number = |text: &str| text.parse().ok().filter(|id| *id != u32::MAX);
+    number(uid).zip(number(gid)).ok_or_else(|| "users and groups are numbers below 4294967295".to_owned())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false)
+        .init();
+    output::status("nfs3d", serve(Arguments::parse()).await, |_| 1)
+}
+
+/// Says something on standard output: scripts read the address, people the rest. A server goes on when nobody reads it.
+fn say(what: impl Display) {
+    match output::print(|out| writeln!(out, "{what}")) {
+        Err(error) if !error.is::<Closed>() => complain("nfs3d", one_line(&error)),
+        _ => {}
+    }
+}
+
+/// Both servers before they run, and where they listen.
+struct Listening {
+    rdma: Server,
+    tcp: Option<TcpServer>,
+    addresses: Vec<(Netid, SocketAddr)>,
+}
+
+impl Listening {
+    async fn at(arguments: &Arguments) -> anyhow::Result<Self> {
+        let remember = Remember::only(must_not_run_twice);
+        let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
+        let duplicates = Some(duplicates);
+        let tcp_options = TcpServerOptions { duplicates: duplicates.clone(), ..TcpServerOptions::default() };
+        let provider = arguments.provider;
+        let options = ServerOptions { duplicates, provider, ..ServerOptions::of::<nfs_v3::NfsV3>() };
+        let rdma = Server::bind_with(arguments.listen.as_str(), options).await?;
+        let tcp = match &arguments.tcp {
+            Some(address) => Some(TcpServer::bind_with(address.as_str(), tcp_options).await?),
+            None => None,
+        };
+        let at = rdma.local_addr()?;
+        let mut addresses = vec![(Netid::rdma(at.ip()), at)];
+        if let Some(tcp) = &tcp {
+            let at = tcp.local_addr()?;
+            addresses.push((Netid::tcp(at.ip()), at));
+        }
+        Ok(Listening { rdma, tcp, addresses })
+    }
+
+    fn urls(&self) -> String {
+        let scheme = |netid| if matches!(netid, Netid::Rdma | Netid::Rdma6) { "rdma" } else { "tcp" };
+        let urls = self.addresses.iter().map(|(netid, at)| format!("{}://{at}/", scheme(*netid)));
+        urls.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// This machine: its loopback, and where it listens.
+    fn this_machine(&self) -> Vec<IpNet> {
+        let own = self.addresses.iter().map(|(_, at)| at.ip()).filter(|ip| !ip.is_unspecified());
+        let v4 = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
+        [v4, IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))].into_iter().chain(own.map(IpNet::from)).collect()
+    }
+
+    /// Whether other machines can reach it.
+    fn is_open(&self) -> bool {
+        self.addresses.iter().any(|(_, at)| !at.ip().is_loopback())
+    }
+
+    async fn run(self, services: Services, mut stop: watch::Receiver<()>) -> anyhow::Result<()> {
+        let mut also = stop.clone();
+        let over_tcp = async {
+            match self.tcp {
+                Some(tcp) => tcp.services(services.clone()).run(stopped(&mut also)).await,
+                None => Ok(()),
+            }
+        };
+        let over_rdma = self.rdma.services(services.clone()).run(stopped(&mut stop));
+        tokio::try_join!(over_rdma, over_tcp)?;
+        Ok(())
+    }
+}
+
+/// Waits until the sender is gone.
+async fn stopped(stop: &mut watch::Receiver<()>) {
+    while stop.changed().await.is_ok() {}
+}
+
+async fn serve(arguments: Arguments) -> anyhow::Result<()> {
+    let dir = arguments.dir.display();
+    let export = DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?;
+    let export = Arc::new(match handle_key(arguments.handle_key.as_deref())? {
+        Some(key) => export.keyed(key),
+        None => export,
+    });
+    // Before anybody can see that it runs.
+    let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let listening = Listening::at(&arguments).await?;
+    warn(&arguments, &listening, export.tells_callers_apart());
+    let policy = Arc::new(policy(&arguments, &listening));
+    let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only).policy(policy.clone());
+    let mut services = Services::new();
+    services.add(nfs_v3::Server(nfs));
+    services.add(mount_v3::Server(MountHandler::new(export).policy(policy)));
+    let registered = register(&arguments, &services, &listening.addresses).await?;
+    let mode = if arguments.read_only { ", read-only" } else { "" };
+    say(format_args!("serving {dir} at {}{mode}", listening.urls()));
+    let (stats, tcp_stats) = (listening.rdma.stats(), listening.tcp.as_ref().map(TcpServer::stats));
+    let (stop, stopping) = watch::channel(());
+    tokio::spawn(async move {
+        either(interrupt, terminate).await;
+        drop(stop);
+    });
+    let ran = listening.run(services, stopping).await;
+    for registration in registered {
+        registration.remove().await?;
+    }
+    ran?;
+    if arguments.stats {
+        say(format_args!("over RDMA\n{}", stats.snapshot()));
+        if let Some(stats) = tcp_stats {
+            say(format_args!("over TCP\n{}", stats.snapshot()));
+        }
+    }
+    say("stopped");
+    Ok(())
+}
+
+/// The key that the server had before; none if it cannot be kept, which is said.
+///
+/// # Errors
+/// If it cannot be kept where it was asked to be.
+fn handle_key(asked: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
+    if let Some(path) = asked {
+        return Ok(Some(HandleKey::kept(path).with_context(|| path.display().to_string())?));
+    }
+    let kept = match state_folder() {
+        Some(folder) => {
+            let path = folder.join("handle-key");
+            HandleKey::kept(&path).with_context(|| path.display().to_string())
+        }
+        None => Err(anyhow::anyhow!("no HOME")),
+    };
+    Ok(kept
+        .inspect_err(|error| {
+            let what = "what is mounted will be stale when this server is started anew";
+            complain("nfs3d", format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
+        })
+        .ok())
+}
+
+/// Where this program keeps what it must know again, by the conventions of systemd and of XDG.
+fn state_folder() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of_user = || named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
+    named("STATE_DIRECTORY").or_else(|| Some(of_user()?.join("nfs3d")))
+}
+
+/// Says who is served, and as whom.
+fn warn(arguments: &Arguments, listening: &Listening, tells_callers_apart: bool) {
+    if arguments.allow.is_empty() && listening.is_open() {
+        complain("nfs3d", "only callers of this machine are served; --allow lets others in");
+    }
+    if !tells_callers_apart {
+        complain("nfs3d", "not as root, so every caller has the rights of the user who runs this");
+    }
+    if tells_callers_apart && !arguments.all_squash {
+        let whom = if arguments.no_root_squash { "any user" } else { "any user but root" };
+        let what = "AUTH_SYS is believed: who can call can be";
+        complain("nfs3d", format_args!("{what} {whom}; --all-squash and --secure take less"));
+    }
+}
+
+async fn either(mut one: Signal, mut other: Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+fn policy(arguments: &Arguments, listening: &Listening) -> Policy {
+    let squash = match (arguments.all_squash, arguments.no_root_squash) {
+        (true, _) => Squash::All,
+        (_, true) => Squash::Strangers,
+        _ => Squash::Root,
+    };
+    let allow = if arguments.allow.is_empty() { listening.this_machine() } else { arguments.allow.clone() };
+    Policy { allow, secure: arguments.secure, squash, anonymous: arguments.anon }
+}
+
+async fn register(
+    arguments: &Arguments,
+    services: &Services,
+    addresses: &[(Netid, SocketAddr)],
+) -> anyhow::Result<Vec<Registration>> {
+    let mut registered = Vec::new();
+    if arguments.register {
+        let rpcbind = match &arguments.rpcbind {
+            Some(address) => Rpcbind::connect(address.as_str()).await?,
+            None => Rpcbind::local().await?,
+        };
+        for (netid, address) in addresses {
+            registered.push(rpcbind.replace(services, *netid, *address).await?);
+        }
+    }
+    Ok(registered)
+}

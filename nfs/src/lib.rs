@@ -1,0 +1,16 @@
+//! NFS version 3 (RFC 1813) over RPC-over-RDMA and over TCP: a client, a server, and file systems to serve.
+//!
+//! - [`client`] mounts an export and reads, writes and lists its files.
+//! - [`nfs`] has the handlers of the NFS and MOUNT programs, which serve any [`export::Export`].
+//! - [`export`] defines what a file system must offer. Two are included: one in memory, and, with the feature
+//!   `directory`, one that serves a directory of a Linux machine.
+//!
+//! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. A library needs only
+//! `default-features = false` and the features `client` or `directory`.
+
+#[cfg(feature = "client")]
+pub mod client;
+pub mod export;
+pub mod nfs;
+#[cfg(feature = "programs")]
+pub mod output;

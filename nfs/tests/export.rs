@@ -1,0 +1,607 @@
+//! What every export does, tried on both: the rules of RFC 1813 section 3.3.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
+
+use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt;
+
+use bytes::Bytes;
+use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
+use rpcrdma_nfs::export::memory::MemoryExport;
+use rpcrdma_nfs::export::{
+    Attributes, Before, Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, Outcome,
+    SetAttributes, SetTime, Stability, Time, Verifier, Wcc,
+};
+
+/// One test a line, for each export.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod in_memory { $(#[test] fn $name() { super::$name(&super::MemoryExport::default()); })* }
+        mod in_a_directory { $(#[test] fn $name() {
+            let dir = super::for_everybody();
+            super::$name(&super::DirectoryExport::open(dir.path()).unwrap());
+        })* }
+    };
+}
+
+on_both!(
+    what_is_written_is_read,
+    a_write_behind_the_end_leaves_zeros,
+    attributes_are_set_and_guarded,
+    changes_tell_what_was_before,
+    an_unchecked_create_takes_what_is_there,
+    what_cannot_be_set_makes_nothing,
+    an_exclusive_create_is_known_again,
+    an_owner_reads_and_writes_whatever_the_mode,
+    a_removed_file_is_stale,
+    handles_survive_renames,
+    a_rename_replaces_only_its_like,
+    a_directory_does_not_go_below_itself,
+    a_linked_file_lives_until_its_last_name_goes,
+    directories_are_removed_when_empty,
+    symbolic_links_are_kept_and_not_followed,
+    names_are_single_components,
+    a_listing_goes_on_where_it_was,
+    foreign_handles_are_refused,
+    kinds_are_told_apart,
+    pipes_and_sockets_have_names,
+);
+
+const WHO: Caller = Caller::ROOT;
+
+/// A directory in which everybody may make files.
+fn for_everybody() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    dir
+}
+
+fn make(export: &impl Export, dir: &FileHandle, name: &str) -> FileHandle {
+    let how = CreateHow::Guarded(SetAttributes { mode: Some(0o640), ..SetAttributes::default() });
+    export.create(&WHO, dir, name.as_bytes(), &how).result.unwrap().handle
+}
+
+fn make_dir(export: &impl Export, dir: &FileHandle, name: &str) -> FileHandle {
+    export.mkdir(&WHO, dir, name.as_bytes(), &SetAttributes::default()).result.unwrap().handle
+}
+
+fn write(export: &impl Export, file: &FileHandle, offset: u64, data: &[u8]) {
+    let data = Bytes::copy_from_slice(data);
+    let written = export.write(&WHO, file, offset, &data, Stability::FileSync).result.unwrap();
+    assert_eq!(written.count as usize, data.len());
+    assert_eq!(written.committed, Stability::FileSync);
+}
+
+fn read(export: &impl Export, file: &FileHandle, offset: u64, count: u32) -> (Vec<u8>, bool) {
+    let read = export.read(&WHO, file, offset, count).unwrap();
+    (read.data.to_vec(), read.eof)
+}
+
+fn size(size: u64) -> SetAttributes {
+    SetAttributes { size: Some(size), ..SetAttributes::default() }
+}
+
+/// Lists from a cookie on, at most so many entries.
+fn list(export: &impl Export, dir: &FileHandle, cookie: u64, most: usize) -> (Vec<Entry>, bool) {
+    let verifier = if cookie == 0 {
+        Verifier::default()
+    } else {
+        export.list(&WHO, dir, (0, Verifier::default()), false, &mut |_| false).unwrap().verifier
+    };
+    let mut entries = Vec::new();
+    let mut take = |entry| {
+        let fits = entries.len() < most;
+        if fits {
+            entries.push(entry);
+        }
+        fits
+    };
+    let end = export.list(&WHO, dir, (cookie, verifier), true, &mut take).unwrap();
+    (entries, end.eof)
+}
+
+fn what_is_written_is_read(export: &impl Export) {
+    let file = make(export, &export.root(), "file");
+    let data: Vec<u8> = (0..300_001_u32).map(|index| (index % 251) as u8).collect();
+    write(export, &file, 0, &data);
+    write(export, &file, 100_000, b"other");
+    assert_eq!(export.attributes(&file).unwrap().size, 300_001);
+    assert_eq!(
+        read(export, &file, 99_999, 7).0,
+        [&data[99_999..100_000], b"other", &data[100_005..100_006]].concat()
+    );
+    assert_eq!(read(export, &file, 299_999, 2), (data[299_999..].to_vec(), true));
+    assert_eq!(read(export, &file, 299_998, 2), (data[299_998..300_000].to_vec(), false));
+    assert_eq!(read(export, &file, 300_001, 10), (Vec::new(), true));
+    assert_eq!(read(export, &file, u64::MAX, 10), (Vec::new(), true));
+    assert!(export.commit(&WHO, &file, 0, 0).result.is_ok());
+}
+
+fn a_write_behind_the_end_leaves_zeros(export: &impl Export) {
+    let file = make(export, &export.root(), "file");
+    write(export, &file, 5, b"x");
+    assert_eq!(read(export, &file, 0, 100), (b"\0\0\0\0\0x".to_vec(), true));
+    export.set_attributes(&WHO, &file, &size(2), None).result.unwrap();
+    export.set_attributes(&WHO, &file, &size(4), None).result.unwrap();
+    assert_eq!(read(export, &file, 0, 100), (vec![0; 4], true));
+    let far = export.write(&WHO, &file, u64::MAX - 1, &Bytes::from_static(b"xyz"), Stability::Unstable);
+    assert_eq!(far.result.unwrap_err(), Error::FBig);
+    assert_eq!(far.wcc.after.unwrap().size, 4);
+}
+
+fn attributes_are_set_and_guarded(export: &impl Export) {
+    let file = make(export, &export.root(), "file");
+    let old = export.attributes(&file).unwrap();
+    assert_eq!((old.kind, old.mode, old.nlink, old.size), (FileKind::Regular, 0o640, 1, 0));
+    let time = Time { seconds: 1_000_000_000, nanoseconds: 5 };
+    let new = SetAttributes {
+        mode: Some(0o600),
+        atime: Some(SetTime::To(time)),
+        mtime: Some(SetTime::To(time)),
+        ..size(3)
+    };
+    let late = Time { seconds: old.ctime.seconds, nanoseconds: old.ctime.nanoseconds ^ 1 };
+    let refused = export.set_attributes(&WHO, &file, &new, Some(late));
+    assert_eq!(refused.result, Err(Error::NotSync));
+    assert_eq!(export.attributes(&file).unwrap(), old);
+    export.set_attributes(&WHO, &file, &new, Some(old.ctime)).result.unwrap();
+    let now = export.attributes(&file).unwrap();
+    assert_eq!((now.mode, now.size, now.atime, now.mtime), (0o600, 3, time, time));
+    let now = SetAttributes { mtime: Some(SetTime::Now), ..SetAttributes::default() };
+    export.set_attributes(&WHO, &file, &now, None).result.unwrap();
+    assert!(export.attributes(&file).unwrap().mtime > time);
+    let wrong = Some(SetTime::To(Time { seconds: 1, nanoseconds: 1_000_000_000 }));
+    let wrong = SetAttributes { atime: wrong, ..SetAttributes::default() };
+    assert_eq!(export.set_attributes(&WHO, &file, &wrong, None).result, Err(Error::Inval));
+    assert_eq!(export.set_attributes(&WHO, &export.root(), &size(1), None).result, Err(Error::IsDir));
+}
+
+fn changes_tell_what_was_before(export: &impl Export) {
+    let told = |wcc: &Wcc, before: &Attributes, file: &FileHandle| {
+        assert_eq!(wcc.before, Some(Before::from(before)));
+        assert_eq!(wcc.after, export.attributes(file).ok());
+    };
+    let root = export.root();
+    let before = export.attributes(&root).unwrap();
+    let made = export.create(&WHO, &root, b"file", &CreateHow::Unchecked(SetAttributes::default()));
+    told(&made.wcc, &before, &root);
+    let file = made.result.unwrap().handle;
+    let before = export.attributes(&file).unwrap();
+    let written = export.write(&WHO, &file, 0, &Bytes::from_static(b"abc"), Stability::Unstable);
+    told(&written.wcc, &before, &file);
+    let before = export.attributes(&file).unwrap();
+    told(&export.set_attributes(&WHO, &file, &size(1), None).wcc, &before, &file);
+    let before = export.attributes(&file).unwrap();
+    told(&export.commit(&WHO, &file, 0, 0).wcc, &before, &file);
+    let new = SetAttributes::default();
+    let in_root = |change: &dyn Fn() -> Wcc| {
+        let before = export.attributes(&root).unwrap();
+        told(&change(), &before, &root);
+    };
+    in_root(&|| export.mkdir(&WHO, &root, b"dir", &new).wcc);
+    in_root(&|| export.symlink(&WHO, &root, b"symlink", &Bytes::from_static(b"to"), &new).wcc);
+    in_root(&|| export.mknod(&WHO, &root, b"pipe", (FileKind::Fifo, (0, 0)), &new).wcc);
+    in_root(&|| export.link(&WHO, &file, &root, b"link").wcc);
+    in_root(&|| export.remove(&WHO, &root, b"link").wcc);
+    let refused = |change: &dyn Fn() -> (Wcc, Option<Error>), error| {
+        in_root(&|| {
+            let (wcc, refused) = change();
+            assert_eq!(refused, Some(error));
+            wcc
+        });
+    };
+    let why = |Outcome { result, wcc }| (wcc, Result::err(result));
+    refused(&|| why(export.remove(&WHO, &root, b"other")), Error::NoEnt);
+    refused(&|| why(export.remove(&WHO, &root, b"dir")), Error::IsDir);
+    refused(&|| why(export.rmdir(&WHO, &root, b"file")), Error::NotDir);
+    let dir = export.lookup(&WHO, &root, b"dir").unwrap().handle;
+    let before = [&root, &dir].map(|dir| export.attributes(dir).unwrap());
+    let renamed = export.rename(&WHO, (&root, b"file"), (&dir, b"moved"));
+    assert_eq!(renamed.result, Ok(()));
+    told(&renamed.from, &before[0], &root);
+    told(&renamed.to, &before[1], &dir);
+    export.remove(&WHO, &dir, b"moved").result.unwrap();
+    in_root(&|| export.rmdir(&WHO, &root, b"dir").wcc);
+}
+
+fn an_unchecked_create_takes_what_is_there(export: &impl Export) {
+    let root = export.root();
+    let file = make(export, &root, "file");
+    write(export, &file, 0, b"content");
+    let how = CreateHow::Unchecked(SetAttributes { mode: Some(0o777), ..SetAttributes::default() });
+    let again = export.create(&WHO, &root, b"file", &how).result.unwrap();
+    assert_eq!((again.handle, again.attributes.size, again.attributes.mode), (file, 7, 0o640));
+    let again = export.create(&WHO, &root, b"file", &CreateHow::Unchecked(size(0))).result.unwrap();
+    assert_eq!((again.handle, again.attributes.size), (file, 0));
+    let guarded = CreateHow::Guarded(size(0));
+    assert_eq!(export.create(&WHO, &root, b"file", &guarded).result.unwrap_err(), Error::Exist);
+    make_dir(export, &root, "dir");
+    assert_eq!(export.create(&WHO, &root, b"dir", &how).result.unwrap_err(), Error::Exist);
+}
+
+fn what_cannot_be_set_makes_nothing(export: &impl Export) {
+    let root = export.root();
+    let no_time = Some(SetTime::To(Time { seconds: 1, nanoseconds: 1_000_000_000 }));
+    let times = [(no_time, None), (None, no_time)];
+    for new in times.map(|(atime, mtime)| SetAttributes { atime, mtime, ..SetAttributes::default() }) {
+        for how in [CreateHow::Guarded(new.clone()), CreateHow::Unchecked(new.clone())] {
+            assert_eq!(export.create(&WHO, &root, b"name", &how).result.unwrap_err(), Error::Inval);
+        }
+        assert_eq!(export.mkdir(&WHO, &root, b"name", &new).result.unwrap_err(), Error::Inval);
+        let target = Bytes::from_static(b"to");
+        assert_eq!(export.symlink(&WHO, &root, b"name", &target, &new).result.unwrap_err(), Error::Inval);
+        let made = export.mknod(&WHO, &root, b"name", (FileKind::Fifo, (0, 0)), &new);
+        assert_eq!(made.result.unwrap_err(), Error::Inval);
+        assert_eq!(export.lookup(&WHO, &root, b"name").unwrap_err(), Error::NoEnt);
+    }
+}
+
+fn an_exclusive_create_is_known_again(export: &impl Export) {
+    let root = export.root();
+    let create = |verifier| export.create(&WHO, &root, b"file", &CreateHow::Exclusive(verifier)).result;
+    let first = create(*b"\x81bcdefgh").unwrap();
+    assert_eq!(create(*b"\x81bcdefgh").unwrap().handle, first.handle);
+    assert_eq!(create(*b"\x81bcdefgi").unwrap_err(), Error::Exist);
+}
+
+/// A program that opened its file and then took the permissions away goes on: NFS has no open.
+fn an_owner_reads_and_writes_whatever_the_mode(export: &impl Export) {
+    let owner = Caller { uid: 1000, gid: 1000, gids: vec![] };
+    let mode = |mode| SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+    let how = CreateHow::Guarded(mode(0o444));
+    let file = export.create(&owner, &export.root(), b"file", &how).result.unwrap().handle;
+    let data = Bytes::from_static(b"content");
+    export.write(&owner, &file, 0, &data, Stability::Unstable).result.unwrap();
+    export.set_attributes(&owner, &file, &mode(0), None).result.unwrap();
+    export.set_attributes(&owner, &file, &size(3), None).result.unwrap();
+    assert_eq!(export.read(&owner, &file, 0, 9).unwrap().data, "con");
+    export.commit(&owner, &file, 0, 0).result.unwrap();
+    assert_eq!(export.attributes(&file).unwrap().mode, 0);
+}
+
+fn a_removed_file_is_stale(export: &impl Export) {
+    let root = export.root();
+    let file = make(export, &root, "file");
+    export.remove(&WHO, &root, b"file").result.unwrap();
+    assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
+    assert_eq!(export.read(&WHO, &file, 0, 1).unwrap_err(), Error::Stale);
+    assert_eq!(export.lookup(&WHO, &root, b"file").unwrap_err(), Error::NoEnt);
+    let later = make(export, &root, "file");
+    assert_ne!(later, file, "a new file has a new handle");
+    assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
+}
+
+fn handles_survive_renames(export: &impl Export) {
+    let root = export.root();
+    let (a, b) = (make_dir(export, &root, "a"), make_dir(export, &root, "b"));
+    let inner = make_dir(export, &a, "inner");
+    let file = make(export, &inner, "file");
+    write(export, &file, 0, b"content");
+    let renamed = export.rename(&WHO, (&root, b"a"), (&b, b"moved"));
+    renamed.result.unwrap();
+    assert_eq!(renamed.to.after.unwrap().nlink, export.attributes(&b).unwrap().nlink);
+    export.rename(&WHO, (&inner, b"file"), (&root, b"top")).result.unwrap();
+    assert_eq!(read(export, &file, 0, 9).0, b"content");
+    assert_eq!(export.lookup(&WHO, &a, b"..").unwrap().handle, b);
+    assert_eq!(export.lookup(&WHO, &a, b"inner").unwrap().handle, inner);
+    assert_eq!(export.lookup(&WHO, &root, b"..").unwrap().handle, root);
+    assert_eq!(export.lookup(&WHO, &root, b"top").unwrap().handle, file);
+    assert_eq!(export.rename(&WHO, (&root, b"a"), (&root, b"c")).result, Err(Error::NoEnt));
+}
+
+fn a_rename_replaces_only_its_like(export: &impl Export) {
+    let root = export.root();
+    let (one, two) = (make(export, &root, "one"), make(export, &root, "two"));
+    let dir = make_dir(export, &root, "dir");
+    let full = make_dir(export, &root, "full");
+    make(export, &full, "entry");
+    let rename =
+        |from: &str, to: &str| export.rename(&WHO, (&root, from.as_bytes()), (&root, to.as_bytes())).result;
+    assert_eq!(rename("one", "dir"), Err(Error::Exist));
+    assert_eq!(rename("dir", "one"), Err(Error::Exist));
+    assert_eq!(rename("dir", "full"), Err(Error::Exist));
+    assert_eq!(rename("one", "one"), Ok(()));
+    assert_eq!(rename("one", "two"), Ok(()));
+    assert_eq!(export.attributes(&two).unwrap_err(), Error::Stale);
+    assert_eq!(export.lookup(&WHO, &root, b"two").unwrap().handle, one);
+    assert_eq!(rename("full", "dir"), Ok(()));
+    assert_eq!(export.attributes(&dir).unwrap_err(), Error::Stale);
+    assert!(export.lookup(&WHO, &full, b"entry").is_ok());
+}
+
+fn a_directory_does_not_go_below_itself(export: &impl Export) {
+    let root = export.root();
+    let a = make_dir(export, &root, "a");
+    let b = make_dir(export, &a, "b");
+    assert_eq!(export.rename(&WHO, (&root, b"a"), (&b, b"c")).result, Err(Error::Inval));
+    assert_eq!(export.rename(&WHO, (&root, b"a"), (&a, b"c")).result, Err(Error::Inval));
+    assert_eq!(export.attributes(&root).unwrap().nlink, 3);
+}
+
+fn a_linked_file_lives_until_its_last_name_goes(export: &impl Export) {
+    let root = export.root();
+    let file = make(export, &root, "one");
+    let dir = make_dir(export, &root, "dir");
+    export.link(&WHO, &file, &dir, b"two").result.unwrap();
+    assert_eq!(export.link(&WHO, &file, &dir, b"two").result, Err(Error::Exist));
+    assert_eq!(export.link(&WHO, &dir, &root, b"loop").result, Err(Error::IsDir));
+    assert_eq!(export.attributes(&file).unwrap().nlink, 2);
+    // Two names of one file: nothing happens.
+    export.rename(&WHO, (&root, b"one"), (&dir, b"two")).result.unwrap();
+    assert_eq!(export.lookup(&WHO, &root, b"one").unwrap().handle, file);
+    export.remove(&WHO, &root, b"one").result.unwrap();
+    assert_eq!(export.attributes(&file).unwrap().nlink, 1);
+    export.remove(&WHO, &dir, b"two").result.unwrap();
+    assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
+}
+
+fn directories_are_removed_when_empty(export: &impl Export) {
+    let root = export.root();
+    let dir = make_dir(export, &root, "dir");
+    make(export, &dir, "file");
+    assert_eq!(export.rmdir(&WHO, &root, b"dir").result, Err(Error::NotEmpty));
+    assert_eq!(export.rmdir(&WHO, &dir, b"file").result, Err(Error::NotDir));
+    assert_eq!(export.remove(&WHO, &root, b"dir").result, Err(Error::IsDir));
+    export.remove(&WHO, &dir, b"file").result.unwrap();
+    assert_eq!(export.rmdir(&WHO, &dir, b".").result, Err(Error::Inval));
+    assert_eq!(export.rmdir(&WHO, &dir, b"..").result, Err(Error::Exist));
+    export.rmdir(&WHO, &root, b"dir").result.unwrap();
+    assert_eq!(export.attributes(&dir).unwrap_err(), Error::Stale);
+    assert_eq!(export.lookup(&WHO, &dir, b"file").unwrap_err(), Error::Stale);
+}
+
+fn symbolic_links_are_kept_and_not_followed(export: &impl Export) {
+    let root = export.root();
+    let target = Bytes::from_static(b"../../etc/passwd");
+    let link = export.symlink(&WHO, &root, b"link", &target, &SetAttributes::default()).result.unwrap();
+    assert_eq!(link.attributes.kind, FileKind::Symlink);
+    assert_eq!(export.readlink(&WHO, &link.handle).unwrap(), target);
+    assert_eq!(export.lookup(&WHO, &root, b"link").unwrap().handle, link.handle);
+    assert_eq!(export.read(&WHO, &link.handle, 0, 10).unwrap_err(), Error::Inval);
+    assert_eq!(export.set_attributes(&WHO, &link.handle, &size(0), None).result, Err(Error::Inval));
+    let up = Bytes::from_static(b"/");
+    let up = export.symlink(&WHO, &root, b"up", &up, &SetAttributes::default()).result.unwrap().handle;
+    assert_eq!(export.lookup(&WHO, &up, b"etc").unwrap_err(), Error::NotDir);
+    let how = CreateHow::Unchecked(size(0));
+    assert_eq!(export.create(&WHO, &up, b"file", &how).result.unwrap_err(), Error::NotDir);
+    assert_eq!(export.create(&WHO, &root, b"link", &how).result.unwrap_err(), Error::Exist);
+    let file = make(export, &root, "file");
+    assert_eq!(export.readlink(&WHO, &file).unwrap_err(), Error::Inval);
+    let long = Bytes::from(vec![b'x'; 5000]);
+    let long = export.symlink(&WHO, &root, b"long", &long, &SetAttributes::default());
+    assert_eq!(long.result.unwrap_err(), Error::NameTooLong);
+}
+
+fn names_are_single_components(export: &impl Export) {
+    let root = export.root();
+    let long = [b'n'; 256];
+    let cases: [(&[u8], Error); 4] =
+        [(b"", Error::Inval), (b"a/b", Error::Acces), (b"nul\0", Error::Acces), (&long, Error::NameTooLong)];
+    let file = make(export, &root, "file");
+    for (name, error) in cases {
+        assert_eq!(export.lookup(&WHO, &root, name).unwrap_err(), error);
+        let how = CreateHow::Unchecked(SetAttributes::default());
+        assert_eq!(export.create(&WHO, &root, name, &how).result.unwrap_err(), error);
+        assert_eq!(export.mkdir(&WHO, &root, name, &SetAttributes::default()).result.unwrap_err(), error);
+        assert_eq!(export.remove(&WHO, &root, name).result, Err(error));
+        assert_eq!(export.rename(&WHO, (&root, b"file"), (&root, name)).result, Err(error));
+        assert_eq!(export.rename(&WHO, (&root, name), (&root, b"x")).result, Err(error));
+        assert_eq!(export.link(&WHO, &file, &root, name).result, Err(error));
+    }
+    for name in [&b"."[..], b".."] {
+        assert_eq!(
+            export.mkdir(&WHO, &root, name, &SetAttributes::default()).result.unwrap_err(),
+            Error::Exist
+        );
+        assert_eq!(export.rename(&WHO, (&root, b"file"), (&root, name)).result, Err(Error::Inval));
+    }
+    make(export, &root, std::str::from_utf8(&long[..255]).unwrap());
+}
+
+fn a_listing_goes_on_where_it_was(export: &impl Export) {
+    let root = export.root();
+    let dir = make_dir(export, &root, "dir");
+    let names: Vec<String> = (0..500).map(|index| format!("name{index}")).collect();
+    for name in &names {
+        make(export, &dir, name);
+    }
+    let (all, eof) = list(export, &dir, 0, usize::MAX);
+    assert!(eof);
+    assert_eq!(all.len(), 502);
+    let mut seen = HashSet::new();
+    let mut cookie = 0;
+    for round in 0.. {
+        let (entries, eof) = list(export, &dir, cookie, 7);
+        for entry in &entries {
+            assert!(seen.insert(entry.name.clone()), "{:?} twice", entry.name);
+            assert_eq!(entry.found.as_ref().unwrap().attributes.fileid, entry.fileid);
+            cookie = entry.cookie;
+        }
+        // What was listed goes, and new names come: the others are still seen once each.
+        if let Some(gone) = entries.iter().find(|entry| entry.name.starts_with(b"name")) {
+            export.remove(&WHO, &dir, &gone.name).result.unwrap();
+        }
+        make(export, &dir, &format!("new{round}"));
+        if eof {
+            break;
+        }
+        assert_eq!(entries.len(), 7);
+        assert!(round < 500, "no end");
+    }
+    for name in &names {
+        assert!(seen.contains(name.as_bytes()), "{name} was not seen");
+    }
+    assert!(seen.contains(&b"."[..]) && seen.contains(&b".."[..]));
+    let dots = |name: &[u8]| all.iter().find(|entry| entry.name == name).unwrap().fileid;
+    assert_eq!(dots(b"."), export.attributes(&dir).unwrap().fileid);
+    assert_eq!(dots(b".."), export.attributes(&root).unwrap().fileid);
+    let file = make(export, &root, "file");
+    let refused = export.list(&WHO, &file, (0, Verifier::default()), false, &mut |_| true);
+    assert_eq!(refused.unwrap_err(), Error::NotDir);
+}
+
+fn foreign_handles_are_refused(export: &impl Export) {
+    for len in [0, 1, 8, 15, 17, 31, 47, 49, 64] {
+        let handle = FileHandle::new(&vec![1; len]).unwrap();
+        assert_eq!(export.attributes(&handle).unwrap_err(), Error::BadHandle, "{len} bytes");
+    }
+    for len in [16, 48] {
+        let handle = FileHandle::new(&vec![1; len]).unwrap();
+        assert!(matches!(export.attributes(&handle), Err(Error::BadHandle | Error::Stale)), "{len} bytes");
+    }
+    let mut bytes = export.root().to_vec();
+    for index in 0..bytes.len() {
+        bytes[index] ^= 1;
+        let handle = FileHandle::new(&bytes).unwrap();
+        assert_eq!(export.attributes(&handle).unwrap_err(), Error::Stale, "byte {index} changed");
+        bytes[index] ^= 1;
+    }
+}
+
+fn kinds_are_told_apart(export: &impl Export) {
+    let root = export.root();
+    let file = make(export, &root, "file");
+    assert_eq!(export.lookup(&WHO, &file, b"x").unwrap_err(), Error::NotDir);
+    assert_eq!(export.read(&WHO, &root, 0, 1).unwrap_err(), Error::IsDir);
+    let written = export.write(&WHO, &root, 0, &Bytes::from_static(b"x"), Stability::Unstable);
+    assert_eq!(written.result.unwrap_err(), Error::IsDir);
+    let wrong = (FileKind::Regular, (0, 0));
+    let wrong = export.mknod(&WHO, &root, b"device", wrong, &SetAttributes::default());
+    assert_eq!(wrong.result.unwrap_err(), Error::BadType);
+    let space = export.space(&root).unwrap();
+    assert!(space.bytes[0] >= space.bytes[1] && space.bytes[1] >= space.bytes[2]);
+}
+
+fn pipes_and_sockets_have_names(export: &impl Export) {
+    let root = export.root();
+    let new = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+    for (name, kind) in [("pipe", FileKind::Fifo), ("socket", FileKind::Socket)] {
+        let make = || export.mknod(&WHO, &root, name.as_bytes(), (kind, (0, 0)), &new).result;
+        let made = make().unwrap();
+        assert_eq!((made.attributes.kind, made.attributes.mode), (kind, 0o640));
+        assert_eq!(make().unwrap_err(), Error::Exist);
+        assert_eq!(export.read(&WHO, &made.handle, 0, 1).unwrap_err(), Error::Inval);
+        assert_eq!(export.set_attributes(&WHO, &made.handle, &size(0), None).result, Err(Error::Inval));
+        export.remove(&WHO, &root, name.as_bytes()).result.unwrap();
+        assert_eq!(export.attributes(&made.handle).unwrap_err(), Error::Stale);
+    }
+}
+
+#[test]
+fn handles_survive_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = HandleKey::random().unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap().keyed(key.clone());
+    let below = make_dir(&export, &export.root(), "below");
+    let [kept, moved, removed] = ["kept", "moved", "removed"].map(|name| make(&export, &below, name));
+    write(&export, &kept, 0, b"content");
+    drop(export);
+    std::fs::rename(dir.path().join("below/moved"), dir.path().join("elsewhere")).unwrap();
+    std::fs::remove_file(dir.path().join("below/removed")).unwrap();
+    // Whoever has not the key makes handles that are no good, of what is there as well.
+    let other = DirectoryExport::open(dir.path()).unwrap();
+    for handle in [&kept, &below, &moved] {
+        assert_eq!(other.attributes(handle).unwrap_err(), Error::Stale);
+    }
+    let export = DirectoryExport::open(dir.path()).unwrap().keyed(key);
+    assert_eq!(export.read(&WHO, &kept, 0, 100).unwrap().data, "content");
+    assert_eq!(export.attributes(&moved).unwrap().size, 0);
+    assert_eq!(export.attributes(&removed).unwrap_err(), Error::Stale);
+    assert_eq!(export.lookup(&WHO, &below, b"kept").unwrap().handle, kept);
+    assert_eq!(export.lookup(&WHO, &below, b"..").unwrap().handle, export.root());
+}
+
+#[test]
+fn memory_keeps_to_its_bounds() {
+    let export = MemoryExport::new(1000, 4);
+    let root = export.root();
+    let file = make(&export, &root, "file");
+    let refused = export.write(&WHO, &file, 0, &Bytes::from(vec![1; 1001]), Stability::Unstable);
+    assert_eq!(refused.result.unwrap_err(), Error::NoSpc);
+    write(&export, &file, 0, &[1; 1000]);
+    export.set_attributes(&WHO, &file, &size(u64::MAX >> 1), None).result.unwrap();
+    assert_eq!(export.space(&root).unwrap().bytes, [1000, 0, 0]);
+    export.remove(&WHO, &root, b"file").result.unwrap();
+    assert_eq!(export.space(&root).unwrap().bytes, [1000, 1000, 1000]);
+    for name in ["a", "b", "c"] {
+        make(&export, &root, name);
+    }
+    let how = CreateHow::Unchecked(SetAttributes::default());
+    assert_eq!(export.create(&WHO, &root, b"d", &how).result.unwrap_err(), Error::NoSpc);
+}
+
+#[test]
+fn memory_holds_callers_to_the_modes() {
+    let export = MemoryExport::default();
+    let root = export.root();
+    let alice = Caller { uid: 1000, gid: 1000, gids: vec![] };
+    let bob = Caller { uid: 1001, gid: 1001, gids: vec![1000] };
+    let how = CreateHow::Guarded(SetAttributes { mode: Some(0o640), ..SetAttributes::default() });
+    let file = export.create(&alice, &root, b"file", &how).result.unwrap();
+    assert_eq!((file.attributes.uid, file.attributes.gid), (1000, 1000));
+    let data = Bytes::from_static(b"x");
+    assert!(export.read(&bob, &file.handle, 0, 1).is_ok());
+    let write = |who| export.write(who, &file.handle, 0, &data, Stability::Unstable).result.map(drop);
+    assert_eq!(write(&bob), Err(Error::Acces));
+    assert_eq!(write(&alice), Ok(()));
+    assert_eq!(export.read(&Caller::NOBODY, &file.handle, 0, 1).unwrap_err(), Error::Acces);
+    let set = |who, new: SetAttributes| export.set_attributes(who, &file.handle, &new, None).result;
+    assert_eq!(set(&bob, SetAttributes { mode: Some(0o777), ..SetAttributes::default() }), Err(Error::Perm));
+    assert_eq!(set(&alice, SetAttributes { uid: Some(1001), ..SetAttributes::default() }), Err(Error::Perm));
+    assert_eq!(set(&Caller::ROOT, SetAttributes { uid: Some(1001), ..SetAttributes::default() }), Ok(()));
+}
+
+/// A handle stays with its file whatever other processes put in its place.
+#[cfg(unix)]
+#[test]
+fn nothing_outside_a_directory_is_reached() {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("file"), b"secret").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap();
+    let root = export.root();
+    let inner = make_dir(&export, &root, "inner");
+    let file = make(&export, &inner, "file");
+
+    // The directory on the way is replaced by a link to another one that has a file of the name.
+    fs::rename(dir.path().join("inner"), dir.path().join("elsewhere")).unwrap();
+    symlink(outside.path(), dir.path().join("inner")).unwrap();
+    assert!(export.read(&WHO, &file, 0, 100).is_err());
+    assert!(export.write(&WHO, &file, 0, &Bytes::from_static(b"x"), Stability::FileSync).result.is_err());
+    // It is found where it is now, and not where the link leads.
+    assert_eq!(export.lookup(&WHO, &inner, b"file").unwrap().handle, file);
+
+    let again = export.lookup(&WHO, &root, b"elsewhere").unwrap().handle;
+    assert_eq!(again, inner);
+    assert_eq!(export.attributes(&file).unwrap().size, 0);
+
+    // What was moved out of it is not.
+    fs::rename(dir.path().join("elsewhere"), outside.path().join("moved")).unwrap();
+    assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
+    assert_eq!(export.lookup(&WHO, &inner, b"..").unwrap_err(), Error::Stale);
+
+    // The file itself is replaced by a link.
+    let file = make(&export, &root, "plain");
+    fs::remove_file(dir.path().join("plain")).unwrap();
+    symlink(outside.path().join("file"), dir.path().join("plain")).unwrap();
+    assert_eq!(export.read(&WHO, &file, 0, 100).unwrap_err(), Error::Stale);
+    assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"secret");
+}
+
+/// An exclusive CREATE is known again by a server that was started anew, and so are its files once looked up.
+#[test]
+fn a_directory_remembers_across_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = HandleKey::random().unwrap();
+    let first = DirectoryExport::open(dir.path()).unwrap().keyed(key.clone());
+    let how = CreateHow::Exclusive(*b"verifier");
+    let made = first.create(&WHO, &first.root(), b"file", &how).result.unwrap();
+    let second = DirectoryExport::open(dir.path()).unwrap().keyed(key);
+    assert_eq!(second.root(), first.root());
+    assert_ne!(second.write_verifier(), first.write_verifier());
+    let again = second.create(&WHO, &second.root(), b"file", &how).result.unwrap();
+    assert_eq!(again.handle, made.handle);
+}

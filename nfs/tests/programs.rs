@@ -1,0 +1,675 @@
+//! The programs `nfs3d` and `nfs3`, as people run them.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
+
+#[path = "programs/terminal.rs"]
+mod terminal;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rpcrdma_mount3::{Mountres3, mount_v3};
+use rpcrdma_nfs::export::Export;
+use rpcrdma_nfs::export::directory::DirectoryExport;
+use rpcrdma_nfs3::{
+    Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res, NfsFh3, Nfsstat3, nfs_v3,
+};
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::proto::program::AuthStat;
+use rpcrdma_runtime::shell::{CallError, TcpClient};
+use rpcrdma_runtime::wire::rpc::ReplyError;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+
+struct Daemon {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    /// What it said when it had begun.
+    line: String,
+    url: String,
+    /// The same over TCP, if it serves that.
+    tcp: Option<String>,
+}
+
+impl Daemon {
+    /// These tests may be root's, and so may be their files.
+    fn start(dir: &Path, arguments: &[&str]) -> Self {
+        Daemon::start_squashing(dir, &[arguments, &["--no-root-squash"]].concat())
+    }
+
+    /// Over both transports.
+    fn start_both(dir: &Path, arguments: &[&str]) -> Self {
+        Daemon::start(dir, &[arguments, &["--tcp", "127.0.0.1:0"]].concat())
+    }
+
+    fn start_squashing(dir: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nfs3d"))
+            .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
+            .arg(dir)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let of = |scheme: &str| {
+            let url = line.split_whitespace().find(|word| word.starts_with(scheme))?;
+            Some(url.trim_end_matches(['/', ',']).to_owned())
+        };
+        let (url, tcp) = (of("rdma://").unwrap(), of("tcp://"));
+        Daemon { child, out, line, url, tcp }
+    }
+
+    /// Where it is over either transport.
+    fn urls(&self) -> [&str; 2] {
+        [&self.url, self.tcp.as_deref().unwrap()]
+    }
+
+    fn stop(self, signal: Signal) {
+        assert_eq!(self.end(signal), "stopped\n");
+    }
+
+    /// What it says at the end.
+    fn end(mut self, signal: Signal) -> String {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        rest
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+    }
+}
+
+fn nfs3(here: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfs3")).current_dir(here).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Standard output of a run that succeeds.
+fn succeeds(output: &Output) -> &str {
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stderr), "");
+    text(&output.stdout)
+}
+
+/// Exit code and standard error of a run that fails.
+fn fails(output: &Output) -> (i32, &str) {
+    assert_eq!(text(&output.stdout), "");
+    (output.status.code().unwrap(), text(&output.stderr))
+}
+
+/// Where a server listens for TCP, by its first line.
+fn tcp_of(line: &str) -> String {
+    let url = line.split_whitespace().find_map(|word| word.strip_prefix("tcp://")).unwrap();
+    url.trim_end_matches(['/', ',']).to_owned()
+}
+
+/// Requirement: R314
+#[tokio::test]
+async fn what_is_mounted_over_tcp_is_used_over_rdma_and_over_tcp() {
+    let served = tempfile::tempdir().unwrap();
+    fs::write(served.path().join("file"), b"seen from both sides").unwrap();
+    let daemon = Daemon::start(served.path(), &["--tcp", "127.0.0.1:0"]);
+    let tcp = TcpClient::connect(tcp_of(&daemon.line)).await.unwrap();
+    let mounted = mount_v3::Client(tcp.clone()).mnt(&"/".into()).await.unwrap();
+    let Mountres3::Mnt3Ok(mounted) = mounted else { panic!("{mounted:?}") };
+    let asked =
+        Lookup3Args { what: Diropargs3 { dir: NfsFh3 { data: mounted.fhandle }, name: "file".into() } };
+    let by_tcp = nfs_v3::Client(tcp).lookup(&asked).await.unwrap();
+    let rdma = Client::connect(daemon.url.trim_start_matches("rdma://")).await.unwrap();
+    let by_rdma = nfs_v3::Client(rdma).lookup(&asked).await.unwrap();
+    assert!(matches!(by_tcp, Lookup3Res::Nfs3Ok(_)), "{by_tcp:?}");
+    assert_eq!(by_tcp, by_rdma);
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn a_file_goes_there_and_back() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::create_dir(served.path().join("some dir")).unwrap();
+    let data: Vec<u8> = (0..2_500_001_u32).map(|index| (index % 253) as u8).collect();
+    fs::write(here.join("local"), &data).unwrap();
+    fs::set_permissions(here.join("local"), fs::Permissions::from_mode(0o640)).unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = |path: &str| format!("{}{path}", daemon.url);
+
+    let put = nfs3(here, &["put", "local", &url("/some%20dir")]);
+    let (sum, name) = succeeds(&put).trim_end().split_once("  ").unwrap();
+    assert_eq!(name, "/some dir/local");
+    assert!(fs::read(served.path().join("some dir/local")).unwrap() == data);
+    let got = nfs3(here, &["get", &url("/some%20dir/local"), "copy"]);
+    assert_eq!(succeeds(&got), format!("{sum}  copy\n"));
+    assert!(fs::read(here.join("copy")).unwrap() == data);
+    assert_eq!(fs::metadata(here.join("copy")).unwrap().permissions().mode() & 0o777, 0o640);
+    let catted = nfs3(here, &["cat", &url("/some%20dir/local")]);
+    assert!(catted.status.success() && catted.stdout == data);
+    let renamed = nfs3(here, &["put", "local", &url("/other")]);
+    assert_eq!(succeeds(&renamed), format!("{sum}  /other\n"));
+    let named = nfs3(here, &["ls", &url("/")]);
+    assert_eq!(succeeds(&named), "other\nsome dir\n");
+    let listed = nfs3(here, &["ls", "-l", &url("/")]);
+    let lines: Vec<_> = succeeds(&listed).lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].starts_with("-rw-r----- 1 ") && lines[0].ends_with(" other"), "{}", lines[0]);
+    assert!(lines[0].contains(" 2500001 "), "{}", lines[0]);
+    assert!(lines[1].starts_with('d') && lines[1].ends_with(" some dir"), "{}", lines[1]);
+    daemon.stop(Signal::INT);
+}
+
+#[test]
+fn failures_say_what_failed() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::write(served.path().join("file"), b"content").unwrap();
+    fs::write(here.join("local"), b"other").unwrap();
+    let daemon = Daemon::start(served.path(), &["--read-only"]);
+    let url = |path: &str| format!("{}{path}", daemon.url);
+    let none = nfs3(here, &["cat", &url("/none")]);
+    assert_eq!(fails(&none), (1, "nfs3: /none: no such file or directory (LOOKUP: NFS3ERR_NOENT)\n"));
+    let none = nfs3(here, &["get", &url("/none")]);
+    assert_eq!(fails(&none).0, 1);
+    assert!(!here.join("none").exists() && !here.join("none.nfs3-part").exists());
+    let pipe = here.join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let taken = nfs3(here, &["get", &url("/file"), "pipe"]);
+    assert_eq!(fails(&taken), (1, "nfs3: pipe: is not a regular file; nfs3 cat writes to others\n"));
+    assert!(fs::metadata(pipe).unwrap().file_type().is_fifo());
+    let refused = nfs3(here, &["put", "local", &url("/new")]);
+    assert_eq!(fails(&refused), (1, "nfs3: /new: read-only file system (CREATE: NFS3ERR_ROFS)\n"));
+    let dir = nfs3(here, &["cat", &url("/")]);
+    assert_eq!(fails(&dir), (1, "nfs3: /: is a directory\n"));
+    let missing = nfs3(here, &["put", "missing", &url("/new")]);
+    assert!(fails(&missing).1.starts_with("nfs3: missing: No such file"), "{missing:?}");
+    let usage = nfs3(here, &["ls", "http://host/"]);
+    assert_eq!(fails(&usage).0, 2);
+    daemon.stop(Signal::TERM);
+    let gone = nfs3(here, &["ls", &url_of_nobody()]);
+    let (code, message) = fails(&gone);
+    assert_eq!(code, 3);
+    assert_eq!(message.matches("refused").count(), 1, "{message}");
+}
+
+/// A port that was free a moment ago.
+fn url_of_nobody() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("rdma://{}/", listener.local_addr().unwrap())
+}
+
+#[test]
+fn what_is_no_directory_is_not_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, b"").unwrap();
+    let refused = Command::new(env!("CARGO_BIN_EXE_nfs3d")).arg(&file).output().unwrap();
+    let (code, message) = fails(&refused);
+    assert_eq!(code, 1);
+    assert!(message.starts_with(&format!("nfs3d: {}: ", file.display())), "{message}");
+}
+
+/// Bytes that differ from place to place.
+fn content(len: u32) -> Vec<u8> {
+    (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+#[test]
+fn every_command_works_over_either_transport() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    let data = content(3_000_001);
+    fs::write(here.join("local"), &data).unwrap();
+    let daemon = Daemon::start_both(served.path(), &[]);
+    for base in daemon.urls() {
+        let url = |path: &str| format!("{base}{path}");
+        succeeds(&nfs3(here, &["mkdir", &url("/dir")]));
+        let taken = nfs3(here, &["mkdir", &url("/dir")]);
+        assert_eq!(fails(&taken), (1, "nfs3: /dir: file exists (MKDIR: NFS3ERR_EXIST)\n"));
+        succeeds(&nfs3(here, &["mkdir", "-p", &url("/dir"), &url("/dir/a/b/c")]));
+        let put = nfs3(here, &["put", "--verify", "local", &url("/dir/a/file")]);
+        let (sum, _) = succeeds(&put).split_once("  ").unwrap();
+        assert!(fs::read(served.path().join("dir/a/file")).unwrap() == data);
+        assert_eq!(succeeds(&nfs3(here, &["get", &url("/dir/a/file"), "copy"])), format!("{sum}  copy\n"));
+        assert!(fs::read(here.join("copy")).unwrap() == data);
+        let catted = nfs3(here, &["cat", "--sha256", sum, &url("/dir/a/file")]);
+        assert!(catted.status.success() && catted.stdout == data);
+        assert_eq!(succeeds(&nfs3(here, &["ls", &url("/dir/a")])), "b\nfile\n");
+
+        let full = nfs3(here, &["rm", &url("/dir/a")]);
+        assert_eq!(fails(&full), (1, "nfs3: /dir/a: is a directory (REMOVE: NFS3ERR_ISDIR)\n"));
+        std::os::unix::fs::symlink(here, served.path().join("dir/link")).unwrap();
+        succeeds(&nfs3(here, &["rm", &url("/dir/a/file")]));
+        succeeds(&nfs3(here, &["rm", "-r", &url("/dir")]));
+        assert_eq!(fs::read_dir(served.path()).unwrap().count(), 0);
+        assert!(here.join("local").exists(), "a link was followed");
+        let top = nfs3(here, &["rm", "-r", &url("/")]);
+        assert_eq!(fails(&top).0, 1);
+    }
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn people_are_told_what_the_server_is_like() {
+    let served = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start_both(served.path(), &[]);
+    let told = |url: &str| {
+        let told = nfs3(served.path(), &["info", url]);
+        let pair = |line: &str| (line[..12].trim_end().to_owned(), line[12..].to_owned());
+        succeeds(&told).lines().map(pair).collect::<std::collections::HashMap<_, _>>()
+    };
+    let [rdma, tcp] = daemon.urls().map(|url| told(&format!("{url}/")));
+    assert!(rdma["server"].starts_with("127.0.0.1 at 127.0.0.1:"), "{rdma:?}");
+    assert!(rdma["transport"].contains("iwarp"), "{rdma:?}");
+    assert_eq!(rdma["inline"], "calls to 4096 bytes, replies to 4096 bytes");
+    let credits: u32 = rdma["credits"].split_once(' ').unwrap().0.parse().unwrap();
+    assert!(credits > 1, "{rdma:?}");
+    assert_eq!(tcp["transport"], "TCP");
+    assert!(!tcp.contains_key("credits"));
+    for told in [rdma, tcp] {
+        assert_eq!(told["export"], "/");
+        assert_eq!(told["READ"], "to 4194304 bytes, best 4194304");
+        assert!(told["names"].starts_with("to 255 bytes, longer ones are refused"), "{told:?}");
+    }
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn data_that_is_not_as_expected_has_a_status_of_its_own() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::write(served.path().join("file"), b"abc").unwrap();
+    fs::write(here.join("local"), b"abc").unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = format!("{}/file", daemon.url);
+    let right = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let wrong = right.replace('b', "c");
+    assert_eq!(succeeds(&nfs3(here, &["get", "--sha256", right, &url, "copy"])), format!("{right}  copy\n"));
+    let refused = nfs3(here, &["get", "--sha256", &wrong, &url, "other"]);
+    let (code, message) = fails(&refused);
+    assert_eq!(code, 4);
+    assert_eq!(message, format!("nfs3: /file: has the SHA-256 {right}, and not {wrong}\n"));
+    let left: Vec<_> = fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(fails(&nfs3(here, &["put", "--sha256", &wrong, "local", &url])).0, 4);
+    assert_eq!(nfs3(here, &["cat", "--sha256", &wrong, &url]).status.code(), Some(4));
+    assert_eq!(fails(&nfs3(here, &["cat", "--sha256", "12", &url])).0, 2);
+    daemon.stop(Signal::TERM);
+}
+
+/// Runs `nfs3` so that no file of its can be longer than some 2 or 4 MiB (shells differ in what they count).
+fn nfs3_that_runs_out_of_room(here: &Path, arguments: &[&str]) -> Output {
+    Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3")])
+        .args(arguments)
+        .current_dir(here)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_get_goes_on_where_it_ended() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    let data = content(9_000_001);
+    let there = served.path().join("file");
+    fs::write(&there, &data).unwrap();
+    let daemon = Daemon::start_both(served.path(), &[]);
+    let part = here.join("file.nfs3-part");
+    for base in daemon.urls() {
+        let url = format!("{base}/file");
+        let cut = || {
+            let (code, message) = {
+                let cut = nfs3_that_runs_out_of_room(here, &["get", &url]);
+                (cut.status.code(), text(&cut.stderr).to_owned())
+            };
+            assert_eq!(code, Some(1), "{message}");
+            assert!(message.contains(" bytes are kept; --resume goes on with them"), "{message}");
+            assert!(!here.join("file").exists());
+            let kept = message.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+            assert!(kept > 1_000_000 && fs::metadata(&part).unwrap().len() >= kept);
+        };
+        let resume = |expected: &[u8]| {
+            succeeds(&nfs3(here, &["get", "--resume", &url]));
+            assert!(fs::read(here.join("file")).unwrap() == expected);
+            assert_eq!(fs::read_dir(here).unwrap().count(), 1, "nothing else is left");
+            fs::remove_file(here.join("file")).unwrap();
+        };
+        cut();
+        resume(&data);
+        // Without being asked it begins anew.
+        cut();
+        succeeds(&nfs3(here, &["get", &url]));
+        fs::remove_file(here.join("file")).unwrap();
+        // What was kept is not what it was.
+        cut();
+        let mut kept = fs::read(&part).unwrap();
+        kept[12_345] ^= 1;
+        fs::write(&part, kept).unwrap();
+        resume(&data);
+        // The server's file is another one by now.
+        cut();
+        let mut other = data.clone();
+        other[54_321] ^= 1;
+        fs::write(&there, &other).unwrap();
+        resume(&other);
+        fs::write(&there, &data).unwrap();
+    }
+    daemon.stop(Signal::TERM);
+}
+
+/// What is kept is gone on with, and not fetched again.
+#[test]
+fn what_a_get_kept_is_used() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    let data = content(9_000_001);
+    fs::write(served.path().join("file"), &data).unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = format!("{}/file", daemon.url);
+    nfs3_that_runs_out_of_room(here, &["get", &url]);
+    let state = fs::read_to_string(here.join("file.nfs3-state")).unwrap();
+    let kept = state.lines().next().unwrap().to_owned();
+    let traced = Command::new(env!("CARGO_BIN_EXE_nfs3"))
+        .current_dir(here)
+        .args(["get", "--resume", &url])
+        .env("RUST_LOG", "rpcrdma_runtime=debug")
+        .output()
+        .unwrap();
+    assert!(traced.status.success());
+    let reads = text(&traced.stderr)
+        .lines()
+        .filter(|line| line.contains("call answered") && line.contains("NFSPROC3_READ\""))
+        .count();
+    let rest = data.len() as u64 - kept.parse::<u64>().unwrap();
+    assert_eq!(reads as u64, rest.div_ceil(1 << 20), "{kept} bytes were kept");
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn two_gets_of_one_file_do_not_mix() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::write(served.path().join("file"), b"content").unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = format!("{}/file", daemon.url);
+    fs::write(here.join("file.nfs3-part"), b"of another one").unwrap();
+    let other = fs::File::open(here.join("file.nfs3-part")).unwrap();
+    other.lock().unwrap();
+    for how in [&["get"][..], &["get", "--resume"]] {
+        let refused = nfs3(here, &[how, &[&url]].concat());
+        assert_eq!(fails(&refused), (1, "nfs3: file: file.nfs3-part: another nfs3 is at work on it\n"));
+        assert_eq!(fs::read(here.join("file.nfs3-part")).unwrap(), b"of another one");
+    }
+    drop(other);
+    succeeds(&nfs3(here, &["get", &url]));
+    assert_eq!(fs::read(here.join("file")).unwrap(), b"content");
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn what_is_no_file_here_is_not_written_to() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::write(served.path().join("file"), b"content").unwrap();
+    fs::write(here.join("precious"), b"mine").unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = format!("{}/file", daemon.url);
+    for name in ["file", "file.nfs3-part", "file.nfs3-state"] {
+        std::os::unix::fs::symlink("precious", here.join(name)).unwrap();
+        let refused = nfs3(here, &["get", "--resume", &url]);
+        assert_eq!(fails(&refused).0, 1, "{name}: {refused:?}");
+        assert_eq!(fs::read(here.join("precious")).unwrap(), b"mine", "{name}");
+        fs::remove_file(here.join(name)).unwrap();
+    }
+    // A state that nobody can have written: it begins anew.
+    for state in [&b"\xff\xfe\n"[..], &[b'1'; 100_000], b"", b"1\n2\n"] {
+        fs::write(here.join("file.nfs3-part"), b"c").unwrap();
+        fs::write(here.join("file.nfs3-state"), state).unwrap();
+        succeeds(&nfs3(here, &["get", "--resume", &url]));
+        assert_eq!(fs::read(here.join("file")).unwrap(), b"content");
+        assert_eq!(fs::read_dir(here).unwrap().count(), 2);
+    }
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn a_tree_with_names_of_ours_comes_without_them() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    for name in ["a.nfs3-part", "b"] {
+        fs::write(served.path().join(name), name).unwrap();
+    }
+    let daemon = Daemon::start(served.path(), &[]);
+    let got = nfs3(here, &["get", "-r", &format!("{}/", daemon.url), "back"]);
+    assert_eq!(got.status.code(), Some(1), "{got:?}");
+    assert!(text(&got.stderr).starts_with("nfs3: back/a.nfs3-part: is left out: "), "{got:?}");
+    assert_eq!(fs::read(here.join("back/b")).unwrap(), b"b");
+    assert_eq!(fs::read_dir(here.join("back")).unwrap().count(), 1);
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn a_put_goes_on_where_it_ended() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    let data = content(3_000_001);
+    fs::write(here.join("local"), &data).unwrap();
+    let there = served.path().join("file");
+    let daemon = Daemon::start_both(served.path(), &[]);
+    let with_a_hole = [&data[..1_500_000], &[0; 700_000], &data[2_200_000..2_900_000]].concat();
+    let too_long = [&data[..], b"more"].concat();
+    let other = [b"x", &data[1..]].concat();
+    let before: [Option<&[u8]>; 7] = [
+        None,
+        Some(b""),
+        Some(&data[..1_234_567]),
+        Some(&with_a_hole),
+        Some(&too_long),
+        Some(&other),
+        Some(&data),
+    ];
+    for base in daemon.urls() {
+        let mut sums = Vec::new();
+        for before in before {
+            let _ = fs::remove_file(&there);
+            if let Some(before) = before {
+                fs::write(&there, before).unwrap();
+            }
+            let put = nfs3(here, &["put", "--resume", "local", &format!("{base}/file")]);
+            sums.push(succeeds(&put).to_owned());
+            assert!(fs::read(&there).unwrap() == data, "after {:?} bytes", before.map(<[u8]>::len));
+        }
+        sums.dedup();
+        assert_eq!(sums.len(), 1, "the sum is that of the whole file");
+    }
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn whole_trees_go_there_and_back() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::create_dir_all(here.join("tree/a/b")).unwrap();
+    fs::create_dir(here.join("tree/empty")).unwrap();
+    for (name, len) in [("tree/one", 10), ("tree/a/two", 70_000), ("tree/a/b/three", 0)] {
+        fs::write(here.join(name), content(len)).unwrap();
+    }
+    std::os::unix::fs::symlink("../one", here.join("tree/a/link")).unwrap();
+    let daemon = Daemon::start_both(served.path(), &[]);
+    for base in daemon.urls() {
+        let url = |path: &str| format!("{base}{path}");
+        // Twice: what is there already is written over.
+        for _ in 0..2 {
+            assert_eq!(succeeds(&nfs3(here, &["put", "-r", "tree", &url("/")])).lines().count(), 3);
+        }
+        succeeds(&nfs3(here, &["get", "-r", &url("/tree"), "back"]));
+        for name in ["one", "a/two", "a/b/three"] {
+            let [sent, back] = ["tree", "back"].map(|top| fs::read(here.join(top).join(name)).unwrap());
+            assert!(sent == back, "{name}");
+        }
+        assert!(here.join("back/empty").is_dir());
+        assert_eq!(fs::read_link(here.join("back/a/link")).unwrap(), Path::new("../one"));
+        // A link that was put in the place of a directory leads nowhere.
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::remove_dir_all(here.join("back")).unwrap();
+        fs::create_dir_all(here.join("back/tree")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), here.join("back/tree/a")).unwrap();
+        let refused = nfs3(here, &["get", "-r", &url("/tree"), "back"]);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        fs::remove_dir_all(here.join("back")).unwrap();
+        succeeds(&nfs3(here, &["rm", "-r", &url("/tree")]));
+    }
+    daemon.stop(Signal::TERM);
+}
+
+#[tokio::test]
+async fn callers_from_elsewhere_are_refused() {
+    let served = tempfile::tempdir().unwrap();
+    let elsewhere = ["--allow", "192.0.2.0/24,2001:db8::/32"];
+    let daemon = Daemon::start_both(served.path(), &elsewhere);
+    for url in daemon.urls() {
+        let refused = nfs3(served.path(), &["ls", &format!("{url}/")]);
+        assert_eq!(fails(&refused), (1, "nfs3: /: permission denied (MNT: NFS3ERR_ACCES)\n"));
+    }
+    // Nor does it help to know a handle.
+    let handle = Export::root(&DirectoryExport::open(served.path()).unwrap());
+    let asked = Getattr3Args { object: NfsFh3 { data: handle } };
+    let is_refused = |answer: Result<Getattr3Res, CallError>| {
+        let refused = matches!(&answer, Err(CallError::Rejected(ReplyError::Auth(AuthStat::TooWeak))));
+        assert!(refused, "{answer:?}");
+    };
+    let rdma = Client::connect(daemon.url.trim_start_matches("rdma://")).await.unwrap();
+    is_refused(nfs_v3::Client(rdma).getattr(&asked).await);
+    let tcp = TcpClient::connect(tcp_of(&daemon.line)).await.unwrap();
+    is_refused(nfs_v3::Client(tcp.clone()).getattr(&asked).await);
+    assert!(mount_v3::Client(tcp.clone()).dump().await.is_err());
+    // What is served to whom may be asked.
+    let exports = mount_v3::Client(tcp).export().await.unwrap().0;
+    let groups: Vec<String> = exports[0].ex_groups.0.iter().map(|group| group.gr_name.to_string()).collect();
+    assert_eq!(groups, ["192.0.2.0/24", "2001:db8::/32"]);
+    daemon.stop(Signal::TERM);
+    // nfs3 has a port that everybody may have.
+    let daemon = Daemon::start_both(served.path(), &["--secure"]);
+    for url in daemon.urls() {
+        let refused = nfs3(served.path(), &["ls", &format!("{url}/")]);
+        assert_eq!(fails(&refused), (1, "nfs3: /: permission denied (MNT: NFS3ERR_ACCES)\n"));
+    }
+    daemon.stop(Signal::TERM);
+    let daemon = Daemon::start(served.path(), &["--allow", "192.0.2.7", "--allow", "127.0.0.1"]);
+    succeeds(&nfs3(served.path(), &["ls", &format!("{}/", daemon.url)]));
+    daemon.stop(Signal::TERM);
+}
+
+/// What was mounted goes on when the server is started anew, with the key that was kept; not with another.
+#[tokio::test]
+async fn handles_are_good_for_the_next_server() {
+    let (served, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(served.path().join("file"), b"content").unwrap();
+    let key = |name: &str| state.path().join(name).to_str().unwrap().to_owned();
+    let mut known = None;
+    for (name, is_good) in [("below/one", true), ("below/one", true), ("two", false), ("below/one", true)] {
+        let daemon = Daemon::start(served.path(), &["--handle-key", &key(name)]);
+        let client = nfs_v3::Client(Client::connect(daemon.url.trim_start_matches("rdma://")).await.unwrap());
+        if known.is_none() {
+            let mounted = mount_v3::Client(client.0.clone()).mnt(&"/".into()).await.unwrap();
+            let Mountres3::Mnt3Ok(mounted) = mounted else { panic!("{mounted:?}") };
+            let what = Diropargs3 { dir: NfsFh3 { data: mounted.fhandle }, name: "file".into() };
+            let Lookup3Res::Nfs3Ok(found) = client.lookup(&Lookup3Args { what }).await.unwrap() else {
+                panic!("LOOKUP")
+            };
+            known = Some(found.object);
+        }
+        let answer = client.getattr(&Getattr3Args { object: known.unwrap() }).await.unwrap();
+        let is_stale = matches!(answer, Getattr3Res::Default(Nfsstat3::Nfs3errStale));
+        assert_eq!(is_stale, !is_good, "{name}: {answer:?}");
+        client.0.close();
+        daemon.stop(Signal::TERM);
+    }
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3d"));
+        command.arg(served.path()).args(["--listen", "127.0.0.1:0"]).args(arguments);
+        command
+    };
+    // A key that others may use is none.
+    fs::set_permissions(key("two"), fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = start(&["--handle-key", &key("two")]).output().unwrap();
+    let said = format!("nfs3d: {}: others than its owner may use this key (chmod 600)\n", key("two"));
+    assert_eq!(fails(&refused), (1, &*said));
+    // Where it was not asked to keep one, and cannot, it says so, and serves.
+    let mut unkept = start(&[])
+        .env("XDG_STATE_HOME", key("two"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(unkept.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    unkept.kill().unwrap();
+    let mut said = String::new();
+    unkept.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    unkept.wait().unwrap();
+    assert!(line.starts_with("serving "), "{line}");
+    assert!(said.contains("will be stale when this server is started anew; --handle-key FILE"), "{said}");
+}
+
+#[test]
+fn what_came_over_either_transport_is_counted() {
+    let served = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start_both(served.path(), &["--stats"]);
+    let tcp = format!("{}/", daemon.urls()[1]);
+    succeeds(&nfs3(served.path(), &["ls", &tcp]));
+    let said = daemon.end(Signal::TERM);
+    let (rdma, tcp) = said.split_once("over TCP\n").unwrap();
+    assert!(
+        rdma.starts_with("over RDMA\nconnections: 0 now, ") && rdma.contains("\nreplies: nothing\n"),
+        "{said}"
+    );
+    assert!(tcp.starts_with("connections: 0 now, 1 ") && tcp.contains(" with a result"), "{said}");
+    assert!(tcp.ends_with("\nstopped\n"), "{said}");
+}
+
+#[test]
+fn root_is_anonymous_unless_it_may_be_root() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    if !DirectoryExport::open(served.path()).unwrap().tells_callers_apart() {
+        eprintln!("left out: only root can serve callers as the users that they are");
+        return;
+    }
+    fs::set_permissions(served.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::write(here.path().join("local"), b"content").unwrap();
+    let there = served.path().join("file");
+    for (arguments, owner) in [
+        (&[][..], (65_534, 65_534)),
+        (&["--anon", "12:34"], (12, 34)),
+        (&["--all-squash", "--anon", "12:34"], (12, 34)),
+        (&["--no-root-squash"], (0, 0)),
+    ] {
+        let daemon = Daemon::start_squashing(served.path(), arguments);
+        let url = |path: &str| format!("{}{path}", daemon.url);
+        succeeds(&nfs3(here.path(), &["put", "local", &url("/file")]));
+        let of = fs::metadata(&there).unwrap();
+        assert_eq!((of.uid(), of.gid()), owner, "{arguments:?}");
+        fs::remove_file(&there).unwrap();
+        fs::write(&there, b"secret").unwrap();
+        fs::set_permissions(&there, fs::Permissions::from_mode(0o600)).unwrap();
+        let read = nfs3(here.path(), &["cat", &url("/file")]);
+        assert_eq!(read.status.success(), owner == (0, 0), "{arguments:?}: {read:?}");
+        fs::remove_file(&there).unwrap();
+        daemon.stop(Signal::TERM);
+    }
+}

@@ -1,0 +1,249 @@
+//! The client against a server that does no more than it must: short reads and writes, entries without
+//! attributes, and a restart between two calls. And against one that refuses, or whose files change meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
+
+use std::io::Cursor;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use rpcrdma_mount3::mount_v3;
+use rpcrdma_nfs::client::{ClientError, Remote};
+use rpcrdma_nfs::export::memory::MemoryExport;
+use rpcrdma_nfs::export::{
+    AtHand, Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed,
+    Outcome, ReadData, Renamed, SetAttributes, Space, Stability, Time, Verifier, Written,
+};
+use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
+use rpcrdma_nfs3::nfs_v3;
+use rpcrdma_runtime::Server;
+
+/// The most bytes that a READ or a WRITE moves.
+const SHORT: usize = 70_001;
+
+struct Reluctant {
+    inner: MemoryExport,
+    /// WRITEs so far, and the number of the one before which the server "restarts".
+    writes: AtomicU32,
+    restarts: &'static [u32],
+    restarted: AtomicU32,
+    /// What it says to LOOKUP of this name, or of none: to READLINK.
+    refuses: Option<(&'static [u8], Error)>,
+    /// Whether each READ comes with a change of the file.
+    changes: bool,
+}
+
+impl Reluctant {
+    fn new(restarts: &'static [u32]) -> Self {
+        let (inner, writes, restarted) = (MemoryExport::default(), AtomicU32::new(0), AtomicU32::new(0));
+        Reluctant { inner, writes, restarts, restarted, refuses: None, changes: false }
+    }
+
+    /// With a file and a link.
+    fn filled() -> Self {
+        let this = Reluctant::new(&[]);
+        let (root, new) = (this.inner.root(), SetAttributes::default());
+        let how = CreateHow::Guarded(new.clone());
+        let file = this.inner.create(&Caller::ROOT, &root, b"file", &how).result.unwrap().handle;
+        let data = Bytes::from_static(b"content");
+        this.inner.write(&Caller::ROOT, &file, 0, &data, Stability::FileSync).result.unwrap();
+        this.inner.symlink(&Caller::ROOT, &root, b"link", &Bytes::from_static(b"to"), &new).result.unwrap();
+        this
+    }
+}
+
+/// Passes calls on as they are.
+macro_rules! pass_on {
+    ($(fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $res:ty;)*) => {
+        $(fn $name(&self $(, $arg: $ty)*) -> $res { self.inner.$name($($arg),*) })*
+    };
+}
+
+impl AtHand for Reluctant {}
+
+impl Export for Reluctant {
+    const BLOCKS: bool = false;
+
+    fn write_verifier(&self) -> Verifier {
+        u64::from(self.restarted.load(Ordering::SeqCst)).to_be_bytes()
+    }
+
+    fn read(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error> {
+        let read = self.inner.read(caller, file, offset, count.min(SHORT as u32));
+        if self.changes {
+            let data = Bytes::from_static(b"other");
+            self.inner.write(&Caller::ROOT, file, 0, &data, Stability::FileSync).result.unwrap();
+        }
+        read
+    }
+
+    fn lookup(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+        match self.refuses {
+            Some((refused, error)) if refused == name => Err(error),
+            _ => self.inner.lookup(who, dir, name),
+        }
+    }
+
+    fn readlink(&self, who: &Caller, file: &FileHandle) -> Result<Bytes, Error> {
+        match self.refuses {
+            Some((b"", error)) => Err(error),
+            _ => self.inner.readlink(who, file),
+        }
+    }
+
+    fn write(
+        &self,
+        caller: &Caller,
+        file: &FileHandle,
+        offset: u64,
+        data: &Bytes,
+        stable: Stability,
+    ) -> Outcome<Written> {
+        let write = self.writes.fetch_add(1, Ordering::SeqCst);
+        if self.restarts.contains(&write) {
+            // What was written is lost.
+            self.restarted.fetch_add(1, Ordering::SeqCst);
+            let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
+            self.inner.set_attributes(caller, file, &empty, None).result.unwrap();
+        }
+        let Outcome { result, wcc } =
+            self.inner.write(caller, file, offset, &data.slice(..data.len().min(SHORT)), stable);
+        Outcome { result: result.map(|done| Written { committed: Stability::Unstable, ..done }), wcc }
+    }
+
+    fn list(
+        &self,
+        caller: &Caller,
+        dir: &FileHandle,
+        after: (Cookie, Verifier),
+        _plus: bool,
+        take: &mut dyn FnMut(Entry) -> bool,
+    ) -> Result<Listed, Error> {
+        self.inner.list(caller, dir, after, false, take)
+    }
+
+    pass_on! {
+        fn root(&self) -> FileHandle;
+        fn limits(&self) -> Limits;
+        fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error>;
+        fn set_attributes(&self, who: &Caller, file: &FileHandle, new: &SetAttributes, guard: Option<Time>) -> Outcome<()>;
+        fn access(&self, who: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error>;
+        fn create(&self, who: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
+        fn mkdir(&self, who: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
+        fn symlink(&self, who: &Caller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
+        fn remove(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rmdir(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rename(&self, who: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
+        fn link(&self, who: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn space(&self, file: &FileHandle) -> Result<Space, Error>;
+        fn commit(&self, who: &Caller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
+    }
+}
+
+async fn mount(export: Reluctant) -> Remote {
+    Remote::mount(&serve(export).await.parse().unwrap()).await.unwrap()
+}
+
+/// Gives the URL.
+async fn serve(export: Reluctant) -> String {
+    let export = Arc::new(export);
+    let server = Server::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .service(nfs_v3::Server(NfsHandler::new(export.clone())))
+        .service(mount_v3::Server(MountHandler::new(export)));
+    let url = format!("rdma://{}/", server.local_addr().unwrap());
+    tokio::spawn(server.run(std::future::pending()));
+    url
+}
+
+async fn put_and_get(remote: &Remote, data: &[u8]) -> Result<(), ClientError> {
+    let root = remote.find(b"/").await?;
+    let file = remote.create(&root, Bytes::from_static(b"file"), 0o600).await?;
+    let sent = remote.write_file(&file, &mut Cursor::new(data), &|_| {}).await?;
+    let mut read = Vec::new();
+    let mut take = |piece: Bytes| {
+        read.extend_from_slice(&piece);
+        Ok(())
+    };
+    // The attributes are those from before the data came: the end is found all the same.
+    let received = remote.read_file(&file, &mut take).await?;
+    assert!(read == data);
+    assert_eq!(sent, received);
+    Ok(())
+}
+
+fn content() -> Vec<u8> {
+    (0..3_000_001_u32).map(|index| (index % 249) as u8).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_reads_and_writes_are_gone_on_with() {
+    let remote = mount(Reluctant::new(&[])).await;
+    put_and_get(&remote, &content()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_restart_lost_is_written_again() {
+    let remote = mount(Reluctant::new(&[20])).await;
+    put_and_get(&remote, &content()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_keeps_losing_data_is_given_up() {
+    // About 45 writes a round.
+    let remote = mount(Reluctant::new(&[20, 60, 100, 130])).await;
+    let error = put_and_get(&remote, &content()).await.unwrap_err();
+    assert!(matches!(error, ClientError::Server { procedure: "COMMIT", .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_without_attributes_are_looked_up() {
+    let remote = mount(Reluctant::new(&[])).await;
+    let root = remote.find(b"/").await.unwrap();
+    for index in 0..50 {
+        remote.create(&root, Bytes::from(format!("file{index}")), 0o600).await.unwrap();
+    }
+    let items = remote.list(&root).await.unwrap();
+    assert_eq!(items.len(), 50);
+    assert!(items.iter().all(|item| item.attributes.mode == 0o600));
+}
+
+async fn nfs3(here: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
+    command.current_dir(here).args(arguments);
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_gone_is_left_out() {
+    let here = tempfile::tempdir().unwrap();
+    for (index, refused) in [b"file" as &[u8], b"link", b""].into_iter().enumerate() {
+        for (error, listed) in
+            [(Error::NoEnt, true), (Error::Stale, true), (Error::Acces, false), (Error::JukeBox, false)]
+        {
+            let url = serve(Reluctant { refuses: Some((refused, error)), ..Reluctant::filled() }).await;
+            let remote = Remote::mount(&url.parse().unwrap()).await.unwrap();
+            let items = remote.list(&remote.find(b"/").await.unwrap()).await;
+            assert_eq!(items.as_ref().map(Vec::len).ok(), listed.then_some(1), "{items:?}");
+            let to = format!("copy-{index}-{}", error.name());
+            let got = nfs3(here.path(), &["get", "-r", &url, &to]).await;
+            assert_eq!(got.status.code(), Some(i32::from(!listed)), "{got:?}");
+            assert_eq!(String::from_utf8_lossy(&got.stderr).contains(error.name()), !listed, "{got:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_it_is_fetched_is_not_taken() {
+    let here = tempfile::tempdir().unwrap();
+    let url = serve(Reluctant { changes: true, ..Reluctant::filled() }).await;
+    let got = nfs3(here.path(), &["get", &format!("{url}file")]).await;
+    assert_eq!(got.status.code(), Some(4), "{got:?}");
+    let said = String::from_utf8(got.stderr).unwrap();
+    assert_eq!(said, "nfs3: /file: has changed meanwhile; nothing is kept\n");
+    assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,109 @@
+//! Programs whose output nobody reads any more, as in `nfs3 ls URL | head -1`: they end quietly, and a server goes on.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What shells say of a program that SIGPIPE has ended.
+const CLOSED: Option<i32> = Some(141);
+
+const NFS3: &str = env!("CARGO_BIN_EXE_nfs3");
+const NFS3D: &str = env!("CARGO_BIN_EXE_nfs3d");
+
+/// The end of a pipe that others write to, without its other end.
+fn nobody() -> Stdio {
+    std::io::pipe().unwrap().1.into()
+}
+
+fn unread(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(nobody())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap()
+}
+
+/// A server whose output was read up to the end of its first line.
+fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
+    let arguments = ["--listen", "127.0.0.1:0", "--stats", "--no-root-squash"];
+    let mut command = Command::new(NFS3D);
+    command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.arg(dir).args(arguments).stdout(Stdio::piped()).stderr(stderr);
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.split_whitespace().find(|word| word.starts_with("rdma://")).unwrap();
+    (child, url.trim_end_matches('/').to_owned())
+}
+
+#[test]
+fn a_server_goes_on_and_ends_well() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "here").unwrap();
+    // Without readers of what it complains about, too: it does so before its first line.
+    for stderr in [Stdio::piped(), nobody()] {
+        let (child, url) = serve(dir.path(), stderr);
+        let read = Command::new(NFS3).args(["cat", &format!("{url}/file")]).output().unwrap();
+        assert_eq!(read.stdout, b"here", "{read:?}");
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        assert!(!String::from_utf8_lossy(&ended.stderr).contains("panicked"), "{ended:?}");
+    }
+}
+
+#[test]
+fn programs_end_quietly() {
+    let (dir, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(dir.path().join("file"), vec![7; 3 << 20]).unwrap();
+    let (mut child, url) = serve(dir.path(), Stdio::null());
+    let file = format!("{url}/file");
+    let got = here.path().join("got");
+    let quiet: [(&str, &[&str]); 5] = [
+        (NFS3, &["ls", &url]),
+        (NFS3, &["ls", "-l", &url]),
+        (NFS3, &["info", &url]),
+        (NFS3, &["cat", &file]),
+        (NFS3, &["get", &file, got.to_str().unwrap()]),
+    ];
+    for (program, arguments) in quiet {
+        let ended = unread(program, arguments);
+        assert_eq!(
+            (ended.status.code(), &ended.stderr[..]),
+            (CLOSED, &b""[..]),
+            "{program} {arguments:?}: {ended:?}"
+        );
+    }
+    assert_eq!(
+        fs::read(&got).unwrap(),
+        fs::read(dir.path().join("file")).unwrap(),
+        "it was fetched all the same"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// A failure is one, also where nobody is told.
+#[test]
+fn failures_keep_their_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, url) = serve(dir.path(), Stdio::null());
+    let status = |program: &str, arguments: &[&str]| {
+        Command::new(program).args(arguments).stdout(nobody()).stderr(nobody()).status().unwrap().code()
+    };
+    assert_eq!(status(NFS3, &["cat", &format!("{url}/nowhere")]), Some(1));
+    assert_eq!(status(NFS3D, &["/nowhere/at/all"]), Some(1));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(status(NFS3, &["ls", &url]), Some(3), "the server is gone");
+}

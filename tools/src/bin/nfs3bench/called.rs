@@ -1,0 +1,151 @@
+//! A file that our client uses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use bytes::Bytes;
+use rpcrdma_nfs::client::{Connection, Remote, RemoteFile, Url, this_user};
+use rpcrdma_nfs3::nfs_v3::{self, NfsV3};
+use rpcrdma_nfs3::{
+    Fsinfo3Args, Fsinfo3Res, Getattr3Args, Getattr3Res, NfsFh3, Read3Args, Read3Res, StableHow, Write3Args,
+    Write3Res,
+};
+use rpcrdma_runtime::shell::ClientOptions;
+use tokio::task::JoinSet;
+
+use crate::image::{Images, PIECE, SIZE, looks_like};
+use crate::turn::{Done, Operation, Turn, Work};
+
+pub(crate) struct Called {
+    remote: Remote,
+    dir: RemoteFile,
+    name: Bytes,
+    file: File,
+}
+
+/// What callers share.
+#[derive(Clone)]
+struct File {
+    nfs: nfs_v3::Client<Connection>,
+    handle: NfsFh3,
+    /// What the server has in one call at most, in bytes.
+    most: usize,
+}
+
+impl Called {
+    pub(crate) async fn open(url: &Url, name: &'static str, spin: Duration) -> anyhow::Result<Self> {
+        let remote = Remote::mount_with(url, options(url, spin)).await?;
+        let dir = remote.find(&url.path).await?;
+        let name = Bytes::from_static(name.as_bytes());
+        let handle = remote.create(&dir, name.clone(), 0o600).await?.handle;
+        let nfs = remote.nfs().clone();
+        let most = match nfs.fsinfo(&Fsinfo3Args { fsroot: handle }).await? {
+            Fsinfo3Res::Nfs3Ok(info) => info.rtmax.min(info.wtmax),
+            Fsinfo3Res::Default(status, _) => bail!("FSINFO: {status:?}"),
+        };
+        let file = File { nfs, handle, most: usize::try_from(most)? };
+        Ok(Called { remote, dir, name, file })
+    }
+
+    pub(crate) async fn fill(&self, image: &Bytes) -> anyhow::Result<()> {
+        let piece = PIECE.min(self.file.most);
+        for at in (0..image.len()).step_by(piece) {
+            self.file.write(at, image.slice(at..image.len().min(at + piece))).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn is(&self, expected: &[u8]) -> anyhow::Result<bool> {
+        let most = PIECE.min(self.file.most);
+        for (piece, at) in expected.chunks(most).zip((0..).step_by(most)) {
+            if self.file.read(at, piece.len()).await? != piece {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does calls for a while, by a task for each that is in flight.
+    pub(crate) async fn turn(&self, work: Work, images: &Images) -> anyhow::Result<Done> {
+        let (size, most) = (work.operation.part(0).len(), self.file.most);
+        ensure!(size <= most, "the server has {most} bytes in a call at most");
+        let turn = Arc::new(Turn::begin(work.time));
+        let mut callers = JoinSet::new();
+        for _ in 0..work.in_flight {
+            let (file, turn) = (self.file.clone(), turn.clone());
+            let (old, new) = (images.old.clone(), images.new.clone());
+            callers.spawn(async move { file.calls(work.operation, &turn, &old, &new).await });
+        }
+        while let Some(ended) = callers.join_next().await {
+            ended??;
+        }
+        Ok(turn.end())
+    }
+
+    pub(crate) async fn remove(self) -> anyhow::Result<()> {
+        Ok(self.remote.remove(&self.dir, self.name).await?)
+    }
+}
+
+impl File {
+    async fn calls(&self, operation: Operation, turn: &Turn, old: &Bytes, new: &Bytes) -> anyhow::Result<()> {
+        while let Some(number) = turn.next() {
+            let part = operation.part(number);
+            match operation {
+                Operation::Getattr => ensure!(self.size().await? == SIZE as u64, "another file"),
+                Operation::Read(size) => {
+                    let data = self.read(part.start, size).await?;
+                    ensure!(looks_like(&data, &old[part]), "what was read is not what is there");
+                }
+                Operation::Write(_) => self.write(part.start, new.slice(part)).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn size(&self) -> anyhow::Result<u64> {
+        match self.nfs.getattr(&Getattr3Args { object: self.handle }).await? {
+            Getattr3Res::Nfs3Ok(found) => Ok(found.obj_attributes.size),
+            Getattr3Res::Default(status) => bail!("GETATTR: {status:?}"),
+        }
+    }
+
+    async fn read(&self, at: usize, size: usize) -> anyhow::Result<Bytes> {
+        let args = Read3Args { file: self.handle, offset: at as u64, count: u32::try_from(size)? };
+        match self.nfs.read(&args).await? {
+            Read3Res::Nfs3Ok(read) => Ok(read.data.into_bytes()),
+            Read3Res::Default(status, _) => bail!("READ: {status:?}"),
+        }
+    }
+
+    /// As Linux writes what is one call: to stable storage at once.
+    async fn write(&self, at: usize, data: Bytes) -> anyhow::Result<()> {
+        let (file, offset, count) = (self.handle, at as u64, u32::try_from(data.len())?);
+        let args = Write3Args { file, offset, count, stable: StableHow::FileSync, data: data.into() };
+        match self.nfs.write(&args).await? {
+            Write3Res::Nfs3Ok(done) => {
+                ensure!(done.count == count, "{} of {count} bytes written", done.count)
+            }
+            Write3Res::Default(status, _) => bail!("WRITE: {status:?}"),
+        }
+        Ok(())
+    }
+}
+
+fn options(url: &Url, spin: Duration) -> ClientOptions {
+    let options =
+        ClientOptions { credential: this_user(), provider: url.provider, ..ClientOptions::of::<NfsV3>() };
+    polling(options, spin)
+}
+
+#[cfg(feature = "verbs")]
+fn polling(mut options: ClientOptions, spin: Duration) -> ClientOptions {
+    options.verbs.spin = spin;
+    options
+}
+
+#[cfg(not(feature = "verbs"))]
+fn polling(options: ClientOptions, _spin: Duration) -> ClientOptions {
+    options
+}

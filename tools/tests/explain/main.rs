@@ -1,0 +1,174 @@
+//! `rpcrdma explain`: what it shows of a capture is what happened.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
+
+mod hostile;
+mod links;
+mod programs;
+mod traffic;
+mod troubles;
+mod tshark;
+mod wireshark;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rpcrdma_mount3::{Mountres3, mount_v3};
+use rpcrdma_nfs::export::memory::MemoryExport;
+use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
+use rpcrdma_nfs3::*;
+use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::provider::iwarp::{self, Capture, CaptureFile};
+use rpcrdma_runtime::shell::{CallReport, ClientOptions, Observer};
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::{Client, Server};
+use rpcrdma_tools::explain::{self, Selection, Trace};
+
+type Reports = Arc<Mutex<Vec<CallReport>>>;
+
+/// Serves NFS and MOUNT from memory.
+async fn serve() -> SocketAddr {
+    let export = Arc::new(MemoryExport::default());
+    let server = Server::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .service(nfs_v3::Server(NfsHandler::new(export.clone())))
+        .service(mount_v3::Server(MountHandler::new(export)));
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    address
+}
+
+/// A client that writes a capture, and what it says itself of its calls.
+async fn client(address: SocketAddr, path: &Path, crc: bool) -> (Client, Reports) {
+    let reports = Reports::default();
+    let heard = reports.clone();
+    // The least threshold there is, so that short things are long already.
+    let private_data = PrivateData::new(true, 1024, 1024);
+    let capture = Capture::File(CaptureFile::create(path).unwrap());
+    let options = ClientOptions {
+        config: Config { private_data, ..Config::default() },
+        iwarp: iwarp::Options { crc, capture, ..iwarp::Options::default() },
+        observer: Some(Observer::new(move |report| heard.lock().unwrap().push(report.clone()))),
+        ..ClientOptions::default()
+    };
+    (Client::connect_with(address, options).await.unwrap(), reports)
+}
+
+async fn root(client: &Client) -> NfsFh3 {
+    let mount = mount_v3::Client(client.clone());
+    let Mountres3::Mnt3Ok(mounted) = mount.mnt(&"/".into()).await.unwrap() else { panic!("MNT") };
+    NfsFh3 { data: mounted.fhandle }
+}
+
+fn place(dir: NfsFh3, name: &str) -> Diropargs3 {
+    Diropargs3 { dir, name: name.into() }
+}
+
+async fn create(nfs: &nfs_v3::Client<Client>, dir: NfsFh3, name: &str) -> NfsFh3 {
+    let how = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
+    let made = nfs.create(&Create3Args { r#where: place(dir, name), how }).await.unwrap();
+    let Create3Res::Nfs3Ok(made) = made else { panic!("CREATE") };
+    made.obj.unwrap()
+}
+
+/// Calls that go every way there is: inline, by Read, Write and Reply chunks, by a Position-Zero Read chunk, and an error.
+async fn every_way(client: &Client) {
+    let nfs = nfs_v3::Client(client.clone());
+    nfs.null().await.unwrap();
+    let root = root(client).await;
+    let file = create(&nfs, root, "data").await;
+    let data: Vec<u8> = (0..300_003u32).map(|at| (at * 7 % 251) as u8).collect();
+    let count = data.len() as u32;
+    let args = Write3Args { file, offset: 0, count, stable: StableHow::FileSync, data: data.clone().into() };
+    assert!(matches!(nfs.write(&args).await.unwrap(), Write3Res::Nfs3Ok(_)));
+    let Read3Res::Nfs3Ok(read) = nfs.read(&Read3Args { file, offset: 0, count }).await.unwrap() else {
+        panic!("READ")
+    };
+    assert!(*read.data == data);
+    let lookup = nfs.lookup(&Lookup3Args { what: place(root, "nowhere") }).await.unwrap();
+    assert!(matches!(lookup, Lookup3Res::Default(Nfsstat3::Nfs3errNoent, _)));
+    for number in 0..20 {
+        create(&nfs, root, &format!("a name that is a little longer {number}")).await;
+    }
+    let args =
+        Readdirplus3Args { dir: root, cookie: 0, cookieverf: [0; 8], dircount: 8192, maxcount: 32_768 };
+    assert!(matches!(nfs.readdirplus(&args).await.unwrap(), Readdirplus3Res::Nfs3Ok(_)));
+    let symlink_data = "far/".repeat(240);
+    let symlink =
+        Symlinkdata3 { symlink_attributes: Sattr3::default(), symlink_data: symlink_data.as_str().into() };
+    let args = Symlink3Args { r#where: place(root, "link"), symlink };
+    assert!(matches!(nfs.symlink(&args).await.unwrap(), Symlink3Res::Nfs3Ok(_)));
+}
+
+/// A capture of [`every_way`], and what the client says itself.
+async fn captured(crc: bool) -> (Vec<u8>, Vec<CallReport>) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcap");
+    let address = serve().await;
+    let (client, reports) = client(address, &path, crc).await;
+    every_way(&client).await;
+    client.drain().await;
+    let reports = reports.lock().unwrap().clone();
+    (fs::read(&path).unwrap(), reports)
+}
+
+/// A short capture: a call and its reply, and an error.
+async fn short() -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcap");
+    let address = serve().await;
+    let (client, _) = client(address, &path, true).await;
+    let nfs = nfs_v3::Client(client.clone());
+    let root = root(&client).await;
+    let lookup = nfs.lookup(&Lookup3Args { what: place(root, "nowhere") }).await.unwrap();
+    assert!(matches!(lookup, Lookup3Res::Default(Nfsstat3::Nfs3errNoent, _)));
+    let file = create(&nfs, root, "data").await;
+    let args =
+        Write3Args { file, offset: 0, count: 1500, stable: StableHow::FileSync, data: vec![7; 1500].into() };
+    nfs.write(&args).await.unwrap();
+    client.drain().await;
+    fs::read(&path).unwrap()
+}
+
+fn text(trace: &Trace, selection: Selection) -> String {
+    let mut out = Vec::new();
+    explain::text(trace, &selection, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The text without what differs from run to run: times, handles and XIDs, ports.
+fn redacted(trace: &Trace) -> String {
+    let mut text = text(trace, Selection::default());
+    for connection in &trace.connections {
+        text = text.replace(&format!(":{}", connection.client.port()), ":CLIENT");
+        text = text.replace(&format!(":{}", connection.server.port()), ":SERVER");
+        let begun = format!("{}.{:09}", connection.begun / 1_000_000_000, connection.begun % 1_000_000_000);
+        text = text.replace(&begun, "TIME");
+    }
+    // The client does not wait for the server's end.
+    let words = text.lines().filter(|line| !line.ends_with("closes")).map(|line| {
+        let mut words: Vec<String> = line.split_whitespace().map(redacted_word).collect();
+        if line.starts_with(' ') {
+            words.insert(0, String::new());
+        }
+        words.join(" ")
+    });
+    words.collect::<Vec<_>>().join("\n")
+}
+
+fn redacted_word(word: &str) -> String {
+    let bare = word.trim_end_matches([',', ';']);
+    let rest = &word[bare.len()..];
+    let is_time = bare.split_once('.').is_some_and(|(whole, part)| {
+        part.len() == 3 && whole.bytes().chain(part.bytes()).all(|byte| byte.is_ascii_digit())
+    });
+    match bare {
+        _ if is_time => format!("T{rest}"),
+        _ if bare.starts_with("0x") && bare.len() == 10 => format!("0x{rest}"),
+        _ => word.to_owned(),
+    }
+}

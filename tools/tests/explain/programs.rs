@@ -1,0 +1,80 @@
+//! The programs, as people run them.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use super::short;
+
+fn explain(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rpcrdma")).arg("explain").args(arguments).output().unwrap()
+}
+
+fn utf8(octets: &[u8]) -> String {
+    String::from_utf8(octets.to_vec()).unwrap()
+}
+
+/// As in `rpcrdma explain FILE | head -1`: a closed pipe is not an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_standard_output_ends_the_program_quietly() {
+    let work = tempfile::tempdir().unwrap();
+    let capture = work.path().join("a.pcap");
+    fs::write(&capture, short().await).unwrap();
+    let capture = capture.to_str().unwrap();
+    let runs: [&[&str]; 3] =
+        [&["explain", capture], &["explain", "--html", capture], &["info", "127.0.0.1:1"]];
+    for arguments in runs {
+        let unread = std::io::pipe().unwrap().1;
+        let ended =
+            Command::new(env!("CARGO_BIN_EXE_rpcrdma")).args(arguments).stdout(unread).output().unwrap();
+        // 141 is what a shell reports for a program that SIGPIPE ended.
+        assert_eq!((ended.status.code(), utf8(&ended.stderr)), (Some(141), String::new()), "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drawings_are_whole_and_need_nothing_else() {
+    let work = tempfile::tempdir().unwrap();
+    let capture = work.path().join("a.pcap");
+    fs::write(&capture, short().await).unwrap();
+    let capture = capture.to_str().unwrap();
+    let drawing = utf8(&explain(&["--svg", capture]).stdout);
+    assert!(drawing.starts_with("<svg xmlns=") && drawing.trim_end().ends_with("</svg>"), "{drawing}");
+    for text in ["NFSv3 LOOKUP", "NFS3ERR_NOENT", "RDMA Read of 1500 bytes", "invalidates", "MPA request"] {
+        assert!(drawing.contains(text), "{text}");
+    }
+    // An arrow has its tip where it ends: at the server's lane for calls, at the client's for replies.
+    for tip in [r#"<path class="call" d="M1130 "#, r#"<path class="reply" d="M190 "#] {
+        assert!(drawing.contains(tip), "{tip}");
+    }
+    assert_eq!(drawing.matches("<line").count() - 2, drawing.matches("<path").count());
+    let page = work.path().join("page.html");
+    let done = explain(&["--html", "-o", page.to_str().unwrap(), capture]);
+    assert!(done.status.success() && done.stdout.is_empty());
+    let page = fs::read_to_string(page).unwrap();
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && page.contains("<td>NFSv3 WRITE</td>")
+    );
+    assert!(!page.contains(" id="), "drawings on one page name no part alike");
+    let links = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!links.contains("http") && !links.contains("src="), "nothing is fetched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_said_in_a_line() {
+    let work = tempfile::tempdir().unwrap();
+    let path = |name: &str| work.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("a.pcap"), short().await).unwrap();
+    fs::write(path("text"), "no capture at all, but text").unwrap();
+    fs::write(path("empty"), "").unwrap();
+    let refused = |arguments: &[&str]| {
+        let output = explain(arguments);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        utf8(&output.stderr)
+    };
+    assert!(refused(&[&path("nowhere")]).contains("nowhere: No such file"));
+    assert!(refused(&[&path("text")]).contains("this is no capture: neither pcap nor pcapng"));
+    assert!(refused(&[&path("empty")]).contains("the file is empty"));
+    assert!(refused(&["--connection", "7", &path("a.pcap")]).contains("no connection 7: the capture has 1"));
+    assert!(refused(&["--xid", "blue", &path("a.pcap")]).contains("an XID is a number of 32 bits"));
+    assert!(refused(&[work.path().to_str().unwrap()]).contains("cannot be read"));
+}

@@ -1,0 +1,84 @@
+//! What is shown, against what the client says of itself.
+
+use rpcrdma_tools::explain::{Call, Chunk, Selection, Status, read};
+
+use super::{captured, redacted, short, text};
+
+fn moved(call: &Call, which: impl Fn(&Chunk) -> bool) -> u64 {
+    let of = call.operations.iter().filter(|operation| operation.chunk.as_ref().is_some_and(&which));
+    of.map(|operation| operation.came).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chunks_and_lengths_are_those_that_the_client_reports() {
+    for crc in [true, false] {
+        let (capture, reports) = captured(crc).await;
+        let trace = read(&capture[..]).unwrap();
+        assert_eq!((trace.connections.len(), &trace.remarks[..]), (1, &[][..]));
+        let conversation = &trace.connections[0].conversation;
+        assert_eq!(conversation.crc, Some(crc));
+        assert_eq!(conversation.calls.len(), reports.len());
+        let troubles: Vec<_> = conversation.notes.iter().filter(|note| note.trouble).collect();
+        assert!(troubles.is_empty(), "{troubles:?}");
+        for (call, report) in conversation.calls.iter().zip(&reports) {
+            let traffic = report.traffic.unwrap();
+            let called = call.procedure.unwrap();
+            let reply = call.reply.as_ref().unwrap();
+            assert_eq!(call.xid, report.xid);
+            assert!(report.procedure.ends_with(&called.procedure_name()), "{}", report.procedure);
+            assert_eq!((called.program, called.version), (report.program, report.version));
+            let name = report.procedure;
+            assert_eq!(
+                (call.len as u64, reply.len as u64),
+                (traffic.call_inline, traffic.reply_inline),
+                "{name}"
+            );
+            let reads = call.lists.reads.chunk_by(|a, b| a.position == b.position);
+            let items = reads.filter(|chunk| chunk[0].position > 0).count();
+            assert_eq!(items, traffic.read_chunks as usize, "{name}");
+            assert_eq!(moved(call, |chunk| matches!(chunk, Chunk::Read(1..))), traffic.read_bytes, "{name}");
+            assert_eq!(moved(call, |chunk| *chunk == Chunk::Read(0)), traffic.position_zero, "{name}");
+            assert_eq!(call.long, traffic.position_zero > 0, "{name}");
+            assert_eq!(call.lists.writes.len(), traffic.write_chunks as usize, "{name}");
+            assert_eq!(moved(call, |chunk| matches!(chunk, Chunk::Write(_))), traffic.write_bytes, "{name}");
+            assert_eq!(call.lists.reply.is_some(), traffic.reply_chunk, "{name}");
+            assert_eq!(moved(call, |chunk| *chunk == Chunk::Reply), traffic.reply_chunk_bytes, "{name}");
+            assert_eq!(call.lists.segments().count(), traffic.segments as usize, "{name}");
+            assert_eq!(reply.invalidated.is_some(), traffic.remote_invalidation, "{name}");
+            let expected = match name {
+                "NFSPROC3_LOOKUP" => Status::Failed("NFS3ERR_NOENT".to_owned()),
+                _ => Status::Success,
+            };
+            assert_eq!(reply.status, expected, "{name}");
+            assert!(
+                call.operations.iter().all(|operation| operation.done.is_some() && operation.segments > 0)
+            );
+        }
+        // Every way was gone.
+        let sums = |of: fn(&Call) -> bool| conversation.calls.iter().filter(|call| of(call)).count();
+        assert!(sums(|call| call.long) > 0, "a long call");
+        assert!(sums(|call| call.reply.as_ref().unwrap().long) > 0, "a long reply");
+        assert!(sums(|call| moved(call, |chunk| matches!(chunk, Chunk::Write(_))) == 300_003) == 1, "READ");
+        assert!(sums(|call| moved(call, |chunk| matches!(chunk, Chunk::Read(1..))) == 300_003) == 1, "WRITE");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ladder_of_a_short_conversation() {
+    let trace = read(&short().await[..]).unwrap();
+    let expected = include_str!("short.txt");
+    assert_eq!(redacted(&trace).trim_end(), expected.trim_end(), "\n{}", redacted(&trace));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_selected_is_shown_and_nothing_else() {
+    let trace = read(&short().await[..]).unwrap();
+    let call = &trace.connections[0].conversation.calls[1];
+    let lines = |selection| text(&trace, selection).lines().count();
+    let only = text(&trace, Selection { xid: Some(call.xid), ..Selection::default() });
+    assert!(only.contains("LOOKUP") && !only.contains("MNT") && !only.contains("MPA"), "{only}");
+    let brief = text(&trace, Selection { brief: true, ..Selection::default() });
+    assert!(brief.contains("WRITE") && brief.contains("1500 by RDMA Read"), "{brief}");
+    assert!(lines(Selection { brief: true, ..Selection::default() }) < lines(Selection::default()));
+    assert_eq!(lines(Selection { connection: Some(2), ..Selection::default() }), 1);
+}

@@ -1,0 +1,173 @@
+//! What Wireshark finds in a capture, against what `rpcrdma explain` does. Shared with the tests in tests/interop.
+
+use std::path::Path;
+use std::process::Command;
+
+use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
+use rpcrdma_tools::explain::{Connection, Side, Trace, read};
+use serde_json::Value;
+
+/// An RPC-over-RDMA message: its XID, how long its three lists are, and all their segments.
+type Shown = (u64, [u64; 3], Vec<(u64, u64, u64)>);
+
+/// Whether Wireshark's program is to be run, and is there.
+pub(crate) fn is_there() -> bool {
+    if std::env::var_os("RPCRDMA_TSHARK").is_none() {
+        eprintln!("skipped: RPCRDMA_TSHARK=1 has Wireshark read captures");
+        return false;
+    }
+    let there = Command::new("tshark").arg("--version").output().is_ok();
+    if !there {
+        eprintln!("skipped: there is no tshark");
+    }
+    there
+}
+
+/// Checks that Wireshark finds a capture well formed, down to the programs that are named, each in so many packets at least,
+/// and in it the messages with the chunks that are shown here, in their order.
+pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
+    let suspicious = tshark(capture, &["-Y", "tcp.analysis.flags"]);
+    assert!(suspicious.is_empty(), "{}", String::from_utf8_lossy(&suspicious));
+    let json = tshark(capture, &["-T", "json", "--no-duplicate-keys", "-J", "rpcordma", "-Y", "rpcordma"]);
+    let mut theirs = Vec::new();
+    each_message(&serde_json::from_slice(&json).unwrap(), &mut theirs);
+    let trace = read(std::fs::File::open(capture).unwrap()).unwrap();
+    let malformed = malformed(capture, &trace);
+    assert!(malformed.is_empty(), "malformed: {malformed:#?}");
+    let mut ours: Vec<_> = trace.connections.iter().flat_map(messages).collect();
+    ours.sort_by_key(|(time, _)| *time);
+    let ours: Vec<_> = ours.into_iter().map(|(_, shown)| shown).collect();
+    assert!(!ours.is_empty());
+    assert_eq!(theirs, ours);
+    for (program, at_least) in programs {
+        let found = tshark(capture, &["-Y", program]);
+        let packets = String::from_utf8_lossy(&found).lines().count();
+        assert!(packets >= *at_least, "{program}: {packets} packets of at least {at_least}");
+    }
+}
+
+/// What is asked of each packet that Wireshark calls malformed.
+const SHAPE: [&str; 8] = [
+    "frame.number",
+    "rpcordma.xid",
+    "frame.protocols",
+    "rpc.msgtyp",
+    "nfs.procedure_v3",
+    "rpc.opaque_length",
+    "rpc.fill_bytes",
+    "_ws.malformed",
+];
+
+/// The packets that Wireshark calls malformed and that are, each with what it says of it.
+pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
+    let fields: Vec<&str> = SHAPE.into_iter().flat_map(|field| ["-e", field]).collect();
+    let arguments = [&["-Y", "_ws.malformed", "-T", "fields"], &fields[..]].concat();
+    let found = String::from_utf8(tshark(capture, &arguments)).unwrap();
+    let is_padding = |packet: &&str| {
+        trace.connections.iter().any(|connection| is_padding_that_wireshark_forgets(connection, packet))
+    };
+    found.lines().filter(|packet| !is_padding(packet)).map(str::to_owned).collect()
+}
+
+/// Whether a packet is the one thing that Wireshark (4.0) takes for malformed and that is not. Data in a Write chunk has no
+/// padding there (RFC 8166 section 3.4.6.2). Wireshark puts the padding back when it puts the reply together, but over iWARP only
+/// if the RDMA Writes filled all the room that the call had offered (`add_iwarp_padding` in its packet-rpcrdma.c). Where room is
+/// left, its reader of NFS misses the last one to three bytes of the result of a READ or READLINK: those that fill it up, and no
+/// other.
+fn is_padding_that_wireshark_forgets(connection: &Connection, packet: &str) -> bool {
+    let values: Vec<&str> = packet.split('\t').collect();
+    let Ok([_, xid, protocols, "1", "5" | "6", length, "<MISSING>", what]) = <[&str; 8]>::try_from(values)
+    else {
+        return false;
+    };
+    if !protocols.ends_with(":iwarp_ddp_rdmap:rpcordma:rpc:nfs") {
+        return false;
+    }
+    let mut calls = connection.conversation.calls.iter().filter(|call| u64::from(call.xid) == number(xid));
+    let (Some(call), None) = (calls.next(), calls.next()) else { return false };
+    let Some(reply) = &call.reply else { return false };
+    let ([room], [used]) = (&call.lists.writes[..], &reply.lists.writes[..]) else { return false };
+    let is_left = used.len() % 4 != 0 && used.len() < room.len() && used.len() == number(length);
+    is_left && call.lists.reply.is_none() && what == "[Malformed Packet: NFS],_ws.malformed"
+}
+
+fn tshark(capture: &Path, arguments: &[&str]) -> Vec<u8> {
+    let output = Command::new("tshark").arg("-2").arg("-r").arg(capture).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// The messages of a connection as we have them.
+fn messages(connection: &Connection) -> Vec<(u64, Shown)> {
+    let mut messages = Vec::new();
+    for call in &connection.conversation.calls {
+        assert_eq!(call.by, Some(Side::Client));
+        messages.push((call.time, ours(call.xid, &call.lists)));
+        if let Some(reply) = &call.reply {
+            messages.push((reply.time, ours(call.xid, &reply.lists)));
+        }
+    }
+    messages
+}
+
+fn ours(xid: u32, lists: &ChunkLists) -> Shown {
+    let of = |segment: &Segment| (u64::from(segment.handle), u64::from(segment.length), segment.offset);
+    let counts = [lists.reads.len(), lists.writes.len(), usize::from(lists.reply.is_some())];
+    (u64::from(xid), counts.map(|count| count as u64), lists.segments().map(of).collect())
+}
+
+/// The messages in the tree of a packet.
+fn each_message(tree: &Value, found: &mut Vec<Shown>) {
+    match tree {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match (name.as_str(), value) {
+                    ("rpcordma", Value::Array(messages)) => found.extend(messages.iter().map(theirs)),
+                    ("rpcordma", message) => found.push(theirs(message)),
+                    (_, other) => each_message(other, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| each_message(item, found)),
+        _ => {}
+    }
+}
+
+fn theirs(tree: &Value) -> Shown {
+    let field = |name: &str| {
+        let mut values = Vec::new();
+        collect(tree, name, &mut values);
+        values
+    };
+    let one = |name: &str| field(name).first().copied().unwrap_or(0);
+    let (handles, lengths, offsets) =
+        (field("rpcordma.rdma_handle"), field("rpcordma.rdma_length"), field("rpcordma.rdma_offset"));
+    assert_eq!((handles.len(), handles.len()), (lengths.len(), offsets.len()));
+    let segments = handles.into_iter().zip(lengths).zip(offsets).map(|((a, b), c)| (a, b, c));
+    let counts = [one("rpcordma.reads_count"), one("rpcordma.writes_count"), one("rpcordma.reply_count")];
+    (one("rpcordma.xid"), counts, segments.collect())
+}
+
+/// All values of a field, in their order.
+fn collect(tree: &Value, wanted: &str, values: &mut Vec<u64>) {
+    match tree {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if name == wanted => values.push(number(text)),
+                    Value::Array(texts) if name == wanted => {
+                        values.extend(texts.iter().filter_map(Value::as_str).map(number));
+                    }
+                    other => collect(other, wanted, values),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, wanted, values)),
+        _ => {}
+    }
+}
+
+/// A number as Wireshark writes it.
+fn number(text: &str) -> u64 {
+    text.strip_prefix("0x").map_or_else(|| text.parse().unwrap(), |hex| u64::from_str_radix(hex, 16).unwrap())
+}
