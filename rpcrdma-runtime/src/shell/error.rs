@@ -105,7 +105,8 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
-    /// The traffic cannot be captured as was asked.
+    /// The capture file cannot be written.
+    #[cfg(feature = "capture")]
     #[error(transparent)]
     Capture(iwarp::CaptureError),
     /// The options allow no connection at all.

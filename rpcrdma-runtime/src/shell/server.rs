@@ -58,7 +58,7 @@ impl Server {
     /// Binds an address.
     ///
     /// # Errors
-    /// [`ServeError::Bind`], [`ServeError::Capture`], [`ServeError::NoConnections`].
+    /// [`ServeError::Bind`], [`ServeError::NoConnections`], and `ServeError::Capture` with the feature `capture`.
     pub async fn bind_with(
         address: impl ToSocketAddrs + fmt::Display,
         options: ServerOptions,
@@ -66,6 +66,7 @@ impl Server {
         if options.connections == 0 {
             return Err(ServeError::NoConnections);
         }
+        #[cfg(feature = "capture")]
         options.iwarp.capture.file().map_err(ServeError::Capture)?;
         let listener = AnyListener::bind(&address.to_string(), &options).await?;
         Ok(Server { listener, services: Services::new(), stats: ServerStats::default(), options })

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tracing::{debug, trace};
 
 use super::Options;
-use super::capture::{End, Tap};
+use super::capture::Tap;
 use super::deadlines::{Deadlines, Expired, Progress};
 use crate::proto::iwarp::{Agreed, Role, Stream};
 use crate::proto::work::{Action, CloseReason, Completion};
@@ -149,7 +149,7 @@ impl IwarpConnection {
             }
             match self.read_some() {
                 Ok(Some(0)) => {
-                    self.tap.ended(End::Far);
+                    self.tap.peer_closed();
                     self.gone(CloseReason::Peer);
                     return true;
                 }
@@ -189,7 +189,7 @@ impl IwarpConnection {
             self.tap.received(self.input.get(..count).unwrap_or_default());
             self.stream.receive(self.input.get(..count).unwrap_or_default());
         }
-        self.tap.broke(End::Far);
+        self.tap.peer_reset();
         self.gone(CloseReason::Io(error.to_string()));
         true
     }
@@ -210,7 +210,7 @@ impl IwarpConnection {
         if self.output.is_empty() && !self.stream.has_output() {
             match Pin::new(&mut self.socket).poll_shutdown(cx) {
                 Poll::Ready(Ok(())) => {
-                    self.tap.ended(End::Near);
+                    self.tap.closed();
                     self.phase = Phase::Closing;
                 }
                 Poll::Ready(Err(error)) => self.gone(CloseReason::Io(error.to_string())),

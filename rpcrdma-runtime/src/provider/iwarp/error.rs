@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::CaptureError;
 use crate::proto::iwarp::SetupError;
 use crate::wire::iwarp::MpaError;
 
@@ -40,7 +39,8 @@ pub enum ConnectError {
     /// The peer sent more before it had an answer (RFC 5044 section 7.1.2).
     #[error("the peer sent data before the MPA reply")]
     EarlyData,
-    /// The traffic cannot be captured as was asked. Nothing was sent.
+    /// The capture file cannot be written. Nothing was sent.
+    #[cfg(feature = "capture")]
     #[error(transparent)]
-    Capture(#[from] CaptureError),
+    Capture(#[from] super::CaptureError),
 }

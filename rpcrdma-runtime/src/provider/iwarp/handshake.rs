@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 
-use super::capture::{End, Tap};
+use super::capture::Tap;
 use super::{ConnectError, IwarpConnection, Options};
 use crate::proto::iwarp::{Agreed, Offer, Role, reply};
 use crate::provider::ConnectionInfo;
@@ -28,11 +28,11 @@ pub async fn connect(
     let offer = options.offer(options.crc);
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
-    // Before there is a connection: one that is not captured although it is to be is not made.
-    options.capture.file()?;
+    // Before there is a connection: if it cannot be captured as requested, it is not made.
+    Tap::prepare(options)?;
     let mut socket = within(options.connect_timeout, "connecting by TCP", connecting).await?;
     options.prepare(&socket)?;
-    let mut tap = Tap::open(&options.capture, &socket, Role::Initiator)?;
+    let mut tap = Tap::open(options, &socket, Role::Initiator)?;
     let exchange = async {
         socket.write_all(&request).await?;
         tap.sent(&request);
@@ -59,9 +59,10 @@ impl Listener {
     /// Binds an address. `receive_size` is the largest Send that connections take, in octets.
     ///
     /// # Errors
-    /// What the system says. A [`CaptureError`](super::CaptureError) is the inner error of one.
+    /// What the system says. With the feature `capture`, a `CaptureError` is the inner error if the capture file
+    /// cannot be written.
     pub async fn bind(address: impl ToSocketAddrs, receive_size: u32, options: Options) -> io::Result<Self> {
-        options.capture.file().map_err(io::Error::other)?;
+        Tap::prepare(&options).map_err(io::Error::other)?;
         let listener = TcpListener::bind(address).await?;
         Ok(Listener { listener, receive_size, options })
     }
@@ -109,7 +110,7 @@ impl Incoming {
     pub async fn request(self) -> Result<Request, ConnectError> {
         let Incoming { mut socket, peer, receive_size, options } = self;
         options.prepare(&socket)?;
-        let mut tap = Tap::open(&options.capture, &socket, Role::Responder)?;
+        let mut tap = Tap::open(&options, &socket, Role::Responder)?;
         let reading = Frame::read(&mut socket, &mut tap, FrameKind::Request);
         let frame = within(options.request_timeout, "the MPA request", reading).await?;
         let offer = options.offer(options.crc_as_responder);
@@ -222,7 +223,7 @@ impl Frame {
 
 /// The peer closed.
 fn hangup(tap: &mut Tap) -> ConnectError {
-    tap.ended(End::Far);
+    tap.peer_closed();
     ConnectError::Hangup
 }
 

@@ -3,6 +3,10 @@
 //!
 //! [`connect`] and [`Listener`] make an [`IwarpConnection`], which is a [`Connection`](super::Connection).
 
+#[cfg(feature = "capture")]
+mod capture;
+#[cfg(not(feature = "capture"))]
+#[path = "no_capture.rs"]
 mod capture;
 mod connection;
 mod deadlines;
@@ -10,6 +14,7 @@ mod error;
 mod handshake;
 mod options;
 
+#[cfg(feature = "capture")]
 pub use capture::{CAPTURE_VARIABLE, Capture, CaptureError, CaptureFile};
 pub use connection::IwarpConnection;
 pub use error::ConnectError;

@@ -4,6 +4,7 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
+#[cfg(feature = "capture")]
 use super::Capture;
 
 /// The longest FPDU if the system does not tell the segment size of TCP, in octets: right for Ethernet.
@@ -46,7 +47,9 @@ pub struct Options {
     /// When TCP asks whether the peer is still there (default: after 60 s without a segment); `None` never asks.
     /// A peer that has lost its power or its network is found out by nothing else while nothing is to be sent.
     pub keepalive: Option<Keepalive>,
-    /// Where the traffic is written for people to look at (default: where the environment says, most often nowhere).
+    /// The capture file that the traffic is written to, with the feature `capture` (default: the file that the
+    /// environment names, if any).
+    #[cfg(feature = "capture")]
     pub capture: Capture,
 }
 
@@ -84,6 +87,7 @@ impl Default for Options {
             linger: Duration::from_secs(1),
             nudge: Some(Duration::from_millis(20)),
             keepalive: Some(Keepalive::default()),
+            #[cfg(feature = "capture")]
             capture: Capture::default(),
         }
     }

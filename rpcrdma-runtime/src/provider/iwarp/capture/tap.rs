@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 
+use super::super::Options;
 use super::packet::{Flag, MAX_PAYLOAD, Segment};
-use super::{Capture, CaptureError, CaptureFile};
+use super::{CaptureError, CaptureFile};
 use crate::proto::iwarp::Role;
 use crate::wire::iwarp::fpdu;
 
@@ -19,7 +20,7 @@ pub(in super::super) struct Tap(Option<Box<Recorder>>);
 
 /// An end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum End {
+enum End {
     /// This one.
     Near,
     /// The peer.
@@ -82,16 +83,25 @@ impl Cutter {
 }
 
 impl Tap {
-    /// Begins with a TCP connection that has just been made. Nothing is written if the capture has it from the other end.
+    /// Opens the capture file that the options name, so that a failure is known before there is a connection.
     ///
     /// # Errors
-    /// [`CaptureError`]: there is no file to write to.
+    /// [`CaptureError`]: the file cannot be written.
+    pub(in super::super) fn prepare(options: &Options) -> Result<(), CaptureError> {
+        options.capture.file().map(drop)
+    }
+
+    /// Starts with a new TCP connection. If the peer is in this process and captures the connection already, nothing is
+    /// written here.
+    ///
+    /// # Errors
+    /// [`CaptureError`]: the file cannot be written.
     pub(in super::super) fn open(
-        capture: &Capture,
+        options: &Options,
         socket: &TcpStream,
         role: Role,
     ) -> Result<Self, CaptureError> {
-        let Some(file) = capture.file()? else { return Ok(Tap(None)) };
+        let Some(file) = options.capture.file()? else { return Ok(Tap(None)) };
         // A connection that is gone already has no addresses, and nothing to capture.
         let (Ok(near), Ok(far)) = (socket.local_addr(), socket.peer_addr()) else { return Ok(Tap(None)) };
         let flow = if role == Role::Initiator { (near, far) } else { (far, near) };
@@ -146,14 +156,19 @@ impl Tap {
         }
     }
 
-    /// An end will send nothing more.
-    pub(in super::super) fn ended(&mut self, by: End) {
-        self.last(by, Flag::Fin);
+    /// The local end sends nothing more.
+    pub(in super::super) fn closed(&mut self) {
+        self.last(End::Near, Flag::Fin);
     }
 
-    /// An end broke off.
-    pub(in super::super) fn broke(&mut self, by: End) {
-        self.last(by, Flag::Reset);
+    /// The peer sends nothing more.
+    pub(in super::super) fn peer_closed(&mut self) {
+        self.last(End::Far, Flag::Fin);
+    }
+
+    /// The connection to the peer failed.
+    pub(in super::super) fn peer_reset(&mut self) {
+        self.last(End::Far, Flag::Reset);
     }
 
     fn last(&mut self, by: End, flag: Flag) {
@@ -168,7 +183,7 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        self.ended(End::Near);
+        self.closed();
         if let Some(recorder) = &self.0 {
             recorder.file.end(&recorder.flow);
         }

@@ -1,8 +1,9 @@
-//! Traffic as a capture: the octets of each connection as TCP took or gave them, in a file that Wireshark, tshark and
-//! `rpcrdma explain` read. It needs no rights and no interface: the headers of IP and TCP are made from the addresses.
+//! Captures, with the feature `capture`: the octets of each connection as TCP accepted or delivered them, in a file that
+//! Wireshark, tshark and `rpcrdma explain` read. Capturing needs no privileges and no interface: the IP and TCP headers
+//! are made from the addresses.
 //!
-//! The file has all that its connections carry, file data and credentials included: a new file can be read by
-//! its owner only.
+//! The file contains everything that its connections carry, including file data and credentials. Only its owner can
+//! read a new file.
 
 mod file;
 mod packet;
@@ -15,7 +16,7 @@ use std::process;
 use std::sync::OnceLock;
 
 pub use file::CaptureFile;
-pub(super) use tap::{End, Tap};
+pub(super) use tap::Tap;
 
 /// The environment variable that names a capture.
 pub const CAPTURE_VARIABLE: &str = "RPCRDMA_PCAP";

@@ -1,0 +1,51 @@
+//! In place of captures, without the feature `capture`: a tap that records nothing.
+
+use std::collections::VecDeque;
+use std::env;
+use std::io;
+use std::sync::Once;
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tracing::warn;
+
+use super::Options;
+use crate::proto::iwarp::Role;
+
+/// The environment variable that names a capture file in a build with the feature.
+const VARIABLE: &str = "RPCRDMA_PCAP";
+
+/// Ignores the traffic of a connection.
+#[derive(Debug)]
+pub(super) struct Tap;
+
+impl Tap {
+    /// Warns once per process if the environment asks for a capture.
+    pub(super) fn prepare(_: &Options) -> io::Result<()> {
+        static WARNED: Once = Once::new();
+        if env::var_os(VARIABLE).is_some_and(|name| !name.is_empty()) {
+            WARNED.call_once(|| {
+                warn!("{VARIABLE} is ignored: rpcrdma-runtime was built without its feature `capture`");
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn open(_: &Options, _: &TcpStream, _: Role) -> io::Result<Self> {
+        Ok(Tap)
+    }
+
+    pub(super) fn begin_fpdus(&mut self) {}
+
+    pub(super) fn sent(&mut self, _: &[u8]) {}
+
+    pub(super) fn sent_first(&mut self, _: usize, _: &VecDeque<Bytes>) {}
+
+    pub(super) fn received(&mut self, _: &[u8]) {}
+
+    pub(super) fn closed(&mut self) {}
+
+    pub(super) fn peer_closed(&mut self) {}
+
+    pub(super) fn peer_reset(&mut self) {}
+}
