@@ -5,6 +5,7 @@ mod echo;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -112,6 +113,27 @@ async fn each_direction_is_there_to_its_last_octet_and_once() {
     bases.sort_unstable();
     bases.dedup();
     assert_eq!(bases.len(), 2, "connections begin at sequence numbers of their own");
+}
+
+/// A process can be killed at any time after its peer has octets of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn octets_are_in_the_capture_before_the_peer_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("server.pcap");
+    let address = serve(into(&CaptureFile::create(&path).unwrap())).await;
+    let peer = std::thread::spawn(move || {
+        for round in 1..=300 {
+            let mut socket = std::net::TcpStream::connect(address).unwrap();
+            // An MPA request of revision 1 without private data (RFC 5044 section 7.1).
+            socket.write_all(b"MPA ID Req Frame\x40\x01\0\0").unwrap();
+            let mut reply = [0; 20];
+            socket.read_exact(&mut reply).unwrap();
+            let capture = fs::read(&path).unwrap();
+            let replies = capture.windows(16).filter(|octets| octets == b"MPA ID Rep Frame").count();
+            assert_eq!(replies, round);
+        }
+    });
+    tokio::task::spawn_blocking(|| peer.join().unwrap()).await.unwrap();
 }
 
 #[tokio::test]

@@ -102,6 +102,7 @@ impl IwarpConnection {
                 Poll::Ready(Err(error)) => return self.lost(&error),
                 Poll::Pending => break,
             }
+            self.tap.sending_all(&self.output);
             let mut slices = [IoSlice::new(&[]); PIECES];
             let mut count = 0;
             for (slice, piece) in slices.iter_mut().zip(&self.output) {
@@ -126,7 +127,7 @@ impl IwarpConnection {
     fn wrote(&mut self, count: usize) {
         self.written = self.written.wrapping_add(u64::try_from(count).unwrap_or(0));
         self.queued = self.queued.saturating_sub(count);
-        self.tap.sent_first(count, &self.output);
+        self.tap.sent(count);
         let mut left = count;
         while left > 0 {
             let Some(piece) = self.output.front_mut() else { return };

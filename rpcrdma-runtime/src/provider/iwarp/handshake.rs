@@ -34,8 +34,8 @@ pub async fn connect(
     options.prepare(&socket)?;
     let mut tap = Tap::open(options, &socket, Role::Initiator)?;
     let exchange = async {
+        tap.sending(&request);
         socket.write_all(&request).await?;
-        tap.sent(&request);
         Frame::read(&mut socket, &mut tap, FrameKind::Reply).await
     };
     let reply = within(options.reply_timeout, "the MPA reply", exchange).await?;
@@ -162,9 +162,9 @@ impl Request {
         if has_more(&self.socket, &mut self.tap)? {
             return Err(ConnectError::EarlyData);
         }
+        self.tap.sending(&octets);
         let sending = async { Ok(self.socket.write_all(&octets).await?) };
         within(self.options.request_timeout, "sending the MPA reply", sending).await?;
-        self.tap.sent(&octets);
         let info = info(self.peer, self.frame.private_data, self.agreed, &self.options);
         let Request { socket, tap, receive_size, agreed, options, .. } = self;
         Ok(IwarpConnection::new((socket, tap), Role::Responder, agreed, receive_size, info, &options))
@@ -248,8 +248,8 @@ async fn send_last(
     limit: Duration,
 ) -> Result<(), ConnectError> {
     let sending = async {
+        tap.sending(octets);
         socket.write_all(octets).await?;
-        tap.sent(octets);
         Ok(socket.shutdown().await?)
     };
     within(limit, "sending the MPA reply", sending).await

@@ -37,9 +37,11 @@ impl Tap {
 
     pub(super) fn begin_fpdus(&mut self) {}
 
-    pub(super) fn sent(&mut self, _: &[u8]) {}
+    pub(super) fn sending(&mut self, _: &[u8]) {}
 
-    pub(super) fn sent_first(&mut self, _: usize, _: &VecDeque<Bytes>) {}
+    pub(super) fn sending_all(&mut self, _: &VecDeque<Bytes>) {}
+
+    pub(super) fn sent(&mut self, _: usize) {}
 
     pub(super) fn received(&mut self, _: &[u8]) {}
 

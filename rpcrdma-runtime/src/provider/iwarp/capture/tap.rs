@@ -33,6 +33,8 @@ struct Recorder {
     flow: (SocketAddr, SocketAddr),
     near: Direction,
     far: Direction,
+    /// Octets at the front of the connection's output queue that are recorded already.
+    ahead: usize,
 }
 
 /// What one end sends.
@@ -108,7 +110,8 @@ impl Tap {
         let Some(number) = file.begin(flow) else { return Ok(Tap(None)) };
         let seq = number.wrapping_mul(APART);
         let direction = |from| Direction { from, seq, ended: false, cutter: Cutter::default() };
-        let mut recorder = Box::new(Recorder { file, flow, near: direction(near), far: direction(far) });
+        let mut recorder =
+            Box::new(Recorder { file, flow, near: direction(near), far: direction(far), ahead: 0 });
         recorder.greet(role);
         Ok(Tap(Some(recorder)))
     }
@@ -121,20 +124,30 @@ impl Tap {
         }
     }
 
-    /// What TCP took.
-    pub(in super::super) fn sent(&mut self, octets: &[u8]) {
+    /// Records octets before TCP gets them. The capture of a process that is killed then has all that its peer received.
+    pub(in super::super) fn sending(&mut self, octets: &[u8]) {
         self.carried(End::Near, octets);
     }
 
-    /// What TCP took: the first so many octets of these pieces, which are seldom a packet each.
-    pub(in super::super) fn sent_first(&mut self, count: usize, pieces: &VecDeque<Bytes>) {
-        if self.0.is_some() {
-            let mut octets = Vec::with_capacity(count);
-            for piece in pieces {
-                let room = count.saturating_sub(octets.len()).min(piece.len());
-                octets.extend_from_slice(piece.get(..room).unwrap_or_default());
-            }
-            self.sent(&octets);
+    /// The same for the pieces of a queue, of which those at the front may be recorded already.
+    pub(in super::super) fn sending_all(&mut self, queue: &VecDeque<Bytes>) {
+        let Some(recorder) = &mut self.0 else { return };
+        let mut known = recorder.ahead;
+        let mut octets = Vec::new();
+        for piece in queue {
+            let skipped = known.min(piece.len());
+            known -= skipped;
+            octets.extend_from_slice(piece.get(skipped..).unwrap_or_default());
+        }
+        recorder.ahead = recorder.ahead.saturating_add(octets.len());
+        // One call for all of them: a piece is seldom a packet.
+        self.sending(&octets);
+    }
+
+    /// TCP took this many octets from the front of the queue.
+    pub(in super::super) fn sent(&mut self, count: usize) {
+        if let Some(recorder) = &mut self.0 {
+            recorder.ahead = recorder.ahead.saturating_sub(count);
         }
     }
 
