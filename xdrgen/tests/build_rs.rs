@@ -1,10 +1,10 @@
-//! `xdrgen::Build`, as the build script of a user's crate calls it.
+//! `rpcrdma_xdrgen::Build`, as the build script of a user's crate calls it.
 
 mod scratch;
 
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Manifest, Options, Output, Package};
 use scratch::{Scratch, workspace};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Manifest, Options, Output, Package};
 
 const DOCUMENT: &str = "\
 A small protocol
@@ -333,13 +333,13 @@ mod tests {
 const BUILD: &str = "\
 //! Compiles the protocols.
 
-fn main() -> Result<(), xdrgen::BuildError> {
-    let both = xdrgen::Build::new().document(\"specs/base.x\").document(\"specs/more.x\").name(\"both\");
-    both.names(xdrgen::Names::Verbatim).derive(\"serde\").derive(\"arbitrary\").compile()?;
-    let odd = || xdrgen::Build::new().document(\"specs/odd.x\").derive(\"serde\").derive(\"arbitrary\");
-    odd().name(\"odd\").names(xdrgen::Names::Verbatim).compile()?;
+fn main() -> Result<(), rpcrdma_xdrgen::BuildError> {
+    let both = rpcrdma_xdrgen::Build::new().document(\"specs/base.x\").document(\"specs/more.x\").name(\"both\");
+    both.names(rpcrdma_xdrgen::Names::Verbatim).derive(\"serde\").derive(\"arbitrary\").compile()?;
+    let odd = || rpcrdma_xdrgen::Build::new().document(\"specs/odd.x\").derive(\"serde\").derive(\"arbitrary\");
+    odd().name(\"odd\").names(rpcrdma_xdrgen::Names::Verbatim).compile()?;
     odd().name(\"tame\").compile()?;
-    xdrgen::Build::new().document(\"specs/store.txt\").binding(\"specs/store.ddp.toml\").compile()?;
+    rpcrdma_xdrgen::Build::new().document(\"specs/store.txt\").binding(\"specs/store.ddp.toml\").compile()?;
     Ok(())
 }
 ";
@@ -395,7 +395,7 @@ fn emit_crate(scratch: &Scratch) {
         manifest: Manifest::Alone { runtime: Some(runtime) },
     });
     options.derives = vec!["serde".to_owned(), "arbitrary".to_owned()];
-    let generated = xdrgen::generate(&sources, &options);
+    let generated = rpcrdma_xdrgen::generate(&sources, &options);
     for (path, text) in &generated.files {
         scratch.write(&format!("emitted/{}", path.display()), text);
     }
@@ -418,7 +418,7 @@ fn a_build_script_compiles_documents() {
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(
         !success
-            && output.contains("Error: xdrgen found 1 error\n")
+            && output.contains("Error: rpcrdma-xdrgen found 1 error\n")
             && output.contains("specs/store.txt:7:11\n")
             && output.contains("7 |    ///    contents     data;\n")
             && output.contains("`content` is defined"),

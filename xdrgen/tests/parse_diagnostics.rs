@@ -1,12 +1,12 @@
 //! Each kind of finding: its code, its line and column in the document, and what it says.
 
-use xdrgen::diag::{Diagnostic, Severity, render};
-use xdrgen::source::{Source, SourceId, Sources};
+use rpcrdma_xdrgen::diag::{Diagnostic, Severity, render};
+use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
 fn found(name: &str, text: &str) -> (Sources, Vec<Diagnostic>, usize) {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));
-    let parsed = xdrgen::parse(&sources);
+    let parsed = rpcrdma_xdrgen::parse(&sources);
     let definitions = parsed.documents[0].1.definitions.len();
     (sources, parsed.diagnostics, definitions)
 }
