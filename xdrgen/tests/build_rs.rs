@@ -3,7 +3,7 @@
 mod scratch;
 
 use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Manifest, Options, Output, Package};
+use rpcrdma_xdrgen::{Build, BuildError, Manifest, Options, Output, Package};
 use scratch::{Scratch, workspace};
 
 const DOCUMENT: &str = "\
@@ -401,12 +401,41 @@ fn emit_crate(scratch: &Scratch) {
     }
 }
 
+/// The error in the README is what a build script prints.
+#[test]
+fn errors_are_data_and_their_text_shows_the_line() {
+    let readme = include_str!("../README.md");
+    let (_, error) = readme.split_once("```text\nError: ").expect("an example");
+    let (error, _) = error.split_once("```").expect("its end");
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("kv.x");
+    std::fs::write(&path, include_str!("diagnostics/X213-near.x")).expect("a document");
+    let built = Build::new().document(&path).out_dir(folder.path()).compile();
+    let Err(found @ BuildError::Findings { .. }) = built else { panic!("{built:?}") };
+    assert_eq!(format!("{found:?}"), found.to_string());
+    let shown = found.to_string().replace(&path.display().to_string(), "kv.x");
+    assert_eq!(shown, error);
+    let BuildError::Findings { errors, sources } = found else { panic!("{shown}") };
+    assert_eq!((errors.len(), errors[0].code, sources.iter().count()), (1, "X213", 1));
+    assert!(!folder.path().join("kv.rs").exists());
+}
+
+/// The program and what it alone uses are not built for a build script.
+fn has_no_command_line(scratch: &Scratch) {
+    let (success, tree) = scratch.cargo(&["tree", "--edges", "normal,build", "--prefix", "none"]);
+    assert!(success && tree.lines().any(|line| line.starts_with("rpcrdma-xdrgen v")), "{tree}");
+    for name in ["clap", "annotate-snippets", "serde_json"] {
+        assert!(!tree.lines().any(|line| line.starts_with(&format!("{name} v"))), "{name} in {tree}");
+    }
+}
+
 /// One crate goes through all of it: to compile another would take as long again.
 ///
 /// Requirement: R230
 #[test]
 fn a_build_script_compiles_documents() {
     let scratch = user_crate();
+    has_no_command_line(&scratch);
     let (success, output) = scratch.cargo(&["test", "--quiet"]);
     assert!(
         success && output.contains("8 passed") && !output.contains("`emitted` (lib) generated"),
@@ -419,8 +448,8 @@ fn a_build_script_compiles_documents() {
     assert!(
         !success
             && output.contains("Error: rpcrdma-xdrgen found 1 error\n")
-            && output.contains("specs/store.txt:7:11\n")
-            && output.contains("7 |    ///    contents     data;\n")
+            && output.contains("specs/store.txt:7:11: error[")
+            && output.contains("7 |    ///    contents     data;\n  |           ^^^^^^^^")
             && output.contains("`content` is defined"),
         "{output}"
     );

@@ -375,6 +375,11 @@ proptest::proptest! {
         }
         assert_eq!((json.lines().count(), diag::short(&found, &sources).lines().count()), (found.len(), found.len()));
         let human = diag::render(&found, &sources, false);
-        assert!(!human.contains('\u{1b}'), "a document's control characters reach no terminal");
+        let plain = diag::plain(&found, &sources);
+        let heads = plain.lines().filter(|line| line.starts_with("a.")).count();
+        assert_eq!(heads, found.len(), "{plain}");
+        for shown in [human, plain] {
+            assert!(!shown.contains('\u{1b}'), "a document's control characters reach no terminal");
+        }
     }
 }
