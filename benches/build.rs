@@ -19,7 +19,7 @@ mod peers {
         println!("cargo::rerun-if-changed={MESSAGES}");
         println!("cargo::rerun-if-changed=../specs/nfs3.txt");
         let out = PathBuf::from(std::env::var("OUT_DIR")?);
-        xdrgen::Build::new().document("../specs/nfs3.txt").name("borrowed").borrowed().compile()?;
+        rpcrdma_xdrgen::Build::new().document("../specs/nfs3.txt").name("borrowed").borrowed().compile()?;
         jsgf::generate(MESSAGES, File::open(MESSAGES)?, File::create(out.join("jsgf.rs"))?)
             .map_err(|error| error.to_string())?;
         let text = fs::read_to_string(MESSAGES)?;

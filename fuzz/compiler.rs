@@ -1,8 +1,8 @@
 //! What the targets do with a document. `xdrgen/tests/fuzz_seeds.rs` does the same with the documents in `seeds/documents`.
 
-use xdrgen::diag::render;
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Generated, Options};
+use rpcrdma_xdrgen::diag::render;
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Generated, Options};
 
 /// Any text, in each form that a document can have: it is read to its end, and what is found has a place in it.
 pub(crate) fn check(data: &[u8]) {
@@ -10,7 +10,7 @@ pub(crate) fn check(data: &[u8]) {
     for name in ["a.x", "a.txt", "a"] {
         let mut sources = Sources::default();
         sources.add(Source::new(name, text.as_ref()));
-        let found = xdrgen::check(&sources, &Options::module("out")).diagnostics;
+        let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
         for one in &found {
             let span = one.primary.span;
             assert!(span.start <= span.end && span.end as usize <= text.len() + 1, "{one:?}");
@@ -28,11 +28,11 @@ pub(crate) fn generate(data: &[u8]) {
     for (number, document) in text.splitn(2, "\n\u{c}\n").enumerate() {
         sources.add(Source::new(format!("{number}.txt"), document));
     }
-    let plain = xdrgen::generate(&sources, &Options::module("out"));
+    let plain = rpcrdma_xdrgen::generate(&sources, &Options::module("out"));
     assert_eq!(plain.files.is_empty(), plain.has_errors());
     is_rust(&plain);
     let going_on = Options { keep_going: true, ..Options::module("out") };
-    let rest = xdrgen::generate(&sources, &going_on);
+    let rest = rpcrdma_xdrgen::generate(&sources, &going_on);
     assert!(!rest.files.is_empty() || rest.has_errors());
     is_rust(&rest);
 }

@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = env::var("OUT_DIR")?;
     let mut checks = String::new();
     for (module, paths) in PROTOCOLS {
-        let mut build = xdrgen::Build::new().name(*module).derive("arbitrary");
+        let mut build = rpcrdma_xdrgen::Build::new().name(*module).derive("arbitrary");
         for path in *paths {
             let documents = [".txt", ".x"].map(|extension| format!("{path}{extension}"));
             let document = documents.iter().find(|path| Path::new(path).exists()).ok_or("no document")?;
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         checks.push_str("] }\n");
     }
     fs::write(Path::new(&out).join("checks.rs"), checks)?;
-    let notices = xdrgen::Build::new().name("notices").document("backward/notices.x");
+    let notices = rpcrdma_xdrgen::Build::new().name("notices").document("backward/notices.x");
     notices.binding("backward/notices.ddp.toml").compile()?;
     Ok(())
 }

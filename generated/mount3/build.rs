@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x520a1fe5ca6200b5),
+    ("src/lib.rs", 0x371efc51f58d4c63),
 ];
 
 fn main() {

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use xdrgen::ast::{DefinitionKind, Identifier};
-use xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::ast::{DefinitionKind, Identifier};
+use rpcrdma_xdrgen::source::{Source, Sources};
 
 const DOCUMENTS: &[&str] =
     &["rpc", "rpcsec_gss", "rpcrdma1", "nfs3", "mount3", "rpcbind", "rdma-conf", "rpcrdma1-keepalive"];
@@ -132,7 +132,7 @@ fn definitions(path: &Path) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut sources = Sources::default();
     sources.add(Source::new(path, text));
-    let parsed = xdrgen::parse(&sources);
+    let parsed = rpcrdma_xdrgen::parse(&sources);
     let all = parsed.documents.iter().flat_map(|(_, specification)| &specification.definitions);
     all.filter_map(|definition| Some((name(&definition.kind)?.name.clone(), tokens(&definition.text))))
         .collect()
@@ -150,8 +150,8 @@ fn name(kind: &DefinitionKind) -> Option<&Identifier> {
     }
 }
 
-fn declared(kind: &xdrgen::ast::DeclarationKind) -> Option<&Identifier> {
-    use xdrgen::ast::DeclarationKind::*;
+fn declared(kind: &rpcrdma_xdrgen::ast::DeclarationKind) -> Option<&Identifier> {
+    use rpcrdma_xdrgen::ast::DeclarationKind::*;
     match kind {
         Void => None,
         Plain(_, name) | FixedArray(_, name, _) | VariableArray(_, name, _) | Optional(_, name) => Some(name),

@@ -1,4 +1,4 @@
-//! `xdrgen sizes` against the generated code: every type's sizes are the constants of its `Layout`, and every procedure
+//! `rpcrdma-xdrgen sizes` against the generated code: every type's sizes are the constants of its `Layout`, and every procedure
 //! needs what the runtime offers for it.
 
 use std::fs;
@@ -7,9 +7,9 @@ use std::path::Path;
 use rpcrdma_runtime::proto::program::{Procedure, ReplyBounds};
 use rpcrdma_runtime::proto::rdma::ReplyResources;
 use rpcrdma_runtime::xdr::{self, Layout, Xdr};
-use xdrgen::Options;
-use xdrgen::sizes::{Assumed, Bound, Needs, ProcedureSizes, Sizes, sizes};
-use xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::Options;
+use rpcrdma_xdrgen::sizes::{Assumed, Bound, Needs, ProcedureSizes, Sizes, sizes};
+use rpcrdma_xdrgen::source::{Source, Sources};
 
 /// The sizes that the compiler knows of documents and bindings in `specs/`.
 fn measured(files: &[&str], assumed: &Assumed) -> Sizes {
@@ -136,7 +136,7 @@ fn same_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
     }
     let offered = ReplyResources::for_reply(&theirs.bounds, inline).expect("every procedure has a bound");
     let needs = Needs {
-        chunks: xdrgen::sizes::Size(Some(offered.write_chunks.len() as u64)),
+        chunks: rpcrdma_xdrgen::sizes::Size(Some(offered.write_chunks.len() as u64)),
         long: offered.reply_chunk.is_some(),
         unbounded: false,
     };

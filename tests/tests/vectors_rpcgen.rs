@@ -11,8 +11,8 @@ use rpcrdma_mount3 as mount3;
 use rpcrdma_nfs3 as nfs3;
 use rpcrdma_runtime::xdr::{self, Decode, Encode, Xdr};
 use rpcrdma_tests::captured::octets;
-use xdrgen::ast::{DeclarationKind, DefinitionKind};
-use xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::ast::{DeclarationKind, DefinitionKind};
+use rpcrdma_xdrgen::source::{Source, Sources};
 
 /// A list as C sees it: a node is an element and the link to the next.
 #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -35,7 +35,7 @@ fn defined(document: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs").join(document).with_extension("txt");
     let mut sources = Sources::default();
     sources.add(Source::new("document.txt", fs::read_to_string(path).expect("the document")));
-    let definitions = xdrgen::parse(&sources).documents.remove(0).1.definitions;
+    let definitions = rpcrdma_xdrgen::parse(&sources).documents.remove(0).1.definitions;
     let names = definitions.into_iter().filter_map(|definition| match definition.kind {
         DefinitionKind::Enum(name, _) | DefinitionKind::Struct(name, _) | DefinitionKind::Union(name, _) => {
             Some(name.name)

@@ -1,6 +1,6 @@
 //! How long the compiler takes, and how much memory: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
-//! First, whole processes: `xdrgen generate` on the text of RFC 5662, and rpcgen, if it is there, on the same XDR. They
+//! First, whole processes: `rpcrdma-xdrgen generate` on the text of RFC 5662, and rpcgen, if it is there, on the same XDR. They
 //! take turns, so that a busy machine slows both. Then documents of many shapes, and ten times as long, by whole processes
 //! as well.
 
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rpcrdma_xdrgen::extract;
+use rpcrdma_xdrgen::source::{Source, Sources};
 use shapes::{SHAPES, Shape};
-use xdrgen::extract;
-use xdrgen::source::{Source, Sources};
 
-const XDRGEN: &str = env!("CARGO_BIN_EXE_xdrgen");
+const XDRGEN: &str = env!("CARGO_BIN_EXE_rpcrdma-xdrgen");
 /// Runs of each command, unless the command line says otherwise.
 const RUNS: usize = 101;
 /// Parts of the shorter documents.
@@ -90,8 +90,8 @@ fn processes(runs: usize) -> Result<(), Box<dyn Error>> {
         [Path::new("check")].into_iter().chain(arguments.iter().skip(1).copied()).collect();
     arguments.extend([Path::new("-o"), &out]);
     let mut all = vec![
-        Contender::new("xdrgen generate: Rust", XDRGEN, &arguments),
-        Contender::new("xdrgen check", XDRGEN, &check),
+        Contender::new("rpcrdma-xdrgen generate: Rust", XDRGEN, &arguments),
+        Contender::new("rpcrdma-xdrgen check", XDRGEN, &check),
     ];
     if has_rpcgen() {
         let x = Path::new("a.x");
@@ -182,7 +182,7 @@ fn shapes_at_two_sizes([short_runs, long_runs]: [usize; 2]) -> Result<(), Box<dy
     Ok(())
 }
 
-/// How long `xdrgen generate` takes for a document.
+/// How long `rpcrdma-xdrgen generate` takes for a document.
 fn time_of(shape: &Shape, text: &str, scratch: &Path, runs: usize) -> Result<Duration, Box<dyn Error>> {
     let file = scratch.join(shape.file);
     std::fs::write(&file, text)?;

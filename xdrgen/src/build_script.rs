@@ -12,8 +12,8 @@ use crate::source::{Source, Sources};
 /// Compiles documents in a build script: `OUT_DIR/NAME.rs` is written, for `include!`.
 ///
 /// ```no_run
-/// fn main() -> Result<(), xdrgen::BuildError> {
-///     xdrgen::Build::new().document("specs/foo.txt").binding("specs/foo.ddp.toml").compile()?;
+/// fn main() -> Result<(), rpcrdma_xdrgen::BuildError> {
+///     rpcrdma_xdrgen::Build::new().document("specs/foo.txt").binding("specs/foo.ddp.toml").compile()?;
 ///     Ok(())
 /// }
 /// ```
@@ -46,18 +46,33 @@ impl Default for Build {
 
 /// Why documents could not be compiled. Both its forms of text are for people: the findings with their places.
 pub enum BuildError {
-    /// Something is wrong with the documents or bindings: what the compiler says of it.
-    Findings(String),
+    /// The documents or bindings have errors.
+    Findings {
+        /// The errors, in the order of their places. Warnings are reported to cargo instead.
+        errors: Vec<Diagnostic>,
+        /// The documents and bindings.
+        sources: Sources,
+    },
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
     /// There is no document, no name for the file, or no directory for it.
     Missing(&'static str),
 }
 
+/// The most errors that the text of a [`BuildError`] shows.
+const SHOWN: usize = 100;
+
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BuildError::Findings(text) => write!(f, "xdrgen found {text}"),
+            BuildError::Findings { errors, sources } => {
+                let shown = errors.get(..SHOWN).unwrap_or(errors);
+                write!(f, "rpcrdma-xdrgen found {}", Count::of(errors))?;
+                if errors.len() > SHOWN {
+                    write!(f, "; {} more are not shown", errors.len() - SHOWN)?;
+                }
+                write!(f, "\n\n{}", diag::plain(shown, sources))
+            }
             BuildError::File(path, error) => write!(f, "{}: {error}", path.display()),
             BuildError::Missing(what) => f.write_str(what),
         }
@@ -75,7 +90,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             BuildError::File(_, error) => Some(error),
-            BuildError::Findings(_) | BuildError::Missing(_) => None,
+            BuildError::Findings { .. } | BuildError::Missing(_) => None,
         }
     }
 }
@@ -180,7 +195,9 @@ impl Build {
         let generated = generate(&sources, &self.named()?);
         tell_cargo(&generated, &sources);
         if generated.has_errors() {
-            return Err(BuildError::Findings(errors(&generated.diagnostics, &sources)));
+            let mut errors = generated.diagnostics;
+            errors.retain(Diagnostic::is_error);
+            return Err(BuildError::Findings { errors, sources });
         }
         for (path, text) in &generated.files {
             let path = out_dir.join(path);
@@ -208,20 +225,6 @@ impl Build {
         let std = !matches!(self.options.output, Output::Module { std: false, .. });
         Ok(Options { output: Output::Module { name, std }, ..self.options.clone() })
     }
-}
-
-/// How many errors are shown; nobody reads more.
-const SHOWN: usize = 100;
-
-/// How many errors there are, and the errors. Warnings are not among them: cargo has been told.
-fn errors(found: &[Diagnostic], sources: &Sources) -> String {
-    let errors: Vec<_> = found.iter().filter(|found| found.is_error()).cloned().collect();
-    let shown = errors.get(..SHOWN).unwrap_or(&errors);
-    let hidden = match errors.len() - shown.len() {
-        0 => String::new(),
-        hidden => format!("; {hidden} more are not shown"),
-    };
-    format!("{}{hidden}\n\n{}", Count::of(&errors), diag::render(shown, sources, false))
 }
 
 /// What cargo must know: when to run the script again, and what to warn of.

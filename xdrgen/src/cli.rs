@@ -24,20 +24,20 @@ use report::Reporting;
 /// What the help ends with.
 const AFTER: &str = "\
 Examples:
-  xdrgen check rfc7863.txt rfc8276.txt       documents that use one another's names
-  xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
-  xdrgen extract rfc5662.txt > nfs41.x       the XDR of an RFC
-  xdrgen compat --extends base.txt more.txt  whether an extension of a protocol is one
-  xdrgen diff rfc5666.txt rfc8166.txt        what changed from one version to another
-  xdrgen sizes nfs3.txt --binding nfs3.ddp.toml --inline 4096
-  xdrgen explain X212                        more about a finding
+  rpcrdma-xdrgen check rfc7863.txt rfc8276.txt       documents that use one another's names
+  rpcrdma-xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
+  rpcrdma-xdrgen extract rfc5662.txt > nfs41.x       the XDR of an RFC
+  rpcrdma-xdrgen compat --extends base.txt more.txt  whether an extension of a protocol is one
+  rpcrdma-xdrgen diff rfc5666.txt rfc8166.txt        what changed from one version to another
+  rpcrdma-xdrgen sizes nfs3.txt --binding nfs3.ddp.toml --inline 4096
+  rpcrdma-xdrgen explain X212                        more about a finding
 
 Exit status: 0 if nothing is wrong but for warnings, 1 if there are errors, 2 if the arguments are wrong or
 a file cannot be read or written.";
 
 /// A compiler for the XDR language and ONC RPC programs: RFC text or .x files in, Rust out.
 #[derive(Debug, Parser)]
-#[command(name = "xdrgen", version, after_help = AFTER)]
+#[command(name = "rpcrdma-xdrgen", version, after_help = AFTER)]
 struct Command {
     #[command(subcommand)]
     task: Task,
@@ -48,26 +48,26 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Print the XDR of documents: marks, page breaks and prose taken out.
-    #[command(after_help = "Example: xdrgen extract rfc5662.txt > nfs41.x")]
+    #[command(after_help = "Example: rpcrdma-xdrgen extract rfc5662.txt > nfs41.x")]
     Extract(Documents),
     /// Say what is wrong with documents, which may use one another's names.
     #[command(after_help = "\
 Examples:
-  xdrgen check kv.x --binding kv.ddp.toml
-  xdrgen check rfc7863.txt rfc8276.txt           an extension with what it extends
-  xdrgen check --message-format json kv.x        for an editor
-  xdrgen check --deny warnings kv.x              for CI")]
+  rpcrdma-xdrgen check kv.x --binding kv.ddp.toml
+  rpcrdma-xdrgen check rfc7863.txt rfc8276.txt           an extension with what it extends
+  rpcrdma-xdrgen check --message-format json kv.x        for an editor
+  rpcrdma-xdrgen check --deny warnings kv.x              for CI")]
     Check(Inputs),
     /// Compile documents, which may use one another's names, to Rust.
     #[command(after_help = "\
 Examples:
-  xdrgen generate kv.txt                         to standard output
-  xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
-  xdrgen generate kv.txt --extern handle=crate::Handle --output src/kv.rs
-  xdrgen generate kv.txt --crate kv --output kv  a crate")]
+  rpcrdma-xdrgen generate kv.txt                         to standard output
+  rpcrdma-xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
+  rpcrdma-xdrgen generate kv.txt --extern handle=crate::Handle --output src/kv.rs
+  rpcrdma-xdrgen generate kv.txt --crate kv --output kv  a crate")]
     Generate(Generation),
     /// Say more about a finding: what it means, an example, how to mend it.
-    #[command(after_help = "Example: xdrgen explain X212")]
+    #[command(after_help = "Example: rpcrdma-xdrgen explain X212")]
     Explain {
         /// The code, as in `error[X212]`.
         code: String,
@@ -193,7 +193,7 @@ enum Failure {
     Usage(String),
 }
 
-/// Runs the program `xdrgen` with the arguments of this process. The exit status is 0 if nothing is wrong but for
+/// Runs the program `rpcrdma-xdrgen` with the arguments of this process. The exit status is 0 if nothing is wrong but for
 /// warnings, 1 if a document has errors or does not extend what it is compared to, 2 if the arguments are wrong or a
 /// file cannot be read or written.
 #[must_use]

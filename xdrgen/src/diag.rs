@@ -1,17 +1,27 @@
 //! Diagnostics: what is wrong, where in the document, and what to do about it.
 
+#[cfg(feature = "cli")]
 mod json;
+#[cfg(feature = "cli")]
 mod pages;
+mod plain;
+#[cfg(feature = "cli")]
 mod render;
+#[cfg(feature = "cli")]
 mod short;
 
 use std::fmt;
 
 use crate::source::Span;
 
+#[cfg(feature = "cli")]
 pub use json::{json, json_failure, json_summary};
+#[cfg(feature = "cli")]
 pub use pages::{codes, page};
+pub use plain::plain;
+#[cfg(feature = "cli")]
 pub use render::render;
+#[cfg(feature = "cli")]
 pub use short::short;
 
 /// How bad it is.
@@ -56,7 +66,7 @@ pub struct LeftOut {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5` extensions;
-    /// two digits follow. [`page`] has more about each.
+    /// two digits follow. `DIAGNOSTICS.md` has a section for each.
     pub code: &'static str,
     /// Error or warning.
     pub severity: Severity,

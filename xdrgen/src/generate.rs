@@ -139,7 +139,7 @@ impl Options {
             defined: BTreeSet::new(),
             prelude: true,
             keep_going: false,
-            command: "xdrgen generate".to_owned(),
+            command: "rpcrdma-xdrgen generate".to_owned(),
         }
     }
 }
@@ -349,7 +349,7 @@ fn analyzed(
 fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     let derives = options.derives.iter().filter(|derive| Known::named(derive).is_none());
     let paths = options.externs.values().chain(std::iter::once(&options.runtime)).chain(derives);
-    for path in paths.filter(|path| syn::parse_str::<syn::Path>(path).is_err()) {
+    for path in paths.filter(|path| !names::is_path(path)) {
         let error = Diagnostic::error("X401", Span::NOWHERE, format!("`{path}` is no path of Rust"));
         found.push(error.with_help("a path is written `name::of::Type`"));
     }
@@ -455,8 +455,10 @@ fn emitted(
     sources: &Sources,
     options: &Options,
 ) -> Vec<(PathBuf, String)> {
-    // What is no path was found already.
-    let Ok(runtime) = syn::parse_str::<syn::Path>(&options.runtime) else { return Vec::new() };
+    // This error has been reported.
+    if !names::is_path(&options.runtime) {
+        return Vec::new();
+    }
     let std = matches!(options.output, Output::Module { std: true, .. } | Output::Directory { std: true });
     let features = matches!(options.output, Output::Crate(_));
     let (names, derives) = (options.names, options.derives.as_slice());
@@ -465,7 +467,7 @@ fn emitted(
     let sizes = (!module.programs.is_empty()).then(|| Layouts::of(module));
     let emitter = Emitter {
         module,
-        runtime,
+        runtime: emit::parse(&runtime_path),
         runtime_path,
         texts,
         std,

@@ -12,6 +12,7 @@
 pub mod ast;
 mod binding;
 mod build_script;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod compat;
 pub mod diag;

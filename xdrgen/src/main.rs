@@ -1,7 +1,7 @@
-//! The program `xdrgen`.
+//! The program `rpcrdma-xdrgen`.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    xdrgen::cli::main()
+    rpcrdma_xdrgen::cli::main()
 }

@@ -1,5 +1,9 @@
 //! Names for Rust: idiomatic, and never two alike in one place.
 
+use std::iter::Peekable;
+
+use proc_macro2::{Spacing, TokenStream, TokenTree};
+
 use crate::hash::{HashMap, HashSet};
 
 /// How what a document defines is called in Rust.
@@ -260,14 +264,77 @@ const KEYWORDS: [&str; 52] = [
     "yield",
 ];
 
-/// Whether a name is an identifier of Rust, and no keyword. The parser is asked only for what is no plain word: it takes
-/// thousands of times as long.
-fn is_ident(name: &str) -> bool {
+/// Returns true if a name is a Rust identifier and not a keyword. The lexer is asked only about what is not a plain word:
+/// it takes far longer.
+pub(crate) fn is_ident(name: &str) -> bool {
     let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.bytes().all(is_part) && name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return name.len() > LONGEST_KEYWORD || KEYWORDS.binary_search(&name).is_err();
     }
-    syn::parse_str::<syn::Ident>(name).is_ok()
+    let tokens: Vec<TokenTree> = tokens(name).collect();
+    matches!(tokens.as_slice(), [TokenTree::Ident(ident)] if ident == name && name != "_")
+}
+
+/// Returns true if `text` is a Rust path: names joined by `::`, each of which may have generic arguments.
+pub(crate) fn is_path(text: &str) -> bool {
+    let mut tokens = tokens(text).peekable();
+    path(&mut tokens) && tokens.next().is_none()
+}
+
+/// The tokens of `text`; none if it has others than those of Rust.
+fn tokens(text: &str) -> proc_macro2::token_stream::IntoIter {
+    text.parse::<TokenStream>().unwrap_or_default().into_iter()
+}
+
+type Tokens = Peekable<proc_macro2::token_stream::IntoIter>;
+
+/// Takes a path, and returns false if there is none.
+fn path(tokens: &mut Tokens) -> bool {
+    let mut more = true;
+    colons(tokens);
+    while more {
+        let Some(TokenTree::Ident(name)) = tokens.next() else { return false };
+        let name = name.to_string();
+        if !is_ident(&name) && !["crate", "self", "super", "Self"].contains(&name.as_str()) {
+            return false;
+        }
+        more = colons(tokens);
+        if punct(tokens, '<') {
+            if !arguments(tokens) {
+                return false;
+            }
+            more = colons(tokens);
+        }
+    }
+    true
+}
+
+/// Takes generic arguments and the `>` behind them: paths, lifetimes, literals, and what stands in brackets.
+fn arguments(tokens: &mut Tokens) -> bool {
+    while !punct(tokens, '>') {
+        let is_whole = tokens.next_if(|token| matches!(token, TokenTree::Literal(_) | TokenTree::Group(_)));
+        let is_argument =
+            is_whole.is_some() || if punct(tokens, '\'') { tokens.next().is_some() } else { path(tokens) };
+        if !is_argument || !(punct(tokens, ',') || is_punct(tokens.peek(), '>')) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Takes `::` if it is next.
+fn colons(tokens: &mut Tokens) -> bool {
+    let is_first = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint);
+    tokens.next_if(is_first).is_some() && punct(tokens, ':')
+}
+
+/// Takes a mark if it is next.
+fn punct(tokens: &mut Tokens, mark: char) -> bool {
+    is_punct(tokens.peek(), mark) && tokens.next().is_some()
+}
+
+fn is_punct(token: Option<&TokenTree>, mark: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
 }
 
 /// A name as an identifier of Rust: a keyword becomes a raw one or, where there is none, gets an underscore.
@@ -429,6 +496,68 @@ mod tests {
         let short = letters().chain(letters().flat_map(|one| letters().map(move |two| one.clone() + &two)));
         for word in short.chain(["union", "auto", "raw", "safe", "dynamic", "selfish"].map(String::from)) {
             assert_eq!(is_ident(&word), syn::parse_str::<syn::Ident>(&word).is_ok(), "{word}");
+        }
+    }
+
+    #[test]
+    fn paths_are_those_of_the_parser() {
+        let paths = [
+            "a",
+            "::a",
+            "a::b",
+            "crate::a",
+            "super::super::A",
+            "Self::A",
+            "r#type::a",
+            " a :: b ",
+            "_a",
+            "\u{e9}",
+            "A<B>",
+            "A::<B>",
+            "A<'a, b::C<D>, 4>",
+            "A<B, >",
+            "A<[u8; 4], (B, C), { N }>::D",
+            "A<>",
+            "A<B<C>>::d",
+        ];
+        let others = [
+            "",
+            "::",
+            "a::",
+            "a:",
+            "a:b",
+            "a: :b",
+            "a b",
+            "a-b",
+            "my-crate::A",
+            "1",
+            "_",
+            "type",
+            "fn::a",
+            "a.b",
+            "a<b",
+            "a>",
+            "a<,>",
+            "a<B C>",
+            "a<'>",
+            "a(",
+            "r#crate",
+            "a;",
+            "\"a\"",
+            "a<::>",
+            "a<B>c",
+            "<a>",
+        ];
+        for (text, expected) in
+            paths.map(|text| (text, true)).into_iter().chain(others.map(|text| (text, false)))
+        {
+            assert_eq!(syn::parse_str::<syn::Path>(text).is_ok(), expected, "the parser takes {text:?}");
+            assert_eq!(is_path(text), expected, "{text:?}");
+        }
+        for word in
+            ["_", "_a", "__", "r#type", "r#self", "r#", "\u{e9}", "a\u{e9}", "1a", "", "a b", "a-b", "'a"]
+        {
+            assert_eq!(is_ident(word), syn::parse_str::<syn::Ident>(word).is_ok(), "{word:?}");
         }
     }
 

@@ -1,10 +1,10 @@
-//! `xdrgen::Build`, as the build script of a user's crate calls it.
+//! `rpcrdma_xdrgen::Build`, as the build script of a user's crate calls it.
 
 mod scratch;
 
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Build, BuildError, Manifest, Options, Output, Package};
 use scratch::{Scratch, workspace};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Manifest, Options, Output, Package};
 
 const DOCUMENT: &str = "\
 A small protocol
@@ -333,13 +333,13 @@ mod tests {
 const BUILD: &str = "\
 //! Compiles the protocols.
 
-fn main() -> Result<(), xdrgen::BuildError> {
-    let both = xdrgen::Build::new().document(\"specs/base.x\").document(\"specs/more.x\").name(\"both\");
-    both.names(xdrgen::Names::Verbatim).derive(\"serde\").derive(\"arbitrary\").compile()?;
-    let odd = || xdrgen::Build::new().document(\"specs/odd.x\").derive(\"serde\").derive(\"arbitrary\");
-    odd().name(\"odd\").names(xdrgen::Names::Verbatim).compile()?;
+fn main() -> Result<(), rpcrdma_xdrgen::BuildError> {
+    let both = rpcrdma_xdrgen::Build::new().document(\"specs/base.x\").document(\"specs/more.x\").name(\"both\");
+    both.names(rpcrdma_xdrgen::Names::Verbatim).derive(\"serde\").derive(\"arbitrary\").compile()?;
+    let odd = || rpcrdma_xdrgen::Build::new().document(\"specs/odd.x\").derive(\"serde\").derive(\"arbitrary\");
+    odd().name(\"odd\").names(rpcrdma_xdrgen::Names::Verbatim).compile()?;
     odd().name(\"tame\").compile()?;
-    xdrgen::Build::new().document(\"specs/store.txt\").binding(\"specs/store.ddp.toml\").compile()?;
+    rpcrdma_xdrgen::Build::new().document(\"specs/store.txt\").binding(\"specs/store.ddp.toml\").compile()?;
     Ok(())
 }
 ";
@@ -395,9 +395,37 @@ fn emit_crate(scratch: &Scratch) {
         manifest: Manifest::Alone { runtime: Some(runtime) },
     });
     options.derives = vec!["serde".to_owned(), "arbitrary".to_owned()];
-    let generated = xdrgen::generate(&sources, &options);
+    let generated = rpcrdma_xdrgen::generate(&sources, &options);
     for (path, text) in &generated.files {
         scratch.write(&format!("emitted/{}", path.display()), text);
+    }
+}
+
+/// The error in the README is what a build script prints.
+#[test]
+fn errors_are_data_and_their_text_shows_the_line() {
+    let readme = include_str!("../README.md");
+    let (_, error) = readme.split_once("```text\nError: ").expect("an example");
+    let (error, _) = error.split_once("```").expect("its end");
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("kv.x");
+    std::fs::write(&path, include_str!("diagnostics/X213-near.x")).expect("a document");
+    let built = Build::new().document(&path).out_dir(folder.path()).compile();
+    let Err(found @ BuildError::Findings { .. }) = built else { panic!("{built:?}") };
+    assert_eq!(format!("{found:?}"), found.to_string());
+    let shown = found.to_string().replace(&path.display().to_string(), "kv.x");
+    assert_eq!(shown, error);
+    let BuildError::Findings { errors, sources } = found else { panic!("{shown}") };
+    assert_eq!((errors.len(), errors[0].code, sources.iter().count()), (1, "X213", 1));
+    assert!(!folder.path().join("kv.rs").exists());
+}
+
+/// The program and what it alone uses are not built for a build script.
+fn has_no_command_line(scratch: &Scratch) {
+    let (success, tree) = scratch.cargo(&["tree", "--edges", "normal,build", "--prefix", "none"]);
+    assert!(success && tree.lines().any(|line| line.starts_with("rpcrdma-xdrgen v")), "{tree}");
+    for name in ["clap", "annotate-snippets", "serde_json"] {
+        assert!(!tree.lines().any(|line| line.starts_with(&format!("{name} v"))), "{name} in {tree}");
     }
 }
 
@@ -407,6 +435,7 @@ fn emit_crate(scratch: &Scratch) {
 #[test]
 fn a_build_script_compiles_documents() {
     let scratch = user_crate();
+    has_no_command_line(&scratch);
     let (success, output) = scratch.cargo(&["test", "--quiet"]);
     assert!(
         success && output.contains("8 passed") && !output.contains("`emitted` (lib) generated"),
@@ -418,9 +447,9 @@ fn a_build_script_compiles_documents() {
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(
         !success
-            && output.contains("Error: xdrgen found 1 error\n")
-            && output.contains("specs/store.txt:7:11\n")
-            && output.contains("7 |    ///    contents     data;\n")
+            && output.contains("Error: rpcrdma-xdrgen found 1 error\n")
+            && output.contains("specs/store.txt:7:11: error[")
+            && output.contains("7 |    ///    contents     data;\n  |           ^^^^^^^^")
             && output.contains("`content` is defined"),
         "{output}"
     );

@@ -2,13 +2,13 @@
 
 mod program;
 
-use program::{text, xdrgen};
+use program::{compiler, text};
 #[test]
 fn extract_prints_the_xdr_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("spec.txt"), "Prose.\n   /// const A = 1;\n").unwrap();
     std::fs::write(folder.path().join("more.x"), "const B = 2;\n").unwrap();
-    let output = xdrgen(folder.path(), &["extract", "spec.txt", "more.x"]);
+    let output = compiler(folder.path(), &["extract", "spec.txt", "more.x"]);
     assert_eq!(text(&output.stdout), "const A = 1;\nconst B = 2;\n");
     assert_eq!(text(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0));
@@ -18,7 +18,7 @@ fn extract_prints_the_xdr_and_nothing_else() {
 fn check_says_nothing_about_a_sound_document() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("good.x"), "struct a { int b; };\n").unwrap();
-    let output = xdrgen(folder.path(), &["check", "good.x"]);
+    let output = compiler(folder.path(), &["check", "good.x"]);
     assert_eq!((text(&output.stdout), text(&output.stderr), output.status.code()), ("", "", Some(0)));
 }
 
@@ -26,7 +26,7 @@ fn check_says_nothing_about_a_sound_document() {
 fn check_prints_all_findings_to_standard_error() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.x"), "struct a { int b };\nconst C = 08;\n").unwrap();
-    let output = xdrgen(folder.path(), &["check", "bad.x"]);
+    let output = compiler(folder.path(), &["check", "bad.x"]);
     assert_eq!(text(&output.stdout), "");
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stderr);
@@ -38,7 +38,7 @@ fn check_prints_all_findings_to_standard_error() {
 fn warnings_do_not_fail() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("odd.x"), "enum a { B = 1, };\n").unwrap();
-    let output = xdrgen(folder.path(), &["check", "odd.x"]);
+    let output = compiler(folder.path(), &["check", "odd.x"]);
     assert!(text(&output.stderr).contains("warning[X131]"));
     assert_eq!(output.status.code(), Some(0));
 }
@@ -47,22 +47,22 @@ fn warnings_do_not_fail() {
 fn names_for_conditions_come_from_the_command_line() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "#ifdef BROKEN\nstruct {\n#endif\nconst A = 1;\n").unwrap();
-    assert_eq!(xdrgen(folder.path(), &["check", "a.x"]).status.code(), Some(0));
-    assert_eq!(xdrgen(folder.path(), &["check", "-D", "BROKEN", "a.x"]).status.code(), Some(1));
+    assert_eq!(compiler(folder.path(), &["check", "a.x"]).status.code(), Some(0));
+    assert_eq!(compiler(folder.path(), &["check", "-D", "BROKEN", "a.x"]).status.code(), Some(1));
 }
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let output = xdrgen(folder.path(), &["check", "missing.x"]);
-    assert!(text(&output.stderr).starts_with("xdrgen: missing.x: "), "{}", text(&output.stderr));
+    let output = compiler(folder.path(), &["check", "missing.x"]);
+    assert!(text(&output.stderr).starts_with("rpcrdma-xdrgen: missing.x: "), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(2));
-    let output = xdrgen(folder.path(), &["check", "missing.x", "--message-format", "json"]);
+    let output = compiler(folder.path(), &["check", "missing.x", "--message-format", "json"]);
     let said: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
     assert_eq!((&said["kind"], &said["file"]), (&"failure".into(), &"missing.x".into()));
     std::fs::write(folder.path().join("a.x"), "const A = 1;\n").unwrap();
-    let unwritable = xdrgen(folder.path(), &["generate", "a.x", "-o", "a.x/out.rs"]);
-    assert!(text(&unwritable.stderr).starts_with("xdrgen: a.x"), "{}", text(&unwritable.stderr));
+    let unwritable = compiler(folder.path(), &["generate", "a.x", "-o", "a.x/out.rs"]);
+    assert!(text(&unwritable.stderr).starts_with("rpcrdma-xdrgen: a.x"), "{}", text(&unwritable.stderr));
     assert_eq!(unwritable.status.code(), Some(2));
 }
 
@@ -70,7 +70,7 @@ fn a_file_that_is_not_there_is_named() {
 fn wrong_arguments_have_their_own_status() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [&["check"][..], &[], &["compile", "a.x"], &["check", "--nothing", "a.x"]] {
-        assert_eq!(xdrgen(folder.path(), arguments).status.code(), Some(2), "{arguments:?}");
+        assert_eq!(compiler(folder.path(), arguments).status.code(), Some(2), "{arguments:?}");
     }
 }
 
@@ -78,7 +78,7 @@ fn wrong_arguments_have_their_own_status() {
 fn bytes_that_are_no_text_are_reported_like_any_other() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("latin.x"), b"const A = 1; /* caf\xe9 */\nconst \xe9 = 2;\n").unwrap();
-    let output = xdrgen(folder.path(), &["check", "latin.x"]);
+    let output = compiler(folder.path(), &["check", "latin.x"]);
     assert!(text(&output.stderr).contains("latin.x:2:7"), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
 }
@@ -87,12 +87,12 @@ fn bytes_that_are_no_text_are_reported_like_any_other() {
 fn generate_prints_rust_or_writes_it() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("my-spec.x"), "struct pair { int left; int right; };\n").unwrap();
-    let printed = xdrgen(folder.path(), &["generate", "my-spec.x"]);
+    let printed = compiler(folder.path(), &["generate", "my-spec.x"]);
     assert_eq!((text(&printed.stderr), printed.status.code()), ("", Some(0)));
     assert!(text(&printed.stdout).contains("pub struct Pair"), "{}", text(&printed.stdout));
 
     let silent = |arguments: &[&str]| {
-        let output = xdrgen(folder.path(), arguments);
+        let output = compiler(folder.path(), arguments);
         assert_eq!((text(&output.stdout), text(&output.stderr), output.status.code()), ("", "", Some(0)));
     };
     silent(&["generate", "my-spec.x", "-o", "deep/out.rs"]);
@@ -111,7 +111,7 @@ fn names_derives_and_modules_are_asked_for() {
     std::fs::write(folder.path().join("one.x"), "struct One_a { int fieldB; };\n").unwrap();
     std::fs::write(folder.path().join("two.x"), "struct two { One_a ones<3>; };\n").unwrap();
     let run = |more: &[&str]| {
-        let output = xdrgen(folder.path(), &[&["generate", "one.x", "two.x"], more].concat());
+        let output = compiler(folder.path(), &[&["generate", "one.x", "two.x"], more].concat());
         assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
         text(&output.stdout).to_owned()
     };
@@ -132,7 +132,7 @@ fn names_derives_and_modules_are_asked_for() {
         manifest.contains("rpcrdma-runtime.workspace = true") && manifest.contains("[features]"),
         "{manifest}"
     );
-    let wrong = xdrgen(folder.path(), &["generate", "one.x", "--names", "pascal"]);
+    let wrong = compiler(folder.path(), &["generate", "one.x", "--names", "pascal"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
 
@@ -140,7 +140,7 @@ fn names_derives_and_modules_are_asked_for() {
 fn generate_writes_nothing_when_a_document_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.x"), "struct a { nowhere b; };\n").unwrap();
-    let output = xdrgen(folder.path(), &["generate", "bad.x", "-o", "out.rs"]);
+    let output = compiler(folder.path(), &["generate", "bad.x", "-o", "out.rs"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("bad.x:1:12"), "{}", text(&output.stderr));
     assert!(!folder.path().join("out.rs").exists());
@@ -152,9 +152,9 @@ fn documents_are_compiled_together_and_types_may_exist_in_rust() {
     std::fs::write(folder.path().join("a.x"), "struct a { b inner; other more; };\n").unwrap();
     std::fs::write(folder.path().join("b.x"), "struct b { int c; };\n").unwrap();
     let together = ["check", "a.x", "b.x", "--extern", "other=::else_where::Other"];
-    assert_eq!(xdrgen(folder.path(), &together).status.code(), Some(0));
-    assert_eq!(xdrgen(folder.path(), &["check", "a.x"]).status.code(), Some(1));
-    assert_eq!(xdrgen(folder.path(), &["check", "a.x", "--extern", "other"]).status.code(), Some(2));
+    assert_eq!(compiler(folder.path(), &together).status.code(), Some(0));
+    assert_eq!(compiler(folder.path(), &["check", "a.x"]).status.code(), Some(1));
+    assert_eq!(compiler(folder.path(), &["check", "a.x", "--extern", "other"]).status.code(), Some(2));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_binding_is_one_whatever_its_name_ends_in() {
     std::fs::write(folder.path().join("a.x"), document).unwrap();
     let binding = "[[binding]]\nprogram = \"P\"\nversion = \"V\"\nport = 7\neligible = []\n";
     std::fs::write(folder.path().join("a.binding"), binding).unwrap();
-    let output = xdrgen(folder.path(), &["generate", "a.x", "--binding", "a.binding"]);
+    let output = compiler(folder.path(), &["generate", "a.x", "--binding", "a.binding"]);
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
     assert!(text(&output.stdout).contains("Binding for V"), "{}", text(&output.stdout));
 }
@@ -174,7 +174,7 @@ fn a_title_that_would_break_the_manifest_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "const A = 1;\n").unwrap();
     let run = |title: &str| {
-        xdrgen(folder.path(), &["generate", "a.x", "-o", "out", "--crate", "a", "--title", title])
+        compiler(folder.path(), &["generate", "a.x", "-o", "out", "--crate", "a", "--title", title])
     };
     for title in ["say \"a\"", "two\nlines", "back\\slash"] {
         assert_eq!(run(title).status.code(), Some(1), "{title}");
@@ -190,13 +190,16 @@ fn the_last_line_counts_and_names_a_page() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "enum a { B, };\nstruct c { int d };\nconst E = 08;\n")
         .unwrap();
-    let output = xdrgen(folder.path(), &["check", "a.x"]);
+    let output = compiler(folder.path(), &["check", "a.x"]);
     let last = text(&output.stderr).lines().last().unwrap();
-    assert_eq!(last, "xdrgen: 2 errors, 1 warning; `xdrgen explain X111` says more");
+    assert_eq!(last, "rpcrdma-xdrgen: 2 errors, 1 warning; `rpcrdma-xdrgen explain X111` says more");
     std::fs::write(folder.path().join("many.x"), "struct a { int b };\n".repeat(250)).unwrap();
-    let output = xdrgen(folder.path(), &["check", "many.x"]);
+    let output = compiler(folder.path(), &["check", "many.x"]);
     let last = text(&output.stderr).lines().last().unwrap();
-    assert_eq!(last, "xdrgen: 250 errors; 50 more are not shown; `xdrgen explain X111` says more");
+    assert_eq!(
+        last,
+        "rpcrdma-xdrgen: 250 errors; 50 more are not shown; `rpcrdma-xdrgen explain X111` says more"
+    );
     assert_eq!(text(&output.stderr).matches("error[X111]").count(), 200);
 }
 
@@ -206,7 +209,7 @@ fn no_number_of_warnings_hides_an_error() {
     let odd: String = (0..300).map(|number| format!("enum e{number} {{ A{number} = 1, }};\n")).collect();
     std::fs::write(folder.path().join("odd.x"), format!("{odd}struct z {{ int q }};\n")).unwrap();
     for form in ["human", "short", "json"] {
-        let output = xdrgen(folder.path(), &["check", "--message-format", form, "odd.x"]);
+        let output = compiler(folder.path(), &["check", "--message-format", form, "odd.x"]);
         assert_eq!(output.status.code(), Some(1));
         let shown = text(&output.stderr);
         assert!(shown.contains("X111"), "{form}: {shown}");
@@ -222,9 +225,9 @@ fn what_is_said_is_the_same_in_every_run() {
         "enum kind {{\n{members}  M40 = nothing\n}};\nunion u switch (kind k) {{\n{arms}}};\nstruct sound {{ int a; }};\n"
     );
     std::fs::write(folder.path().join("a.x"), document).unwrap();
-    let first = xdrgen(folder.path(), &["generate", "--keep-going", "a.x"]);
+    let first = compiler(folder.path(), &["generate", "--keep-going", "a.x"]);
     for _ in 0..8 {
-        let again = xdrgen(folder.path(), &["generate", "--keep-going", "a.x"]);
+        let again = compiler(folder.path(), &["generate", "--keep-going", "a.x"]);
         assert_eq!(text(&again.stderr), text(&first.stderr));
         assert_eq!(text(&again.stdout), text(&first.stdout));
     }
@@ -234,7 +237,7 @@ fn what_is_said_is_the_same_in_every_run() {
 fn signs_that_hide_text_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "/* a \u{202e}b\u{2066} c */\nconst A = 1;\n").unwrap();
-    let output = xdrgen(folder.path(), &["generate", "a.x"]);
+    let output = compiler(folder.path(), &["generate", "a.x"]);
     assert_eq!(output.status.code(), Some(0));
     let rust = text(&output.stdout);
     assert!(rust.contains(r"\u{202e}b") && rust.contains(r"\u{2066}"), "{rust}");
@@ -245,7 +248,7 @@ fn signs_that_hide_text_are_shown() {
 fn warnings_may_be_denied() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("odd.x"), "enum a { B = 1, };\n").unwrap();
-    let output = xdrgen(folder.path(), &["generate", "odd.x", "-o", "odd.rs", "--deny", "warnings"]);
+    let output = compiler(folder.path(), &["generate", "odd.x", "-o", "odd.rs", "--deny", "warnings"]);
     assert!(text(&output.stderr).contains("error[X131]"), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
     assert!(!folder.path().join("odd.rs").exists());
@@ -255,9 +258,9 @@ fn warnings_may_be_denied() {
 fn a_finding_is_one_line_if_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "const A = 1;\nstruct b {\n  int A\n};\n").unwrap();
-    let output = xdrgen(folder.path(), &["check", "--message-format", "short", "a.x"]);
+    let output = compiler(folder.path(), &["check", "--message-format", "short", "a.x"]);
     let expected = "a.x:3:8: error[X111]: a `;` is missing; a `;` ends each declaration and each definition\n\
-                    xdrgen: 1 error; `xdrgen explain X111` says more\n";
+                    rpcrdma-xdrgen: 1 error; `rpcrdma-xdrgen explain X111` says more\n";
     assert_eq!(text(&output.stderr), expected);
 }
 
@@ -269,7 +272,7 @@ fn a_finding_is_an_object_if_json_is_asked_for() {
         "struct a { int x; };\n/* \u{e9} */ struct a { int y; };\n",
     )
     .unwrap();
-    let output = xdrgen(folder.path(), &["check", "--message-format=json", "\u{e9}.x"]);
+    let output = compiler(folder.path(), &["check", "--message-format=json", "\u{e9}.x"]);
     assert_eq!((text(&output.stdout), output.status.code()), ("", Some(1)));
     let lines: Vec<serde_json::Value> =
         text(&output.stderr).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
@@ -293,7 +296,7 @@ fn a_finding_is_an_object_if_json_is_asked_for() {
         assert_eq!(found[key], value);
     }
     assert!(found["help"].as_str().unwrap().contains("another name"));
-    let human = xdrgen(folder.path(), &["check", "\u{e9}.x"]);
+    let human = compiler(folder.path(), &["check", "\u{e9}.x"]);
     assert!(text(&human.stderr).starts_with(found["rendered"].as_str().unwrap()), "{}", text(&human.stderr));
     assert_eq!(*summary, serde_json::json!({"kind": "summary", "errors": 1, "warnings": 0, "hidden": 0}));
 }
@@ -305,7 +308,7 @@ fn colours_are_for_terminals_unless_asked_for() {
     let coloured = |arguments: &[&str]| {
         let mut all = vec!["check", "a.x"];
         all.extend(arguments);
-        text(&xdrgen(folder.path(), &all).stderr).contains('\u{1b}')
+        text(&compiler(folder.path(), &all).stderr).contains('\u{1b}')
     };
     assert!(coloured(&["--color", "always"]));
     assert!(!coloured(&["--color", "never"]) && !coloured(&[]));
@@ -319,7 +322,7 @@ fn heads_have_the_command_that_makes_the_file_again() {
     let absolute = folder.path().join("c.x");
     let absolute = absolute.to_str().expect("a path of text");
     let head = |arguments: &[&str], file: &str| {
-        let output = xdrgen(folder.path(), arguments);
+        let output = compiler(folder.path(), arguments);
         assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)), "{arguments:?}");
         let made = std::fs::read_to_string(folder.path().join(file)).unwrap();
         let head: Vec<&str> =
@@ -327,10 +330,12 @@ fn heads_have_the_command_that_makes_the_file_again() {
         head.join(" ").split_once("Regenerate with ").expect("the command").1.to_owned()
     };
     let given = ["generate", "-o", "out.rs", "--data=borrowed", "a b.x", absolute, "-DN=3", "--no-prelude"];
-    let expected = "`xdrgen generate 'a b.x' c.x -D N=3 --output out.rs --data borrowed --no-prelude`.";
+    let expected =
+        "`rpcrdma-xdrgen generate 'a b.x' c.x -D N=3 --output out.rs --data borrowed --no-prelude`.";
     assert_eq!(head(&given, "out.rs"), expected);
     let given =
         ["generate", "a b.x", "--crate", "a", "-o", "out", "--title", "One & two", "--names", "verbatim"];
-    let expected = "`xdrgen generate 'a b.x' --output out --names verbatim --crate a --title 'One & two'`.";
+    let expected =
+        "`rpcrdma-xdrgen generate 'a b.x' --output out --names verbatim --crate a --title 'One & two'`.";
     assert_eq!(head(&given, "out/Cargo.toml"), expected);
 }

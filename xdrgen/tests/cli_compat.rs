@@ -1,8 +1,8 @@
-//! `xdrgen compat` as a program: what goes to which stream, and the exit status.
+//! `rpcrdma-xdrgen compat` as a program: what goes to which stream, and the exit status.
 
 mod program;
 
-use program::{text, xdrgen};
+use program::{compiler, text};
 #[test]
 fn compat_tells_an_extension_from_a_breach_and_both_from_trouble() {
     let folder = tempfile::tempdir().unwrap();
@@ -10,24 +10,24 @@ fn compat_tells_an_extension_from_a_breach_and_both_from_trouble() {
     write("base.x", "enum e { A = 1 };\nunion u switch (e n) { case A: int a; };\n");
     write("more.x", "enum e { A = 1, B = 2 };\nunion u switch (e n) { case A: int a; case B: b b; };\n");
     write("b.x", "struct b { int c; };\n");
-    let fine = xdrgen(folder.path(), &["compat", "base.x", "more.x", "--new", "b.x"]);
+    let fine = compiler(folder.path(), &["compat", "base.x", "more.x", "--new", "b.x"]);
     assert_eq!((text(&fine.stderr), fine.status.code()), ("", Some(0)));
     assert_eq!(
         text(&fine.stdout),
         "compatible; this is added:\n  value of e: B = 2  (more.x:1)\n  arm of u: case B: b b  (more.x:2)\n  type: b  (b.x:1)\n"
     );
-    let breach = xdrgen(folder.path(), &["compat", "more.x", "base.x", "--base", "b.x"]);
+    let breach = compiler(folder.path(), &["compat", "more.x", "base.x", "--base", "b.x"]);
     assert_eq!((text(&breach.stdout), breach.status.code()), ("", Some(1)));
     let shown = text(&breach.stderr);
     assert!(
         shown.contains("error[X504]") && shown.contains("base.x:1:6") && shown.contains("more.x:1:17"),
         "{shown}"
     );
-    let trouble = xdrgen(folder.path(), &["compat", "base.x", "more.x"]);
+    let trouble = compiler(folder.path(), &["compat", "base.x", "more.x"]);
     assert!(text(&trouble.stderr).contains("error[X200]"), "{}", text(&trouble.stderr));
     assert_eq!(trouble.status.code(), Some(2));
     for arguments in [&["compat", "base.x", "none.x"][..], &["compat", "base.x"]] {
-        assert_eq!(xdrgen(folder.path(), arguments).status.code(), Some(2), "{arguments:?}");
+        assert_eq!(compiler(folder.path(), arguments).status.code(), Some(2), "{arguments:?}");
     }
 }
 
@@ -43,26 +43,26 @@ fn nothing_is_said_of_what_was_left_out() {
     let said = "not compared: m (a declaration declares one name, unread.txt:3)\n\
                 no verdict: all else is compatible, but not all could be compared\n";
     for [base, new] in [["unread.txt", "read.x"], ["read.x", "unread.txt"]] {
-        let output = xdrgen(folder.path(), &["compat", base, new]);
+        let output = compiler(folder.path(), &["compat", base, new]);
         assert_eq!((text(&output.stdout), output.status.code()), (said, Some(2)), "{base} {new}");
         assert!(text(&output.stderr).contains("warning[X125]"), "{}", text(&output.stderr));
     }
     // What is gone may be in what was left out, under another name.
     write("more.x", "struct m { double a[7]; };\nstruct k { int b; };\nstruct l { hyper c; };\n");
-    let output = xdrgen(folder.path(), &["compat", "more.x", "unread.txt"]);
+    let output = compiler(folder.path(), &["compat", "more.x", "unread.txt"]);
     let gone = "not compared: l (nothing that could be read in the new protocol has its name or its layout, more.x:3)";
     assert!(text(&output.stdout).contains(gone), "{}", text(&output.stdout));
     assert_eq!(output.status.code(), Some(2));
     // A breach in what was read is one whatever the rest is.
     write("breach.x", "struct m { int a; };\nstruct k { hyper b; };\n");
-    let output = xdrgen(folder.path(), &["compat", "unread.txt", "breach.x"]);
+    let output = compiler(folder.path(), &["compat", "unread.txt", "breach.x"]);
     assert!(text(&output.stderr).contains("error[X502]"), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), said.lines().take(1).collect::<Vec<_>>());
     // A document without definitions is compatible with nothing.
     write("empty.x", "/* nothing */\n");
     for [base, new] in [["empty.x", "read.x"], ["read.x", "empty.x"]] {
-        assert_eq!(xdrgen(folder.path(), &["compat", base, new]).status.code(), Some(2), "{base} {new}");
+        assert_eq!(compiler(folder.path(), &["compat", base, new]).status.code(), Some(2), "{base} {new}");
     }
 }
 
@@ -77,7 +77,7 @@ fn a_procedure_that_was_left_out_is_not_gone() {
         "new.txt",
         &format!("Request for Comments: 1\n\n/// struct broken {{ int a, b; }};\n/// {program}"),
     );
-    let output = xdrgen(folder.path(), &["compat", "base.x", "new.txt"]);
+    let output = compiler(folder.path(), &["compat", "base.x", "new.txt"]);
     assert!(!text(&output.stderr).contains("X513"), "{}", text(&output.stderr));
     assert!(
         text(&output.stdout).contains("not compared: B (no procedure that could be read"),
@@ -93,7 +93,7 @@ fn compat_takes_a_document_of_additions_with_its_base() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("base.x", "enum e { A = 1 };\nstruct a { int b; };\nunion u switch (e n) { case A: a a; };\n");
     write("more.x", "enum e { A = 1, B = 2 };\nunion u switch (e n) { case A: a a; case B: a b; };\n");
-    assert_eq!(xdrgen(folder.path(), &["compat", "base.x", "more.x"]).status.code(), Some(2));
-    let output = xdrgen(folder.path(), &["compat", "--extends", "base.x", "more.x"]);
+    assert_eq!(compiler(folder.path(), &["compat", "base.x", "more.x"]).status.code(), Some(2));
+    let output = compiler(folder.path(), &["compat", "--extends", "base.x", "more.x"]);
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
 }

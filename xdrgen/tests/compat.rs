@@ -1,10 +1,10 @@
-//! `xdrgen compat`: what extends a protocol compatibly and what does not, by section 9.1 of the -04 draft of
+//! `rpcrdma-xdrgen compat`: what extends a protocol compatibly and what does not, by section 9.1 of the -04 draft of
 //! rfc5666bis, and definitions that a later document extends.
 
-use xdrgen::compat::{Compat, Kind, compat};
-use xdrgen::diag::{Diagnostic, has_errors};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, check, generate};
+use rpcrdma_xdrgen::compat::{Compat, Kind, compat};
+use rpcrdma_xdrgen::diag::{Diagnostic, has_errors};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Options, check, generate};
 
 const BASE: &str = "\
 enum kind { ASK = 0, TELL = 1 };

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use xdrgen::ast::{DefinitionKind, Specification};
-use xdrgen::diag::{Diagnostic, has_errors, render};
-use xdrgen::extract::Form;
-use xdrgen::parse::{Options, parse_with};
-use xdrgen::source::{Source, SourceId, Sources};
+use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
+use rpcrdma_xdrgen::diag::{Diagnostic, has_errors, render};
+use rpcrdma_xdrgen::extract::Form;
+use rpcrdma_xdrgen::parse::{Options, parse_with};
+use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
 /// The folder with the documents; none, and a line that says so, where it is not named.
 fn corpus() -> Option<PathBuf> {
@@ -28,7 +28,7 @@ fn source(path: &Path) -> Source {
 fn parsed(path: &Path) -> (Sources, Specification, Vec<Diagnostic>) {
     let mut sources = Sources::default();
     sources.add(source(path));
-    let mut parsed = xdrgen::parse(&sources);
+    let mut parsed = rpcrdma_xdrgen::parse(&sources);
     let (_, specification) = parsed.documents.remove(0);
     (sources, specification, parsed.diagnostics)
 }
@@ -127,7 +127,7 @@ fn definitions_are_complete() {
     let Some(corpus) = corpus() else { return };
     for (name, form, expected) in COMPLETE {
         let path = corpus.join("rfc").join(name);
-        let extract = xdrgen::extract(SourceId(0), &source(&path));
+        let extract = rpcrdma_xdrgen::extract(SourceId(0), &source(&path));
         assert_eq!(extract.form, *form, "{name}");
         assert_eq!(count(&parsed(&path).1), *expected, "{name}");
     }
@@ -235,7 +235,7 @@ fn every_published_document_compiles() {
     for path in files(&corpus.join("rfc")).into_iter().chain(files(&corpus.join("x"))) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let sources = with_others(&path);
-        let generated = xdrgen::generate(&sources, &xdrgen::Options::module("out"));
+        let generated = rpcrdma_xdrgen::generate(&sources, &rpcrdma_xdrgen::Options::module("out"));
         let last = sources.iter().last().unwrap().0;
         let found = generated.diagnostics.iter().filter(|found| found.primary.span.source == last);
         let line = |found: &Diagnostic| {
@@ -254,12 +254,13 @@ fn every_published_document_compiles() {
             "{name}\n{text}"
         );
         assert_eq!(
-            xdrgen::check(&sources, &xdrgen::Options::module("out")).diagnostics,
+            rpcrdma_xdrgen::check(&sources, &rpcrdma_xdrgen::Options::module("out")).diagnostics,
             generated.diagnostics
         );
         if refused {
-            let options = xdrgen::Options { keep_going: true, ..xdrgen::Options::module("out") };
-            assert!(!xdrgen::generate(&sources, &options).files.is_empty(), "{name}");
+            let options =
+                rpcrdma_xdrgen::Options { keep_going: true, ..rpcrdma_xdrgen::Options::module("out") };
+            assert!(!rpcrdma_xdrgen::generate(&sources, &options).files.is_empty(), "{name}");
         }
     }
 }
@@ -271,7 +272,7 @@ fn an_extension_says_what_it_needs() {
         let folder = if name.ends_with(".x") { "x" } else { "rfc" };
         let mut alone = Sources::default();
         alone.add(source(&corpus.join(folder).join(name)));
-        let found = xdrgen::check(&alone, &xdrgen::Options::module("out")).diagnostics;
+        let found = rpcrdma_xdrgen::check(&alone, &rpcrdma_xdrgen::Options::module("out")).diagnostics;
         let errors: Vec<&str> =
             found.iter().filter(|found| found.is_error()).map(|found| found.code).collect();
         assert!(!errors.is_empty() && errors.iter().all(|code| *code == "X200"), "{name}: {found:?}");
@@ -286,16 +287,17 @@ fn nfs_version_4_2_with_extended_attributes_is_whole() {
         names.iter().for_each(|name| {
             sources.add(source(&corpus.join("rfc").join(name)));
         });
-        let (module, found) = xdrgen::generate::lower(&sources, &xdrgen::Options::module("out"));
+        let (module, found) =
+            rpcrdma_xdrgen::generate::lower(&sources, &rpcrdma_xdrgen::Options::module("out"));
         assert!(!has_errors(&found), "{}", render(&found, &sources, false));
         module
     };
     let (plain, extended) = (module(&["rfc7863.txt"]), module(&["rfc7863.txt", "rfc8276.txt"]));
-    let size = |module: &xdrgen::ir::Module, name: &str| {
+    let size = |module: &rpcrdma_xdrgen::ir::Module, name: &str| {
         let found = module.types.iter().find(|one| one.name == name).expect("a type of the base");
         match &found.body {
-            xdrgen::ir::Body::Enum(members) => members.len(),
-            xdrgen::ir::Body::Union(union) => union.arms.len(),
+            rpcrdma_xdrgen::ir::Body::Enum(members) => members.len(),
+            rpcrdma_xdrgen::ir::Body::Union(union) => union.arms.len(),
             other => panic!("{name}: {other:?}"),
         }
     };

@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pieces::PIECES;
+use rpcrdma_xdrgen::Options;
+use rpcrdma_xdrgen::diag::{self, Diagnostic};
+use rpcrdma_xdrgen::source::{Source, Sources};
 use serde_json::Value;
-use xdrgen::Options;
-use xdrgen::diag::{self, Diagnostic};
-use xdrgen::source::{Source, Sources};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics")
 }
 
-fn xdrgen(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
+fn compiler(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rpcrdma-xdrgen"))
         .current_dir(folder())
         .args(arguments)
         .output()
@@ -68,7 +68,7 @@ impl Fixture {
             arguments.push("--binding");
         }
         arguments.extend([self.file.as_str(), "--message-format", form]);
-        xdrgen(&arguments)
+        compiler(&arguments)
     }
 
     /// What is wrong with the fixture's result, if anything is.
@@ -197,7 +197,7 @@ fn findings(documents: &[(&str, &str)]) -> Vec<Diagnostic> {
     for (name, text) in documents {
         sources.add(Source::new(*name, *text));
     }
-    xdrgen::check(&sources, &Options::module("out")).diagnostics
+    rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics
 }
 
 /// Compares two protocols: lines of the base begin with `-`, lines of the other with `+`, lines of both with a blank.
@@ -209,7 +209,7 @@ fn breaches(text: &str) -> Vec<Diagnostic> {
     let mut sources = Sources::default();
     let (base, new) = (side('+'), side('-'));
     let (base, new) = (sources.add(Source::new("base.x", base)), sources.add(Source::new("new.x", new)));
-    let compared = xdrgen::compat(&sources, &[base], &[new], &Options::module("out"));
+    let compared = rpcrdma_xdrgen::compat(&sources, &[base], &[new], &Options::module("out"));
     assert!(!diag::has_errors(&compared.diagnostics), "{:#?}", compared.diagnostics);
     compared.breaches
 }
@@ -240,14 +240,14 @@ fn the_first_example_of_a_page_has_its_code_and_the_others_are_mended() {
 #[test]
 fn explain_prints_a_page() {
     for code in ["X212", "x212", "212"] {
-        let output = xdrgen(&["explain", code]);
+        let output = compiler(&["explain", code]);
         let text = String::from_utf8(output.stdout).expect("text");
         assert!(text.starts_with("## X212: ") && text.contains("```xdr"), "{text}");
         assert!(!text.contains("## X213") && output.status.success(), "{text}");
     }
-    let last = xdrgen(&["explain", diag::codes().last().expect("a code")]);
+    let last = compiler(&["explain", diag::codes().last().expect("a code")]);
     assert!(last.status.success() && !last.stdout.is_empty());
-    let unknown = xdrgen(&["explain", "X999"]);
+    let unknown = compiler(&["explain", "X999"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("`X999`"));
 }
@@ -300,7 +300,7 @@ Internet-Draft              The Store                   June 2020
 fn finds_one_at(text: &str, line: usize, what: &str) {
     let mut sources = Sources::default();
     let id = sources.add(Source::new("store.txt", text));
-    let found = xdrgen::check(&sources, &Options::module("out")).diagnostics;
+    let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
     let source = sources.get(id).expect("the document");
     let lines: Vec<usize> =
         found.iter().map(|found| source.line_column(found.primary.span.start).line as usize).collect();
@@ -365,7 +365,7 @@ proptest::proptest! {
     ) {
         let mut sources = Sources::default();
         sources.add(Source::new(if marked { "a.txt" } else { "a.x" }, pieces.join(" ")));
-        let found = xdrgen::check(&sources, &Options::module("out")).diagnostics;
+        let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
         let json = diag::json(&found, &sources);
         for line in json.lines() {
             let value: Value = serde_json::from_str(line).expect("an object");
@@ -375,6 +375,11 @@ proptest::proptest! {
         }
         assert_eq!((json.lines().count(), diag::short(&found, &sources).lines().count()), (found.len(), found.len()));
         let human = diag::render(&found, &sources, false);
-        assert!(!human.contains('\u{1b}'), "a document's control characters reach no terminal");
+        let plain = diag::plain(&found, &sources);
+        let heads = plain.lines().filter(|line| line.starts_with("a.")).count();
+        assert_eq!(heads, found.len(), "{plain}");
+        for shown in [human, plain] {
+            assert!(!shown.contains('\u{1b}'), "a document's control characters reach no terminal");
+        }
     }
 }

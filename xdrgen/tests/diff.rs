@@ -1,16 +1,16 @@
-//! `xdrgen diff`: what changed between two versions of a protocol, and whether messages change by it.
+//! `rpcrdma-xdrgen diff`: what changed between two versions of a protocol, and whether messages change by it.
 //!
 //! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts under `rfc/`.
 
 mod program;
 
-use program::{text, xdrgen};
+use program::{compiler, text};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use xdrgen::Options;
-use xdrgen::diff::{Change, Sign, diff};
-use xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::Options;
+use rpcrdma_xdrgen::diff::{Change, Sign, diff};
+use rpcrdma_xdrgen::source::{Source, Sources};
 
 /// Each change: its sign, what it is, its name, and `!` if messages change by it.
 fn changes(old: &str, new: &str) -> Vec<String> {
@@ -117,7 +117,7 @@ fn what_comes_and_goes_is_listed_with_its_place() {
     let old = sources.add(Source::new("old.x", "struct a { int x; };\n"));
     let new = sources.add(Source::new("new.x", "\nunion u switch (int n) { case 1: int x; };\n"));
     let found = diff(&sources, &[old], &[new], &Options::module("compared"));
-    let place = |side: &Option<xdrgen::diff::Side>| {
+    let place = |side: &Option<rpcrdma_xdrgen::diff::Side>| {
         side.as_ref().map(|side| {
             let source = sources.get(side.span.source).expect("a document");
             (source.name().display().to_string(), source.line_column(side.span.start).line, side.text.clone())
@@ -138,15 +138,15 @@ fn the_status_says_whether_something_changed() {
     write("a.x", "typedef int t;\nstruct s { t x; };\n");
     write("b.x", "typedef int t;\nstruct s { int x; };\nconst A = 1;\n");
     write("bad.x", "struct s { u x; };\n");
-    let same = xdrgen(folder.path(), &["diff", "a.x", "a.x"]);
+    let same = compiler(folder.path(), &["diff", "a.x", "a.x"]);
     assert_eq!((text(&same.stdout), text(&same.stderr), same.status.code()), ("", "", Some(0)));
-    let other = xdrgen(folder.path(), &["diff", "a.x", "b.x"]);
+    let other = compiler(folder.path(), &["diff", "a.x", "b.x"]);
     assert_eq!((text(&other.stderr), other.status.code()), ("", Some(1)));
     let expected = "~ field s.x: t x -> int x (not sent)  [a.x:2, b.x:2]\n\
                     + constant A: 1 (not sent)  [b.x:3]\n2 changes, 0 of them sent\n";
     assert_eq!(text(&other.stdout), expected);
     for arguments in [["diff", "a.x", "bad.x"], ["diff", "a.x", "none.x"]] {
-        let trouble = xdrgen(folder.path(), &arguments);
+        let trouble = compiler(folder.path(), &arguments);
         assert_eq!((text(&trouble.stdout), trouble.status.code()), ("", Some(2)), "{arguments:?}");
     }
 }
@@ -159,14 +159,14 @@ fn what_was_left_out_is_no_change_and_not_the_same() {
     write("read.x", "struct m { double a[7]; };\nstruct k { int b; };\n");
     let said = "not compared: m (a declaration declares one name, unread.txt:3)\n";
     for [old, new] in [["unread.txt", "read.x"], ["read.x", "unread.txt"]] {
-        let output = xdrgen(folder.path(), &["diff", old, new]);
+        let output = compiler(folder.path(), &["diff", old, new]);
         assert_eq!((text(&output.stdout), output.status.code()), (said, Some(2)), "{old} {new}");
     }
     write("other.x", "struct m { double a[7]; };\nstruct k { hyper b; };\n");
-    let output = xdrgen(folder.path(), &["diff", "unread.txt", "other.x"]);
+    let output = compiler(folder.path(), &["diff", "unread.txt", "other.x"]);
     let changed = "~ field k.b: int b -> hyper b  [unread.txt:4, other.x:2]\n1 change, 1 of them sent\n";
     assert_eq!((text(&output.stdout), output.status.code()), (&*format!("{said}{changed}"), Some(1)));
-    let output = xdrgen(folder.path(), &["diff", "unread.txt", "read.x", "--message-format", "json"]);
+    let output = compiler(folder.path(), &["diff", "unread.txt", "read.x", "--message-format", "json"]);
     let lines: Vec<serde_json::Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     let unread = serde_json::json!({
@@ -182,7 +182,7 @@ fn changes_are_objects_if_json_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "enum e { A = 1 };\n").unwrap();
     std::fs::write(folder.path().join("b.x"), "enum e { A = 1,\n B = 2 };\n").unwrap();
-    let output = xdrgen(folder.path(), &["diff", "a.x", "b.x", "--message-format", "json"]);
+    let output = compiler(folder.path(), &["diff", "a.x", "b.x", "--message-format", "json"]);
     let lines: Vec<serde_json::Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     let place = serde_json::json!({"text": "B = 2", "file": "b.x", "line": 2, "column": 2});
@@ -203,7 +203,7 @@ fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
         return;
     };
     let output =
-        xdrgen(&corpus.join("rfc"), &["diff", "rfc5666.txt", "rfc8166.txt", "--message-format", "json"]);
+        compiler(&corpus.join("rfc"), &["diff", "rfc5666.txt", "rfc8166.txt", "--message-format", "json"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("an object");
     let lines: Vec<serde_json::Value> = text(&output.stdout).lines().map(line).collect();
@@ -230,7 +230,7 @@ fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
     // Nothing was left out of either.
     assert_eq!(lines.len(), expected.len() + 1);
     let compat =
-        xdrgen(&corpus.join("rfc"), &["compat", "rfc5666.txt", "rfc8166.txt", "--message-format", "short"]);
+        compiler(&corpus.join("rfc"), &["compat", "rfc5666.txt", "rfc8166.txt", "--message-format", "short"]);
     assert_eq!((text(&compat.stdout), compat.status.code()), ("", Some(1)));
     let shown = text(&compat.stderr).lines().filter(|line| line.contains("error[")).collect::<Vec<_>>();
     let breaches = [
@@ -244,6 +244,6 @@ fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
     // The specification of this project is RFC 8166 and adds constants only.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/rpcrdma1.txt");
     let ours = ours.to_str().expect("a path of text");
-    let compat = xdrgen(&corpus.join("rfc"), &["compat", "rfc8166.txt", ours]);
+    let compat = compiler(&corpus.join("rfc"), &["compat", "rfc8166.txt", ours]);
     assert_eq!(compat.status.code(), Some(0), "{}", text(&compat.stderr));
 }

@@ -9,10 +9,10 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use rpcrdma_xdrgen::ir::{Item, Module};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Data, Options, diag};
 use scratch::{Scratch, workspace};
-use xdrgen::ir::{Item, Module};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Data, Options, diag};
 
 fn sources(documents: &[PathBuf]) -> Sources {
     let mut sources = Sources::default();
@@ -25,9 +25,9 @@ fn sources(documents: &[PathBuf]) -> Sources {
 
 fn emit(name: &str, sources: &Sources, data: Data) -> (String, Module) {
     let options = Options { data, ..Options::module(name) };
-    let generated = xdrgen::generate(sources, &options);
+    let generated = rpcrdma_xdrgen::generate(sources, &options);
     assert!(!generated.has_errors(), "{name}:\n{}", diag::render(&generated.diagnostics, sources, false));
-    let (ir, _) = xdrgen::generate::lower(sources, &options);
+    let (ir, _) = rpcrdma_xdrgen::generate::lower(sources, &options);
     (generated.files.into_iter().next().expect("one file").1, ir)
 }
 
@@ -118,7 +118,7 @@ fn every_type_reads_and_writes_what_owned_output_does_and_allocates_nothing() {
 fn code(text: &str, options: &Options) -> String {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", text));
-    let generated = xdrgen::generate(&sources, options);
+    let generated = rpcrdma_xdrgen::generate(&sources, options);
     assert!(generated.diagnostics.is_empty(), "{}", diag::render(&generated.diagnostics, &sources, false));
     let lines = generated.files[0].1.lines().map(str::trim);
     lines.filter(|line| !line.starts_with("//") && !line.starts_with("#[doc")).collect::<Vec<_>>().join(" ")
@@ -161,7 +161,7 @@ fn types_that_hold_data_have_a_lifetime_and_the_others_have_none() {
 fn a_build_script_asks_for_it_by_one_call() {
     let directory = tempfile::tempdir().expect("a directory");
     let document = workspace().join("specs/mount3.txt");
-    let build = xdrgen::Build::new().document(document).out_dir(directory.path()).borrowed();
+    let build = rpcrdma_xdrgen::Build::new().document(document).out_dir(directory.path()).borrowed();
     let summary = build.compile().expect("a sound document");
     let text = fs::read_to_string(directory.path().join("mount3.rs")).expect("the file");
     assert!(text.contains("pub struct Mountbody<'a>") && summary.procedures == 6, "{summary:?}");
@@ -172,7 +172,7 @@ fn a_binding_without_eligible_items_stays() {
     let mut sources =
         sources(&[workspace().join("specs/mount3.txt"), workspace().join("specs/mount3.ddp.toml")]);
     let options = Options { data: Data::Borrowed, ..Options::module("a") };
-    let generated = xdrgen::generate(&sources, &options);
+    let generated = rpcrdma_xdrgen::generate(&sources, &options);
     assert!(generated.diagnostics.is_empty(), "{:?}", generated.diagnostics);
     let text = &generated.files[0].1;
     assert!(text.contains("impl program::Binding for MountV3"), "{text}");
@@ -182,7 +182,7 @@ fn a_binding_without_eligible_items_stays() {
         let path = workspace().join(name);
         sources.add(Source::new(&path, fs::read_to_string(&path).expect("a document")));
     }
-    let generated = xdrgen::generate(&sources, &options);
+    let generated = rpcrdma_xdrgen::generate(&sources, &options);
     let codes: Vec<&str> = generated.diagnostics.iter().map(|found| found.code).collect();
     assert_eq!(codes, ["X314"]);
     let text = &generated.files[0].1;

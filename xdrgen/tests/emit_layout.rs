@@ -4,10 +4,10 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use xdrgen::ir::Data;
-use xdrgen::names::Names;
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, generate};
+use rpcrdma_xdrgen::ir::Data;
+use rpcrdma_xdrgen::names::Names;
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Options, generate};
 
 /// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax tree.
 fn lines(text: &str) -> Vec<&str> {

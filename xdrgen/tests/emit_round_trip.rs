@@ -9,9 +9,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Manifest, Options, Output, Package, diag};
 use scratch::{Scratch, workspace};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Manifest, Options, Output, Package, diag};
 
 /// Published documents that are compiled together: what the others stand on first. Each other one is by itself.
 const TOGETHER: &[&[&str]] = &[
@@ -78,14 +78,14 @@ fn compile(name: &str, documents: &[PathBuf], refused: bool) -> Emitted {
     let is_crate = CRATES.contains(&name);
     let output = if is_crate { Output::Crate(package) } else { Options::module(name).output };
     let options = Options { output, keep_going: refused, ..Options::module(name) };
-    let generated = xdrgen::generate(&sources, &options);
+    let generated = rpcrdma_xdrgen::generate(&sources, &options);
     assert_eq!(
         generated.has_errors(),
         refused,
         "{name}:\n{}",
         diag::render(&generated.diagnostics, &sources, false)
     );
-    let (ir, _) = xdrgen::generate::lower(&sources, &options);
+    let (ir, _) = rpcrdma_xdrgen::generate::lower(&sources, &options);
     let root = if is_crate { name.to_owned() } else { format!("emitted::{name}") };
     let is_root = |path: &Path| path.ends_with("src/lib.rs") || !is_crate;
     let text = generated.files.iter().find(|(path, _)| is_root(path)).map(|(_, text)| text);
@@ -125,7 +125,7 @@ fn published(corpus: &Path) -> Vec<Emitted> {
     let place = |name: &&str| corpus.join(name);
     for (names, counts, supplied) in COUNTS {
         let sources = sources(&names.iter().map(place).collect::<Vec<_>>());
-        let summary = xdrgen::check(&sources, &Options::module("counted")).summary;
+        let summary = rpcrdma_xdrgen::check(&sources, &Options::module("counted")).summary;
         assert_eq!([summary.types, summary.programs, summary.procedures], *counts, "{names:?}");
         if let Some(supplied) = supplied {
             let counted: usize = sources.iter().map(|(_, source)| type_lines(source.text())).sum();

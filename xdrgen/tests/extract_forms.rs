@@ -1,9 +1,9 @@
 //! The three forms of documents, and that each extracted byte leads back to its own place.
 
-use xdrgen::ast::{DefinitionKind, Specification};
-use xdrgen::extract::{Extract, Form, extract};
-use xdrgen::parse::{Options, parse_extract};
-use xdrgen::source::{Source, SourceId};
+use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
+use rpcrdma_xdrgen::extract::{Extract, Form, extract};
+use rpcrdma_xdrgen::parse::{Options, parse_extract};
+use rpcrdma_xdrgen::source::{Source, SourceId};
 
 fn extracted(name: &str, text: &str) -> Extract {
     let extract = extract(SourceId(0), &Source::new(name, text));

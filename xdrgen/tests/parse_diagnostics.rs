@@ -1,12 +1,13 @@
 //! Each kind of finding: its code, its line and column in the document, and what it says.
 
-use xdrgen::diag::{Diagnostic, Severity, render};
-use xdrgen::source::{Source, SourceId, Sources};
+use rpcrdma_xdrgen::Options;
+use rpcrdma_xdrgen::diag::{Diagnostic, Severity, plain, render};
+use rpcrdma_xdrgen::source::{Source, SourceId, Sources, Span};
 
 fn found(name: &str, text: &str) -> (Sources, Vec<Diagnostic>, usize) {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));
-    let parsed = xdrgen::parse(&sources);
+    let parsed = rpcrdma_xdrgen::parse(&sources);
     let definitions = parsed.documents[0].1.definitions.len();
     (sources, parsed.diagnostics, definitions)
 }
@@ -315,4 +316,84 @@ fn places_far_from_one_another_are_two_pictures() {
     let shown = render(&found, &sources, false);
     assert!(shown.contains("--> far.x:10003:1\n") && shown.contains("::: far.x:2:1\n"), "{shown}");
     assert!(shown.len() < 1000, "{shown}");
+}
+
+/// The first finding as plain text.
+fn plainly(name: &str, text: &str) -> String {
+    let mut sources = Sources::default();
+    sources.add(Source::new(name, text));
+    let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
+    plain(&found[..1], &sources)
+}
+
+#[test]
+fn plain_text_has_the_line_the_label_and_the_help() {
+    let text = "   prose\n   /// struct a {\n   ///    int b\n   ///    int c;\n   /// };\n";
+    let expected = "\
+spec.txt:3:16: error[X111]: a `;` is missing
+  |
+3 |    ///    int b
+  |                ^ expected `;` here
+  |
+  = help: a `;` ends each declaration and each definition
+";
+    assert_eq!(plainly("spec.txt", text), expected);
+}
+
+#[test]
+fn plain_text_has_the_other_places() {
+    let many = "const X = 1;\n".repeat(8);
+    let text = format!("struct a {{\r\n\tint b;\r\n\tint b;\r\n}};\r\n{many}");
+    let expected = "\
+a.x:3:6: error[X201]: the field `b` is defined twice
+  |
+3 |     int b;
+  |         ^ again
+ ::: a.x:2:6
+  |
+2 |     int b;
+  |         - the first time
+";
+    assert_eq!(plainly("a.x", &text), expected);
+    let expected = "\
+a.x:1:23: error[X201]: the field `b` is defined twice
+  |
+1 | struct a { int b; int b; };
+  |                       ^ again
+  |                - the first time
+";
+    assert_eq!(plainly("a.x", "struct a { int b; int b; };"), expected);
+}
+
+#[test]
+fn plain_text_of_several_findings_has_a_blank_line_between_two() {
+    let (sources, found, _) = found("a.x", "struct a { int b };\nstruct c { int d };\n");
+    let shown = plain(&found, &sources);
+    let [first, second] = shown.split("\n\n").collect::<Vec<_>>()[..] else { panic!("{shown}") };
+    assert!(
+        first.starts_with("a.x:1:17: error[X111]: ") && second.starts_with("a.x:2:17: error[X111]: "),
+        "{shown}"
+    );
+}
+
+#[test]
+fn plain_text_of_a_finding_without_a_place_has_the_name_of_the_program() {
+    let found = Diagnostic::error("X401", Span::NOWHERE, "a message").with_help("a help");
+    let expected = "rpcrdma-xdrgen: error[X401]: a message\n = help: a help\n";
+    assert_eq!(plain(&[found], &Sources::default()), expected);
+}
+
+#[test]
+fn plain_text_of_a_very_long_line_has_a_part_of_it() {
+    let text = format!(
+        "{}struct c {{ int d }}; {}",
+        "struct a { int b; }; ".repeat(500),
+        "typedef int e; ".repeat(500)
+    );
+    let (sources, found, _) = found("long.x", &text);
+    let shown = plain(&found, &sources);
+    assert!(shown.starts_with("long.x:1:10517: error[X111]: ") && shown.len() < 2500, "{shown}");
+    let below = shown.lines().find_map(|line| line.find('^')).expect("a caret");
+    let line = shown.lines().find(|line| line.contains("struct c")).expect("the line");
+    assert_eq!(line.get(below - 1..below + 1), Some("d "), "{shown}");
 }

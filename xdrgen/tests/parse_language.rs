@@ -1,8 +1,8 @@
 //! The language: each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, and what real inputs have beside.
 
-use xdrgen::ast::*;
-use xdrgen::parse::{Options, parse_with};
-use xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::ast::*;
+use rpcrdma_xdrgen::parse::{Options, parse_with};
+use rpcrdma_xdrgen::source::{Source, Sources};
 
 fn parse_defining(text: &str, defined: &[&str]) -> Vec<Definition> {
     let (definitions, found) = parse_warning(text, defined);

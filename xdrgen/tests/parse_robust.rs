@@ -3,9 +3,9 @@
 mod pieces;
 
 use proptest::prelude::*;
-use xdrgen::diag::render;
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Generated, Options};
+use rpcrdma_xdrgen::diag::render;
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Generated, Options};
 
 use pieces::PIECES;
 
@@ -13,7 +13,7 @@ use pieces::PIECES;
 fn survives(name: &str, text: &str) {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));
-    let parsed = xdrgen::parse(&sources);
+    let parsed = rpcrdma_xdrgen::parse(&sources);
     let length = u32::try_from(text.len()).expect("a short text");
     for found in &parsed.diagnostics {
         // What is missing at the end stands one behind it.
@@ -34,7 +34,7 @@ fn survives(name: &str, text: &str) {
 /// Compiles a document to its end. What is found has a place in it, and files come out unless something is wrong; those of
 /// short documents are seen to be Rust.
 fn generated(sources: &Sources, length: u32) -> Generated {
-    let generated = xdrgen::generate(sources, &Options::module("out"));
+    let generated = rpcrdma_xdrgen::generate(sources, &Options::module("out"));
     for found in &generated.diagnostics {
         let span = found.primary.span;
         assert!(span.start <= span.end && span.end <= length + 1, "{found:?}");
@@ -228,7 +228,7 @@ fn many_definitions_are_no_chain() {
     let all: String = (0..20_000).map(|one| format!("struct t{one} {{ int a; t{one} *next; }};\n")).collect();
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", all));
-    let checked = xdrgen::check(&sources, &Options::module("out"));
+    let checked = rpcrdma_xdrgen::check(&sources, &Options::module("out"));
     assert_eq!((checked.diagnostics.as_slice(), checked.summary.types), (&[][..], 20_000));
 }
 
@@ -272,7 +272,7 @@ fn long_chains_of_what_is_left_out() {
     sources
         .add(Source::new("a.x", format!("struct t{LINKS} {{ int a }};\n{chain}struct good {{ int a; }};\n")));
     let options = Options { keep_going: true, ..Options::module("out") };
-    let generated = xdrgen::generate(&sources, &options);
+    let generated = rpcrdma_xdrgen::generate(&sources, &options);
     assert_eq!((generated.summary.types, generated.files.len()), (1, 1));
     assert!(generated.diagnostics.len() > LINKS);
 }

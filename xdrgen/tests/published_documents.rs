@@ -1,9 +1,9 @@
 //! Published RFCs, which nobody can mend: what is wrong is left out with a warning, and what one adds to another is
 //! added. In a document of one's own it is an error, and `keep_going` writes the rest all the same.
 
-use xdrgen::diag::{has_errors, render};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, generate, ir};
+use rpcrdma_xdrgen::diag::{has_errors, render};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Options, generate, ir};
 
 /// The line that makes it one; at the end, so that places are easy to count.
 const NUMBER: &str = "\n\nRequest for Comments: 9999\n";
@@ -23,8 +23,8 @@ fn sources(documents: &[String]) -> Sources {
 }
 
 /// Findings as `CODE line:column`, and all of them as text.
-fn places(sources: &Sources, found: &[xdrgen::diag::Diagnostic]) -> (Vec<String>, String) {
-    let place = |found: &xdrgen::diag::Diagnostic| {
+fn places(sources: &Sources, found: &[rpcrdma_xdrgen::diag::Diagnostic]) -> (Vec<String>, String) {
+    let place = |found: &rpcrdma_xdrgen::diag::Diagnostic| {
         let at = sources
             .get(found.primary.span.source)
             .expect("a document of the run")
@@ -42,7 +42,7 @@ fn types(module: &ir::Module) -> Vec<&str> {
 #[track_caller]
 fn leaves(xdr: &str, expected: &[&str], left: &[&str]) {
     let sources = sources(&[published(xdr)]);
-    let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     let (places, text) = places(&sources, &found);
     assert_eq!(places, expected, "{text}");
     assert!(!has_errors(&found), "{text}");
@@ -62,7 +62,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
                 u *z;\ncase B: void;\ndefault: int w;\n};\n";
     leaves(text, &["X116 7:11"], &["e", "u", "u.a"]);
     let sources = sources(&[published(text)]);
-    let (module, _) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let (module, _) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     let body = &module.types[2].body;
     let ir::Body::Struct(fields) = body else { panic!("{body:?}") };
     let fields: Vec<_> =
@@ -72,7 +72,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     let indented: String = text.lines().map(|line| format!("   {line}\n")).collect();
     let mut sources = Sources::default();
     sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));
-    let (other, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let (other, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     assert_eq!((types(&other), found.len()), (vec!["e", "u", "u.a"], 1), "{found:?}");
     // What is no declaration stays an error of the arm.
     leaves("union u switch (int n) { case 1: int x; int; };\nstruct a { int b; };\n", &["X100 3:48"], &["a"]);
@@ -100,7 +100,7 @@ fn what_is_wrong_is_left_out_once_however_often_it_is_used() {
         (0..100).map(|n| format!("struct u{n} {{ wrong a; u{} *b; }};\n", (n + 1) % 100)).collect();
     let text = format!("struct wrong {{ int x; int x; }};\n{users}struct right {{ int a; }};\n");
     let sources = sources(&[published(&text)]);
-    let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     assert!(!has_errors(&found));
     assert_eq!(types(&module), ["right"]);
 }
@@ -131,7 +131,7 @@ fn an_extension_adds_to_its_base() {
     // Whichever of them is named first.
     for documents in [[published(BASE), published(EXTENSION)], [published(EXTENSION), published(BASE)]] {
         let sources = sources(&documents);
-        let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+        let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
         let (places, text) = places(&sources, &found);
         // A comment inside a comment: everybody else takes the first `*/` for the end.
         assert_eq!(places, ["X104 5:18"], "{text}");
@@ -157,7 +157,7 @@ fn an_extension_adds_to_its_base() {
 fn what_is_there_already_is_no_addition() {
     let again = "/* to be added to enum colour */\n/*\n GREEN = 2,\n*/\n/* to be added to paint */\n/*\ncase RED: shade red;\n*/\n";
     let sources = sources(&[published(BASE), published(again)]);
-    let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     assert!(found.is_empty(), "{}", render(&found, &sources, false));
     assert_eq!(types(&module), ["colour", "shade", "paint"]);
 }
@@ -166,7 +166,7 @@ fn what_is_there_already_is_no_addition() {
 fn in_a_document_of_ones_own_such_comments_are_comments() {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));
-    let (module, found) = xdrgen::generate::lower(&sources, &Options::module("out"));
+    let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     let ir::Body::Enum(members) = &module.types[0].body else { panic!("{module:?}") };
     // The union has no arm for GREEN but a default.
     assert_eq!((members.len(), found.len()), (2, 0));

@@ -130,7 +130,7 @@ fn findings_that_nobody_reads_are_counted() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(i32::from(what == "error")), "{said}");
         let last = said.lines().last().unwrap_or("");
-        assert!(last.starts_with(&format!("xdrgen: {count} {what}")), "{last}");
+        assert!(last.starts_with(&format!("rpcrdma-xdrgen: {count} {what}")), "{last}");
         assert!(last.contains(&format!("; {} more are not shown", count - 200)), "{last}");
     }
 }
@@ -144,7 +144,7 @@ fn run(folder: &Path, task: &[&str], file: &str) -> Output {
     let script = format!("ulimit -v {kilobytes} && exec timeout 300 \"$0\" \"$@\"");
     Command::new("sh")
         .current_dir(folder)
-        .args(["-c", &script, env!("CARGO_BIN_EXE_xdrgen")])
+        .args(["-c", &script, env!("CARGO_BIN_EXE_rpcrdma-xdrgen")])
         .args(task)
         .arg(file)
         .output()

@@ -5,9 +5,9 @@
 mod shapes;
 
 use allocation_counter::{AllocationInfo, measure};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Options, diag, generate};
 use shapes::{SHAPES, Shape};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, diag, generate};
 
 /// How many parts the smaller document has: more than the hundred names that are looked for by likeness before the rest is
 /// left out, which is another round.

@@ -1,15 +1,15 @@
 //! What is wrong with definitions: each mistake has one finding, with its code and its place.
 
-use xdrgen::diag::{Diagnostic, render};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Generated, Options};
+use rpcrdma_xdrgen::diag::{Diagnostic, render};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Generated, Options};
 
 fn run(files: &[(&str, &str)]) -> (Sources, Generated) {
     let mut sources = Sources::default();
     for (name, text) in files {
         sources.add(Source::new(*name, *text));
     }
-    let generated = xdrgen::check(&sources, &Options::module("out"));
+    let generated = rpcrdma_xdrgen::check(&sources, &Options::module("out"));
     (sources, generated)
 }
 
@@ -199,7 +199,7 @@ fn an_undefined_macro_may_be_defined_again() {
                 struct b { int x[N]; int y[M]; };\n";
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", text));
-    let files = xdrgen::generate(&sources, &Options::module("out")).files;
+    let files = rpcrdma_xdrgen::generate(&sources, &Options::module("out")).files;
     for part in
         ["pub x: [i32; 3]", "pub const N: u32 = 9", "pub x: [i32; N as usize]", "pub const M: u32 = 3"]
     {

@@ -1,14 +1,14 @@
-//! `xdrgen sizes`: what the compiler says of every type of the language is what the derive computes for the emitted
+//! `rpcrdma-xdrgen sizes`: what the compiler says of every type of the language is what the derive computes for the emitted
 //! type, and what a procedure needs at a threshold.
 
 mod program;
 mod scratch;
 
-use program::{text, xdrgen};
+use program::{compiler, text};
+use rpcrdma_xdrgen::sizes::{Assumed, sizes};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Options, generate};
 use scratch::{Scratch, workspace};
-use xdrgen::sizes::{Assumed, sizes};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, generate};
 
 /// Types that hold themselves, in every way, with items that RDMA may place.
 const CIRCLES: &str = "\
@@ -65,7 +65,7 @@ fn module(sources: &Sources, name: &str) -> String {
     let options = Options::module(name);
     let code = generate(sources, &options);
     assert!(!code.has_errors(), "{:?}", code.diagnostics);
-    let (ir, _) = xdrgen::generate::lower(sources, &options);
+    let (ir, _) = rpcrdma_xdrgen::generate::lower(sources, &options);
     let sizes = sizes(sources, &options, &Assumed::default());
     assert_eq!(ir.types.len(), sizes.types.len());
     let mut lines = String::new();
@@ -121,7 +121,7 @@ fn nfs_needs_chunks_where_it_is_known_to() {
     let specs = workspace().join("specs");
     let table = |arguments: &[&str]| {
         let output =
-            xdrgen(&specs, &[&["sizes", "nfs3.txt", "--binding", "nfs3.ddp.toml"], arguments].concat());
+            compiler(&specs, &[&["sizes", "nfs3.txt", "--binding", "nfs3.ddp.toml"], arguments].concat());
         assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
         text(&output.stdout).to_owned()
     };
@@ -156,7 +156,7 @@ fn sizes_are_objects_if_json_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let document = "struct a { opaque b<>; };\nprogram P { version V { a GET(int) = 1; } = 1; } = 7;\n";
     std::fs::write(folder.path().join("a.x"), document).unwrap();
-    let output = xdrgen(folder.path(), &["sizes", "a.x", "--message-format", "json"]);
+    let output = compiler(folder.path(), &["sizes", "a.x", "--message-format", "json"]);
     let line: serde_json::Value = serde_json::from_str(text(&output.stdout)).expect("one object");
     let small = serde_json::json!({
         "whole": 4, "reduced": 4, "inline": true, "chunks": 0, "long": false, "unbounded": false,
@@ -168,9 +168,9 @@ fn sizes_are_objects_if_json_is_asked_for() {
         "kind": "procedure", "program": "P", "version": "V", "procedure": "GET", "number": 1, "call": small, "reply": large,
     });
     assert_eq!(line, expected);
-    let human = xdrgen(folder.path(), &["sizes", "a.x"]);
+    let human = compiler(folder.path(), &["sizes", "a.x"]);
     assert!(text(&human.stdout).starts_with("P V, without a binding; "), "{}", text(&human.stdout));
     assert!(text(&human.stdout).contains("not over RDMA: unbounded"), "{}", text(&human.stdout));
     std::fs::write(folder.path().join("bad.x"), "struct a { nowhere b; };\n").unwrap();
-    assert_eq!(xdrgen(folder.path(), &["sizes", "bad.x"]).status.code(), Some(1));
+    assert_eq!(compiler(folder.path(), &["sizes", "bad.x"]).status.code(), Some(1));
 }

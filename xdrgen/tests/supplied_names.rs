@@ -1,9 +1,9 @@
 //! Names that documents use and do not define: the usual typedefs, RPC's own names, macros, `-D` and `--extern`.
 
-use xdrgen::diag::render;
-use xdrgen::ir::{Body, Module, Scalar, Type};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Generated, Options, generate};
+use rpcrdma_xdrgen::diag::render;
+use rpcrdma_xdrgen::ir::{Body, Module, Scalar, Type};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Generated, Options, generate};
 
 fn sources(documents: &[&str]) -> Sources {
     let mut sources = Sources::default();
@@ -21,7 +21,7 @@ fn options() -> Options {
 #[track_caller]
 fn module(documents: &[&str], options: &Options) -> Module {
     let sources = sources(documents);
-    let (module, found) = xdrgen::generate::lower(&sources, options);
+    let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, options);
     assert!(found.is_empty(), "{}", render(&found, &sources, false));
     module
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, diag};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Options, diag};
 
 /// What is run to mend files that are out of date.
 pub const COMMAND: &str = "cargo xtask generate";
@@ -79,7 +79,7 @@ fn wire(name: &str) -> Options {
 
 /// The list of the runtime's generated modules.
 const WIRE_MODULES: &str = "\
-//! What xdrgen emits from `specs/`. Do not edit: regenerate with `cargo xtask generate`.
+//! What rpcrdma-xdrgen emits from `specs/`. Do not edit: regenerate with `cargo xtask generate`.
 
 /// From `specs/rpc.txt`: ONC RPC messages (RFC 5531).
 #[rustfmt::skip]
@@ -145,9 +145,9 @@ pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
         }
         let mut options = (run.options)();
         options.command = COMMAND.to_owned();
-        let generated = xdrgen::generate(&sources, &options);
+        let generated = rpcrdma_xdrgen::generate(&sources, &options);
         if !generated.diagnostics.is_empty() {
-            return Err(format!("\n{}", diag::render(&generated.diagnostics, &sources, false)));
+            return Err(format!("\n{}", diag::plain(&generated.diagnostics, &sources)));
         }
         files.extend(
             generated.files.into_iter().map(|(path, text)| (Path::new(run.directory).join(path), text)),

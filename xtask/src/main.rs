@@ -23,7 +23,7 @@ struct Arguments {
 enum Task {
     /// Check everything that needs no test run: formatting, layers, lints, no_std, docs, freshness
     Ci(ci::Options),
-    /// Write what xdrgen emits from specs/, or compare it
+    /// Write what rpcrdma-xdrgen emits from specs/, or compare it
     Generate(generate::Arguments),
     /// Make tests/vectors/rpcgen-*.txt again (needs rpcgen, a C compiler, pkg-config and libtirpc)
     Vectors,

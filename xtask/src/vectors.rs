@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use xdrgen::diag;
-use xdrgen::source::{Source, SourceId, Sources};
+use rpcrdma_xdrgen::diag;
+use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
 /// The documents, in `specs/`, without `.txt`.
 const DOCUMENTS: &[&str] = &["nfs3", "mount3"];
@@ -41,14 +41,14 @@ fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut sources = Sources::default();
     sources.add(Source::new(path, text));
-    let parsed = xdrgen::parse(&sources);
+    let parsed = rpcrdma_xdrgen::parse(&sources);
     if !parsed.diagnostics.is_empty() {
-        return Err(format!("\n{}", diag::render(&parsed.diagnostics, &sources, false)));
+        return Err(format!("\n{}", diag::plain(&parsed.diagnostics, &sources)));
     }
     let (Some((_, source)), Some((_, document))) = (sources.iter().next(), parsed.documents.first()) else {
         return Err(format!("specs/{name}.txt has no definitions"));
     };
-    write(&folder.join(format!("{name}.x")), &xdrgen::extract(SourceId(0), source).text)?;
+    write(&folder.join(format!("{name}.x")), &rpcrdma_xdrgen::extract(SourceId(0), source).text)?;
     let program = format!("#include \"{name}.h\"\n{SUPPORT}\n{}", filler::functions(document)?);
     write(&folder.join(format!("{name}_fill.c")), &program)?;
     // rpcgen does not write over a file that is there.

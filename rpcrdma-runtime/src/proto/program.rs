@@ -1,6 +1,6 @@
 //! Programs: what generated clients and servers stand on (RFC 5531 section 8).
 //!
-//! xdrgen emits, for each version of a program, a marker that is a [`Program`], one [`Procedure`] a procedure, a
+//! rpcrdma-xdrgen emits, for each version of a program, a marker that is a [`Program`], one [`Procedure`] a procedure, a
 //! client over any [`Caller`] and a server that is a [`Service`]. A version with an Upper-Layer Binding
 //! (RFC 8166 section 6) is also [`Binding`], and only such a version can be called over RPC-over-RDMA. What it emits
 //! for borrowed data stands on [`borrowed`].
@@ -35,7 +35,7 @@ pub trait Program: 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no Upper-Layer Binding, so it cannot be called over RPC-over-RDMA",
     label = "no binding",
-    note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and give it to xdrgen with the document (RFC 8166 section 6); a program that is `BackwardOnly` is called by the end that was connected to"
+    note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and give it to rpcrdma-xdrgen with the document (RFC 8166 section 6); a program that is `BackwardOnly` is called by the end that was connected to"
 )]
 pub trait Binding: Program {
     /// The port of its RPC-over-RDMA service, if one is assigned.
@@ -120,7 +120,7 @@ pub trait Procedure: 'static {
     /// Its name in the document.
     const NAME: &'static str;
 
-    /// The largest arguments in bytes, behind the RPC header. `xdrgen sizes` prints this and the next three.
+    /// The largest arguments in bytes, behind the RPC header. `rpcrdma-xdrgen sizes` prints this and the next three.
     const LARGEST_ARGS: Size = <Self::Args as Layout>::MAX;
     /// The same with the eligible items out of the stream.
     const LARGEST_ARGS_REDUCED: Size = <Self::Args as Layout>::MAX_REDUCED;
@@ -221,7 +221,7 @@ pub struct CallContext {
     pub extensions: Extensions,
 }
 
-/// The server of one program version. xdrgen's `Server<H>` is one for every handler.
+/// The server of one program version. rpcrdma-xdrgen's `Server<H>` is one for every handler.
 pub trait Service: Send + Sync + 'static {
     /// The program's number.
     fn program(&self) -> u32;

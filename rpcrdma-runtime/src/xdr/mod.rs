@@ -9,7 +9,7 @@
 //! likes. [`OpaqueRef`], [`StringRef`], [`ArrayRef`], [`ListRef`] and [`BoxRef`] borrow the message: to decode values
 //! made of them, and of plain data, allocates nothing at all.
 //!
-//! Types get their encoding from `#[derive(Xdr)]`, written by hand or by xdrgen.
+//! Types get their encoding from `#[derive(Xdr)]`, written by hand or by rpcrdma-xdrgen.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
 #[cfg(feature = "arbitrary")]

@@ -11,7 +11,7 @@ use crate::names::Names;
 /// part stands there, so that the same documents give the same bytes elsewhere.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
-    let mut words = vec!["xdrgen".to_owned(), "generate".to_owned()];
+    let mut words = vec!["rpcrdma-xdrgen".to_owned(), "generate".to_owned()];
     words.extend(inputs.documents.files.iter().map(|file| path(file)));
     let mut set = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     inputs.binding.iter().for_each(|file| set("--binding", path(file)));

@@ -1,4 +1,4 @@
-//! `xdrgen compat`: whether one protocol is a compatible extension of another.
+//! `rpcrdma-xdrgen compat`: whether one protocol is a compatible extension of another.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `xdrgen diff`: what changed between two versions of a protocol.
+//! `rpcrdma-xdrgen diff`: what changed between two versions of a protocol.
 
 use clap::Args;
 use serde::Serialize;

@@ -91,8 +91,8 @@ impl Reporting {
         let file = file.map(|file| file.to_string_lossy());
         complain(&match (self.message_format, &file) {
             (Form::Json, _) => diag::json_failure(file.as_deref(), message),
-            (_, Some(file)) => format!("xdrgen: {file}: {message}\n"),
-            (_, None) => format!("xdrgen: {message}\n"),
+            (_, Some(file)) => format!("rpcrdma-xdrgen: {file}: {message}\n"),
+            (_, None) => format!("rpcrdma-xdrgen: {message}\n"),
         });
     }
 
@@ -132,9 +132,9 @@ fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {
         let code = shown.iter().find(|found| found.severity == first.severity).map_or("", |found| found.code);
-        format!("; `xdrgen explain {code}` says more")
+        format!("; `rpcrdma-xdrgen explain {code}` says more")
     });
-    format!("xdrgen: {count}{hidden}{more}\n")
+    format!("rpcrdma-xdrgen: {count}{hidden}{more}\n")
 }
 
 /// To standard error. When that is closed there is nobody to tell.

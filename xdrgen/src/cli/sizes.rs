@@ -1,4 +1,4 @@
-//! `xdrgen sizes`: how large the messages of programs can be.
+//! `rpcrdma-xdrgen sizes`: how large the messages of programs can be.
 
 use clap::Args;
 use serde::Serialize;

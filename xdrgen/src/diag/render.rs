@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
 
-use super::{Diagnostic, Label, Severity};
+use super::plain::{SIDE, boundary, range};
+use super::{Diagnostic, Severity};
 use crate::source::{Source, SourceId, Sources};
 
 /// Renders findings for a person, in the order given, one blank line between two. The lines shown are
@@ -56,9 +57,6 @@ struct Place<'a> {
 
 /// How many bytes may stand between two places of one picture: a long document costs no more than a short one.
 const NEAR: usize = 4096;
-
-/// How many bytes of a line are shown before and behind a place.
-const SIDE: usize = 500;
 
 /// The places in a document, in groups of those that are near one another.
 fn near_places<'a>(found: &'a Diagnostic, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
@@ -121,23 +119,4 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
 
 fn narrow(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
-}
-
-/// A label's place in the text. One line is shown: a place that runs over several is cut at its first line's end.
-fn range(label: &Label, text: &str) -> Range<usize> {
-    let start = boundary(text, label.span.start as usize);
-    let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);
-    let line_end = text.get(start..end).and_then(|place| place.find(['\n', '\r']));
-    // A tab is shown as several blanks: what is missing before it is missed in one place.
-    let end = if text.get(start..end) == Some("\t") { start } else { end };
-    start..line_end.map_or(end, |length| start + length)
-}
-
-/// The nearest place at or before `offset` where a character begins.
-fn boundary(text: &str, offset: usize) -> usize {
-    let mut offset = offset.min(text.len());
-    while !text.is_char_boundary(offset) {
-        offset -= 1;
-    }
-    offset
 }

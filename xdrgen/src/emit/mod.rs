@@ -16,7 +16,7 @@ use quote::{ToTokens, format_ident, quote};
 
 use crate::hash::HashSet;
 use crate::ir::{Bound, Module, Scalar, Type, TypeId};
-use crate::names::Names;
+use crate::names::{Names, is_ident};
 use crate::sizes::Layouts;
 
 pub(crate) use derives::Known;
@@ -28,7 +28,7 @@ pub(crate) use file::{Files, Head};
 pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,
     /// The path of the runtime: `::rpcrdma_runtime`, or `crate` inside it.
-    pub(crate) runtime: syn::Path,
+    pub(crate) runtime: TokenStream,
     /// The same as text.
     pub(crate) runtime_path: String,
     /// The documentation of what was emitted last.
@@ -74,7 +74,7 @@ impl<'m> Emitter<'m> {
         let also_types = self.also_types.clone();
         move || Emitter {
             module,
-            runtime: syn::parse_str(&runtime_path).unwrap_or_else(|_| syn::Path::from(ident("crate"))),
+            runtime: parse(&runtime_path),
             runtime_path,
             texts: Texts::default(),
             std,
@@ -227,17 +227,14 @@ fn size_bound(bound: &Bound, out: &mut String) {
 
 /// A name that names.rs chose.
 fn ident(name: &str) -> proc_macro2::Ident {
-    let (raw, rest) = name.strip_prefix("r#").map_or((false, name), |rest| (true, rest));
-    if rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()) || !rest.chars().all(is_part_of_name)
-    {
-        return syn::parse_str(name).unwrap_or_else(|_| format_ident!("_"));
+    if !is_ident(name) {
+        return format_ident!("_");
     }
-    let make = if raw { proc_macro2::Ident::new_raw } else { proc_macro2::Ident::new };
-    make(rest, proc_macro2::Span::call_site())
-}
-
-fn is_part_of_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
+    let (make, name): (fn(&str, _) -> _, _) = match name.strip_prefix("r#") {
+        Some(rest) => (proc_macro2::Ident::new_raw, rest),
+        None => (proc_macro2::Ident::new, name),
+    };
+    make(name, proc_macro2::Span::call_site())
 }
 
 fn number(value: i128) -> TokenStream {
@@ -245,6 +242,6 @@ fn number(value: i128) -> TokenStream {
 }
 
 /// Tokens from text of our own, or from a path that the user gave and that was checked.
-fn parse(text: &str) -> TokenStream {
+pub(crate) fn parse(text: &str) -> TokenStream {
     text.parse().unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! The program `xdrgen`, run in a folder.
+//! The program `rpcrdma-xdrgen`, run in a folder.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-pub(crate) fn xdrgen(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xdrgen"))
+pub(crate) fn compiler(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rpcrdma-xdrgen"))
         .current_dir(folder)
         .args(arguments)
         .output()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, TypeId, Union};
+use rpcrdma_xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, TypeId, Union};
 
 /// What the tests of all modules stand on.
 pub(crate) const SUPPORT: &str = include_str!("support.rs");

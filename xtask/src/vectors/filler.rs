@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use xdrgen::ast::{
+use rpcrdma_xdrgen::ast::{
     Declaration, DeclarationKind, DefinitionKind, EnumBody, Specification, StructBody, TypeSpecifierKind,
     UnionBody, Value,
 };

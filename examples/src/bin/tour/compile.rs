@@ -1,12 +1,12 @@
-//! xdrgen at work.
+//! rpcrdma-xdrgen at work.
 
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, Summary};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Options, Summary};
 
 /// What compiling gave.
 pub(crate) struct Compiled {
@@ -33,11 +33,11 @@ pub(crate) fn compile_nfs3() -> Result<Compiled> {
     sources.add(Source::new("specs/nfs3.ddp.toml", binding));
     let mut options = Options::package("rpcrdma-nfs3", "NFS version 3 (RFC 1813)");
     options.command = "cargo xtask generate".to_owned();
-    let generated = xdrgen::generate(&sources, &options);
+    let generated = rpcrdma_xdrgen::generate(&sources, &options);
     let took = began.elapsed();
 
     if generated.has_errors() {
-        bail!("\n{}", xdrgen::diag::render(&generated.diagnostics, &sources, false));
+        bail!("\n{}", rpcrdma_xdrgen::diag::plain(&generated.diagnostics, &sources));
     }
     let library = generated.files.iter().find(|(path, _)| path.ends_with("lib.rs"));
     let (_, text) = library.context("no library was emitted")?;

@@ -1,4 +1,4 @@
-//! Programs whose arguments and results borrow: what xdrgen's `borrowed` output stands on.
+//! Programs whose arguments and results borrow: what rpcrdma-xdrgen's `borrowed` output stands on.
 //!
 //! A server's arguments borrow the call, and its result is encoded before what it borrows goes away: a handler gets an
 //! [`Answer`] to give it to. A client's arguments may borrow anything; its result borrows the reply, which it gets as a

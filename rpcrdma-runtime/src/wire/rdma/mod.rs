@@ -1,6 +1,6 @@
 //! RPC-over-RDMA version 1 messages (RFC 8166 section 4).
 //!
-//! The layouts are xdrgen's ([`crate::wire::generated::rpcrdma1`]); a [`Header`] is one that has been checked.
+//! The layouts are rpcrdma-xdrgen's ([`crate::wire::generated::rpcrdma1`]); a [`Header`] is one that has been checked.
 
 mod chunk;
 mod direction;

@@ -1,0 +1,120 @@
+//! Findings as plain text, without a rendering library: what build scripts print.
+
+use std::ops::Range;
+
+use super::{Diagnostic, Label};
+use crate::source::{Source, Sources};
+
+/// Renders findings as plain text in the order given, with one blank line between two: the place and the message, the
+/// lines of the documents with the labels under them, and the help.
+#[must_use]
+pub fn plain(diagnostics: &[Diagnostic], sources: &Sources) -> String {
+    let texts: Vec<String> = diagnostics.iter().map(|found| finding(found, sources)).collect();
+    texts.join("\n")
+}
+
+/// `file:line:column: error[X212]: message`. A finding without a place begins with the name of the program.
+pub(super) fn head(found: &Diagnostic, sources: &Sources) -> String {
+    let place = sources
+        .get(found.primary.span.source)
+        .map_or_else(|| "rpcrdma-xdrgen".to_owned(), |source| place(source, &found.primary));
+    format!("{place}: {}[{}]: {}", found.severity.name(), found.code, found.message)
+}
+
+fn place(source: &Source, label: &Label) -> String {
+    let at = source.line_column(label.span.start);
+    format!("{}:{}:{}", source.name().display(), at.line, at.column)
+}
+
+fn finding(found: &Diagnostic, sources: &Sources) -> String {
+    let primary = std::iter::once((&found.primary, '^'));
+    let labels = primary.chain(found.related.iter().map(|label| (label, '-')));
+    let lines: Vec<Line<'_>> =
+        labels.filter_map(|(label, mark)| Line::of(label, mark, sources.get(label.span.source)?)).collect();
+    let width = lines.iter().map(|line| line.number.to_string().len()).max().unwrap_or(0);
+    let mut text = head(found, sources) + "\n";
+    let mut above: Option<&Line<'_>> = None;
+    for line in &lines {
+        if !above.is_some_and(|above| above.shows_same_text(line)) {
+            if line.mark == '-' {
+                text.push_str(&format!("{:width$}::: {}\n", "", place(line.source, line.label)));
+            }
+            text.push_str(&format!("{:width$} |\n{:width$} | {}\n", "", line.number, printable(line.text)));
+        }
+        text.push_str(&format!("{:width$} | {}\n", "", line.marks()));
+        above = Some(line);
+    }
+    if let Some(help) = &found.help {
+        if !lines.is_empty() {
+            text.push_str(&format!("{:width$} |\n", ""));
+        }
+        text.push_str(&format!("{:width$} = help: {help}\n", ""));
+    }
+    text
+}
+
+/// How many bytes of a line are shown before and behind a place.
+pub(super) const SIDE: usize = 500;
+
+/// The line of a document in which a label stands, or the part near the label if the line is very long.
+struct Line<'a> {
+    source: &'a Source,
+    label: &'a Label,
+    mark: char,
+    number: u32,
+    text: &'a str,
+    /// The label's place in `text`.
+    range: Range<usize>,
+}
+
+impl<'a> Line<'a> {
+    fn of(label: &'a Label, mark: char, source: &'a Source) -> Option<Self> {
+        let text = source.text();
+        let Range { start, end } = range(label, text);
+        let side = boundary(text, start.saturating_sub(SIDE));
+        let from = side + text.get(side..start)?.rfind('\n').map_or(0, |end| end + 1);
+        let side = boundary(text, end.saturating_add(SIDE));
+        let behind = text.get(end..side)?;
+        let to = end + behind.find(['\n', '\r']).unwrap_or(behind.len());
+        let number = source.line_column(label.span.start).line;
+        Some(Line { source, label, mark, number, text: text.get(from..to)?, range: start - from..end - from })
+    }
+
+    fn shows_same_text(&self, other: &Line<'_>) -> bool {
+        std::ptr::eq(self.text, other.text)
+    }
+
+    /// The underline with the label's text.
+    fn marks(&self) -> String {
+        let columns =
+            |range: Range<usize>| self.text.get(range).map_or(0, |text| printable(text).chars().count());
+        let blank = " ".repeat(columns(0..self.range.start));
+        let line = self.mark.to_string().repeat(columns(self.range.clone()).max(1));
+        format!("{blank}{line} {}", self.label.text).trim_end().to_owned()
+    }
+}
+
+/// Text without characters that move a terminal's cursor.
+fn printable(text: &str) -> String {
+    let text = text.replace('\t', "    ");
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+/// A label's place in the text. One line is shown: a place that runs over several is cut at its first line's end.
+pub(super) fn range(label: &Label, text: &str) -> Range<usize> {
+    let start = boundary(text, label.span.start as usize);
+    let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);
+    let line_end = text.get(start..end).and_then(|place| place.find(['\n', '\r']));
+    // A tab is shown as several blanks: what is missing before it is missed in one place.
+    let end = if text.get(start..end) == Some("\t") { start } else { end };
+    start..line_end.map_or(end, |length| start + length)
+}
+
+/// The nearest place at or before `offset` where a character begins.
+pub(super) fn boundary(text: &str, offset: usize) -> usize {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    offset
+}
