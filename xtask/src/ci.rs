@@ -40,6 +40,8 @@ const CHECKS: &[Check] = &[
     Check { name: "docs", run: docs },
     Check { name: "verbs", run: verbs },
     Check { name: "fuzz", run: fuzz },
+    Check { name: "packages", run: crate::packages::check },
+    Check { name: "msrv", run: crate::packages::msrv },
 ];
 
 fn names() -> Vec<&'static str> {
@@ -79,17 +81,17 @@ pub(crate) fn root() -> Result<PathBuf, String> {
 }
 
 /// The `cargo` that runs us.
-fn cargo_command(root: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn cargo_command(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
     command
 }
 
-fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
     succeed(cargo_command(root, arguments), arguments)
 }
 
-fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), String> {
     let shown = format!("cargo {}", arguments.join(" "));
     let status = command.status().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
@@ -257,7 +259,7 @@ fn tree(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-fn report(found: &[String]) -> Result<(), String> {
+pub(crate) fn report(found: &[String]) -> Result<(), String> {
     if found.is_empty() { Ok(()) } else { Err(format!("\n  {}", found.join("\n  "))) }
 }
 

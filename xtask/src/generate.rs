@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Options, diag};
+use rpcrdma_xdrgen::{Options, Output, Package, diag};
 
 /// What is run to mend files that are out of date.
 pub const COMMAND: &str = "cargo xtask generate";
@@ -94,6 +94,28 @@ pub mod rpcrdma1;
 pub mod rpcsec_gss;
 ";
 
+/// Where the documents are.
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
+
+/// The README of a generated crate.
+const README: &str = "\
+# @NAME@
+
+@TITLE@: types, clients and handlers for [rpcrdma-runtime](https://docs.rs/rpcrdma-runtime). The compiler
+[xdrgen](https://docs.rs/rpcrdma-xdrgen) generates this crate from:
+
+@SOURCES@
+```toml
+[dependencies]
+@NAME@ = \"@VERSION@\"
+rpcrdma-runtime = \"@VERSION@\"
+```
+
+The crate is `no_std` with `alloc`. `Client` and `Server` come with the default features of `rpcrdma-runtime`.
+
+The [guide](@REPOSITORY@#readme) has complete examples. License: MIT or Apache-2.0.
+";
+
 /// The build script: `@FILES@` are paths and sums.
 const GUARD: &str = r#"//! Fails the build when a generated file is not as it was generated. Made by `@COMMAND@`.
 #![allow(clippy::print_stdout)] // how a build script speaks to cargo
@@ -145,6 +167,9 @@ pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
         }
         let mut options = (run.options)();
         options.command = COMMAND.to_owned();
+        if let Output::Crate(package) = &options.output {
+            files.push((Path::new(run.directory).join("README.md"), readme(package, run.sources)));
+        }
         let generated = rpcrdma_xdrgen::generate(&sources, &options);
         if !generated.diagnostics.is_empty() {
             return Err(format!("\n{}", diag::plain(&generated.diagnostics, &sources)));
@@ -160,6 +185,21 @@ pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
         .collect();
     files.extend(guards);
     Ok(files)
+}
+
+/// The README of a generated crate.
+fn readme(package: &Package, sources: &[&str]) -> String {
+    let sources: String = sources
+        .iter()
+        .map(|name| format!("- [`specs/{name}`]({REPOSITORY}/blob/main/specs/{name})\n"))
+        .collect();
+    let version = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+    README
+        .replace("@NAME@", &package.name)
+        .replace("@TITLE@", &package.title)
+        .replace("@SOURCES@", &sources)
+        .replace("@VERSION@", version)
+        .replace("@REPOSITORY@", REPOSITORY)
 }
 
 /// The package that a directory of generated files belongs to.

@@ -3,6 +3,7 @@
 mod ci;
 mod fuzz;
 mod miri;
+mod packages;
 mod vectors;
 
 use std::process::ExitCode;

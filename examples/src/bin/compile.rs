@@ -6,8 +6,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use xdrgen::source::{Source, Sources};
-use xdrgen::{Options, diag};
+use rpcrdma_xdrgen::source::{Source, Sources};
+use rpcrdma_xdrgen::{Options, diag};
 
 fn main() -> anyhow::Result<ExitCode> {
     let mut sources = Sources::default();
@@ -17,9 +17,9 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     anyhow::ensure!(sources.iter().next().is_some(), "usage: compile DOCUMENT...");
 
-    let generated = xdrgen::generate(&sources, &Options::module("protocol"));
+    let generated = rpcrdma_xdrgen::generate(&sources, &Options::module("protocol"));
     // Warnings and errors point into the document.
-    write!(std::io::stderr(), "{}", diag::render(&generated.diagnostics, &sources, false))?;
+    write!(std::io::stderr(), "{}", diag::plain(&generated.diagnostics, &sources))?;
     if generated.has_errors() {
         return Ok(ExitCode::FAILURE);
     }

@@ -1,0 +1,196 @@
+//! The packages of the libraries: what they contain, that each builds on its own, and with the oldest supported Rust.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+use xtask::files::relative;
+
+use crate::ci::{cargo, cargo_command, report, succeed};
+
+/// The files that every package has.
+const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+/// The directories of a crate that no package has.
+const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
+/// Where cargo builds, apart from the workspace's own builds.
+const PACKAGES_TARGET: &str = "target/packages";
+const MSRV_TARGET: &str = "target/msrv";
+
+/// The part of `cargo metadata` that is read.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Member>,
+}
+
+/// A member of the workspace.
+#[derive(Deserialize)]
+struct Member {
+    name: String,
+    manifest_path: PathBuf,
+    /// The registries that it may go to; `None` allows all, an empty list none.
+    publish: Option<Vec<String>>,
+    rust_version: Option<String>,
+    description: Option<String>,
+    documentation: Option<String>,
+    license: Option<String>,
+    readme: Option<String>,
+    repository: Option<String>,
+    keywords: Vec<String>,
+    categories: Vec<String>,
+}
+
+impl Member {
+    fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
+    /// The keys of `[package]` that a registry shows and that this member lacks.
+    fn missing_keys(&self) -> Vec<&'static str> {
+        let texts = [
+            ("description", &self.description),
+            ("documentation", &self.documentation),
+            ("license", &self.license),
+            ("readme", &self.readme),
+            ("repository", &self.repository),
+            ("rust-version", &self.rust_version),
+        ];
+        let lists = [("keywords", &self.keywords), ("categories", &self.categories)];
+        let texts = texts.into_iter().filter(|(_, text)| text.is_none()).map(|(key, _)| key);
+        let lists = lists.into_iter().filter(|(_, list)| list.is_empty()).map(|(key, _)| key);
+        texts.chain(lists).collect()
+    }
+}
+
+/// Checks the metadata and the files of every package, then builds each from its package alone.
+pub(crate) fn check(root: &Path) -> Result<(), String> {
+    let guards = guards(root)?;
+    let (published, others): (Vec<_>, Vec<_>) = members(root)?.into_iter().partition(Member::is_published);
+    let mut found = Vec::new();
+    for member in &published {
+        let missing = member.missing_keys().into_iter();
+        found.extend(missing.map(|key| format!("{}: the manifest has no `{key}`", member.name)));
+        let directory = member.manifest_path.parent().unwrap_or(root);
+        let is_guarded = guards.contains(&format!("{}/build.rs", relative(root, directory)));
+        let wrong = wrong_files(&files(root, &member.name)?, is_guarded);
+        found.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", member.name)));
+    }
+    report(&found)?;
+    let mut arguments =
+        vec!["package", "--workspace", "--locked", "--allow-dirty", "--target-dir", PACKAGES_TARGET];
+    arguments.extend(others.iter().flat_map(|member| ["--exclude", member.name.as_str()]));
+    cargo(root, &arguments)
+}
+
+/// Builds the libraries with the Rust that `rust-version` names.
+pub(crate) fn msrv(root: &Path) -> Result<(), String> {
+    let published: Vec<_> = members(root)?.into_iter().filter(Member::is_published).collect();
+    let versions: BTreeSet<_> =
+        published.iter().filter_map(|member| member.rust_version.as_deref()).collect();
+    let [version] = versions.into_iter().collect::<Vec<_>>()[..] else {
+        return Err("the libraries must have one `rust-version`".to_owned());
+    };
+    if running_rustc()?.starts_with(&format!("{version}.")) {
+        eprintln!("the running rustc is {version}, the oldest supported: the other checks build with it");
+        return Ok(());
+    }
+    let toolchain = format!("{version}.0");
+    let mut rustup = Command::new("rustup");
+    if !rustup.args(["run", &toolchain, "cargo", "--version"]).output().is_ok_and(|out| out.status.success())
+    {
+        eprintln!(
+            "NOT RUN: msrv: Rust {toolchain} is missing: `rustup toolchain install {toolchain} --profile minimal`"
+        );
+        return Ok(());
+    }
+    let mut arguments = vec!["check", "--lib", "--locked", "--target-dir", MSRV_TARGET];
+    arguments.extend(published.iter().flat_map(|member| ["--package", member.name.as_str()]));
+    let mut command = Command::new("rustup");
+    command.args(["run", &toolchain, "cargo"]).args(&arguments).current_dir(root);
+    // Set by the cargo that runs this program, for its own toolchain.
+    command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+    succeed(command, &arguments)
+}
+
+/// The version of the rustc that cargo uses here, as in `1.95.0`.
+fn running_rustc() -> Result<String, String> {
+    let output = Command::new("rustc").arg("--version").output();
+    let output = output.map_err(|error| format!("cannot run `rustc --version`: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.split_whitespace().nth(1).ok_or("`rustc --version` printed no version")?;
+    Ok(version.to_owned())
+}
+
+/// The members of the workspace.
+fn members(root: &Path) -> Result<Vec<Member>, String> {
+    let text = output(root, &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
+    let metadata: Metadata =
+        serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
+    Ok(metadata.packages)
+}
+
+/// The build scripts that only check generated files: paths below the workspace.
+fn guards(root: &Path) -> Result<BTreeSet<String>, String> {
+    let files = xtask::generate::files(root)?;
+    let guards = files.iter().filter(|(path, _)| path.ends_with("build.rs"));
+    Ok(guards.map(|(path, _)| path.to_string_lossy().into_owned()).collect())
+}
+
+/// The files of a package.
+fn files(root: &Path, package: &str) -> Result<BTreeSet<String>, String> {
+    let text = output(root, &["package", "--list", "--locked", "--allow-dirty", "--package", package])?;
+    // Windows separates by backslashes.
+    Ok(text.lines().map(|line| line.replace('\\', "/")).collect())
+}
+
+/// The files that a package lacks, and those that it must not have.
+fn wrong_files(files: &BTreeSet<String>, is_guarded: bool) -> Vec<String> {
+    let missing = REQUIRED.iter().filter(|name| !files.contains(**name));
+    let is_forbidden = |file: &&String| {
+        let is_below = file.split_once('/').is_some_and(|(directory, _)| FORBIDDEN.contains(&directory));
+        is_below || (is_guarded && *file == "build.rs")
+    };
+    let forbidden = files.iter().filter(is_forbidden);
+    let missing = missing.map(|name| format!("the package has no {name}"));
+    missing.chain(forbidden.map(|file| format!("the package must not have {file}"))).collect()
+}
+
+fn output(root: &Path, arguments: &[&str]) -> Result<String, String> {
+    let shown = arguments.join(" ");
+    let output = cargo_command(root, arguments).output();
+    let output = output.map_err(|error| format!("cannot run `cargo {shown}`: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("`cargo {shown}` failed\n{}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_and_forbidden_files_are_reported() {
+        let set = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+        let mut files = set(REQUIRED);
+        files.extend(["build.rs".to_owned(), "src/tests/a.rs".to_owned()]);
+        assert_eq!(wrong_files(&files, false), [""; 0]);
+        assert_eq!(wrong_files(&files, true), ["the package must not have build.rs"]);
+        files.remove("LICENSE-MIT");
+        files.insert("tests/data.bin".to_owned());
+        let wrong = ["the package has no LICENSE-MIT", "the package must not have tests/data.bin"];
+        assert_eq!(wrong_files(&files, false), wrong);
+    }
+
+    #[test]
+    fn a_member_without_keywords_is_reported() {
+        let member: Member = serde_json::from_str(
+            r#"{"name": "a", "manifest_path": "/a/Cargo.toml", "publish": [], "rust_version": "1.95", "description": "a",
+                "documentation": "a", "license": "a", "readme": null, "repository": "a", "keywords": [], "categories": ["a"]}"#,
+        )
+        .unwrap();
+        assert!(!member.is_published());
+        assert_eq!(member.missing_keys(), ["readme", "keywords"]);
+    }
+}
