@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::ci;
-use crate::gate::target;
+use crate::gate::{child, target};
 
 /// Checks the dependencies. cargo-deny is installed below the target directory if it is missing and can be fetched.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
@@ -20,7 +21,9 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     if !deny(&["check", "licenses", "bans", "sources"])?.success() {
         return Err("a dependency breaks a rule of deny.toml".to_owned());
     }
-    if !deny(&["fetch", "db"])?.success() {
+    let mut fetch = Command::new(&program);
+    fetch.args(["fetch", "db"]).current_dir(root);
+    if !child::succeeds(fetch, Duration::from_secs(120)) {
         not_run::record("deny: advisories", "the database of advisories cannot be fetched");
         return Ok(());
     }
@@ -43,7 +46,7 @@ fn program(installed: &Path) -> Option<PathBuf> {
 fn install(root: &Path, installed: &Path) -> Option<PathBuf> {
     let mut command = ci::cargo_command(root, &["install", "cargo-deny", "--locked", "--root"]);
     command.arg(installed).env("CARGO_TARGET_DIR", installed.join("build"));
-    let is_installed = command.status().is_ok_and(|status| status.success());
+    let is_installed = child::succeeds(command, Duration::from_secs(900));
     // The program stays; what it was built from is large.
     let _ = std::fs::remove_dir_all(installed.join("build"));
     if is_installed { program(installed) } else { None }

@@ -71,7 +71,7 @@ fn suite(root: &Path, folder: &Path, number: usize) -> Result<String, String> {
     })?;
     let outcome = match end {
         End::Succeeded => "passed",
-        End::Failed => "failed",
+        End::Failed(_) => "failed",
         End::TimedOut => "timed out",
     };
     print(&format!("run {number}: {outcome}"));

@@ -148,7 +148,7 @@ impl<'a> Gate<'a> {
         let outcome = match end {
             End::Succeeded if is_not_run => Outcome::NotRun,
             End::Succeeded => Outcome::Passed,
-            End::Failed => Outcome::Failed,
+            End::Failed(_) => Outcome::Failed,
             End::TimedOut => {
                 print(&format!("{name}: killed after {} s", limit.as_secs()));
                 Outcome::TimedOut
@@ -256,7 +256,9 @@ fn memory(root: &Path) -> Result<(), String> {
     if miri::ready().is_err() {
         let install = ["toolchain", "install", "nightly", "--profile", "minimal"];
         let components = ["--component", "miri", "--component", "rust-src"];
-        let _ = Command::new("rustup").args(install).args(components).status();
+        let mut rustup = Command::new("rustup");
+        rustup.args(install).args(components);
+        child::succeeds(rustup, Duration::from_secs(300));
     }
     match miri::ready() {
         Ok(()) => miri::run(root, &miri::Arguments::default()),

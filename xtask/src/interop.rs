@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::ci;
 use crate::filters::{self, Filters};
-use crate::gate::child::print;
+use crate::gate::child::{self, End, print};
 use crate::gate::scratch;
 
 /// Which of the tests to run, and what the lab needs for them.
@@ -93,22 +93,32 @@ pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -
     lab(root, KERNEL, &[&["bench"], options].concat())
 }
 
+/// The exit status of the lab's check if something is missing that the lab cannot make itself.
+const UNAVAILABLE: i32 = 3;
+
 /// Makes the lab. Returns false, after a record for the step, if it cannot be made here.
 fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, String> {
     let arguments = [&["xtask", "lab", "check"], needs].concat();
     let mut check = ci::cargo_command(root, &arguments);
-    let checked = check.env("RPCRDMA_LAB_KERNEL", kernel).output();
-    let checked = checked.map_err(|error| format!("cannot run the lab's check: {error}"))?;
-    let said = String::from_utf8_lossy(&checked.stderr);
-    match checked.status.code() {
-        Some(0) => {}
-        // The lab says so.
-        Some(3) => {
-            let why = said.lines().filter_map(|line| line.strip_prefix("lab: ")).next_back();
-            not_run::record(name, format_args!("no lab with Linux {kernel}: {}", why.unwrap_or(&said)));
+    check.env("RPCRDMA_LAB_KERNEL", kernel);
+    let mut why = String::new();
+    let end = child::run(check, Duration::from_secs(300), |line| {
+        print(line);
+        if let Some(words) = line.strip_prefix("lab: ") {
+            words.clone_into(&mut why);
+        }
+    })?;
+    match end {
+        End::Succeeded => {}
+        End::Failed(Some(UNAVAILABLE)) => {
+            not_run::record(name, format_args!("no lab with Linux {kernel}: {why}"));
             return Ok(false);
         }
-        _ => return Err(format!("the lab's check failed: {said}")),
+        End::TimedOut => {
+            not_run::record(name, format_args!("no lab with Linux {kernel}: the archive does not answer"));
+            return Ok(false);
+        }
+        End::Failed(_) => return Err("the lab's check failed".to_owned()),
     }
     lab(root, kernel, &["build"])?;
     Ok(true)

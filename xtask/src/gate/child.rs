@@ -16,7 +16,8 @@ use signal_hook::iterator::Signals;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Succeeded,
-    Failed,
+    /// With this exit status, unless a signal ended it.
+    Failed(Option<i32>),
     TimedOut,
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn run(
 /// The outcome of the child, if it has exited or its time is up.
 fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> Result<Option<End>, String> {
     if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-        return Ok(Some(if status.success() { End::Succeeded } else { End::Failed }));
+        return Ok(Some(if status.success() { End::Succeeded } else { End::Failed(status.code()) }));
     }
     if began.elapsed() < limit {
         return Ok(None);
@@ -140,6 +141,11 @@ pub(crate) fn kill_on_signals() -> Result<(), String> {
     Ok(())
 }
 
+/// Runs a command that asks the network, and prints its output. Returns whether it succeeded within the limit.
+pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
+    run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
+}
+
 /// Prints a line. Output that nobody reads ends nothing.
 pub(crate) fn print(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
@@ -162,7 +168,7 @@ mod tests {
         let long = Duration::from_secs(60);
         let (end, lines) = bash("echo a; echo b >&2; printf c", long);
         assert_eq!((end, lines.join(" ")), (End::Succeeded, "a b c".to_owned()));
-        assert_eq!(bash("exit 3", long).0, End::Failed);
+        assert_eq!(bash("exit 3", long).0, End::Failed(Some(3)));
     }
 
     #[test]
