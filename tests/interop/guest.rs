@@ -51,7 +51,7 @@ pub(crate) fn asked() -> bool {
 pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
     if !asked() {
-        eprintln!("skipped: RPCRDMA_LAB=1 runs this against a Linux kernel in a guest");
+        not_run::not_run("RPCRDMA_LAB is not set");
         return None;
     }
     let guest = GUEST.get_or_init(|| Mutex::new(Guest::boot()));
@@ -79,7 +79,7 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
 pub(crate) fn suites_are_left_out() -> bool {
     let left_out = std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no");
     if left_out {
-        eprintln!("skipped: RPCRDMA_LAB_SUITES=no says that test suites of others cannot be had");
+        not_run::not_run("RPCRDMA_LAB_SUITES=no");
     }
     left_out
 }

@@ -1,6 +1,5 @@
 //! Messages that were captured between other implementations: `vectors/`, and whatever folder the environment names.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -110,9 +109,7 @@ pub fn others() -> Vec<(String, Vec<Captured>)> {
 #[must_use]
 pub fn other_files() -> Vec<PathBuf> {
     let Ok(folder) = env::var("RPCRDMA_VECTORS") else {
-        // Not `println!`: the harness would keep that to itself.
-        let notice = "skipped: RPCRDMA_VECTORS does not name a folder of captured messages";
-        writeln!(std::io::stderr(), "{notice}").expect("standard error takes the notice");
+        not_run::not_run("RPCRDMA_VECTORS is not set: no captured messages");
         return Vec::new();
     };
     let mut files = Vec::new();

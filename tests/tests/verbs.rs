@@ -37,7 +37,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The device's address; `None`, and a word about it, where there is none.
 fn device() -> Option<SocketAddr> {
     let Ok(address) = std::env::var("RPCRDMA_VERBS") else {
-        eprintln!("skipped: RPCRDMA_VERBS=ADDRESS runs this over the RDMA device of that address");
+        not_run::not_run("RPCRDMA_VERBS is not set: no RDMA device");
         return None;
     };
     let ip: IpAddr = address.parse().expect("RPCRDMA_VERBS: an address");
@@ -154,7 +154,7 @@ async fn ways(at: SocketAddr) -> Vec<Options> {
 /// Both ends, if the device has windows, and one of them advertises memory through such.
 async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> {
     let Some(options) = ways(at).await.get(1).copied() else {
-        eprintln!("not run: the device has no memory windows of type 2");
+        not_run::not_run("the device has no memory windows of type 2");
         return None;
     };
     let (near, far) = pair(at, options).await;
@@ -209,7 +209,8 @@ const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 #[tokio::test]
 async fn a_listener_without_descriptors() {
     if std::env::var_os(LISTENS).is_none() {
-        return eprintln!("not run: another test runs this in a process of its own");
+        // Another test runs this one in a process of its own.
+        return;
     }
     let Some(at) = device() else { return };
     let listener = listener(at, Options::default()).await;
@@ -285,10 +286,10 @@ impl Drop for Usual {
 async fn ports_that_tcp_has_are_no_hindrance() {
     let Some(at) = device() else { return };
     let Ok(usual) = std::fs::read_to_string(RANGE).map(Usual) else {
-        return eprintln!("not run: no {RANGE}");
+        return not_run::not_run(format_args!("{RANGE} cannot be read"));
     };
     if std::fs::write(RANGE, "40000 40255").is_err() {
-        return eprintln!("not run: only root may change {RANGE}");
+        return not_run::not_run(format_args!("only root may change {RANGE}"));
     }
     let taken: Vec<_> = (40_000..40_064).filter_map(|port| TcpListener::bind((at.ip(), port)).ok()).collect();
     let mut ends = Vec::new();
@@ -852,9 +853,7 @@ async fn rdma_link(arguments: &[&str], limit: Duration) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_go_on_once_the_device_is_back() {
     let Ok(link) = std::env::var("RPCRDMA_VERBS_LINK") else {
-        return eprintln!(
-            "not run: RPCRDMA_VERBS_LINK=\"NAME KIND NETDEV\" deletes that device and adds it again"
-        );
+        return not_run::not_run("RPCRDMA_VERBS_LINK is not set: no device to delete and add again");
     };
     let Some(at) = device() else { return };
     for verbs in ways(at).await {
@@ -928,7 +927,7 @@ fn windows() -> Options {
 async fn a_server_invalidates_the_windows_of_calls() {
     let Some(at) = device() else { return };
     if ways(at).await.len() < 2 {
-        return eprintln!("not run: the device has no memory windows of type 2");
+        return not_run::not_run("the device has no memory windows of type 2");
     }
     let server = ServerOptions { provider: Provider::Verbs, ..ServerOptions::default() };
     let server = Server::bind_with(at, server).await.expect("a device").service(Echo);
@@ -985,7 +984,7 @@ fn user(uid: u32) -> Credential {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_calls_of_another_user() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_NFS3D") else {
-        return eprintln!("not run: RPCRDMA_VERBS_NFS3D=ADDRESS writes to the server there");
+        return not_run::not_run("RPCRDMA_VERBS_NFS3D is not set: no server to write to");
     };
     const LONG: u32 = 4 << 20;
     let options =
@@ -1016,7 +1015,7 @@ async fn long_calls_of_another_user() {
 #[tokio::test]
 async fn the_kernels_server_invalidates_windows() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_KNFSD") else {
-        return eprintln!("not run: RPCRDMA_VERBS_KNFSD=ADDRESS writes to the kernel's server there");
+        return not_run::not_run("RPCRDMA_VERBS_KNFSD is not set: no kernel server to write to");
     };
     let options = ClientOptions {
         provider: Provider::Verbs,

@@ -1,6 +1,5 @@
 //! Published documents, where they are at hand: set `XDRGEN_CORPUS` to a folder with `rfc/` and `x/`.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
@@ -13,9 +12,7 @@ use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from);
     if folder.is_none() {
-        // Not `eprintln!`: the harness would keep that to itself.
-        let notice = "skipped: XDRGEN_CORPUS does not name a folder of published documents";
-        writeln!(std::io::stderr(), "{notice}").expect("standard error takes the notice");
+        not_run::not_run("XDRGEN_CORPUS is not set: no published documents");
     }
     folder
 }

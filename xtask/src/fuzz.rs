@@ -10,10 +10,10 @@ use std::process::Command;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The targets (default: all)
-    targets: Vec<String>,
+    pub(crate) targets: Vec<String>,
     /// How long each target runs, in seconds
     #[arg(long, default_value_t = 60)]
-    seconds: u64,
+    pub(crate) seconds: u64,
 }
 
 /// Each target, and the folder of `fuzz/seeds` that it begins from.
@@ -86,7 +86,7 @@ fn host() -> Result<String, String> {
     host.map(str::to_owned).ok_or_else(|| "`rustc -vV` does not name its host".to_owned())
 }
 
-pub(crate) fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
+fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     match command.status() {
         Ok(status) if status.success() => Ok(()),

@@ -1,9 +1,15 @@
 //! The project's own chores: `cargo xtask help`.
 
 mod ci;
+mod deny;
+mod filters;
+mod flaky;
 mod fuzz;
+mod gate;
+mod interop;
 mod miri;
 mod packages;
+mod soak;
 mod vectors;
 
 use std::process::ExitCode;
@@ -22,8 +28,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check everything that needs no test run: formatting, layers, lints, no_std, docs, freshness
-    Ci(ci::Options),
+    /// Run the gate: everything that has to hold before a change goes in, or the steps that are named
+    Ci(gate::Options),
+    /// Run a step in this process, as `ci` and `soak` do
+    #[command(hide = true)]
+    Step { name: String },
+    /// Run a long job and append the outcome to the ledger
+    Soak(soak::Options),
+    /// List the long jobs by the age of their latest runs
+    Ledger,
+    /// Run the test suite many times on a busy machine
+    Flaky(flaky::Options),
     /// Write what rpcrdma-xdrgen emits from specs/, or compare it
     Generate(generate::Arguments),
     /// Make tests/vectors/rpcgen-*.txt again (needs rpcgen, a C compiler, pkg-config and libtirpc)
@@ -40,23 +55,29 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().task {
-        Task::Ci(options) => ci::run(&options),
-        Task::Vectors => ci::root().and_then(|root| vectors::run(&root)),
-        Task::Generate(arguments) => ci::root().and_then(|root| generate::run(&root, &arguments)),
-        Task::Fuzz(arguments) => ci::root().and_then(|root| fuzz::run(&root, &arguments)),
-        Task::Miri(arguments) => ci::root().and_then(|root| miri::run(&root, &arguments)),
-        Task::Trace(arguments) => ci::root().and_then(|root| trace::run(&root, &arguments)),
-        Task::Lab(task) => match lab::run(&task) {
-            Ok(status) => return ExitCode::from(status),
-            Err(message) => Err(message),
-        },
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(Arguments::parse().task) {
+        Ok(status) => status,
         Err(message) => {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(task: Task) -> Result<ExitCode, String> {
+    let root = &ci::root()?;
+    match task {
+        Task::Ci(options) => return gate::run(root, &options),
+        Task::Soak(options) => return soak::run(root, &options),
+        Task::Lab(task) => return lab::run(&task).map(ExitCode::from),
+        Task::Step { name } => gate::step(root, &name),
+        Task::Ledger => soak::list(root),
+        Task::Flaky(options) => flaky::run(root, &options),
+        Task::Vectors => vectors::run(root),
+        Task::Generate(arguments) => generate::run(root, &arguments),
+        Task::Fuzz(arguments) => fuzz::run(root, &arguments),
+        Task::Miri(arguments) => miri::run(root, &arguments),
+        Task::Trace(arguments) => trace::run(root, &arguments),
+    }
+    .map(|()| ExitCode::SUCCESS)
 }

@@ -6,14 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::fuzz::succeed;
+use crate::filters::{self, Filters};
 
 /// What to run.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub(crate) struct Arguments {
     /// Part of the names of the tests to run (default: all of the provider's)
-    #[arg(default_value = "provider::verbs")]
-    tests: String,
+    tests: Option<String>,
     /// Only say whether all that it needs is there
     #[arg(long)]
     check: bool,
@@ -34,14 +33,15 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let rules = if arguments.tree_borrows { " -Zmiri-tree-borrows" } else { "" };
     let mut run = Command::new("cargo");
     run.args(["+nightly", "miri", "test", "-p", "rpcrdma-runtime", "--features", "verbs", "--lib"])
-        .arg(&arguments.tests)
         .current_dir(root)
         .env("MIRIFLAGS", format!("{FLAGS}{rules}"));
-    succeed(&mut run, "Miri found something, or a test failed")
+    let tests = arguments.tests.as_deref().unwrap_or("provider::verbs");
+    filters::test(run, &Filters { only: &[tests], skip: &[] })
+        .map_err(|error| format!("Miri reports an error, or {error}"))
 }
 
 /// Says what is missing.
-fn ready() -> Result<(), String> {
+pub(crate) fn ready() -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
         return Err(format!("the feature `verbs` needs packages: apt-get install {}", missing.join(" ")));

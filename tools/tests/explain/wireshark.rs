@@ -13,12 +13,12 @@ type Shown = (u64, [u64; 3], Vec<(u64, u64, u64)>);
 /// Whether Wireshark's program is to be run, and is there.
 pub(crate) fn is_there() -> bool {
     if std::env::var_os("RPCRDMA_TSHARK").is_none() {
-        eprintln!("skipped: RPCRDMA_TSHARK=1 has Wireshark read captures");
+        not_run::not_run("RPCRDMA_TSHARK is not set: Wireshark does not read the captures");
         return false;
     }
     let there = Command::new("tshark").arg("--version").output().is_ok();
     if !there {
-        eprintln!("skipped: there is no tshark");
+        not_run::not_run("tshark is not installed: Wireshark does not read the captures");
     }
     there
 }

@@ -167,7 +167,7 @@ mod tests {
     fn directories() -> Vec<tempfile::TempDir> {
         let in_memory = tempfile::tempdir_in("/dev/shm");
         if let Err(error) = &in_memory {
-            eprintln!("not run in memory: /dev/shm: {error}");
+            not_run::not_run(format_args!("no file system in memory: /dev/shm: {error}"));
         }
         in_memory.into_iter().chain([tempfile::tempdir().unwrap()]).collect()
     }

@@ -1,0 +1,67 @@
+//! Records which tests and steps did not run, and why. `cargo xtask ci` collects the records and lists them at its end.
+//!
+//! libtest cannot skip a test at run time, and it hides the output of tests that pass. Records therefore go to the file that
+//! [`FILE`] names. Without that file they go to standard error, past the capture of libtest.
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+use std::{env, thread};
+
+/// The variable with the path of the file that collects the records.
+pub const FILE: &str = "RPCRDMA_NOT_RUN";
+
+/// Records that the current test, or a part of it, did not run.
+///
+/// If a variable decides that, `why` begins with its name.
+pub fn not_run(why: impl Display) {
+    record(&current_test(), why);
+}
+
+/// Records that `what` did not run.
+pub fn record(what: &str, why: impl Display) {
+    let line = line(what, &why.to_string());
+    let file =
+        env::var_os(FILE).and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok());
+    // One write for each line, since many processes append.
+    let written = file.is_some_and(|mut file| file.write_all(format!("{line}\n").as_bytes()).is_ok());
+    if !written {
+        let _ = writeln!(io::stderr(), "not run: {}", line.replacen('\t', ": ", 1));
+    }
+}
+
+/// A record: a tab separates the test or step from the reason.
+fn line(what: &str, why: &str) -> String {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{}\t{}", words(what), words(why))
+}
+
+/// The test binary and the test, which libtest makes the name of the thread unless it runs a single thread.
+fn current_test() -> String {
+    let binary = env::current_exe().ok();
+    let binary = binary.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
+    let binary = binary.unwrap_or_default();
+    // Cargo appends a hash to the name.
+    let binary = binary.rsplit_once('-').map_or(binary.as_str(), |(name, _)| name);
+    match thread::current().name() {
+        Some(test) if test != "main" => format!("{binary}::{test}"),
+        _ => binary.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_one_line_with_one_tab() {
+        assert_eq!(line("tests::a", "no\tQEMU:\n  not found"), "tests::a\tno QEMU: not found");
+    }
+
+    #[test]
+    fn a_record_names_the_binary_and_the_test() {
+        let named = thread::Builder::new().name("a::test".to_owned()).spawn(current_test).expect("a thread");
+        assert_eq!(named.join().expect("a name"), "not_run::a::test");
+    }
+}

@@ -1,0 +1,199 @@
+//! Runs a command with a time limit and passes its output on line by line.
+
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Succeeded,
+    /// With this exit status, unless a signal ended it.
+    Failed(Option<i32>),
+    TimedOut,
+}
+
+/// How long output may arrive after the process has exited, from processes that it left behind.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Runs a command in a process group of its own. `each_line` receives standard output and standard error as one stream, as soon as
+/// each line is complete. Once the limit has passed, the whole group is killed.
+pub(crate) fn run(
+    mut command: Command,
+    limit: Duration,
+    mut each_line: impl FnMut(&str),
+) -> Result<End, String> {
+    let began = Instant::now();
+    let failed = |error: io::Error| format!("cannot run `{}`: {error}", command.get_program().display());
+    let (reader, writer) = io::pipe().map_err(failed)?;
+    let errors = writer.try_clone().map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0);
+    let mut child = command.spawn().map_err(|error| format!("cannot run the command: {error}"))?;
+    // It holds the writing end, and the reader waits until nobody does.
+    drop(command);
+    let group = Group::of(&child);
+    let lines = lines(reader);
+    let mut ended: Option<(End, Instant)> = None;
+    loop {
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => each_line(&line),
+            Err(RecvTimeoutError::Disconnected) if ended.is_some() => break,
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_millis(20)),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        match ended {
+            Some((_, at)) if at.elapsed() > LINGER => {
+                group.kill();
+                break;
+            }
+            Some(_) => {}
+            None => ended = ending(&mut child, &group, began, limit)?.map(|end| (end, Instant::now())),
+        }
+    }
+    ended.map(|(end, _)| end).ok_or_else(|| "the command has no outcome".to_owned())
+}
+
+/// The outcome of the child, if it has exited or its time is up.
+fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> Result<Option<End>, String> {
+    if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+        return Ok(Some(if status.success() { End::Succeeded } else { End::Failed(status.code()) }));
+    }
+    if began.elapsed() < limit {
+        return Ok(None);
+    }
+    group.kill();
+    child.wait().map_err(|error| error.to_string())?;
+    Ok(Some(End::TimedOut))
+}
+
+/// Lines of a pipe, read by a thread of their own.
+fn lines(reader: PipeReader) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut reader = BufReader::new(reader);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            let text = String::from_utf8_lossy(&line);
+            if sender.send(text.trim_end_matches(['\r', '\n']).to_owned()).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    receiver
+}
+
+/// The group that is running: a signal that ends this process ends the group, too.
+static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
+
+/// The process group of a child.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        set_running(group);
+        Group(group)
+    }
+
+    fn kill(&self) {
+        kill(self.0);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        set_running(None);
+    }
+}
+
+fn set_running(group: Option<Pid>) {
+    if let Ok(mut running) = RUNNING.lock() {
+        *running = group;
+    }
+}
+
+fn kill(group: Option<Pid>) {
+    if let Some(group) = group {
+        // It fails only if no process of the group is left.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// Kills the running group when this process is told to end.
+pub(crate) fn kill_on_signals() -> Result<(), String> {
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| format!("cannot handle signals: {error}"))?;
+    thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            kill(RUNNING.lock().ok().and_then(|running| *running));
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// Runs a command that asks the network, and prints its output. Returns whether it succeeded within the limit.
+pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
+    run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
+}
+
+/// Prints a line. Output that nobody reads ends nothing.
+pub(crate) fn print(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bash(script: &str, limit: Duration) -> (End, Vec<String>) {
+        let mut command = Command::new("bash");
+        command.args(["-c", script]);
+        let mut lines = Vec::new();
+        let end = run(command, limit, |line| lines.push(line.to_owned())).unwrap();
+        (end, lines)
+    }
+
+    #[test]
+    fn both_streams_arrive_in_order_with_the_outcome() {
+        let long = Duration::from_secs(60);
+        let (end, lines) = bash("echo a; echo b >&2; printf c", long);
+        assert_eq!((end, lines.join(" ")), (End::Succeeded, "a b c".to_owned()));
+        assert_eq!(bash("exit 3", long).0, End::Failed(Some(3)));
+    }
+
+    #[test]
+    fn a_group_is_killed_at_its_limit_and_after_its_leader() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let begins = format!("sleep 5000 & echo $! >{}", pid.display());
+        for (script, limit, expected) in [
+            (format!("{begins}; wait"), Duration::from_millis(500), End::TimedOut),
+            (begins, Duration::from_secs(60), End::Succeeded),
+        ] {
+            let began = Instant::now();
+            assert_eq!(bash(&script, limit).0, expected);
+            assert!(began.elapsed() < Duration::from_secs(50));
+            let pid = std::fs::read_to_string(&pid).unwrap();
+            let stat = format!("/proc/{}/stat", pid.trim());
+            // Killed, though perhaps not yet reaped by whoever adopted it.
+            let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+            for _ in 0..100 {
+                if is_gone() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+            assert!(is_gone(), "{stat}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What a run of steps reports at its end: outcomes, what did not run, and the sum of the tests.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// The sum of libtest's summaries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Totals {
+    /// Adds a line of output, if it is a summary: `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    pub(crate) fn add(&mut self, line: &str) {
+        let Some(summary) = line.strip_prefix("test result: ") else { return };
+        // The outcome ends with a full stop.
+        let counts = summary.split_once(". ").map_or("", |(_, counts)| counts);
+        for count in counts.split(';') {
+            let mut words = count.split_whitespace();
+            let number = words.next().and_then(|number| number.parse::<u64>().ok());
+            let (Some(number), Some(what)) = (number, words.next()) else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    Failed,
+    TimedOut,
+    /// It said that it cannot run here.
+    NotRun,
+    /// An earlier step failed, or the deadline has passed.
+    NotReached,
+}
+
+impl Outcome {
+    pub(crate) fn has_run(self) -> bool {
+        !matches!(self, Outcome::NotRun | Outcome::NotReached)
+    }
+
+    pub(crate) fn is_failure(self) -> bool {
+        matches!(self, Outcome::Failed | Outcome::TimedOut)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Outcome::Passed => "passed",
+            Outcome::Failed => "failed",
+            Outcome::TimedOut => "timed out",
+            Outcome::NotRun => "not run",
+            Outcome::NotReached => "not reached",
+        })
+    }
+}
+
+/// What did not run, from the records of the tests and steps (package `not-run`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NotRun {
+    /// Pairs of what did not run and the reason, without repetitions.
+    here: Vec<(String, String)>,
+    /// Counts of tests that another step or a long job runs, by the reason.
+    elsewhere: BTreeMap<String, usize>,
+}
+
+/// Reasons that begin with this name a variable that selects the tests of other steps and long jobs.
+const ELSEWHERE: &str = "RPCRDMA_LAB";
+
+impl NotRun {
+    /// Adds a file of records. Returns whether one of them is for the step itself.
+    pub(crate) fn add(&mut self, step: &str, records: &str) -> bool {
+        let mut is_step = false;
+        for (what, why) in records.lines().filter_map(|line| line.split_once('\t')) {
+            is_step |= what == step;
+            if why.starts_with(ELSEWHERE) {
+                *self.elsewhere.entry(why.to_owned()).or_default() += 1;
+                continue;
+            }
+            let entry = (what.to_owned(), why.to_owned());
+            if !self.here.contains(&entry) {
+                self.here.push(entry);
+            }
+        }
+        is_step
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.here.is_empty()
+    }
+}
+
+impl fmt::Display for NotRun {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.here.is_empty() {
+            writeln!(out, "\nnot run:")?;
+        }
+        for (what, why) in &self.here {
+            writeln!(out, "  {what}: {why}")?;
+        }
+        if !self.elsewhere.is_empty() {
+            writeln!(out, "\nleft to other steps and long jobs (cargo xtask soak):")?;
+        }
+        for (why, count) in &self.elsewhere {
+            writeln!(out, "  {count} times: {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a run of steps has found so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) totals: Totals,
+    pub(crate) not_run: NotRun,
+    steps: Vec<(String, Outcome, Duration)>,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, step: &str, outcome: Outcome, took: Duration) {
+        self.steps.push((step.to_owned(), outcome, took));
+    }
+
+    /// Steps that failed. With `strict`, those that did not run count as failed.
+    pub(crate) fn failures(&self, strict: bool) -> Vec<String> {
+        let failed = self.steps.iter().filter(|(_, outcome, _)| outcome.is_failure());
+        let mut failures: Vec<_> = failed.map(|(step, outcome, _)| format!("{step} ({outcome})")).collect();
+        if strict && !self.not_run.is_empty() {
+            failures.push("STRICT=1 and something did not run".to_owned());
+        }
+        failures
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.steps.iter().map(|(step, ..)| step.len()).max().unwrap_or_default();
+        for (step, outcome, took) in &self.steps {
+            let seconds = took.as_secs();
+            writeln!(out, "{step:width$}  {outcome:11}  {:3}:{:02}", seconds / 60, seconds % 60)?;
+        }
+        write!(out, "{}", self.not_run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_are_added_up() {
+        let mut totals = Totals::default();
+        for line in [
+            "running 4 tests",
+            "test a ... ok",
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s",
+            "test result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s",
+            "12 test result: ok. 100 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
+            "test result: ok.",
+        ] {
+            totals.add(line);
+        }
+        assert_eq!(totals.to_string(), "19 passed, 2 failed, 1 skipped");
+    }
+
+    #[test]
+    fn records_are_sorted_by_where_they_run() {
+        let mut not_run = NotRun::default();
+        let records = "verbs::a\tno packages\nverbs::a\tno packages\ninterop::b\tRPCRDMA_LAB is not set\n\
+                       interop::c\tRPCRDMA_LAB is not set\n";
+        assert!(!not_run.add("tests", records));
+        assert!(not_run.add("miri", "miri\tno nightly Rust\n"));
+        let expected = "\nnot run:\n  verbs::a: no packages\n  miri: no nightly Rust\n\
+                        \nleft to other steps and long jobs (cargo xtask soak):\n  2 times: RPCRDMA_LAB is not set\n";
+        assert_eq!(not_run.to_string(), expected);
+    }
+
+    #[test]
+    fn strict_turns_what_did_not_run_into_a_failure() {
+        let mut report = Report::default();
+        report.add("fmt", Outcome::Passed, Duration::from_secs(61));
+        report.not_run.add("tests", "interop::b\tRPCRDMA_LAB is not set\n");
+        assert!(report.failures(true).is_empty(), "another step runs it");
+        report.not_run.add("miri", "miri\tno nightly Rust\n");
+        assert!(report.failures(false).is_empty());
+        assert_eq!(report.failures(true), ["STRICT=1 and something did not run"]);
+        report.add("clippy", Outcome::TimedOut, Duration::from_secs(1200));
+        assert_eq!(report.failures(false), ["clippy (timed out)"]);
+        assert!(report.to_string().starts_with("fmt     passed         1:01\nclippy  timed out     20:00\n"));
+    }
+}

@@ -1,0 +1,244 @@
+//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), as the gate and the long jobs run them.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::ci;
+use crate::filters::{self, Filters};
+use crate::gate::child::{self, End, print};
+use crate::gate::scratch;
+
+/// Which of the tests to run, and what the lab needs for them.
+#[derive(Clone, Copy)]
+pub(crate) struct Group {
+    /// Parts of the names of the tests to run and to leave out.
+    pub(crate) filters: Filters<'static>,
+    /// Whether the tests run at full length.
+    pub(crate) long: bool,
+    /// Whether they need programs with the feature `verbs`, for the devices in the guest.
+    pub(crate) devices: bool,
+    /// Whether they need fsx, fio, dbench and pjdfstest.
+    pub(crate) suites: bool,
+    /// The kernel to run.
+    pub(crate) kernel: &'static str,
+}
+
+/// The kernel of the gate.
+const KERNEL: &str = "6.12";
+/// The other kernel that is known to work.
+const SECOND_KERNEL: &str = "6.1";
+
+impl Group {
+    const fn short(only: &'static [&'static str], skip: &'static [&'static str]) -> Self {
+        let filters = Filters { only, skip };
+        Group { filters, long: false, devices: false, suites: false, kernel: KERNEL }
+    }
+
+    /// Tests at full length.
+    pub(crate) const fn long(only: &'static [&'static str]) -> Self {
+        Group { long: true, ..Group::short(only, &[]) }
+    }
+
+    pub(crate) const fn skip(self, skip: &'static [&'static str]) -> Self {
+        Group { filters: Filters { only: self.filters.only, skip }, ..self }
+    }
+
+    pub(crate) const fn with_devices(self) -> Self {
+        Group { devices: true, ..self }
+    }
+
+    pub(crate) const fn with_suites(self) -> Self {
+        Group { suites: true, ..self }
+    }
+}
+
+/// iWARP in user space on this machine, siw in the guest.
+pub(crate) const IWARP: Group = Group::short(&[], &["verbs::", "in_guest::"]);
+/// Programs with the feature `verbs`, on the devices in the guest.
+pub(crate) const DEVICES: Group = Group::short(&["verbs::"], &["by_verbs::"]).with_devices();
+/// The tests of client and server once more, on the devices in the guest.
+pub(crate) const IN_GUEST: Group = Group::short(&["by_verbs::"], &["by_verbs::suites"]).with_devices();
+/// Every short test with the other kernel.
+pub(crate) const ON_SECOND_KERNEL: Group =
+    Group { kernel: SECOND_KERNEL, ..Group::short(&[], &["suites_over", "in_guest::"]).with_devices() };
+
+/// Runs a group of the tests. Where the lab cannot be made, it records that for the step `name`.
+pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> {
+    let needs = [(group.devices, "--verbs"), (group.suites, "--suites")];
+    let needs: Vec<&str> = needs.iter().filter(|(needed, _)| *needed).map(|(_, option)| *option).collect();
+    if !ready(root, name, group.kernel, &needs)? {
+        return Ok(());
+    }
+    if group.suites {
+        lab(root, group.kernel, &["suites"])?;
+    }
+    // The whole workspace, so that nothing is compiled again with other features.
+    let mut command = ci::cargo_command(root, &["test", "--workspace", "--test", "interop"]);
+    command
+        .env("RPCRDMA_LAB", if group.long { "long" } else { "1" })
+        .env("RPCRDMA_LAB_KERNEL", group.kernel)
+        .env("RPCRDMA_LAB_VERBS", if group.devices { "yes" } else { "no" })
+        .env("RPCRDMA_LAB_SUITES", if group.suites { "yes" } else { "no" });
+    filters::test(command, &group.filters)
+}
+
+/// Measures both ends beside Linux's over RDMA devices.
+pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -> Result<(), String> {
+    if !ready(root, name, KERNEL, needs)? {
+        return Ok(());
+    }
+    lab(root, KERNEL, &[&["bench"], options].concat())
+}
+
+/// The exit status of the lab's check if something is missing that the lab cannot make itself.
+const UNAVAILABLE: i32 = 3;
+
+/// Makes the lab. Returns false, after a record for the step, if it cannot be made here.
+fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, String> {
+    let arguments = [&["xtask", "lab", "check"], needs].concat();
+    let mut check = ci::cargo_command(root, &arguments);
+    check.env("RPCRDMA_LAB_KERNEL", kernel);
+    let mut why = String::new();
+    let end = child::run(check, Duration::from_secs(300), |line| {
+        print(line);
+        if let Some(words) = line.strip_prefix("lab: ") {
+            words.clone_into(&mut why);
+        }
+    })?;
+    match end {
+        End::Succeeded => {}
+        End::Failed(Some(UNAVAILABLE)) => {
+            not_run::record(name, format_args!("no lab with Linux {kernel}: {why}"));
+            return Ok(false);
+        }
+        End::TimedOut => {
+            not_run::record(name, format_args!("no lab with Linux {kernel}: the archive does not answer"));
+            return Ok(false);
+        }
+        End::Failed(_) => return Err("the lab's check failed".to_owned()),
+    }
+    lab(root, kernel, &["build"])?;
+    Ok(true)
+}
+
+fn lab(root: &Path, kernel: &str, arguments: &[&str]) -> Result<(), String> {
+    let arguments = [&["xtask", "lab"], arguments].concat();
+    let mut command = ci::cargo_command(root, &arguments);
+    command.env("RPCRDMA_LAB_KERNEL", kernel);
+    ci::succeed(command, &arguments)
+}
+
+/// The heading in README.md of the section whose commands [`mount_commands`] runs.
+const SECTION: &str = "Mount a directory over RDMA";
+
+/// README's commands as they stand there: a server for the directory `specs`, and Linux in a guest that mounts it over RDMA.
+pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
+    let readme = fs::read_to_string(root.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
+    let commands = commands_below(&readme, SECTION)?;
+    let (server, others) = commands.split_first().ok_or("README.md: no commands")?;
+    let server = server.strip_suffix('&').ok_or("README.md: the first command does not end in `&`")?;
+    let (listing, others) = others.split_last().ok_or("README.md: no command lists the directory")?;
+    if !ready(root, "readme-mount", KERNEL, &[])? {
+        return Ok(());
+    }
+    lab(root, KERNEL, &["down"])?;
+    let printed = scratch(root)?.join("readme-mount");
+    let running = Running::start(root, server, &printed)?;
+    running.wait_until_serving(&printed)?;
+    for command in others {
+        bash(root, command)?;
+    }
+    let listing = bash(root, listing)?;
+    if listing.contains("nfs3.txt") { Ok(()) } else { Err("the guest does not list nfs3.txt".to_owned()) }
+}
+
+/// The lines of the first fenced block below a heading.
+fn commands_below(text: &str, section: &str) -> Result<Vec<String>, String> {
+    let is_heading = |line: &&str| line.starts_with('#') && line.contains(section);
+    let mut lines = text.lines().skip_while(|line| !is_heading(line));
+    lines.next().ok_or_else(|| format!("README.md: no section `{section}`"))?;
+    let section_lines = lines.take_while(|line| !line.starts_with("# ") && !line.starts_with("## "));
+    let block = section_lines.skip_while(|line| !line.starts_with("```")).skip(1);
+    let commands: Vec<String> =
+        block.take_while(|line| !line.starts_with("```")).map(|line| line.trim_end().to_owned()).collect();
+    if commands.is_empty() { Err(format!("README.md: no commands below `{section}`")) } else { Ok(commands) }
+}
+
+/// Prints a command, runs it, and prints and returns its standard output.
+fn bash(root: &Path, command: &str) -> Result<String, String> {
+    print(&format!("$ {command}"));
+    let mut bash = Command::new("bash");
+    bash.args(["-c", command]).current_dir(root).env("RPCRDMA_LAB_KERNEL", KERNEL);
+    let output = bash.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot run bash: {error}"))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    print(&printed);
+    if output.status.success() { Ok(printed) } else { Err(format!("`{command}` failed")) }
+}
+
+/// The server; it and the guest end with this value.
+struct Running<'a> {
+    root: &'a Path,
+    server: Child,
+}
+
+impl<'a> Running<'a> {
+    fn start(root: &'a Path, command: &str, printed: &Path) -> Result<Self, String> {
+        print(&format!("$ {command}&"));
+        let failed = |error: std::io::Error| format!("cannot start the server: {error}");
+        let file = File::create(printed).map_err(failed)?;
+        let errors = file.try_clone().map_err(failed)?;
+        let mut bash = Command::new("bash");
+        // In its place, so that it can be killed.
+        bash.args(["-c", &format!("exec {command}")]).current_dir(root).stdout(file).stderr(errors);
+        Ok(Running { root, server: bash.spawn().map_err(failed)? })
+    }
+
+    /// Waits while the server is built and until it serves.
+    fn wait_until_serving(&self, printed: &Path) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let said = fs::read_to_string(printed).unwrap_or_default();
+            if said.contains("serving") {
+                return Ok(());
+            }
+            if began.elapsed() > Duration::from_secs(300) {
+                return Err(format!("the server does not serve: {said}"));
+            }
+            sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = lab(self.root, KERNEL, &["down"]);
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_those_of_the_section() {
+        let text =
+            "# A\n```sh\nother\n```\n### Mount it\ntext\n\n```sh\none &\ntwo\n```\n```sh\nthree\n```\n";
+        assert_eq!(commands_below(text, "Mount it"), Ok(vec!["one &".to_owned(), "two".to_owned()]));
+        assert_eq!(commands_below(text, "Gone"), Err("README.md: no section `Gone`".to_owned()));
+        let empty = "### Mount it\ntext\n## Next\n```sh\nother\n```\n";
+        assert!(commands_below(empty, "Mount it").is_err(), "the block is of another section");
+    }
+
+    #[test]
+    fn the_readme_has_the_commands() {
+        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+        let commands = commands_below(&fs::read_to_string(readme).unwrap(), SECTION).unwrap();
+        assert!(commands.len() >= 3 && commands[0].ends_with('&'), "{commands:?}");
+    }
+}
