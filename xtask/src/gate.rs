@@ -6,6 +6,7 @@ pub(crate) mod child;
 mod report;
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -51,15 +52,15 @@ const STEPS: &[Step] = &[
     Step { name: "simulation", minutes: 15, run: |root| simulation(root, "10000") },
     Step { name: "miri", minutes: 20, run: memory },
     Step { name: "fuzz", minutes: 15, run: |root| fuzzing(root, "fuzz", 20) },
-    Step { name: "interop", minutes: 20, run: |root| interop::run(root, "interop", &interop::IWARP) },
+    Step { name: "interop", minutes: 30, run: |root| interop::run(root, "interop", &interop::IWARP) },
     Step {
         name: "interop-devices",
-        minutes: 25,
+        minutes: 35,
         run: |root| interop::run(root, "interop-devices", &interop::DEVICES),
     },
     Step {
         name: "interop-guest",
-        minutes: 25,
+        minutes: 35,
         run: |root| interop::run(root, "interop-guest", &interop::IN_GUEST),
     },
     Step { name: "readme-mount", minutes: 10, run: interop::mount_commands },
@@ -134,7 +135,7 @@ impl<'a> Gate<'a> {
         let records = scratch(self.root)?.join(format!("not-run-{name}"));
         let _ = fs::remove_file(&records);
         let mut command = Command::new(own_program()?);
-        command.args(["step", name]).current_dir(self.root).env(not_run::FILE, &records);
+        command.arg0("xtask").args(["step", name]).current_dir(self.root).env(not_run::FILE, &records);
         // Tests that need Wireshark look for it themselves, and record that it is missing.
         command.env("RPCRDMA_TSHARK", "1");
         let began = Instant::now();
