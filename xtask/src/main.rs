@@ -1,6 +1,7 @@
 //! The project's own chores: `cargo xtask help`.
 
 mod ci;
+mod dist;
 mod fuzz;
 mod miri;
 mod vectors;
@@ -33,6 +34,10 @@ enum Task {
     Miri(miri::Arguments),
     /// Say which rules of the source documents are met, and by which tests
     Trace(trace::Arguments),
+    /// Build the archive of static programs; `--check` tests it, too
+    Dist(dist::Arguments),
+    /// Check that a release can be published, and pack it; publishes nothing
+    Release(dist::Arguments),
     /// Boot Linux's own NFS/RDMA client and server in a guest: CONTRIBUTING.md says what for
     #[command(subcommand)]
     Lab(lab::Task),
@@ -46,6 +51,8 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => ci::root().and_then(|root| fuzz::run(&root, &arguments)),
         Task::Miri(arguments) => ci::root().and_then(|root| miri::run(&root, &arguments)),
         Task::Trace(arguments) => ci::root().and_then(|root| trace::run(&root, &arguments)),
+        Task::Dist(arguments) => ci::root().and_then(|root| dist::run(&root, "dist", &arguments)),
+        Task::Release(arguments) => ci::root().and_then(|root| dist::run(&root, "release", &arguments)),
         Task::Lab(task) => match lab::run(&task) {
             Ok(status) => return ExitCode::from(status),
             Err(message) => Err(message),
