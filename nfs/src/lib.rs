@@ -8,6 +8,8 @@
 //! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. A library needs only
 //! `default-features = false` and the features `client` or `directory`.
 
+#[cfg(feature = "programs")]
+pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod export;

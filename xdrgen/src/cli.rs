@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::diag;
 use crate::extract::extract;
@@ -78,6 +78,12 @@ Examples:
     Diff(diff::Arguments),
     /// Say how large the messages of programs can be, and which need chunks over RPC-over-RDMA.
     Sizes(sizes::Arguments),
+}
+
+/// Returns the definition of the command line, for man pages and shell completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Command::command()
 }
 
 /// The documents of a run.

@@ -2,6 +2,7 @@
 
 mod ci;
 mod deny;
+mod dist;
 mod filters;
 mod flaky;
 mod fuzz;
@@ -49,6 +50,10 @@ enum Task {
     Miri(miri::Arguments),
     /// Say which rules of the source documents are met, and by which tests
     Trace(trace::Arguments),
+    /// Build the archive of static programs; `--check` tests it, too
+    Dist(dist::Arguments),
+    /// Check that a release can be published, and pack it; publishes nothing
+    Release(dist::Arguments),
     /// Boot Linux's own NFS/RDMA client and server in a guest: CONTRIBUTING.md says what for
     #[command(subcommand)]
     Lab(lab::Task),
@@ -78,6 +83,8 @@ fn run(task: Task) -> Result<ExitCode, String> {
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Miri(arguments) => miri::run(root, &arguments),
         Task::Trace(arguments) => trace::run(root, &arguments),
+        Task::Dist(arguments) => dist::run(root, "dist", &arguments),
+        Task::Release(arguments) => dist::run(root, "release", &arguments),
     }
     .map(|()| ExitCode::SUCCESS)
 }

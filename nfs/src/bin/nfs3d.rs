@@ -10,6 +10,7 @@ use anyhow::Context;
 use clap::Parser;
 use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
+use rpcrdma_nfs::cli::nfs3d::Arguments;
 use rpcrdma_nfs::client::one_line;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash, must_not_run_twice};
@@ -18,83 +19,11 @@ use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{
-    DuplicateCache, DuplicateOptions, Provider, Remember, ServerOptions, TcpServer, TcpServerOptions,
+    DuplicateCache, DuplicateOptions, Remember, ServerOptions, TcpServer, TcpServerOptions,
 };
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-
-/// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
-///
-/// Started by root, it lets callers do what the user that they say they are may do, and what they make is that user's.
-/// Started by another user, it lets every caller do what that user may do. Callers prove nothing (AUTH_SYS is believed), and that
-/// holds for the programs of this machine, too: whoever can call can be any user but root, unless --all-squash makes all
-/// anonymous; --secure takes calls only from ports that root alone may use. Serve networks only whose machines you trust to say who
-/// calls.
-///
-/// Handles of files cannot be guessed. Their key is kept in a file, so that they are good when the server is started anew: handle-key in
-/// STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless --handle-key names another.
-///
-/// Log by RUST_LOG, for example RUST_LOG=debug.
-#[derive(Parser)]
-#[command(version)]
-struct Arguments {
-    /// The directory; nothing outside of it can be reached
-    dir: PathBuf,
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
-    listen: String,
-    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address, else iwarp)
-    #[arg(long, value_name = "PROVIDER", default_value_t)]
-    provider: Provider,
-    /// Serve NFS and MOUNT over TCP as well, at this address: Linux's mount asks MOUNT there (mountport=PORT)
-    #[arg(long, value_name = "ADDR:PORT")]
-    tcp: Option<String>,
-    /// The file that keeps the key of handles, made if it is not there
-    #[arg(long, value_name = "FILE")]
-    handle_key: Option<PathBuf>,
-    /// Print at the end how calls travelled, how they were answered, and what was refused
-    #[arg(long)]
-    stats: bool,
-    /// Refuse every change
-    #[arg(long)]
-    read_only: bool,
-    /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; several may be given. Without it only this
-    /// machine is served, by its loopback and by the addresses that are listened at
-    #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
-    allow: Vec<IpNet>,
-    /// Let root of other machines be root here, and not anonymous
-    #[arg(long, conflicts_with = "all_squash")]
-    no_root_squash: bool,
-    /// Refuse calls from ports of 1024 and above, which any user of the calling machine may use. nfs3 calls from such
-    #[arg(long)]
-    secure: bool,
-    /// Make every caller anonymous
-    #[arg(long)]
-    all_squash: bool,
-    /// Who is anonymous
-    #[arg(long, value_name = "UID:GID", default_value = "65534:65534", value_parser = identity)]
-    anon: (u32, u32),
-    /// Register with rpcbind: NFS and MOUNT, under the netid rdma, and with --tcp under tcp. What is registered of them is
-    /// replaced
-    #[arg(long)]
-    register: bool,
-    /// The rpcbind to register with, if it is not this machine's usual one
-    #[arg(long, value_name = "ADDR:PORT", requires = "register")]
-    rpcbind: Option<String>,
-}
-
-/// A network, or one address.
-fn network(text: &str) -> Result<IpNet, String> {
-    let address = text.parse::<IpAddr>().map(IpNet::from);
-    address.or_else(|_| text.parse()).map_err(|_| "a network is ADDRESS or ADDRESS/BITS".to_owned())
-}
-
-fn identity(text: &str) -> Result<(u32, u32), String> {
-    let (uid, gid) = text.split_once(':').ok_or("a user's number, a colon, a group's number")?;
-    let number = |text: &str| text.parse().ok().filter(|id| *id != u32::MAX);
-    number(uid).zip(number(gid)).ok_or_else(|| "users and groups are numbers below 4294967295".to_owned())
-}
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -2,66 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
 use rpcrdma_nfs::output;
+use rpcrdma_tools::cli::rpcrdma::{Arguments, Command, Explain};
 use rpcrdma_tools::explain::{self, Selection, Trace};
-
-/// Looks at RPC-over-RDMA.
-#[derive(Parser)]
-#[command(version)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    Explain(Explain),
-    /// Lists the RDMA devices of this machine, and says which provider an address would use
-    Info {
-        /// HOST:PORT
-        addresses: Vec<String>,
-    },
-}
-
-/// Shows the conversations in a capture: calls with their chunks, what was moved for each, replies, and sums.
-///
-/// Captures are made by RPCRDMA_PCAP=FILE, by tcpdump or by Wireshark; pcap and pcapng are read.
-#[derive(Args)]
-struct Explain {
-    /// The capture; - reads standard input
-    file: PathBuf,
-    /// Only the connection of this number
-    #[arg(long, value_name = "NUMBER")]
-    connection: Option<usize>,
-    /// Only calls with this XID, as the ladder shows it
-    #[arg(long, value_name = "XID", value_parser = xid)]
-    xid: Option<u32>,
-    /// One line for each call
-    #[arg(long)]
-    calls: bool,
-    /// Draw a connection, the first if none is named, as SVG
-    #[arg(long, conflicts_with = "html")]
-    svg: bool,
-    /// Make a page with drawings and sums
-    #[arg(long)]
-    html: bool,
-    /// Write to this file and not to standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-fn xid(text: &str) -> Result<u32, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| "an XID is a number of 32 bits, as 0x1a2b3c4d".to_owned())
-}
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {

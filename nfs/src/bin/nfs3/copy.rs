@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
+use rpcrdma_nfs::cli::nfs3::{How, Sum};
 use rpcrdma_nfs::client::{Digest, Remote, RemoteFile, Url};
 use rpcrdma_nfs::output::{self, complain};
 use sha2::{Digest as _, Sha256};
 
-use crate::ending::{Differs, Interrupted, Sum, must_be};
+use crate::ending::{Differs, Interrupted, must_be};
 use crate::part::{Part, Summing};
-use crate::{How, parent, show};
+use crate::{parent, show};
 
 /// Where a file goes that has this name at the server.
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {

@@ -8,129 +8,17 @@ mod show;
 mod tree;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use bytes::Bytes;
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
+use rpcrdma_nfs::cli::nfs3::{Arguments, Command, How, Sum};
 use rpcrdma_nfs::client::{Remote, RemoteFile, Url};
 use rpcrdma_nfs::output::{self, of_standard_output};
-use rpcrdma_runtime::shell::Provider;
 use sha2::{Digest as _, Sha256};
 
-use crate::ending::{Sum, must_be};
-
-/// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
-///
-/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, or without the port, which is 20049 or 2049 then. MOUNT is asked on
-/// the same connection, or where the server's rpcbind says; ?mountport=PORT at the end of the URL says it, too. %20 in a
-/// path is a space, %3F a question mark.
-///
-/// Exit status: 0 done; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server cannot be reached;
-/// 4 the data is not what it should be; 130 interrupted; 141 nobody reads the output any more. Log by RUST_LOG, for example RUST_LOG=debug.
-#[derive(Parser)]
-#[command(version)]
-struct Arguments {
-    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that leads there, else iwarp); as
-    /// ?provider=PROVIDER at the end of a URL
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<Provider>,
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// List a directory, or name a file
-    Ls {
-        /// Kind, mode, names, owner, group, size and time as well
-        #[arg(short = 'l')]
-        long: bool,
-        /// Directory or file
-        url: Url,
-    },
-    /// Write a file to standard output
-    Cat {
-        /// Fail unless the file has this SHA-256
-        #[arg(long, value_name = "SUM")]
-        sha256: Option<Sum>,
-        /// File
-        url: Url,
-    },
-    /// Fetch a file and print its SHA-256
-    Get {
-        #[command(flatten)]
-        how: How,
-        /// File, or with -r a directory
-        url: Url,
-        /// Local file or directory; by default the file's own name, here
-        to: Option<PathBuf>,
-    },
-    /// Store a file and print its SHA-256
-    Put {
-        #[command(flatten)]
-        how: How,
-        /// Read back what was stored, and fail if it differs
-        #[arg(long)]
-        verify: bool,
-        /// Local file, or with -r a directory
-        from: PathBuf,
-        /// File, or a directory to put it in
-        url: Url,
-    },
-    /// Remove files; symbolic links themselves, and not what they lead to
-    Rm {
-        /// Directories, too, with all that is below them
-        #[arg(short, long)]
-        recursive: bool,
-        /// Files
-        #[arg(required = true)]
-        urls: Vec<Url>,
-    },
-    /// Make directories
-    Mkdir {
-        /// Make what is missing above them, too, and be content with what is there
-        #[arg(short, long)]
-        parents: bool,
-        /// Directories
-        #[arg(required = true)]
-        urls: Vec<Url>,
-    },
-    /// Tell what the server is like, and the connection to it
-    Info {
-        /// Any file
-        url: Url,
-    },
-}
-
-impl Command {
-    fn urls(&mut self) -> impl Iterator<Item = &mut Url> {
-        let urls = match self {
-            Command::Ls { url, .. }
-            | Command::Cat { url, .. }
-            | Command::Get { url, .. }
-            | Command::Put { url, .. }
-            | Command::Info { url } => std::slice::from_mut(url),
-            Command::Rm { urls, .. } | Command::Mkdir { urls, .. } => urls,
-        };
-        urls.iter_mut()
-    }
-}
-
-/// How files are copied.
-#[derive(Args)]
-struct How {
-    /// Go on with a copy that was interrupted. What is there is checked, and copied again where it is not the same
-    #[arg(long, conflicts_with = "recursive")]
-    resume: bool,
-    /// Copy a directory with all that is below it
-    #[arg(short, long)]
-    recursive: bool,
-    /// Fail unless the file has this SHA-256
-    #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
-    sha256: Option<Sum>,
-}
+use crate::ending::must_be;
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -13,12 +13,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rpcrdma_nfs::cli::nfs3::Sum;
 use rpcrdma_nfs::client::RemoteFile;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
-
-use crate::ending::Sum;
 
 /// The state is written after so many bytes.
 const STEP: u64 = 64 << 20;

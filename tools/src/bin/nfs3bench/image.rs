@@ -1,11 +1,12 @@
 //! What is in the files.
 
 use bytes::Bytes;
+use rpcrdma_tools::cli::nfs3bench::MAX_TRANSFER;
 
 /// Bytes of a file.
 pub(crate) const SIZE: usize = 16 << 20;
 /// Bytes by which it is filled and read back: the most that a call has.
-pub(crate) const PIECE: usize = 1 << 20;
+pub(crate) const PIECE: usize = MAX_TRANSFER;
 /// Where direct transfers begin in memory.
 const PAGE: usize = 4096;
 

@@ -12,85 +12,28 @@ mod table;
 mod turn;
 mod way;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use rpcrdma_nfs::client::one_line;
 use rpcrdma_nfs::output;
+use rpcrdma_tools::cli::nfs3bench::{Arguments, Procedure};
 use tokio::runtime::Runtime;
 
 use crate::image::Images;
 use crate::profiler::Profiler;
 use crate::table::{Row, Table};
 use crate::turn::{Operation, Work};
-use crate::way::{Name, Way};
+use crate::way::Way;
 
-/// Compares two ways to the files of NFSv3 servers: how many GETATTR, READ and WRITE calls one does in the time in which the other
-/// does one.
-///
-/// A way is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, a directory that our client uses, or a local directory where Linux has
-/// mounted an export. In each a file of 16 MiB is made, and removed at the end. Exit status: 0 done, 1 not.
-#[derive(Parser)]
-#[command(version)]
-struct Arguments {
-    /// What is measured
-    way: Name,
-    /// What it is measured by
-    other: Name,
-    /// How often each has its turn at everything; the median counts
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// How long a turn is, in milliseconds
-    #[arg(long, default_value_t = 1000)]
-    turn: u64,
-    /// Which calls
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Procedure::value_variants().to_vec())]
-    calls: Vec<Procedure>,
-    /// Calls at a time
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 16], value_parser = in_flight)]
-    in_flight: Vec<usize>,
-    /// Bytes that a READ or WRITE has
-    #[arg(long, value_delimiter = ',', default_values_t = [4096, 65_536, 1_048_576], value_parser = size)]
-    sizes: Vec<usize>,
-    /// How many microseconds our client looks for more before it sleeps, over an RDMA device
-    #[arg(long, default_value_t = 0)]
-    spin: u64,
-    /// A FIFO that `perf record --delay=-1 --control=fifo:FIFO` reads: it records the turns, and nothing between them
-    #[arg(long)]
-    perf: Option<PathBuf>,
-    /// Print calls a second as well, of both
-    #[arg(long)]
-    rates: bool,
-}
-
-/// What can be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Procedure {
-    Getattr,
-    Read,
-    Write,
-}
-
-impl Procedure {
-    /// What is measured of it, with data of these sizes.
-    fn operations(self, sizes: &[usize]) -> Vec<Operation> {
-        match self {
-            Procedure::Getattr => vec![Operation::Getattr],
-            Procedure::Read => sizes.iter().copied().map(Operation::Read).collect(),
-            Procedure::Write => sizes.iter().copied().map(Operation::Write).collect(),
-        }
+/// Returns what is measured of a procedure, with data of these sizes.
+fn operations(procedure: Procedure, sizes: &[usize]) -> Vec<Operation> {
+    match procedure {
+        Procedure::Getattr => vec![Operation::Getattr],
+        Procedure::Read => sizes.iter().copied().map(Operation::Read).collect(),
+        Procedure::Write => sizes.iter().copied().map(Operation::Write).collect(),
     }
-}
-
-fn in_flight(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| (1..=128).contains(count)).ok_or("1 to 128 calls at a time".to_owned())
-}
-
-fn size(text: &str) -> Result<usize, String> {
-    let fits = |size: &usize| size.is_multiple_of(512) && (512..=image::PIECE).contains(size);
-    text.parse().ok().filter(fits).ok_or_else(|| format!("a multiple of 512, up to {}", image::PIECE))
 }
 
 fn main() -> ExitCode {
@@ -122,7 +65,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn compare(arguments: &Arguments, ways: &[Way<'_>; 2], images: &Images) -> anyhow::Result<Table> {
-    let operations = arguments.calls.iter().flat_map(|call| call.operations(&arguments.sizes));
+    let operations = arguments.calls.iter().flat_map(|call| operations(*call, &arguments.sizes));
     let time = Duration::from_millis(arguments.turn);
     let mut profiler = arguments.perf.as_deref().map(Profiler::open).transpose()?;
     let mut rows = Vec::new();

@@ -1,13 +1,10 @@
 //! A way to a file, by our client or by a mount.
 
-use std::fmt;
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use rpcrdma_nfs::client::{Url, UrlError};
+use rpcrdma_tools::cli::nfs3bench::Name;
 use tokio::runtime::Runtime;
 
 use crate::called::Called;
@@ -15,30 +12,6 @@ use crate::image::Images;
 use crate::mounted::Mounted;
 use crate::profiler::Profiler;
 use crate::turn::{Done, Operation, Work};
-
-/// How a way is named.
-#[derive(Clone, Debug)]
-pub(crate) enum Name {
-    Url(Url),
-    Directory(PathBuf),
-}
-
-impl FromStr for Name {
-    type Err = UrlError;
-
-    fn from_str(text: &str) -> Result<Self, UrlError> {
-        if text.contains("://") { text.parse().map(Name::Url) } else { Ok(Name::Directory(text.into())) }
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Name::Url(url) => url.fmt(f),
-            Name::Directory(path) => path.display().fmt(f),
-        }
-    }
-}
 
 /// A file that is there, and full.
 pub(crate) struct Way<'a> {

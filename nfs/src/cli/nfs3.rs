@@ -1,0 +1,187 @@
+//! The command line of `nfs3`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use rpcrdma_runtime::shell::Provider;
+use sha2::{Digest as _, Sha256};
+
+use crate::client::{Digest, Url};
+
+/// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
+///
+/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. MOUNT is called on the same
+/// connection, or at the port that the server's rpcbind returns; ?mountport=PORT at the end of the URL overrides both. In a path,
+/// %20 is a space and %3F a question mark.
+///
+/// Exit status: 0 success; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server cannot be reached;
+/// 4 the data is not as expected; 130 interrupted; 141 standard output is closed. RUST_LOG controls the log, for example
+/// RUST_LOG=debug.
+#[derive(Debug, Parser)]
+#[command(name = "nfs3", version)]
+pub struct Arguments {
+    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the server, else iwarp);
+    /// same as ?provider=PROVIDER at the end of a URL
+    #[arg(long, value_name = "PROVIDER")]
+    pub provider: Option<Provider>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `nfs3` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List a directory, or name a file
+    Ls {
+        /// Also print kind, mode, link count, owner, group, size and time
+        #[arg(short = 'l')]
+        long: bool,
+        /// Directory or file
+        url: Url,
+    },
+    /// Write a file to standard output
+    Cat {
+        /// Fail unless the file has this SHA-256
+        #[arg(long, value_name = "SUM")]
+        sha256: Option<Sum>,
+        /// File
+        url: Url,
+    },
+    /// Fetch a file and print its SHA-256
+    Get {
+        /// How to copy
+        #[command(flatten)]
+        how: How,
+        /// File, or with -r a directory
+        url: Url,
+        /// Local file or directory; the default is the file's own name in the working directory
+        to: Option<PathBuf>,
+    },
+    /// Store a file and print its SHA-256
+    Put {
+        /// How to copy
+        #[command(flatten)]
+        how: How,
+        /// Read back what was stored, and fail if it differs
+        #[arg(long)]
+        verify: bool,
+        /// Local file, or with -r a directory
+        from: PathBuf,
+        /// File, or a directory to put it in
+        url: Url,
+    },
+    /// Remove files, and symbolic links but not their targets
+    Rm {
+        /// Also remove directories with everything below them
+        #[arg(short, long)]
+        recursive: bool,
+        /// Files
+        #[arg(required = true)]
+        urls: Vec<Url>,
+    },
+    /// Make directories
+    Mkdir {
+        /// Also make missing parent directories, and accept directories that exist
+        #[arg(short, long)]
+        parents: bool,
+        /// Directories
+        #[arg(required = true)]
+        urls: Vec<Url>,
+    },
+    /// Describe the server and the connection to it
+    Info {
+        /// Any file
+        url: Url,
+    },
+}
+
+impl Command {
+    /// Returns every URL of the command line.
+    pub fn urls(&mut self) -> impl Iterator<Item = &mut Url> {
+        let urls = match self {
+            Command::Ls { url, .. }
+            | Command::Cat { url, .. }
+            | Command::Get { url, .. }
+            | Command::Put { url, .. }
+            | Command::Info { url } => std::slice::from_mut(url),
+            Command::Rm { urls, .. } | Command::Mkdir { urls, .. } => urls,
+        };
+        urls.iter_mut()
+    }
+}
+
+/// How files are copied.
+#[derive(Args, Debug)]
+pub struct How {
+    /// Continue an interrupted copy. Data that is there already is compared, and copied again where it differs
+    #[arg(long, conflicts_with = "recursive")]
+    pub resume: bool,
+    /// Copy a directory with everything below it
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// Fail unless the file has this SHA-256
+    #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
+    pub sha256: Option<Sum>,
+}
+
+/// A SHA-256 sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sum([u8; 32]);
+
+impl FromStr for Sum {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "a SHA-256 has 64 hexadecimal digits";
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(WRONG);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| WRONG)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| WRONG)?;
+        }
+        Ok(Sum(bytes))
+    }
+}
+
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Digest(self.0).fmt(f)
+    }
+}
+
+impl From<Sha256> for Sum {
+    fn from(sum: Sha256) -> Self {
+        Sum(sum.finalize().into())
+    }
+}
+
+impl From<Digest> for Sum {
+    fn from(Digest(sum): Digest) -> Self {
+        Sum(sum)
+    }
+}
+
+/// Returns the definition of the command line, for man pages and shell completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_has_64_digits() {
+        let text = "00ff".repeat(16);
+        assert_eq!(text.to_uppercase().parse::<Sum>().unwrap().to_string(), text);
+        for wrong in ["", "00", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64), &"é".repeat(32)] {
+            assert!(wrong.parse::<Sum>().is_err(), "{wrong}");
+        }
+    }
+}

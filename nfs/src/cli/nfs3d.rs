@@ -1,0 +1,85 @@
+//! The command line of `nfs3d`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser};
+use ipnet::IpNet;
+use rpcrdma_runtime::shell::Provider;
+
+/// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
+///
+/// If root runs it, callers have the rights of the user whose number they send, and own the files that they make. If another user
+/// runs it, all callers have that user's rights. AUTH_SYS proves nothing, and that includes programs of this machine: any caller can
+/// be any user except root. --all-squash makes every caller anonymous; --secure accepts calls only from ports that root alone may
+/// use. Serve only networks whose machines you trust to send the right user.
+///
+/// File handles cannot be guessed. Their key is kept in a file, so handles stay valid when the server restarts: handle-key in
+/// STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless --handle-key names another file.
+///
+/// RUST_LOG controls the log, for example RUST_LOG=debug.
+#[derive(Debug, Parser)]
+#[command(name = "nfs3d", version)]
+pub struct Arguments {
+    /// The directory; nothing outside it can be reached
+    pub dir: PathBuf,
+    /// The address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
+    pub listen: String,
+    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address, else iwarp)
+    #[arg(long, value_name = "PROVIDER", default_value_t)]
+    pub provider: Provider,
+    /// Also serve NFS and MOUNT over TCP at this address. Linux's mount calls MOUNT there (mountport=PORT)
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub tcp: Option<String>,
+    /// The file that keeps the key of file handles; it is made if it does not exist
+    #[arg(long, value_name = "FILE")]
+    pub handle_key: Option<PathBuf>,
+    /// Print statistics at the end: how calls were carried, how they were answered, and what was refused
+    #[arg(long)]
+    pub stats: bool,
+    /// Refuse every change
+    #[arg(long)]
+    pub read_only: bool,
+    /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without it, only this machine is
+    /// served: its loopback and the addresses of --listen and --tcp
+    #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
+    pub allow: Vec<IpNet>,
+    /// Let root of other machines be root here instead of anonymous
+    #[arg(long, conflicts_with = "all_squash")]
+    pub no_root_squash: bool,
+    /// Refuse calls from ports of 1024 and above, which any user of the calling machine may use. nfs3 calls from such ports
+    #[arg(long)]
+    pub secure: bool,
+    /// Make every caller anonymous
+    #[arg(long)]
+    pub all_squash: bool,
+    /// The user and group of anonymous callers
+    #[arg(long, value_name = "UID:GID", default_value = "65534:65534", value_parser = identity)]
+    pub anon: (u32, u32),
+    /// Register NFS and MOUNT with rpcbind, under the netid rdma, and with --tcp also under tcp. Replaces other registrations of
+    /// both programs
+    #[arg(long)]
+    pub register: bool,
+    /// The rpcbind to register with, if it is not the usual one of this machine
+    #[arg(long, value_name = "ADDR:PORT", requires = "register")]
+    pub rpcbind: Option<String>,
+}
+
+/// Parses a network or a single address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address.or_else(|_| text.parse()).map_err(|_| "a network is ADDRESS or ADDRESS/BITS".to_owned())
+}
+
+fn identity(text: &str) -> Result<(u32, u32), String> {
+    let (uid, gid) = text.split_once(':').ok_or("a user's number, a colon, a group's number")?;
+    let number = |text: &str| text.parse().ok().filter(|id| *id != u32::MAX);
+    number(uid).zip(number(gid)).ok_or_else(|| "users and groups are numbers below 4294967295".to_owned())
+}
+
+/// Returns the definition of the command line, for man pages and shell completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}

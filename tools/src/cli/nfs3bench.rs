@@ -1,0 +1,99 @@
+//! The command line of `nfs3bench`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{CommandFactory, Parser, ValueEnum};
+use rpcrdma_nfs::client::{Url, UrlError};
+
+/// The largest number of bytes in a READ or WRITE.
+pub const MAX_TRANSFER: usize = 1 << 20;
+
+/// Compares two ways to the files of NFSv3 servers: how many GETATTR, READ and WRITE calls one does in the time in which the other
+/// does one.
+///
+/// A way is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, a directory that this program's own client uses, or a local directory
+/// where Linux has mounted an export. In each, a file of 16 MiB is made, and removed at the end. Exit status: 0 success, 1 failure.
+#[derive(Debug, Parser)]
+#[command(name = "nfs3bench", version)]
+pub struct Arguments {
+    /// The way to measure
+    pub way: Name,
+    /// The way to compare it with
+    pub other: Name,
+    /// The number of turns of each way at everything; the median counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// The length of a turn, in milliseconds
+    #[arg(long, default_value_t = 1000)]
+    pub turn: u64,
+    /// The calls
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Procedure::value_variants().to_vec())]
+    pub calls: Vec<Procedure>,
+    /// Outstanding calls
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 16], value_parser = in_flight)]
+    pub in_flight: Vec<usize>,
+    /// Bytes in a READ or WRITE
+    #[arg(long, value_delimiter = ',', default_values_t = [4096, 65_536, 1_048_576], value_parser = size)]
+    pub sizes: Vec<usize>,
+    /// How long this program's own client polls before it sleeps, over an RDMA device, in microseconds
+    #[arg(long, default_value_t = 0)]
+    pub spin: u64,
+    /// A FIFO that `perf record --delay=-1 --control=fifo:FIFO` reads: it records the turns, and nothing between them
+    #[arg(long)]
+    pub perf: Option<PathBuf>,
+    /// Also print the calls a second of both
+    #[arg(long)]
+    pub rates: bool,
+}
+
+/// A procedure to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the names of NFSv3's procedures")]
+pub enum Procedure {
+    Getattr,
+    Read,
+    Write,
+}
+
+/// How a way is named.
+#[derive(Clone, Debug)]
+pub enum Name {
+    /// A directory of a server.
+    Url(Url),
+    /// A local directory, where Linux has mounted an export.
+    Directory(PathBuf),
+}
+
+impl FromStr for Name {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        if text.contains("://") { text.parse().map(Name::Url) } else { Ok(Name::Directory(text.into())) }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Url(url) => url.fmt(f),
+            Name::Directory(path) => path.display().fmt(f),
+        }
+    }
+}
+
+fn in_flight(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| (1..=128).contains(count)).ok_or("1 to 128 calls at a time".to_owned())
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    let fits = |size: &usize| size.is_multiple_of(512) && (512..=MAX_TRANSFER).contains(size);
+    text.parse().ok().filter(fits).ok_or_else(|| format!("a multiple of 512, up to {MAX_TRANSFER}"))
+}
+
+/// Returns the definition of the command line, for man pages and shell completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}

@@ -1,0 +1,67 @@
+//! The command line of `rpcrdma`.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+/// Looks at RPC-over-RDMA: what a capture shows, and which devices there are.
+#[derive(Debug, Parser)]
+#[command(name = "rpcrdma", version)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `rpcrdma` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the conversations in a capture: calls with their chunks, the data moved for each, replies, and totals
+    Explain(Explain),
+    /// List the RDMA devices of this machine, and the provider that an address would use
+    Info {
+        /// HOST:PORT
+        addresses: Vec<String>,
+    },
+}
+
+/// Shows the conversations in a capture: calls with their chunks, the data moved for each, replies, and totals.
+///
+/// Captures are made by RPCRDMA_PCAP=FILE, by tcpdump or by Wireshark. The formats are pcap and pcapng.
+#[derive(Args, Debug)]
+pub struct Explain {
+    /// The capture; - reads standard input
+    pub file: PathBuf,
+    /// Only the connection with this number
+    #[arg(long, value_name = "NUMBER")]
+    pub connection: Option<usize>,
+    /// Only calls with this XID, as the ladder shows it
+    #[arg(long, value_name = "XID", value_parser = xid)]
+    pub xid: Option<u32>,
+    /// One line for each call
+    #[arg(long)]
+    pub calls: bool,
+    /// Draw a connection as SVG; the first one if none is named
+    #[arg(long, conflicts_with = "html")]
+    pub svg: bool,
+    /// Make a page with drawings and totals
+    #[arg(long)]
+    pub html: bool,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+fn xid(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "an XID is a number of 32 bits, as 0x1a2b3c4d".to_owned())
+}
+
+/// Returns the definition of the command line, for man pages and shell completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
