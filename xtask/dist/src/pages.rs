@@ -43,8 +43,8 @@ pub(crate) const SHIPPED: &[Shipped] = &[
 /// The compiler.
 const COMPILER: Shipped = Shipped {
     package: "rpcrdma-xdrgen",
-    features: &[],
-    programs: &[Program { name: "xdrgen", command: xdrgen::cli::command }],
+    features: &["cli"],
+    programs: &[Program { name: "rpcrdma-xdrgen", command: rpcrdma_xdrgen::cli::command }],
 };
 
 /// Every program.
