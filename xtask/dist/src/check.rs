@@ -142,7 +142,7 @@ fn files(unpacked: &Unpacked<'_>, folder: &str) -> Result<Vec<PathBuf>> {
 fn man_pages(unpacked: &Unpacked<'_>) -> Result<()> {
     need("groff", "groff")?;
     for page in files(unpacked, pages::MAN)? {
-        let output = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).arg(&page).output()?;
+        let output = Command::new("groff").args(["-man", "-ww", "-Tutf8", "-P-cbou"]).arg(&page).output()?;
         let warnings = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success() && warnings.is_empty(), "{}: {warnings}", page.display());
         ensure!(String::from_utf8_lossy(&output.stdout).contains("SYNOPSIS"), "{}: no text", page.display());

@@ -9,6 +9,8 @@ mod release;
 mod run;
 mod workspace;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -37,7 +39,17 @@ enum Task {
     Release(release::Options),
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match perform() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform() -> Result<()> {
     let workspace = Workspace::find()?;
     match Arguments::parse().task {
         Task::Dist { check, no_build } => {
