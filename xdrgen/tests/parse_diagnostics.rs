@@ -345,22 +345,22 @@ fn plain_text_has_the_other_places() {
     let many = "const X = 1;\n".repeat(8);
     let text = format!("struct a {{\r\n\tint b;\r\n\tint b;\r\n}};\r\n{many}");
     let expected = "\
-a.x:3:6: error[X201]: the field `b` is defined twice
+a.x:3:6: error[X210]: two fields are called `b`
   |
 3 |     int b;
-  |         ^ again
+  |         ^ the second
  ::: a.x:2:6
   |
 2 |     int b;
-  |         - the first time
+  |         - the first
 ";
     assert_eq!(plainly("a.x", &text), expected);
     let expected = "\
-a.x:1:23: error[X201]: the field `b` is defined twice
+a.x:1:23: error[X210]: two fields are called `b`
   |
 1 | struct a { int b; int b; };
-  |                       ^ again
-  |                - the first time
+  |                       ^ the second
+  |                - the first
 ";
     assert_eq!(plainly("a.x", "struct a { int b; int b; };"), expected);
 }
