@@ -12,9 +12,9 @@ pub(crate) struct Arguments {
     arguments: Vec<String>,
 }
 
-pub(crate) fn run(root: &Path, task: &str, arguments: &Arguments) -> Result<(), String> {
+pub(crate) fn run(root: &Path, task: &[&str], arguments: &Arguments) -> Result<(), String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["run", "--quiet", "--package", "rpcrdma-dist", "--", task]).args(&arguments.arguments);
+    cargo.args(["run", "--quiet", "--package", "rpcrdma-dist", "--"]).args(task).args(&arguments.arguments);
     let status = cargo.current_dir(root).status().map_err(|error| format!("cannot run `cargo`: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("`cargo xtask {task}` failed")) }
+    if status.success() { Ok(()) } else { Err(format!("`cargo xtask {}` failed", task.join(" "))) }
 }

@@ -83,8 +83,8 @@ fn run(task: Task) -> Result<ExitCode, String> {
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Miri(arguments) => miri::run(root, &arguments),
         Task::Trace(arguments) => trace::run(root, &arguments),
-        Task::Dist(arguments) => dist::run(root, "dist", &arguments),
-        Task::Release(arguments) => dist::run(root, "release", &arguments),
+        Task::Dist(arguments) => dist::run(root, &["dist"], &arguments),
+        Task::Release(arguments) => dist::run(root, &["release", "--jobs", &soak::job_names()], &arguments),
     }
     .map(|()| ExitCode::SUCCESS)
 }

@@ -97,6 +97,11 @@ pub(crate) fn list(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// The names of all jobs, separated by commas.
+pub(crate) fn job_names() -> String {
+    JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
+}
+
 /// The job whose latest run is the oldest, of those that are expected to end within the time that is left.
 pub(crate) fn next(ledger: &Ledger, left: Duration) -> Option<&'static str> {
     let expected = |job: &Step| ledger.duration(job.name).unwrap_or(Duration::from_secs(job.minutes * 60));
