@@ -647,8 +647,7 @@ fn what_came_over_either_transport_is_counted() {
 fn root_is_anonymous_unless_it_may_be_root() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     if !DirectoryExport::open(served.path()).unwrap().tells_callers_apart() {
-        eprintln!("left out: only root can serve callers as the users that they are");
-        return;
+        return not_run::not_run("only root can serve callers with their own rights");
     }
     fs::set_permissions(served.path(), fs::Permissions::from_mode(0o777)).unwrap();
     fs::write(here.path().join("local"), b"content").unwrap();

@@ -21,23 +21,21 @@ fn long() -> bool {
     long
 }
 
-/// Programs by their names, built with the feature; `None`, and a word about it, where its packages are missing.
+/// Programs by their names, built with the feature; `None`, with a record for the calling test, where that is impossible.
 fn built() -> Option<&'static [(String, PathBuf)]> {
-    static BUILT: OnceLock<Option<Vec<(String, PathBuf)>>> = OnceLock::new();
-    BUILT.get_or_init(build).as_deref()
+    static BUILT: OnceLock<Result<Vec<(String, PathBuf)>, String>> = OnceLock::new();
+    BUILT.get_or_init(build).as_deref().map_err(not_run::not_run).ok()
 }
 
-fn build() -> Option<Vec<(String, PathBuf)>> {
+fn build() -> Result<Vec<(String, PathBuf)>, String> {
     if std::env::var("RPCRDMA_LAB_VERBS").is_ok_and(|value| value == "no") {
-        not_run::not_run("RPCRDMA_LAB_VERBS=no");
-        return None;
+        return Err("RPCRDMA_LAB_VERBS=no".to_owned());
     }
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
-        not_run::not_run(format_args!("the feature `verbs` lacks packages: {}", missing.join(" ")));
-        return None;
+        return Err(format!("the feature `verbs` lacks packages: {}", missing.join(" ")));
     }
-    Some(with_the_feature(&["scenarios", "verbs", "interop", "explain"]))
+    Ok(with_the_feature(&["scenarios", "verbs", "interop", "explain"]))
 }
 
 /// Builds tests with cargo, and the programs of the packages that these tests belong to.

@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
 /// One run. Returns what failed, a line for each, or nothing.
 fn suite(root: &Path, folder: &Path, number: usize) -> Result<String, String> {
     let mut command = ci::cargo_command(root, &[SUITE, &["--no-fail-fast"]].concat());
-    command.env_remove("RPCRDMA_LAB");
+    command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");
     let mut output = String::new();
     let mut failed = Failed::default();
     let end = child::run(command, LIMIT, |line| {

@@ -102,7 +102,7 @@ const README: &str = "\
 # @NAME@
 
 @TITLE@: types, clients and handlers for [rpcrdma-runtime](https://docs.rs/rpcrdma-runtime). The compiler
-[xdrgen](https://docs.rs/rpcrdma-xdrgen) generates this crate from:
+[rpcrdma-xdrgen](https://docs.rs/rpcrdma-xdrgen) generates this crate from:
 
 @SOURCES@
 ```toml

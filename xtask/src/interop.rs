@@ -145,8 +145,10 @@ pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
         return Ok(());
     }
     lab(root, KERNEL, &["down"])?;
+    // Built first, so that the wait for the server is short.
+    ci::cargo(root, &["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"])?;
     let printed = scratch(root)?.join("readme-mount");
-    let running = Running::start(root, server, &printed)?;
+    let mut running = Running::start(root, server, &printed)?;
     running.wait_until_serving(&printed)?;
     for command in others {
         bash(root, command)?;
@@ -197,15 +199,16 @@ impl<'a> Running<'a> {
         Ok(Running { root, server: bash.spawn().map_err(failed)? })
     }
 
-    /// Waits while the server is built and until it serves.
-    fn wait_until_serving(&self, printed: &Path) -> Result<(), String> {
+    /// Waits until the server serves.
+    fn wait_until_serving(&mut self, printed: &Path) -> Result<(), String> {
         let began = Instant::now();
         loop {
             let said = fs::read_to_string(printed).unwrap_or_default();
             if said.contains("serving") {
                 return Ok(());
             }
-            if began.elapsed() > Duration::from_secs(300) {
+            let has_ended = self.server.try_wait().is_ok_and(|status| status.is_some());
+            if has_ended || began.elapsed() > Duration::from_secs(300) {
                 return Err(format!("the server does not serve: {said}"));
             }
             sleep(Duration::from_millis(200));

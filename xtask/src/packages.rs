@@ -98,9 +98,8 @@ pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     let mut rustup = Command::new("rustup");
     if !rustup.args(["run", &toolchain, "cargo", "--version"]).output().is_ok_and(|out| out.status.success())
     {
-        eprintln!(
-            "NOT RUN: msrv: Rust {toolchain} is missing: `rustup toolchain install {toolchain} --profile minimal`"
-        );
+        let how = format!("`rustup toolchain install {toolchain} --profile minimal`");
+        not_run::record("msrv", format_args!("Rust {toolchain} is missing: {how}"));
         return Ok(());
     }
     let mut arguments = vec!["check", "--lib", "--locked", "--target-dir", MSRV_TARGET];

@@ -10,7 +10,8 @@ use crate::gate::child::{self, print};
 use crate::gate::{self, Gate, Step};
 use crate::interop::{self, Group};
 
-pub(crate) use self::ledger::{Entry, FILE as LEDGER, Ledger};
+pub(crate) use self::ledger::Ledger;
+use self::ledger::{Entry, FILE as LEDGER};
 
 /// What `cargo xtask soak` accepts.
 #[derive(clap::Args)]
@@ -76,10 +77,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     if !outcome.has_run() {
         return Err(format!("{} cannot run here", options.job));
     }
-    let entry = Entry::now(root, &options.job, !outcome.is_failure(), took)?;
+    record(root, &options.job, !outcome.is_failure(), took)?;
+    Ok(gate.finish())
+}
+
+/// Appends a run to the ledger.
+pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Result<(), String> {
+    let entry = Entry::now(root, job, passed, took)?;
     ledger::append(root, &entry)?;
     print(&format!("\n{LEDGER}: {entry}"));
-    Ok(gate.finish())
+    Ok(())
 }
 
 /// Prints the jobs with their latest runs: never run first, then the oldest.
@@ -102,10 +109,11 @@ pub(crate) fn job_names() -> String {
     JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
 }
 
-/// The job whose latest run is the oldest, of those that are expected to end within the time that is left.
-pub(crate) fn next(ledger: &Ledger, left: Duration) -> Option<&'static str> {
+/// The job whose latest run is the oldest, of those that are expected to end within the time that is left and were not tried.
+pub(crate) fn next(ledger: &Ledger, left: Duration, tried: &[&str]) -> Option<&'static str> {
     let expected = |job: &Step| ledger.duration(job.name).unwrap_or(Duration::from_secs(job.minutes * 60));
     let fitting = JOBS.iter().filter(|job| expected(job) <= left).map(|job| job.name);
+    let fitting = fitting.filter(|job| !tried.contains(job));
     ledger.by_age(fitting).first().copied()
 }
 
@@ -117,8 +125,9 @@ mod tests {
     fn the_next_job_fits_into_the_time_that_is_left() {
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         let mut ledger = Ledger::default();
-        assert_eq!(next(&ledger, minutes(29)), None);
-        assert_eq!(next(&ledger, minutes(30)), Some("faults"));
+        assert_eq!(next(&ledger, minutes(29), &[]), None);
+        assert_eq!(next(&ledger, minutes(30), &[]), Some("faults"));
+        assert_eq!(next(&ledger, minutes(30), &["faults"]), Some("files"));
         // A run on record replaces the estimate, and others are older.
         let mut record = |job: &str, seconds| {
             ledger.add(Entry {
@@ -131,7 +140,7 @@ mod tests {
         };
         record("faults", 60);
         record("files", 31 * 60);
-        assert_eq!(next(&ledger, minutes(1)), Some("faults"));
-        assert_eq!(next(&ledger, minutes(30)), Some("full-iwarp"));
+        assert_eq!(next(&ledger, minutes(1), &[]), Some("faults"));
+        assert_eq!(next(&ledger, minutes(30), &[]), Some("full-iwarp"));
     }
 }

@@ -55,7 +55,7 @@ struct Unpacked<'a> {
 type Check = (&'static str, fn(&Unpacked<'_>) -> Result<()>);
 
 const CHECKS: &[Check] = &[
-    ("the archive is deterministic", deterministic),
+    ("packing is deterministic", deterministic),
     ("the programs are static", static_programs),
     ("man pages render", man_pages),
     ("bash completions parse", |unpacked| completions(unpacked, Shell::Bash, &["bash", "-n"])),

@@ -44,7 +44,7 @@ pub(crate) enum Outcome {
     Passed,
     Failed,
     TimedOut,
-    /// It said that it cannot run here.
+    /// The step recorded that it cannot run here.
     NotRun,
     /// An earlier step failed, or the deadline has passed.
     NotReached,
@@ -136,6 +136,14 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn add(&mut self, step: &str, outcome: Outcome, took: Duration) {
         self.steps.push((step.to_owned(), outcome, took));
+    }
+
+    /// Turns the outcome of the latest step into "not run".
+    pub(crate) fn excuse(&mut self, step: &str, why: &str) {
+        if let Some((_, outcome, _)) = self.steps.last_mut() {
+            *outcome = Outcome::NotRun;
+        }
+        self.not_run.add(step, &format!("{step}\t{why}\n"));
     }
 
     /// Steps that failed. With `strict`, those that did not run count as failed.
