@@ -15,6 +15,8 @@ use crate::tools::{at, command, last_lines};
 /// How long a guest may take to boot. It is a matter of seconds; without KVM, on two processors that 17 others want, it has
 /// taken 140 of them.
 const BOOT: Duration = Duration::from_secs(900);
+/// How many guests are booted before a panic of the kernel at boot is an error.
+const BOOTS: u32 = 3;
 /// The guest's memory, in MiB.
 const MEMORY: u32 = 1536;
 
@@ -75,7 +77,23 @@ pub(super) struct Parts {
 impl Machine {
     /// Boots a guest, and waits until it runs commands. If it `stays`, nothing but its end stops it; otherwise it
     /// ends with this value, or with this process, however that ends.
+    ///
+    /// A kernel under emulation sometimes panics while it boots: QEMU can miss that the kernel patches its own code. Nothing has
+    /// run in such a guest, so another one is booted.
     pub(super) fn boot(parts: &Parts, folder: &Path, stays: bool) -> Result<Self, String> {
+        let mut boots = 1;
+        loop {
+            match Self::boot_once(parts, folder, stays) {
+                Err(why) if boots < BOOTS && why.contains("Kernel panic") => {
+                    boots += 1;
+                    eprintln!("lab: the kernel panicked while it booted; boot {boots} of at most {BOOTS}");
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn boot_once(parts: &Parts, folder: &Path, stays: bool) -> Result<Self, String> {
         let share = folder.join("share");
         fs::create_dir_all(&share).map_err(at(&share))?;
         let ports = Ports::free()?;
@@ -223,7 +241,9 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
 /// The same, as a process that ends with its input, which we hold. So nothing is left when we are killed.
 fn held(qemu: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "\"$@\" & cat >/dev/null; kill $! 2>/dev/null; wait", "lab"]);
+    // The shell ends when QEMU does, and QEMU when the shell's input does. A job in the background has no input of its own.
+    let script = "exec 3<&0; \"$@\" 3<&- & qemu=$!; { cat <&3 >/dev/null; kill $qemu 2>/dev/null; } & exec 3<&-; wait $qemu";
+    shell.args(["-c", script, "lab"]);
     shell.arg(qemu.get_program()).args(qemu.get_args()).stdin(Stdio::piped());
     shell
 }
@@ -231,6 +251,24 @@ fn held(qemu: &Command) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_shell_that_holds_a_guest_ends_with_it_and_ends_it() {
+        let mut ended = held(Command::new("true").arg("-")).spawn().expect("sh");
+        // Its input is still open.
+        assert!(ends(&mut ended));
+        let mut running = held(Command::new("sleep").arg("1000")).spawn().expect("sh");
+        drop(running.stdin.take());
+        assert!(ends(&mut running));
+    }
+
+    /// Whether a process ends within 60 seconds.
+    fn ends(child: &mut Child) -> bool {
+        (0..600).any(|_| {
+            sleep(Duration::from_millis(100));
+            matches!(child.try_wait(), Ok(Some(_)))
+        })
+    }
 
     #[test]
     fn a_guest_that_was_to_stay_and_did_not_come_up_is_ended() {
