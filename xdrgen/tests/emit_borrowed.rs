@@ -6,7 +6,6 @@ mod scratch;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use rpcrdma_xdrgen::ir::{Item, Module};

@@ -6,7 +6,6 @@ mod samples;
 mod scratch;
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rpcrdma_xdrgen::source::{Source, Sources};
