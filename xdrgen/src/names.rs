@@ -288,7 +288,7 @@ fn tokens(text: &str) -> proc_macro2::token_stream::IntoIter {
 
 type Tokens = Peekable<proc_macro2::token_stream::IntoIter>;
 
-/// Takes a path, and returns false if there is none.
+/// Skips a path. Returns false if no path follows.
 fn path(tokens: &mut Tokens) -> bool {
     let mut more = true;
     colons(tokens);

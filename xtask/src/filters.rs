@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// The tests to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filters<'a> {
-    /// Parts of the names of the tests to run; all of them if there is none.
+    /// Runs only tests whose names contain one of these. An empty list selects all tests.
     pub(crate) only: &'a [&'a str],
     /// Parts of the names of the tests to leave out.
     pub(crate) skip: &'a [&'a str],

@@ -90,7 +90,7 @@ impl<'a> Package<'a> {
         self.text("version")
     }
 
-    /// The SPDX expression; empty if there is none.
+    /// The SPDX expression, or an empty string without one.
     pub(crate) fn license(self) -> &'a str {
         self.text("license")
     }

@@ -37,7 +37,7 @@ pub(crate) fn run(
     let errors = writer.try_clone().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("cannot run the command: {error}"))?;
-    // It holds the writing end, and the reader waits until nobody does.
+    // The command holds the write end of the pipe. The reader sees the end only after all copies are closed.
     drop(command);
     let group = Group::of(&child);
     let lines = lines(reader);
@@ -146,7 +146,7 @@ pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
     run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
 }
 
-/// Prints a line. Output that nobody reads ends nothing.
+/// Prints a line. A closed standard output is ignored.
 pub(crate) fn print(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
@@ -185,7 +185,7 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(50));
             let pid = std::fs::read_to_string(&pid).unwrap();
             let stat = format!("/proc/{}/stat", pid.trim());
-            // Killed, though perhaps not yet reaped by whoever adopted it.
+            // A killed process stays a zombie until its parent reaps it.
             let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
             for _ in 0..100 {
                 if is_gone() {
