@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::ci;
-use crate::gate::{child, target};
+use crate::cargo::target;
+use crate::{cargo, child};
 
 /// Checks the dependencies. cargo-deny is installed below the target directory if it is missing and can be fetched.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
@@ -44,7 +44,7 @@ fn program(installed: &Path) -> Option<PathBuf> {
 }
 
 fn install(root: &Path, installed: &Path) -> Option<PathBuf> {
-    let mut command = ci::cargo_command(root, &["install", "cargo-deny", "--locked", "--root"]);
+    let mut command = cargo::command(root, &["install", "cargo-deny", "--locked", "--root"]);
     command.arg(installed).env("CARGO_TARGET_DIR", installed.join("build"));
     let is_installed = child::succeeds(command, Duration::from_secs(900));
     // The program stays; what it was built from is large.

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
-use crate::ci;
-use crate::gate::child::{self, End, print};
-use crate::gate::target;
+use crate::cargo::{self, target};
+use crate::child::{self, End, print};
 
 /// What `cargo xtask flaky` accepts.
 #[derive(clap::Args)]
@@ -31,7 +30,7 @@ const SUITE: &[&str] = &["test", "--workspace", "--lib", "--bins", "--tests"];
 /// Builds the suite, and runs it under load. The output of runs that fail stays in `target/flaky`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     child::kill_on_signals()?;
-    ci::cargo(root, &[SUITE, &["--no-run"]].concat())?;
+    cargo::run(root, &[SUITE, &["--no-run"]].concat())?;
     let folder = target(root).join("flaky");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -60,7 +59,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
 
 /// One run. Returns what failed, a line for each, or nothing.
 fn suite(root: &Path, folder: &Path, number: usize) -> Result<String, String> {
-    let mut command = ci::cargo_command(root, &[SUITE, &["--no-fail-fast"]].concat());
+    let mut command = cargo::command(root, &[SUITE, &["--no-fail-fast"]].concat());
     command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");
     let mut output = String::new();
     let mut failed = Failed::default();

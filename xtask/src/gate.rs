@@ -2,21 +2,20 @@
 //!
 //! Every step runs in a process of its own (`cargo xtask step NAME`), with a time limit, and its output is passed on as it arrives.
 
-pub(crate) mod child;
-mod report;
-
-use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use self::child::{End, print};
-use self::report::{Outcome, Report};
-use crate::filters::{self, Filters};
-use crate::soak::{self, JOBS, Ledger};
-use crate::{ci, fuzz, interop, miri};
+use crate::cargo::scratch;
+use crate::checks::CHECKS;
+use crate::child::{self, End, print};
+use crate::jobs::{self, JOBS};
+use crate::ledger::{self, Ledger};
+use crate::report::{Outcome, Report};
+use crate::step::Step;
+use crate::steps::STEPS;
 
 /// What `cargo xtask ci` accepts.
 #[derive(clap::Args)]
@@ -35,62 +34,23 @@ pub(crate) struct Options {
     no_soak: bool,
 }
 
-/// A step of the gate, or a long job.
-pub(crate) struct Step {
-    pub(crate) name: &'static str,
-    /// The time limit of a step; the estimated duration of a long job.
-    pub(crate) minutes: u64,
-    /// Runs the step in the workspace at this path. A step that cannot run here records that under its name (package `not-run`).
-    pub(crate) run: fn(&Path) -> Result<(), String>,
-}
-
-/// The steps that run tests, in their order. The checks of `ci.rs` come before them.
-const STEPS: &[Step] = &[
-    Step { name: "no-capture", minutes: 15, run: no_capture },
-    Step { name: "verbs-tests", minutes: 15, run: verbs_tests },
-    Step { name: "tests", minutes: 40, run: tests },
-    Step { name: "tour", minutes: 10, run: tour },
-    Step { name: "simulation", minutes: 15, run: |root| simulation(root, "10000") },
-    Step { name: "miri", minutes: 20, run: memory },
-    Step { name: "fuzz", minutes: 15, run: |root| fuzzing(root, "fuzz", 20) },
-    Step { name: "interop", minutes: 30, run: |root| interop::run(root, "interop", &interop::IWARP) },
-    Step {
-        name: "interop-devices",
-        minutes: 35,
-        run: |root| interop::run(root, "interop-devices", &interop::DEVICES),
-    },
-    Step {
-        name: "interop-guest",
-        minutes: 35,
-        run: |root| interop::run(root, "interop-guest", &interop::IN_GUEST),
-    },
-    Step { name: "readme-mount", minutes: 25, run: interop::mount_commands },
-];
-
-/// The time limit of a check.
-const CHECK_MINUTES: u64 = 20;
 /// When the gate ends at the latest.
 const DEADLINE: Duration = Duration::from_secs(88 * 60);
 /// A long job starts only if it is expected to end before this.
 const SOAK_MARK: Duration = Duration::from_secs(75 * 60);
 
-fn checks() -> impl Iterator<Item = Step> {
-    ci::CHECKS.iter().map(|check| Step { name: check.name, minutes: CHECK_MINUTES, run: check.run })
-}
-
 fn names() -> Vec<&'static str> {
-    checks().map(|step| step.name).chain(STEPS.iter().map(|step| step.name)).collect()
+    CHECKS.iter().chain(STEPS).map(|step| step.name).collect()
 }
 
 /// Runs the steps and prints what they found. The sum of the tests is the last line.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
-    let steps = checks().map(|step| (step.name, step.minutes));
-    let tests = STEPS.iter().map(|step| (step.name, step.minutes)).filter(|_| !options.quick);
+    let tests = if options.quick { &[] } else { STEPS };
     let is_chosen = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     let mut gate = Gate::new(root);
     let mut has_failed = false;
-    for (name, minutes) in steps.chain(tests).filter(|(name, _)| is_chosen(name)) {
+    for Step { name, minutes, .. } in CHECKS.iter().chain(tests).filter(|step| is_chosen(step.name)) {
         if has_failed && !options.keep_going {
             gate.report.add(name, Outcome::NotReached, Duration::ZERO);
         } else {
@@ -166,7 +126,7 @@ impl<'a> Gate<'a> {
         let mut tried = Vec::new();
         loop {
             let left = SOAK_MARK.saturating_sub(self.began.elapsed());
-            let Some(job) = soak::next(&ledger, left, &tried) else {
+            let Some(job) = jobs::next(&ledger, left, &tried) else {
                 print(&format!("\n==> no long job fits into {} minutes", left.as_secs() / 60));
                 return Ok(());
             };
@@ -179,7 +139,7 @@ impl<'a> Gate<'a> {
                     return Ok(());
                 }
                 (outcome @ (Outcome::Passed | Outcome::Failed), took) => {
-                    return soak::record(self.root, job, outcome == Outcome::Passed, took);
+                    return ledger::record(self.root, job, outcome == Outcome::Passed, took);
                 }
             }
         }
@@ -203,13 +163,9 @@ impl<'a> Gate<'a> {
 
 /// Runs a step or a long job in this process.
 pub(crate) fn step(root: &Path, name: &str) -> Result<(), String> {
-    let mut checks = checks();
-    let step = checks.find(|step| step.name == name);
-    let run = step.map(|step| step.run).or_else(|| {
-        let step = STEPS.iter().chain(JOBS).find(|step| step.name == name)?;
-        Some(step.run)
-    });
-    run.ok_or_else(|| format!("no step is called {name}"))?(root)
+    let step = CHECKS.iter().chain(STEPS).chain(JOBS).find(|step| step.name == name);
+    let step = step.ok_or_else(|| format!("no step is called {name}"))?;
+    (step.run)(root)
 }
 
 /// This program, even if a build has replaced it since it was started.
@@ -219,84 +175,6 @@ fn own_program() -> Result<PathBuf, String> {
         return Ok(process);
     }
     env::current_exe().map_err(|error| format!("cannot find the own program: {error}"))
-}
-
-/// The target directory.
-pub(crate) fn target(root: &Path) -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target: OsString| root.join(target))
-}
-
-/// The directory for files of the gate.
-pub(crate) fn scratch(root: &Path) -> Result<PathBuf, String> {
-    let folder = target(root).join("ci");
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder)
-}
-
-// ---- steps
-
-/// The runtime without the feature `capture`, which other packages of the workspace enable.
-fn no_capture(root: &Path) -> Result<(), String> {
-    let runtime = ["--package", "rpcrdma-runtime"];
-    ci::cargo(root, &[&["clippy"], &runtime[..], &["--all-targets", "--", "-D", "warnings"]].concat())?;
-    let arguments = [&["test"], &runtime[..], &["--test", "no_capture"]].concat();
-    filters::test(ci::cargo_command(root, &arguments), &Filters { only: &[], skip: &[] })
-}
-
-/// The unit tests of the provider for RDMA devices that need no device.
-fn verbs_tests(root: &Path) -> Result<(), String> {
-    let missing = rpcrdma_verbs_packages::missing();
-    if !missing.is_empty() {
-        not_run::record("verbs-tests", format_args!("missing packages: {}", missing.join(" ")));
-        return Ok(());
-    }
-    let arguments = ["test", "--package", "rpcrdma-runtime", "--features", "verbs", "--lib"];
-    let filters = Filters { only: &["provider::verbs"], skip: &[] };
-    filters::test(ci::cargo_command(root, &arguments), &filters)
-}
-
-/// What README names, without the lab, which has steps of its own.
-fn tests(root: &Path) -> Result<(), String> {
-    let arguments = ["test", "--workspace"];
-    let mut command = ci::cargo_command(root, &arguments);
-    command.env_remove("RPCRDMA_LAB");
-    ci::succeed(command, &arguments)
-}
-
-fn tour(root: &Path) -> Result<(), String> {
-    ci::cargo(root, &["run", "--release", "--package", "rpcrdma-examples", "--bin", "tour"])
-}
-
-/// So many seeds of the simulation, or a range of them.
-pub(crate) fn simulation(root: &Path, seeds: &str) -> Result<(), String> {
-    ci::cargo(root, &["run", "--release", "--package", "rpcrdma-tests", "--bin", "sim", "--", seeds])
-}
-
-/// Miri, which is installed if it is missing and rustup can be used.
-fn memory(root: &Path) -> Result<(), String> {
-    if miri::ready().is_err() {
-        let install = ["toolchain", "install", "nightly", "--profile", "minimal"];
-        let components = ["--component", "miri", "--component", "rust-src"];
-        let mut rustup = Command::new("rustup");
-        rustup.args(install).args(components);
-        child::succeeds(rustup, Duration::from_secs(300));
-    }
-    match miri::ready() {
-        Ok(()) => miri::run(root, &miri::Arguments::default()),
-        Err(why) => {
-            not_run::record("miri", why);
-            Ok(())
-        }
-    }
-}
-
-/// Every fuzz target for so many seconds, as the step or job `name`.
-pub(crate) fn fuzzing(root: &Path, name: &str, seconds: u64) -> Result<(), String> {
-    if Command::new("c++").arg("--version").output().is_err() {
-        not_run::record(name, "no C++ compiler for libFuzzer (package g++)");
-        return Ok(());
-    }
-    fuzz::run(root, &fuzz::Arguments { targets: Vec::new(), seconds })
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::ci;
+use crate::cargo::{self, scratch};
+use crate::child::{self, End, print};
 use crate::filters::{self, Filters};
-use crate::gate::child::{self, End, print};
-use crate::gate::scratch;
 
 /// Which of the tests to run, and what the lab needs for them.
 #[derive(Clone, Copy)]
@@ -76,7 +75,7 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
         lab(root, group.kernel, &["suites"])?;
     }
     // The whole workspace, so that nothing is compiled again with other features.
-    let mut command = ci::cargo_command(root, &["test", "--workspace", "--test", "interop"]);
+    let mut command = cargo::command(root, &["test", "--workspace", "--test", "interop"]);
     command
         .env("RPCRDMA_LAB", if group.long { "long" } else { "1" })
         .env("RPCRDMA_LAB_KERNEL", group.kernel)
@@ -99,7 +98,7 @@ const UNAVAILABLE: i32 = 3;
 /// Makes the lab. Returns false, after a record for the step, if it cannot be made here.
 fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, String> {
     let arguments = [&["xtask", "lab", "check"], needs].concat();
-    let mut check = ci::cargo_command(root, &arguments);
+    let mut check = cargo::command(root, &arguments);
     check.env("RPCRDMA_LAB_KERNEL", kernel);
     let mut why = String::new();
     let end = child::run(check, Duration::from_secs(300), |line| {
@@ -126,9 +125,9 @@ fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, 
 
 fn lab(root: &Path, kernel: &str, arguments: &[&str]) -> Result<(), String> {
     let arguments = [&["xtask", "lab"], arguments].concat();
-    let mut command = ci::cargo_command(root, &arguments);
+    let mut command = cargo::command(root, &arguments);
     command.env("RPCRDMA_LAB_KERNEL", kernel);
-    ci::succeed(command, &arguments)
+    cargo::succeed(command, &arguments)
 }
 
 /// The heading in README.md of the section whose commands [`mount_commands`] runs.
@@ -146,7 +145,7 @@ pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     }
     lab(root, KERNEL, &["down"])?;
     // Built first, so that the wait for the server is short.
-    ci::cargo(root, &["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"])?;
+    cargo::run(root, &["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"])?;
     let printed = scratch(root)?.join("readme-mount");
     let mut running = Running::start(root, server, &printed)?;
     running.wait_until_serving(&printed)?;

@@ -1,6 +1,9 @@
 //! The project's own chores: `cargo xtask help`.
 
-mod ci;
+mod cargo;
+mod checks;
+mod child;
+mod cycles;
 mod deny;
 mod dist;
 mod filters;
@@ -8,9 +11,14 @@ mod flaky;
 mod fuzz;
 mod gate;
 mod interop;
+mod jobs;
+mod ledger;
 mod miri;
 mod packages;
+mod report;
 mod soak;
+mod step;
+mod steps;
 mod vectors;
 
 use std::process::ExitCode;
@@ -70,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 fn run(task: Task) -> Result<ExitCode, String> {
-    let root = &ci::root()?;
+    let root = &cargo::root()?;
     match task {
         Task::Ci(options) => return gate::run(root, &options),
         Task::Soak(options) => return soak::run(root, &options),
@@ -84,7 +92,7 @@ fn run(task: Task) -> Result<ExitCode, String> {
         Task::Miri(arguments) => miri::run(root, &arguments),
         Task::Trace(arguments) => trace::run(root, &arguments),
         Task::Dist(arguments) => dist::run(root, &["dist"], &arguments),
-        Task::Release(arguments) => dist::run(root, &["release", "--jobs", &soak::job_names()], &arguments),
+        Task::Release(arguments) => dist::run(root, &["release", "--jobs", &jobs::job_names()], &arguments),
     }
     .map(|()| ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::Deserialize;
 use xtask::files::relative;
 
-use crate::ci::{cargo, cargo_command, report, succeed};
+use crate::cargo;
 
 /// The files that every package has.
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
@@ -75,11 +75,11 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         let wrong = wrong_files(&files(root, &member.name)?, is_guarded);
         found.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", member.name)));
     }
-    report(&found)?;
+    cargo::report(&found)?;
     let mut arguments =
         vec!["package", "--workspace", "--locked", "--allow-dirty", "--target-dir", PACKAGES_TARGET];
     arguments.extend(others.iter().flat_map(|member| ["--exclude", member.name.as_str()]));
-    cargo(root, &arguments)
+    cargo::run(root, &arguments)
 }
 
 /// Builds the libraries with the Rust that `rust-version` names.
@@ -108,7 +108,7 @@ pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     command.args(["run", &toolchain, "cargo"]).args(&arguments).current_dir(root);
     // Set by the cargo that runs this program, for its own toolchain.
     command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
-    succeed(command, &arguments)
+    cargo::succeed(command, &arguments)
 }
 
 /// The version of the rustc that cargo uses here, as in `1.95.0`.
@@ -122,7 +122,7 @@ fn running_rustc() -> Result<String, String> {
 
 /// The members of the workspace.
 fn members(root: &Path) -> Result<Vec<Member>, String> {
-    let text = output(root, &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
+    let text = cargo::output(root, &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
     let metadata: Metadata =
         serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
     Ok(metadata.packages)
@@ -137,7 +137,8 @@ fn guards(root: &Path) -> Result<BTreeSet<String>, String> {
 
 /// The files of a package.
 fn files(root: &Path, package: &str) -> Result<BTreeSet<String>, String> {
-    let text = output(root, &["package", "--list", "--locked", "--allow-dirty", "--package", package])?;
+    let text =
+        cargo::output(root, &["package", "--list", "--locked", "--allow-dirty", "--package", package])?;
     // Windows separates by backslashes.
     Ok(text.lines().map(|line| line.replace('\\', "/")).collect())
 }
@@ -152,17 +153,6 @@ fn wrong_files(files: &BTreeSet<String>, is_guarded: bool) -> Vec<String> {
     let forbidden = files.iter().filter(is_forbidden);
     let missing = missing.map(|name| format!("the package has no {name}"));
     missing.chain(forbidden.map(|file| format!("the package must not have {file}"))).collect()
-}
-
-fn output(root: &Path, arguments: &[&str]) -> Result<String, String> {
-    let shown = arguments.join(" ");
-    let output = cargo_command(root, arguments).output();
-    let output = output.map_err(|error| format!("cannot run `cargo {shown}`: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(format!("`cargo {shown}` failed\n{}", String::from_utf8_lossy(&output.stderr)))
-    }
 }
 
 #[cfg(test)]

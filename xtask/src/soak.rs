@@ -1,17 +1,13 @@
 //! `cargo xtask soak`: jobs that take too long for every run of the gate, and `cargo xtask ledger`: when each of them last ran.
 
-mod ledger;
-
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::gate::child::{self, print};
-use crate::gate::{self, Gate, Step};
-use crate::interop::{self, Group};
-
-pub(crate) use self::ledger::Ledger;
-use self::ledger::{Entry, FILE as LEDGER};
+use crate::child::{self, print};
+use crate::gate::Gate;
+use crate::jobs::JOBS;
+use crate::ledger::{Entry, Ledger, record};
 
 /// What `cargo xtask soak` accepts.
 #[derive(clap::Args)]
@@ -19,50 +15,6 @@ pub(crate) struct Options {
     /// The job
     #[arg(value_name = "JOB", value_parser = JOBS.iter().map(|job| job.name).collect::<Vec<_>>())]
     job: String,
-}
-
-/// Every long job, with an estimate of its duration that counts until the ledger has one.
-pub(crate) const JOBS: &[Step] = &[
-    job("faults", 30, |root| interop::run(root, "faults", &FAULTS)),
-    job("files", 30, |root| interop::run(root, "files", &FILES)),
-    job("suites", 40, |root| interop::run(root, "suites", &SUITES)),
-    job("suites-guest", 40, |root| interop::run(root, "suites-guest", &SUITES_GUEST)),
-    job("suites-siw", 40, |root| interop::run(root, "suites-siw", &SUITES_SIW)),
-    job("suites-rxe", 40, |root| interop::run(root, "suites-rxe", &SUITES_RXE)),
-    job("full-iwarp", 30, |root| interop::run(root, "full-iwarp", &FULL_IWARP)),
-    job("full-siw", 35, |root| interop::run(root, "full-siw", &FULL_SIW)),
-    job("full-rxe", 35, |root| interop::run(root, "full-rxe", &FULL_RXE)),
-    job("client-siw", 35, |root| interop::run(root, "client-siw", &CLIENT_SIW)),
-    job("client-rxe", 35, |root| interop::run(root, "client-rxe", &CLIENT_RXE)),
-    job("server-guest", 35, |root| interop::run(root, "server-guest", &SERVER_GUEST)),
-    job("server-siw", 35, |root| interop::run(root, "server-siw", &SERVER_SIW)),
-    job("server-rxe", 35, |root| interop::run(root, "server-rxe", &SERVER_RXE)),
-    job("second-kernel", 60, |root| interop::run(root, "second-kernel", &interop::ON_SECOND_KERNEL)),
-    job("bench", 30, |root| interop::bench(root, "bench", &[], &["--verbs"])),
-    job("profile", 30, |root| {
-        interop::bench(root, "profile", &["--profile", "--functions", "5"], &["--verbs", "--profiler"])
-    }),
-    job("long-fuzz", 90, |root| gate::fuzzing(root, "long-fuzz", 600)),
-    job("million-seeds", 60, |root| gate::simulation(root, "1000000")),
-];
-
-const FAULTS: Group = Group::long(&["faults::", "captures::"]).with_suites();
-const FILES: Group = Group::long(&["suites::thousands", "kernel_server::files"]);
-const SUITES: Group = Group::long(&["suites::"]).with_suites();
-const SUITES_GUEST: Group = Group::long(&["in_guest::suites"]).with_suites();
-const SUITES_SIW: Group = Group::long(&["by_verbs::suites_over_siw"]).with_devices().with_suites();
-const SUITES_RXE: Group = Group::long(&["by_verbs::suites_over_rxe"]).with_devices().with_suites();
-const FULL_IWARP: Group = Group::long(&["by_iwarp_here", "iwarp_here_uses"]).with_devices();
-const FULL_SIW: Group = Group::long(&["over_siw", "siw_goes"]).skip(&["by_verbs::"]).with_devices();
-const FULL_RXE: Group = Group::long(&["over_rxe", "rxe_goes"]).skip(&["by_verbs::"]).with_devices();
-const CLIENT_SIW: Group = Group::long(&["by_verbs::our_client_over_siw"]).with_devices();
-const CLIENT_RXE: Group = Group::long(&["by_verbs::our_client_over_rxe"]).with_devices();
-const SERVER_GUEST: Group = Group::long(&["in_guest::our_server"]);
-const SERVER_SIW: Group = Group::long(&["by_verbs::our_server_over_siw"]).with_devices();
-const SERVER_RXE: Group = Group::long(&["by_verbs::our_server_over_rxe"]).with_devices();
-
-const fn job(name: &'static str, minutes: u64, run: fn(&Path) -> Result<(), String>) -> Step {
-    Step { name, minutes, run }
 }
 
 /// The time limit of a job outside of the gate.
@@ -81,14 +33,6 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     Ok(gate.finish())
 }
 
-/// Appends a run to the ledger.
-pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Result<(), String> {
-    let entry = Entry::now(root, job, passed, took)?;
-    ledger::append(root, &entry)?;
-    print(&format!("\n{LEDGER}: {entry}"));
-    Ok(())
-}
-
 /// Prints the jobs with their latest runs: never run first, then the oldest.
 pub(crate) fn list(root: &Path) -> Result<(), String> {
     let ledger = Ledger::read(root)?;
@@ -102,45 +46,4 @@ pub(crate) fn list(root: &Path) -> Result<(), String> {
         print(&format!("{job:15} {date:20}  {revision:13} {outcome:7}  {:7}", seconds.div_ceil(60)));
     }
     Ok(())
-}
-
-/// The names of all jobs, separated by commas.
-pub(crate) fn job_names() -> String {
-    JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
-}
-
-/// The job whose latest run is the oldest, of those that are expected to end within the time that is left and were not tried.
-pub(crate) fn next(ledger: &Ledger, left: Duration, tried: &[&str]) -> Option<&'static str> {
-    let expected = |job: &Step| ledger.duration(job.name).unwrap_or(Duration::from_secs(job.minutes * 60));
-    let fitting = JOBS.iter().filter(|job| expected(job) <= left).map(|job| job.name);
-    let fitting = fitting.filter(|job| !tried.contains(job));
-    ledger.by_age(fitting).first().copied()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_job_fits_into_the_time_that_is_left() {
-        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-        let mut ledger = Ledger::default();
-        assert_eq!(next(&ledger, minutes(29), &[]), None);
-        assert_eq!(next(&ledger, minutes(30), &[]), Some("faults"));
-        assert_eq!(next(&ledger, minutes(30), &["faults"]), Some("files"));
-        // A run on record replaces the estimate, and others are older.
-        let mut record = |job: &str, seconds| {
-            ledger.add(Entry {
-                date: "2026-01-01T00:00:00Z".to_owned(),
-                revision: "abc".to_owned(),
-                job: job.to_owned(),
-                passed: true,
-                seconds,
-            });
-        };
-        record("faults", 60);
-        record("files", 31 * 60);
-        assert_eq!(next(&ledger, minutes(1), &[]), Some("faults"));
-        assert_eq!(next(&ledger, minutes(30), &[]), Some("full-iwarp"));
-    }
 }

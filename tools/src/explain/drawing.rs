@@ -3,7 +3,8 @@
 use askama::Template;
 
 use super::call::Side;
-use super::ladder::{Kind, Row, Selection, millis, nothing, rows, title};
+use super::ladder::{Kind, Row, Selection, nothing, rows, title};
+use super::summary::millis;
 use super::summary::{Summary, name};
 use super::{Connection, Trace};
 

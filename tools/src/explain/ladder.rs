@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use rpcrdma_runtime::wire::rdma::{ChunkLists, WriteChunk};
 
 use super::call::{Call, Chunk, Operation, Reply, Side, Status};
+use super::summary::millis;
 use super::{Connection, Note, Summary, Trace};
 
 /// What is shown of a trace.
@@ -260,13 +261,6 @@ fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
         rows.push(detail(format!("Reply chunk: {} of {room} bytes used", used.len())));
     }
     rows
-}
-
-/// Nanoseconds as milliseconds.
-#[must_use]
-pub(super) fn millis(nanoseconds: u64) -> String {
-    let micros = nanoseconds / 1000;
-    format!("{}.{:03}", micros / 1000, micros % 1000)
 }
 
 /// Writes the ladder of what is selected, and a summary of each connection.

@@ -5,7 +5,6 @@ use std::fmt;
 
 use super::Connection;
 use super::call::{Called, Side};
-use super::ladder::millis;
 
 /// What all calls of a connection come to.
 #[derive(Clone, Debug, Default)]
@@ -108,6 +107,13 @@ impl Line {
             None => ("-".to_owned(), "-".to_owned()),
         }
     }
+}
+
+/// Nanoseconds as milliseconds.
+#[must_use]
+pub(super) fn millis(nanoseconds: u64) -> String {
+    let micros = nanoseconds / 1000;
+    format!("{}.{:03}", micros / 1000, micros % 1000)
 }
 
 /// The name of a line.

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::child::print;
+
 /// Where the ledger is, below the workspace.
-pub(crate) const FILE: &str = "docs/ledger.tsv";
+const FILE: &str = "docs/ledger.tsv";
 /// The first line.
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
@@ -112,8 +114,16 @@ impl Ledger {
     }
 }
 
+/// Appends a run to the ledger.
+pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Result<(), String> {
+    let entry = Entry::now(root, job, passed, took)?;
+    append(root, &entry)?;
+    print(&format!("\n{FILE}: {entry}"));
+    Ok(())
+}
+
 /// Appends a run to the file.
-pub(crate) fn append(root: &Path, entry: &Entry) -> Result<(), String> {
+fn append(root: &Path, entry: &Entry) -> Result<(), String> {
     let path = root.join(FILE);
     let failed = |error: io::Error| format!("{FILE}: {error}");
     if let Some(folder) = path.parent() {

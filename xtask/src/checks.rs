@@ -1,76 +1,53 @@
-//! The steps of `cargo xtask ci` that run no tests, cheap ones first. `gate.rs` has the others.
+//! The steps of the gate that run no tests, cheap ones first. `steps.rs` has the others.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
+use std::fs;
+use std::path::Path;
 
 use xtask::files::{self, relative};
+use xtask::{generate, trace};
 
-use crate::deny;
-
-/// A check: what it is called, and what it does in the workspace at the given path.
-pub(crate) struct Check {
-    pub(crate) name: &'static str,
-    pub(crate) run: fn(&Path) -> Result<(), String>,
-}
+use crate::step::Step;
+use crate::{cargo, cycles, deny, packages};
 
 /// Every check, in the order in which they run.
-pub(crate) const CHECKS: &[Check] = &[
-    Check { name: "fmt", run: |root| cargo(root, &["fmt", "--all", "--check"]) },
-    Check { name: "memory", run: memory },
-    Check { name: "layers", run: layers },
-    Check { name: "dependencies", run: dependencies },
-    Check { name: "generated", run: |root| crate::generate::check(root) },
-    Check { name: "requirements", run: |root| xtask::trace::check(root) },
-    Check { name: "deny", run: deny::run },
-    Check {
-        name: "clippy",
-        run: |root| cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    },
-    Check { name: "no_std", run: no_std },
-    Check { name: "docs", run: docs },
-    Check { name: "verbs", run: verbs },
-    Check { name: "packages", run: crate::packages::check },
-    Check { name: "msrv", run: crate::packages::msrv },
+pub(crate) const CHECKS: &[Step] = &[
+    step("fmt", |root| cargo::run(root, &["fmt", "--all", "--check"])),
+    step("memory", memory),
+    step("layers", layers),
+    step("dependencies", dependencies),
+    step("generated", generate::check),
+    step("requirements", trace::check),
+    step("deny", deny::run),
+    step("clippy", |root| {
+        cargo::run(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    }),
+    step("no_std", no_std),
+    step("docs", docs),
+    step("verbs", verbs),
+    step("packages", packages::check),
+    step("msrv", packages::msrv),
 ];
 
-/// The workspace's own directory.
-pub(crate) fn root() -> Result<PathBuf, String> {
-    let manifest = env::var_os("CARGO_MANIFEST_DIR").ok_or("run this as `cargo xtask`")?;
-    let root = Path::new(&manifest).parent().ok_or("the package has no parent directory")?;
-    Ok(root.to_path_buf())
-}
+/// The time limit of a check.
+const MINUTES: u64 = 20;
 
-/// The `cargo` that runs us.
-pub(crate) fn cargo_command(root: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(root);
-    command
-}
-
-pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
-    succeed(cargo_command(root, arguments), arguments)
-}
-
-pub(crate) fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), String> {
-    let shown = format!("cargo {}", arguments.join(" "));
-    let status = command.status().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
+const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step {
+    Step { name, minutes: MINUTES, run }
 }
 
 /// The layers without I/O, and a generated crate on top of them, without the standard library.
 fn no_std(root: &Path) -> Result<(), String> {
-    cargo(root, &["build", "--package", "rpcrdma-runtime", "--no-default-features"])?;
-    cargo(root, &["build", "--package", "rpcrdma-nfs3"])
+    cargo::run(root, &["build", "--package", "rpcrdma-runtime", "--no-default-features"])?;
+    cargo::run(root, &["build", "--package", "rpcrdma-nfs3"])
 }
 
 /// Documentation, with a broken link being an error.
 fn docs(root: &Path) -> Result<(), String> {
     let arguments = ["doc", "--workspace", "--no-deps"];
-    let mut command = cargo_command(root, &arguments);
+    let mut command = cargo::command(root, &arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    succeed(command, &arguments)
+    cargo::succeed(command, &arguments)
 }
 
 /// Lints and documentation with the feature `verbs`, where what it needs of the system is there.
@@ -86,11 +63,11 @@ fn verbs(root: &Path) -> Result<(), String> {
         .flat_map(|name| [format!("--package={name}"), format!("--features={name}/verbs")])
         .collect();
     let selection: Vec<_> = selection.iter().map(String::as_str).collect();
-    cargo(root, &[&["clippy", "--all-targets"][..], &selection, &["--", "-D", "warnings"]].concat())?;
+    cargo::run(root, &[&["clippy", "--all-targets"][..], &selection, &["--", "-D", "warnings"]].concat())?;
     let arguments = ["doc", "--no-deps", "--package", "rpcrdma-runtime", "--features", "verbs"];
-    let mut command = cargo_command(root, &arguments);
+    let mut command = cargo::command(root, &arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    succeed(command, &arguments)
+    cargo::succeed(command, &arguments)
 }
 
 /// The keyword that marks memory-unchecked code, put together so that it stands in no file of ours.
@@ -113,7 +90,7 @@ fn memory(root: &Path) -> Result<(), String> {
             }
         }
     }
-    report(&found)
+    cargo::report(&found)
 }
 
 /// Modules of the runtime, each with those that it must not name.
@@ -124,10 +101,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("provider", &["shell"]),
 ];
 
-/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left.
+/// Source directories whose files must not import one another in a cycle. The runtime has cycles, most of them in
+/// `shell`.
+const WITHOUT_CYCLES: &[&str] =
+    &["nfs/src", "services/src", "tools/src", "tests/lab/src", "xtask/src", "xtask/dist/src"];
+
+/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left. Files of other crates do not
+/// import one another in a cycle.
 fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
+    for source in WITHOUT_CYCLES {
+        found.append(&mut cycles::find(root, &root.join(source))?);
+    }
     for (layer, above) in LAYERS {
         for path in files::below(&source.join(layer))? {
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -139,7 +125,7 @@ fn layers(root: &Path) -> Result<(), String> {
             }
         }
     }
-    report(&found)
+    cargo::report(&found)
 }
 
 fn is_comment(line: &str) -> bool {
@@ -227,22 +213,18 @@ fn dependencies(root: &Path) -> Result<(), String> {
         let majors = majors.into_iter().collect::<Vec<_>>().join(" and ");
         found.push(format!("syn {majors} are in use: `cargo tree --invert syn@2` shows by whom"));
     }
-    report(&found)
+    cargo::report(&found)
 }
 
 /// The packages that `cargo tree` prints, each once: `name vVERSION ...`.
 fn tree(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>, String> {
-    let mut command = cargo_command(root, &["tree", "--prefix", "none"]);
+    let mut command = cargo::command(root, &["tree", "--prefix", "none"]);
     let output =
         command.args(selection).output().map_err(|error| format!("cannot run `cargo tree`: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
-}
-
-pub(crate) fn report(found: &[String]) -> Result<(), String> {
-    if found.is_empty() { Ok(()) } else { Err(format!("\n  {}", found.join("\n  "))) }
 }
 
 #[cfg(test)]
@@ -267,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_keyword_is_put_together_in_this_file() {
-        let own = include_str!("ci.rs");
+        let own = include_str!("checks.rs");
         assert!(!own.contains(KEYWORD));
     }
 }

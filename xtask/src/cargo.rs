@@ -1,0 +1,59 @@
+//! Runs cargo in the workspace, and knows the workspace's directories.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// The workspace's own directory.
+pub(crate) fn root() -> Result<PathBuf, String> {
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").ok_or("run this as `cargo xtask`")?;
+    let root = Path::new(&manifest).parent().ok_or("the package has no parent directory")?;
+    Ok(root.to_path_buf())
+}
+
+/// The `cargo` that runs us.
+pub(crate) fn command(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root);
+    command
+}
+
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
+    succeed(command(root, arguments), arguments)
+}
+
+pub(crate) fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), String> {
+    let shown = format!("cargo {}", arguments.join(" "));
+    let status = command.status().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
+}
+
+/// The target directory.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target: OsString| root.join(target))
+}
+
+/// The directory for files of the gate.
+pub(crate) fn scratch(root: &Path) -> Result<PathBuf, String> {
+    let folder = target(root).join("ci");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Runs cargo and returns what it prints.
+pub(crate) fn output(root: &Path, arguments: &[&str]) -> Result<String, String> {
+    let shown = arguments.join(" ");
+    let output = command(root, arguments).output();
+    let output = output.map_err(|error| format!("cannot run `cargo {shown}`: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("`cargo {shown}` failed\n{}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+/// Fails with one line for each finding.
+pub(crate) fn report(found: &[String]) -> Result<(), String> {
+    if found.is_empty() { Ok(()) } else { Err(format!("\n  {}", found.join("\n  "))) }
+}

@@ -1,0 +1,349 @@
+//! Import cycles between the files of a crate.
+//!
+//! File A imports file B if code in A names something that B defines: by a private `use`, or by a path from `crate`,
+//! `super`, `self` or a child module. A `pub use` is a re-export, not an import: files that name a re-exported item
+//! import the file that defines it. A file and the modules below it are written together, so that a module's use of
+//! what its parents define does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use xtask::files::{self, relative};
+
+/// A path of names, such as `crate::wire::header` without `crate`.
+type Names = Vec<String>;
+
+/// A module with a file of its own.
+#[derive(Default)]
+struct Module {
+    file: PathBuf,
+    /// What `use` items bring in, by the name that they give it.
+    uses: BTreeMap<String, Names>,
+    /// Modules whose public items this module has by `pub use path::*`.
+    globs: Vec<Names>,
+    /// Every path in the code, from the root of the crate.
+    paths: BTreeSet<Names>,
+}
+
+/// The modules of a crate by their paths. The root has the empty path.
+type Modules = BTreeMap<Names, Module>;
+
+/// Every import cycle below a crate's source directory, as one line each.
+pub(crate) fn find(root: &Path, source: &Path) -> Result<Vec<String>, String> {
+    let modules = read(source)?;
+    let imports: BTreeMap<&Names, BTreeSet<Names>> = modules
+        .iter()
+        .map(|(at, module)| {
+            let imported = module.paths.iter().filter_map(|path| definer(&modules, path, DEPTH));
+            (at, imported.filter(|of| !at.starts_with(of)).collect())
+        })
+        .collect();
+    let reached: BTreeMap<&Names, BTreeSet<&Names>> =
+        imports.keys().map(|from| (*from, reachable(&imports, from))).collect();
+    let mut cycles = BTreeSet::new();
+    for (from, to) in &reached {
+        let cycle: BTreeSet<&Names> = to
+            .iter()
+            .copied()
+            .filter(|other| reached.get(*other).is_some_and(|back| back.contains(*from)))
+            .collect();
+        if !cycle.is_empty() {
+            cycles.insert(cycle);
+        }
+    }
+    let file = |at: &Names| modules.get(at).map_or_else(String::new, |module| relative(root, &module.file));
+    let describe = |cycle: &BTreeSet<&Names>| {
+        let arrows: Vec<String> = imports
+            .iter()
+            .filter(|(from, _)| cycle.contains(*from))
+            .flat_map(|(from, to)| to.iter().filter(|to| cycle.contains(to)).map(|to| (*from, to)))
+            .map(|(from, to)| format!("    {} -> {}", file(from), file(to)))
+            .collect();
+        format!("{} files import one another:\n{}", cycle.len(), arrows.join("\n"))
+    };
+    Ok(cycles.iter().map(describe).collect())
+}
+
+/// How many re-exports in a row are followed.
+const DEPTH: usize = 8;
+
+/// The module that defines what a path names; none for an item of another crate.
+fn definer(modules: &Modules, path: &[String], depth: usize) -> Option<Names> {
+    let length = (0..=path.len()).rev().find(|length| modules.contains_key(&path[..*length]))?;
+    let (at, rest) = path.split_at(length);
+    let module = modules.get(at)?;
+    let Some((name, rest)) = rest.split_first().filter(|_| depth > 0) else { return Some(at.to_vec()) };
+    let target = |to: &Names| [to.as_slice(), rest].concat();
+    if let Some(to) = module.uses.get(name).filter(|to| to.as_slice() != path) {
+        return definer(modules, &target(to), depth - 1);
+    }
+    let by_glob = module.globs.iter().find(|glob| defines(modules, glob, name));
+    Some(by_glob.map_or_else(|| at.to_vec(), Clone::clone))
+}
+
+/// Whether a module's file contains a definition or a re-export of a name.
+fn defines(modules: &Modules, at: &Names, name: &str) -> bool {
+    let Some(module) = modules.get(at) else { return false };
+    module.uses.contains_key(name)
+        || fs::read_to_string(&module.file).is_ok_and(|text| {
+            ["fn", "struct", "enum", "trait", "type", "const", "static", "union"]
+                .iter()
+                .any(|keyword| text.contains(&format!("{keyword} {name}")))
+        })
+}
+
+fn reachable<'a>(imports: &'a BTreeMap<&'a Names, BTreeSet<Names>>, from: &Names) -> BTreeSet<&'a Names> {
+    let mut reached = BTreeSet::new();
+    let mut pending: Vec<&Names> = imports.get(from).into_iter().flatten().collect();
+    while let Some(next) = pending.pop() {
+        if reached.insert(next) {
+            pending.extend(imports.get(next).into_iter().flatten());
+        }
+    }
+    reached
+}
+
+/// Reads every file of a crate.
+fn read(source: &Path) -> Result<Modules, String> {
+    let mut modules = Modules::new();
+    let rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
+    let files: Vec<(Names, PathBuf)> = files::below(source)?
+        .into_iter()
+        .filter(rust)
+        .map(|file| (module_path(source, &file), file))
+        .collect();
+    let known: BTreeSet<Names> = files.iter().map(|(at, _)| at.clone()).collect();
+    for (at, file) in files {
+        let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let tokens: TokenStream = text.parse().map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut module = Module { file, ..Module::default() };
+        Reader { known: &known, at: at.clone(), module: &mut module }.items(tokens);
+        modules.insert(at, module);
+    }
+    Ok(modules)
+}
+
+/// The path of the module that a file holds.
+fn module_path(source: &Path, file: &Path) -> Names {
+    let path = file.strip_prefix(source).unwrap_or(file).with_extension("");
+    let mut names: Names = path.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let is_whole = names.len() == 1 && matches!(names.first().map(String::as_str), Some("lib" | "main"));
+    if is_whole || names.last().is_some_and(|name| name == "mod") {
+        names.pop();
+    }
+    names
+}
+
+/// Where a path stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// In a private `use`.
+    Use,
+    /// In a `use` that others can see.
+    Reexport,
+    /// In other code.
+    Path,
+}
+
+/// Collects the paths in one file.
+struct Reader<'a> {
+    known: &'a BTreeSet<Names>,
+    /// The path of the module that is being read: the file's, or that of a module in it.
+    at: Names,
+    module: &'a mut Module,
+}
+
+impl Reader<'_> {
+    fn items(&mut self, tokens: TokenStream) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut place = 0;
+        while let Some(token) = tokens.get(place) {
+            place += 1;
+            match token {
+                TokenTree::Group(group) => self.items(group.stream()),
+                TokenTree::Ident(word) if word == "mod" => place += self.inline_module(&tokens[place..]),
+                TokenTree::Ident(word) if word == "use" => {
+                    let end = tokens[place..].iter().position(|token| is_punct(token, ';')).unwrap_or(0);
+                    let is_public = matches!(before(&tokens, place), Some(TokenTree::Group(_)))
+                        || before(&tokens, place).is_some_and(|token| token.to_string() == "pub");
+                    let kind = if is_public { Kind::Reexport } else { Kind::Use };
+                    self.tree(&tokens[place..place + end], &[], kind);
+                    place += end;
+                }
+                TokenTree::Ident(_) => {
+                    let length = path_length(&tokens[place - 1..]);
+                    if !before(&tokens, place).is_some_and(|token| is_punct(token, '.')) {
+                        self.tree(&tokens[place - 1..place - 1 + length], &[], Kind::Path);
+                    }
+                    place += length - 1;
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+
+    /// Reads a module within the file. Returns how many tokens it has behind `mod`. Unit tests may import anything.
+    fn inline_module(&mut self, tokens: &[TokenTree]) -> usize {
+        let [TokenTree::Ident(name), TokenTree::Group(group), ..] = tokens else { return 0 };
+        if name != "tests" {
+            self.at.push(name.to_string());
+            self.items(group.stream());
+            self.at.pop();
+        }
+        2
+    }
+
+    /// Reads a path, or the tree of a `use`.
+    fn tree(&mut self, tokens: &[TokenTree], before: &[String], kind: Kind) {
+        let mut path = before.to_vec();
+        let mut renamed = None;
+        let mut tokens = tokens.iter().peekable();
+        while let Some(token) = tokens.next() {
+            match token {
+                TokenTree::Ident(word) if word == "as" => renamed = tokens.next().map(ToString::to_string),
+                TokenTree::Ident(word) => path.push(word.to_string()),
+                TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                    let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                    inner
+                        .split(|token| is_punct(token, ','))
+                        .filter(|part| !part.is_empty())
+                        .for_each(|part| self.tree(part, &path, kind));
+                    return;
+                }
+                TokenTree::Punct(punct) if punct.as_char() == '*' => {
+                    if let Some(to) = self.absolute(&path, kind) {
+                        match kind {
+                            Kind::Reexport => self.module.globs.push(to),
+                            Kind::Use | Kind::Path => _ = self.module.paths.insert(to),
+                        }
+                    }
+                    return;
+                }
+                _ => {}
+            }
+        }
+        if path.last().is_some_and(|name| name == "self") && path.len() > 1 {
+            path.pop();
+        }
+        let Some(to) = self.absolute(&path, kind) else { return };
+        if kind != Kind::Path {
+            let name = renamed.or_else(|| path.last().cloned()).unwrap_or_default();
+            self.module.uses.insert(name, to.clone());
+        }
+        if kind != Kind::Reexport {
+            self.module.paths.insert(to);
+        }
+    }
+
+    /// A path from the root of the crate; none if it leads to another crate.
+    fn absolute(&self, path: &[String], kind: Kind) -> Option<Names> {
+        let (first, rest) = path.split_first()?;
+        let mut base = self.at.clone();
+        let mut rest = rest;
+        match first.as_str() {
+            "crate" => base.clear(),
+            "self" if !rest.is_empty() => {}
+            "super" => {
+                base.pop();
+                while let Some((_, more)) = rest.split_first().filter(|(name, _)| *name == "super") {
+                    base.pop();
+                    rest = more;
+                }
+            }
+            // A name that a `use` of this file brought in, or a child module.
+            name => {
+                if let Some(to) = self.module.uses.get(name) {
+                    return Some([to.as_slice(), rest].concat());
+                }
+                base.push(name.to_owned());
+                // A word alone may be a variable.
+                if !self.known.contains(&base) || kind == Kind::Path && rest.is_empty() {
+                    return None;
+                }
+            }
+        }
+        base.extend(rest.iter().cloned());
+        Some(base)
+    }
+}
+
+/// How many tokens of a path stand here: names with `::` between them.
+fn path_length(tokens: &[TokenTree]) -> usize {
+    let mut length = 1;
+    while let [first, second, TokenTree::Ident(_), ..] = &tokens[length..]
+        && is_punct(first, ':')
+        && is_punct(second, ':')
+    {
+        length += 3;
+    }
+    length
+}
+
+/// The token before the one that ends at `place`.
+fn before(tokens: &[TokenTree], place: usize) -> Option<&TokenTree> {
+    tokens.get(place.checked_sub(2)?)
+}
+
+fn is_punct(token: &TokenTree, mark: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cycles of a crate of these files.
+    fn cycles(files: &[(&str, &str)]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        find(folder.path(), folder.path()).unwrap()
+    }
+
+    #[test]
+    fn files_that_import_one_another_are_a_cycle() {
+        let b = ("b.rs", "use crate::a::A; pub struct B(A);");
+        let direct =
+            [("lib.rs", "mod a; mod b;"), ("a.rs", "pub struct A; fn f() -> crate::b::B { g() }"), b];
+        assert_eq!(cycles(&direct), ["2 files import one another:\n    a.rs -> b.rs\n    b.rs -> a.rs"]);
+        let by_module = [("lib.rs", "mod a; mod b;"), ("a.rs", "use super::b; fn f() { b::g() }"), b];
+        assert_eq!(cycles(&by_module).len(), 1);
+        let one_way = [("lib.rs", "mod a; mod b;"), ("a.rs", "pub struct A;"), b];
+        assert_eq!(cycles(&one_way), [""; 0]);
+    }
+
+    #[test]
+    fn reexports_are_followed_and_parents_do_not_count() {
+        let child = ("a/child.rs", "use super::Parent; pub struct Child(Parent);");
+        let only_reexported =
+            [("lib.rs", "mod a;"), ("a.rs", "mod child; pub use child::Child; pub struct Parent;"), child];
+        assert_eq!(cycles(&only_reexported), [""; 0]);
+        let sibling = ("a/other.rs", "use super::Child; pub struct Other;");
+        let child_of_sibling = ("a/child.rs", "use super::other::Other; pub struct Child(Other);");
+        let parent = ("a.rs", "mod child; mod other; pub use child::Child;");
+        let cycle = cycles(&[("lib.rs", "mod a;"), parent, child_of_sibling, sibling]);
+        assert_eq!(
+            cycle,
+            ["2 files import one another:\n    a/child.rs -> a/other.rs\n    a/other.rs -> a/child.rs"]
+        );
+        let through = ("b.rs", "use crate::a::Child; pub struct B(Child);");
+        let sibling = ("a/child.rs", "use crate::b::B; pub struct Child(B);");
+        let parent = ("a.rs", "mod child; pub use child::*;");
+        let cycle = cycles(&[("lib.rs", "mod a; mod b;"), parent, through, sibling]);
+        assert_eq!(cycle, ["2 files import one another:\n    a/child.rs -> b.rs\n    b.rs -> a/child.rs"]);
+    }
+
+    #[test]
+    fn unit_tests_may_import_anything() {
+        let a = ("a.rs", "pub struct A; mod tests { use crate::b::B; fn f(b: B) {} }");
+        assert_eq!(
+            cycles(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", "use crate::a::A; pub struct B(A);")]),
+            [""; 0]
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! The steps of the gate that run tests. `checks.rs` has the others, which run before them.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::filters::{self, Filters};
+use crate::step::Step;
+use crate::{cargo, child, fuzz, interop, miri};
+
+/// The steps in their order.
+pub(crate) const STEPS: &[Step] = &[
+    Step { name: "no-capture", minutes: 15, run: no_capture },
+    Step { name: "verbs-tests", minutes: 15, run: verbs_tests },
+    Step { name: "tests", minutes: 40, run: tests },
+    Step { name: "tour", minutes: 10, run: tour },
+    Step { name: "simulation", minutes: 15, run: |root| simulation(root, "10000") },
+    Step { name: "miri", minutes: 20, run: memory },
+    Step { name: "fuzz", minutes: 15, run: |root| fuzzing(root, "fuzz", 20) },
+    Step { name: "interop", minutes: 30, run: |root| interop::run(root, "interop", &interop::IWARP) },
+    Step {
+        name: "interop-devices",
+        minutes: 35,
+        run: |root| interop::run(root, "interop-devices", &interop::DEVICES),
+    },
+    Step {
+        name: "interop-guest",
+        minutes: 35,
+        run: |root| interop::run(root, "interop-guest", &interop::IN_GUEST),
+    },
+    Step { name: "readme-mount", minutes: 25, run: interop::mount_commands },
+];
+
+/// The runtime without the feature `capture`, which other packages of the workspace enable.
+fn no_capture(root: &Path) -> Result<(), String> {
+    let runtime = ["--package", "rpcrdma-runtime"];
+    cargo::run(root, &[&["clippy"], &runtime[..], &["--all-targets", "--", "-D", "warnings"]].concat())?;
+    let arguments = [&["test"], &runtime[..], &["--test", "no_capture"]].concat();
+    filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })
+}
+
+/// The unit tests of the provider for RDMA devices that need no device.
+fn verbs_tests(root: &Path) -> Result<(), String> {
+    let missing = rpcrdma_verbs_packages::missing();
+    if !missing.is_empty() {
+        not_run::record("verbs-tests", format_args!("missing packages: {}", missing.join(" ")));
+        return Ok(());
+    }
+    let arguments = ["test", "--package", "rpcrdma-runtime", "--features", "verbs", "--lib"];
+    let filters = Filters { only: &["provider::verbs"], skip: &[] };
+    filters::test(cargo::command(root, &arguments), &filters)
+}
+
+/// What README names, without the lab, which has steps of its own.
+fn tests(root: &Path) -> Result<(), String> {
+    let arguments = ["test", "--workspace"];
+    let mut command = cargo::command(root, &arguments);
+    command.env_remove("RPCRDMA_LAB");
+    cargo::succeed(command, &arguments)
+}
+
+fn tour(root: &Path) -> Result<(), String> {
+    cargo::run(root, &["run", "--release", "--package", "rpcrdma-examples", "--bin", "tour"])
+}
+
+/// So many seeds of the simulation, or a range of them.
+pub(crate) fn simulation(root: &Path, seeds: &str) -> Result<(), String> {
+    cargo::run(root, &["run", "--release", "--package", "rpcrdma-tests", "--bin", "sim", "--", seeds])
+}
+
+/// Miri, which is installed if it is missing and rustup can be used.
+fn memory(root: &Path) -> Result<(), String> {
+    if miri::ready().is_err() {
+        let install = ["toolchain", "install", "nightly", "--profile", "minimal"];
+        let components = ["--component", "miri", "--component", "rust-src"];
+        let mut rustup = Command::new("rustup");
+        rustup.args(install).args(components);
+        child::succeeds(rustup, Duration::from_secs(300));
+    }
+    match miri::ready() {
+        Ok(()) => miri::run(root, &miri::Arguments::default()),
+        Err(why) => {
+            not_run::record("miri", why);
+            Ok(())
+        }
+    }
+}
+
+/// Every fuzz target for so many seconds, as the step or job `name`.
+pub(crate) fn fuzzing(root: &Path, name: &str, seconds: u64) -> Result<(), String> {
+    if Command::new("c++").arg("--version").output().is_err() {
+        not_run::record(name, "no C++ compiler for libFuzzer (package g++)");
+        return Ok(());
+    }
+    fuzz::run(root, &fuzz::Arguments { targets: Vec::new(), seconds })
+}
