@@ -15,8 +15,11 @@ pub(crate) struct Filters<'a> {
 /// Runs a command that ends in `cargo test` and its options, with these filters.
 ///
 /// # Errors
-/// If a test fails, or a filter selects no test.
+/// If a test fails, or a filter matches no test.
 pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), String> {
+    if !filters.skip.is_empty() {
+        skip_filters_match(&list(&command)?, filters.skip)?;
+    }
     command.arg("--").args(filters.only);
     command.args(filters.skip.iter().flat_map(|part| ["--skip", part]));
     let mut child =
@@ -35,6 +38,39 @@ pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), St
     unmatched.done()
 }
 
+/// Returns the output of a `cargo test` command that lists the tests.
+fn list(command: &Command) -> Result<String, String> {
+    let mut listing = Command::new(command.get_program());
+    listing.args(command.get_args()).args(["--", "--list"]);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => listing.env(name, value),
+            None => listing.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        listing.current_dir(directory);
+    }
+    let output = listing.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cannot list the tests ({})", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Fails if a part to skip occurs in no line `NAME: test` of a listing.
+fn skip_filters_match(listing: &str, skip: &[&str]) -> Result<(), String> {
+    let names: Vec<&str> = listing.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let is_unmatched = |part: &&&str| !names.iter().any(|name| name.contains(**part));
+    let unmatched: Vec<&str> = skip.iter().filter(is_unmatched).copied().collect();
+    if unmatched.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("no test to skip has a name with: {}", unmatched.join(", ")))
+    }
+}
+
 /// Filters that have selected no test so far.
 struct Unmatched<'a> {
     filters: Vec<&'a str>,
@@ -49,7 +85,10 @@ impl<'a> Unmatched<'a> {
     /// Takes a line of output into account: `test NAME ... ok`.
     fn see(&mut self, line: &str) {
         let name = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
-        let Some((name, _)) = name else { return };
+        let Some((name, outcome)) = name else { return };
+        if outcome.starts_with("ignored") {
+            return;
+        }
         self.ran = true;
         self.filters.retain(|filter| !name.contains(filter));
     }
@@ -88,5 +127,15 @@ mod tests {
         let lines = ["running 0 tests", "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured"];
         assert_eq!(outcome(&[], &lines), Err("the filters leave no test to run".to_owned()));
         assert!(outcome(&["a"], &lines).is_err());
+        let ignored = ["test faults::cut ... ignored, takes hours"];
+        assert!(outcome(&["faults::"], &ignored).is_err(), "an ignored test does not run");
+    }
+
+    #[test]
+    fn a_part_to_skip_has_to_match_a_test() {
+        let listing = "verbs::read: test\nin_guest::read: test\nbench: benchmark\n\n2 tests, 1 benchmark\n";
+        assert_eq!(skip_filters_match(listing, &["verbs::", "in_guest::"]), Ok(()));
+        let error = "no test to skip has a name with: gone::, bench";
+        assert_eq!(skip_filters_match(listing, &["verbs::", "gone::", "bench"]), Err(error.to_owned()));
     }
 }
