@@ -2,8 +2,7 @@
 //!
 //! One type for each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, named as the
 //! grammar names it. Nothing is resolved here: a name is a name, a bound may be a constant that
-//! another document defines. Semantic analysis (`sema`) turns this into what emission
-//! needs (`ir`).
+//! another document defines. Resolution turns this into the protocol as a value (`hir`).
 
 use crate::source::Span;
 

@@ -80,6 +80,8 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// What is left out for it, where that is a definition or a part of a program.
     pub left_out: Option<LeftOut>,
+    /// The names that it says nothing has.
+    pub missing: Vec<String>,
 }
 
 impl Diagnostic {
@@ -97,7 +99,8 @@ impl Diagnostic {
 
     fn new(code: &'static str, severity: Severity, span: Span, message: String) -> Self {
         let primary = Label { span, text: String::new() };
-        Diagnostic { code, severity, message, primary, related: Vec::new(), help: None, left_out: None }
+        let (related, missing) = (Vec::new(), Vec::new());
+        Diagnostic { code, severity, message, primary, related, help: None, left_out: None, missing }
     }
 
     /// Says at the place itself what is there.
@@ -125,6 +128,13 @@ impl Diagnostic {
     #[must_use]
     pub fn with_left_out(mut self, name: impl Into<String>, is_program: bool) -> Self {
         self.left_out = Some(LeftOut { name: name.into(), is_program });
+        self
+    }
+
+    /// Adds a name that nothing has.
+    #[must_use]
+    pub fn with_missing(mut self, name: &str) -> Self {
+        self.missing.push(name.to_owned());
         self
     }
 

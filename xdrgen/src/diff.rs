@@ -6,12 +6,12 @@
 mod parts;
 mod programs;
 
-use crate::compat::layouts::Layouts;
+use crate::compare::layouts::Layouts;
 use crate::compat::{NotCompared, left_out};
 use crate::diag::{self, Diagnostic};
 use crate::generate::{self, Options};
 use crate::hash::{HashMap, HashSet};
-use crate::ir::{Body, Docs, Module, TypeDef, TypeId};
+use crate::hir::{Body, Docs, Hir, TypeDef, TypeId};
 use crate::source::{SourceId, Sources, Span};
 
 /// Whether something is new, gone or not what it was.
@@ -69,7 +69,6 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     let (base, mut diagnostics) = generate::resolved(sources, old, options, true);
     let (with, more) = generate::resolved(sources, new, options, true);
     diagnostics.extend(more);
-    diagnostics.retain(|found| found.code != "X214");
     if diag::has_errors(&diagnostics) {
         return Diff { diagnostics, ..Diff::default() };
     }
@@ -97,8 +96,8 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
 /// A comparison under way.
 struct Differ<'m> {
     layouts: Layouts<'m>,
-    old: &'m Module,
-    new: &'m Module,
+    old: &'m Hir,
+    new: &'m Hir,
     changes: Vec<Change>,
 }
 
@@ -140,18 +139,18 @@ impl<'m> Differ<'m> {
     }
 
     fn types(&mut self) {
-        let named = |module: &'m Module| -> HashMap<&'m str, TypeId> {
+        let named = |module: &'m Hir| -> HashMap<&'m str, TypeId> {
             let all = module.types.iter().enumerate();
             all.map(|(index, ty)| (ty.name.as_str(), TypeId(index))).collect()
         };
         let (old, new) = (named(self.old), named(self.new));
         // Bodies in place come and go with what they stand in.
-        let alone = |id: &TypeId, module: &Module, others: &HashMap<&str, TypeId>| {
+        let alone = |id: &TypeId, module: &Hir, others: &HashMap<&str, TypeId>| {
             let name = module.get(*id).map_or("", |ty| ty.name.as_str());
             !others.contains_key(name)
                 && name.rsplit_once('.').is_none_or(|(owner, _)| others.contains_key(owner))
         };
-        let ids = |module: &Module| (0..module.types.len()).map(TypeId).collect::<Vec<_>>();
+        let ids = |module: &Hir| (0..module.types.len()).map(TypeId).collect::<Vec<_>>();
         let gone: Vec<TypeId> = ids(self.old).into_iter().filter(|id| alone(id, self.old, &new)).collect();
         let come: Vec<TypeId> = ids(self.new).into_iter().filter(|id| alone(id, self.new, &old)).collect();
         let renamed = self.layouts.pairs(&gone, &come);
@@ -182,7 +181,7 @@ impl<'m> Differ<'m> {
 /// What a definition is called.
 fn kind(ty: &TypeDef) -> &'static str {
     match ty.body {
-        Body::Alias(_) | Body::Newtype(_) => "typedef",
+        Body::Alias(_) => "typedef",
         Body::Enum(_) => "enum",
         Body::Struct(_) | Body::Tuple(_) => "struct",
         Body::Union(_) => "union",
@@ -191,7 +190,7 @@ fn kind(ty: &TypeDef) -> &'static str {
 
 /// A typedef gives a name to something; names are not sent.
 fn is_sent(ty: &TypeDef) -> bool {
-    !matches!(ty.body, Body::Alias(_) | Body::Newtype(_))
+    !matches!(ty.body, Body::Alias(_))
 }
 
 /// How many characters of a declaration are shown.

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::ast::Specification;
 use crate::binding;
 use crate::diag::{self, Count, Diagnostic};
-use crate::emit::{self, Emitter, Head, Known};
+use crate::emit::{self, Emitter, Head};
 use crate::extract::{Form, extract};
+use crate::hir::Hir;
 use crate::ir::{Data, Module};
+use crate::lower::{self, Style};
 use crate::names::{self, Names, Taken};
-use crate::sema::{self, Document, Trust};
+use crate::replies;
+use crate::resolve::{self, Document, Known, Resolved, Trust};
 use crate::sizes::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span};
 use crate::unread::Unread;
@@ -225,15 +228,14 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
-/// What some of the documents define, as they define it, before anything of it is made to look better in Rust; what is
-/// wrong is sorted. With `all` the last definition of a name that documents define again stands, whether it extends the
-/// first or not.
+/// What some of the documents define; what is wrong is sorted. With `all` the last definition of a name that documents
+/// define again stands, whether it extends the first or not.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],
     options: &Options,
     all: bool,
-) -> (Module, Vec<Diagnostic>) {
+) -> (Hir, Vec<Diagnostic>) {
     let mut found = Vec::new();
     let mut documents: Vec<_> = which
         .iter()
@@ -241,13 +243,14 @@ pub(crate) fn resolved(
         .filter(|(_, source)| source.kind() != Kind::Binding)
         .map(|(id, source)| read(id, source, options, &mut found, &mut Count::default()))
         .collect();
-    let known = known(&mut documents, sources, options, &mut found);
+    let known = Known { whole_programs: false, ..known(&mut documents, sources, options, &mut found) };
     let documents = views(&documents);
     let unread = Unread::of(&documents, sources, &found);
-    let (module, diagnostics) = sema::definitions(&documents, &known, all);
-    found.extend(diagnostics.kept.into_iter().filter(|found| !unread.may_have(found)));
+    let Resolved { hir, found: more, .. } =
+        if all { resolve::latest(&documents, &known) } else { resolve::resolve(&documents, &known) };
+    found.extend(more.kept.into_iter().filter(|found| !unread.may_have(found)));
     diag::sort(&mut found);
-    (module, found)
+    (hir, found)
 }
 
 /// Extracts and parses a document. The last part says how far its text is taken as it stands.
@@ -277,19 +280,19 @@ fn known<'a>(
     sources: &Sources,
     options: &'a Options,
     found: &mut Vec<Diagnostic>,
-) -> sema::Known<'a> {
-    let known = sema::Known {
+) -> Known<'a> {
+    let known = Known {
         externs: &options.externs,
         defined: &options.defined,
         prelude: options.prelude,
         keep_going: options.keep_going,
-        data: options.data,
+        whole_programs: true,
     };
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
     let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source.name()));
-    sema::merge(&mut specifications, &name_of, found);
-    sema::supply(&mut specifications, &known);
+    resolve::merge(&mut specifications, &name_of, found);
+    resolve::supply(&mut specifications, &known);
     known
 }
 
@@ -329,12 +332,29 @@ fn analyzed(
     let known = known(&mut documents, sources, options, &mut found);
     let views = views(&documents);
     let unread = Unread::of(&views, sources, &found);
-    let (module, diagnostics, whole) = sema::analyze(&views, &bindings, &known, options.names);
+    let Resolved { mut hir, whole, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
+    crate::check::uncovered_values(&hir, &mut diagnostics);
+    // What is missing after an error would make a binding look wrong that is not.
+    let (module, mut summary) = if whole {
+        crate::check::apply(&mut hir, &bindings, &mut diagnostics);
+        let style = Style { names: options.names, data: options.data, externs: &options.externs };
+        let module = lower::lower(hir, &bindings, &style, &mut diagnostics);
+        replies::check(&module, &bindings, &mut diagnostics);
+        let counts = [module.types.len(), module.consts.len(), module.programs.len()];
+        let summary = summary(
+            counts,
+            module.programs.iter().flat_map(|one| &one.versions).map(|one| one.procedures.len()),
+        );
+        (module, summary)
+    } else {
+        let counts = [hir.types.len(), hir.consts.len(), hir.programs.len()];
+        (Module::default(), summary(counts, std::iter::once(hir.procedures().count())))
+    };
+    let whole = whole && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     diag::sort(&mut found);
-    let mut summary = summary(&module);
     summary.documents = documents.len();
     summary.definitions = definitions;
     let whole = if options.keep_going {
@@ -347,7 +367,7 @@ fn analyzed(
 
 /// Paths that the user gave go into code: they must be paths.
 fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
-    let derives = options.derives.iter().filter(|derive| Known::named(derive).is_none());
+    let derives = options.derives.iter().filter(|derive| emit::Known::named(derive).is_none());
     let paths = options.externs.values().chain(std::iter::once(&options.runtime)).chain(derives);
     for path in paths.filter(|path| !names::is_path(path)) {
         let error = Diagnostic::error("X401", Span::NOWHERE, format!("`{path}` is no path of Rust"));
@@ -357,7 +377,7 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
 
 /// Values that do not come from a message have nothing to borrow from.
 fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
-    let known = options.derives.iter().filter(|derive| Known::named(derive).is_some());
+    let known = options.derives.iter().filter(|derive| emit::Known::named(derive).is_some());
     for derive in known.filter(|_| options.data == Data::Borrowed) {
         let message = format!("borrowed output cannot derive `{derive}`");
         let error = Diagnostic::error("X403", Span::NOWHERE, message);
@@ -388,15 +408,9 @@ fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-fn summary(module: &Module) -> Summary {
-    let versions = module.programs.iter().flat_map(|program| &program.versions);
-    Summary {
-        types: module.types.len(),
-        consts: module.consts.len(),
-        programs: module.programs.len(),
-        procedures: versions.map(|version| version.procedures.len()).sum(),
-        ..Summary::default()
-    }
+/// How much there is: types, constants, programs; and procedures, added up.
+fn summary([types, consts, programs]: [usize; 3], procedures: impl Iterator<Item = usize>) -> Summary {
+    Summary { types, consts, programs, procedures: procedures.sum(), ..Summary::default() }
 }
 
 /// All sources, as heads of files show them.

@@ -1,6 +1,7 @@
 //! What is emitted: types resolved, constants evaluated, names chosen. Emission decides nothing.
 
-use crate::source::{SourceId, Span};
+pub use crate::hir::{Binding, Docs, Item, Scalar, TypeId};
+use crate::source::SourceId;
 
 /// A run's definitions, ready for emission.
 #[derive(Clone, Debug, Default)]
@@ -33,35 +34,6 @@ pub enum Data {
     Bytes,
     /// By a reference to the message. Values have a lifetime, and to decode them allocates nothing.
     Borrowed,
-}
-
-/// Names a definition in a [`Module`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// A constant: its index.
-    Const(usize),
-    /// A type.
-    Type(TypeId),
-    /// A program: its index.
-    Program(usize),
-}
-
-/// Names a type of a [`Module`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TypeId(pub usize);
-
-/// What a definition's documentation is made of.
-#[derive(Clone, Debug, Default)]
-pub struct Docs {
-    /// The document's comments.
-    pub comments: Vec<String>,
-    /// The document's section: number and title.
-    pub section: Option<String>,
-    /// The definition as it was written, or a declaration as XDR.
-    pub declaration: String,
-    /// Where it stands: a definition's or a member's name, a declaration, an arm's first label. The default place for
-    /// what no document has.
-    pub span: Span,
 }
 
 /// A constant.
@@ -267,35 +239,6 @@ pub enum Type {
     Boxed(Box<Type>),
 }
 
-/// The types of the language that have a size of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
-    /// `int`
-    Int,
-    /// `unsigned int`
-    UnsignedInt,
-    /// `hyper`
-    Hyper,
-    /// `unsigned hyper`
-    UnsignedHyper,
-    /// `float`
-    Float,
-    /// `double`
-    Double,
-    /// `quadruple`
-    Quadruple,
-    /// `bool`
-    Bool,
-    /// `char`
-    Char,
-    /// `unsigned char`
-    UnsignedChar,
-    /// `short`
-    Short,
-    /// `unsigned short`
-    UnsignedShort,
-}
-
 /// A program.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -328,19 +271,6 @@ pub struct Version {
     pub binding: Option<Binding>,
     /// Its documentation.
     pub docs: Docs,
-}
-
-/// What the Upper-Layer Binding says of a version.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Binding {
-    /// The program is called in the backward direction only.
-    pub backward: bool,
-    /// The port of its RPC-over-RDMA service.
-    pub port: Option<u16>,
-    /// Under which netids it is registered.
-    pub netids: Vec<String>,
-    /// The inline threshold that it recommends, in bytes.
-    pub inline_threshold: Option<u32>,
 }
 
 /// A procedure.
@@ -389,4 +319,49 @@ pub struct FieldPath {
     pub idents: Vec<String>,
     /// Whether it is an `unsigned hyper`, else an `unsigned int`.
     pub wide: bool,
+}
+
+impl Body {
+    /// Everything in it that is a field. An alias has none.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
+        let (fields, arms): (&[Field], &[Arm]) = match self {
+            Body::Alias(_) | Body::Enum(_) => (&[], &[]),
+            Body::Newtype(field) => (std::slice::from_ref(field), &[]),
+            Body::Struct(fields) | Body::Tuple(fields) => (fields, &[]),
+            Body::Union(union) => (&[], &union.arms),
+        };
+        fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
+    }
+
+    /// The same, to change them.
+    pub(crate) fn fields_mut(&mut self) -> impl Iterator<Item = &mut Field> {
+        let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
+            Body::Alias(_) | Body::Enum(_) => (&mut [], &mut []),
+            Body::Newtype(field) => (std::slice::from_mut(field), &mut []),
+            Body::Struct(fields) | Body::Tuple(fields) => (fields, &mut []),
+            Body::Union(union) => (&mut [], &mut union.arms),
+        };
+        fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
+    }
+
+    /// The types of which it is made.
+    pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
+        let first = match self {
+            Body::Alias(ty) => Some(ty),
+            Body::Union(union) => Some(&union.discriminant),
+            _ => None,
+        };
+        first.into_iter().chain(self.fields().map(|field| &field.ty))
+    }
+}
+
+impl Type {
+    /// The type of the module that it is made of, at any depth.
+    pub(crate) fn named(&self) -> Option<TypeId> {
+        match self {
+            Type::Named(id) => Some(*id),
+            Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => of.named(),
+            _ => None,
+        }
+    }
 }

@@ -1,30 +1,46 @@
 //! A compiler for the XDR language (RFC 4506) and ONC RPC programs (RFC 5531).
 //!
-//! A document's text is extracted ([`extract()`]), parsed ([`parse()`]) into what was written ([`ast`]), and
-//! checked. Each stage is a function from a value to a value plus [`diag::Diagnostic`]s that lead back to the
-//! line and column of the document; none of them reads or writes a file.
+//! ```text
+//! text -> extract -> parse -> resolve -> check -> lower -> emit -> files
+//!         spans      AST      HIR        findings Rust IR  text
+//!                                \-> compare: compat, diff
+//! ```
 //!
-//! Published RFCs have mistakes that nobody can mend any more, and the older ones have their XDR between paragraphs of
-//! prose, without marks. Only there, in a document with the `Request for Comments:` line of a published RFC or, without
-//! marks, with the feet of pages, is a name taken for the one that differs by a slip of the pen, and a definition that is
-//! wrong left out; each with a warning. In any other document both are errors, with the nearest name as help.
+//! A document's text is extracted ([`extract()`]) and parsed ([`parse()`]) into what was written ([`ast`]). `resolve` makes of
+//! it the protocol as a value ([`hir`]): names resolved, constants evaluated, nothing that is specific to Rust. `check` has
+//! the rules that need more than one definition. `lower` decides how the protocol looks in Rust ([`ir`]): names, boxes,
+//! derives, lists, borrowed data. `emit` writes that down. Each stage is a function from a value to a value plus
+//! [`diag::Diagnostic`]s that lead back to the line and column of the document; none of them reads or writes a file.
+//! [`mod@generate`] runs them one behind the other.
+//!
+//! A published RFC cannot be corrected, and the older ones have their XDR between paragraphs of prose, without marks. Only
+//! there, in a document with the `Request for Comments:` line of a published RFC or, without marks, with the feet of pages,
+//! is an erratum in a name read as the name that is meant, and a definition that is wrong left out; each with a warning. In
+//! any other document both are errors, with the nearest name as help.
 
 pub mod ast;
 mod binding;
 mod build_script;
+mod check;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod compare;
 pub mod compat;
 pub mod diag;
 pub mod diff;
 mod emit;
 pub mod extract;
 pub mod generate;
+mod graph;
 mod hash;
+pub mod hir;
 pub mod ir;
+mod likeness;
+mod lower;
 pub mod names;
 pub mod parse;
-mod sema;
+mod replies;
+mod resolve;
 pub mod sizes;
 pub mod source;
 mod unread;

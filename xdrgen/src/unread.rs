@@ -1,13 +1,12 @@
 //! Names that may be defined in what could not be read: after an error of syntax nothing is said of their absence.
 
 use crate::diag::{self, Diagnostic};
-use crate::sema::Document;
+use crate::resolve::Document;
 use crate::source::{Sources, Span};
 
 /// All words of what could not be read, in the alphabet's order.
 pub(crate) struct Unread<'s> {
     words: Vec<&'s str>,
-    sources: &'s Sources,
 }
 
 impl<'s> Unread<'s> {
@@ -18,17 +17,12 @@ impl<'s> Unread<'s> {
         let mut words: Vec<&str> = spans.flat_map(|span| words(text(sources, *span))).collect();
         words.sort_unstable();
         words.dedup();
-        Unread { words, sources }
+        Unread { words }
     }
 
     /// Whether a finding says that something is not there which may have been in that.
     pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
-        let of_missing =
-            matches!(found.code, "X200" | "X202") || found.code.starts_with("X3") && found.code != "X300";
-        // What a binding misses is called in the message; at its place stands a path.
-        let named = found.message.split('`').skip(1).step_by(2).flat_map(words);
-        let mut named = words(text(self.sources, found.primary.span)).chain(named);
-        of_missing && !self.words.is_empty() && named.any(|name| self.has(name))
+        !self.words.is_empty() && found.missing.iter().any(|name| self.has(name))
     }
 
     /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what follows.

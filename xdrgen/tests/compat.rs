@@ -1,7 +1,7 @@
 //! `rpcrdma-xdrgen compat`: what extends a protocol compatibly and what does not, by section 9.1 of the -04 draft of
 //! rfc5666bis, and definitions that a later document extends.
 
-use rpcrdma_xdrgen::compat::{Compat, Kind, compat};
+use rpcrdma_xdrgen::compat::{Compat, Kind, Rules, compat, compat_by};
 use rpcrdma_xdrgen::diag::{Diagnostic, has_errors};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, check, generate};
@@ -227,6 +227,39 @@ fn an_arm_for_a_value_that_is_known_is_none_of_an_extension() {
 fn constants_keep_their_values() {
     let base = "const VERSION = 1;\nconst ROOM = 0x10;\n";
     assert_eq!(breaches(base, "const VERSION = 2;\nconst ROOM = 16;\n"), ["X511 new.x:1:7 base.x:1:7"]);
+}
+
+#[test]
+fn a_name_that_nothing_uses_may_go_and_one_that_changes_is_no_addition() {
+    let unused = format!("typedef opaque spare<7>;\n{BASE}");
+    assert_eq!(breaches(&unused, BASE), [] as [&str; 0]);
+    let renamed = BASE.replace("union body", "union content").replace("body rest", "content rest");
+    assert_eq!(additions(BASE, &renamed), []);
+    // Whether something leads to it or not.
+    let alone = "union u switch (int n) { case 1: int a; case 2: hyper b; };\n";
+    assert_eq!(additions(alone, &alone.replace("union u", "union w")), []);
+}
+
+#[test]
+fn rfc_8178_has_rules_of_its_own() {
+    let base = "enum status { FINE = 0, BAD = 1 };\nstruct reply { status is; };\n\
+                union result switch (status s) { case FINE: int value; default: void; };\n";
+    let new = base.replace("BAD = 1", "BAD = 1, WORSE = 2");
+    let compared = |new: &str| {
+        let mut sources = Sources::default();
+        let (base, new) = (sources.add(Source::new("base.x", base)), sources.add(Source::new("new.x", new)));
+        let options = Options::module("compared");
+        let of = compat_by(Rules::Rfc8178, &sources, &[base], &[new], &options);
+        (of.breaches.iter().map(|one| one.code).collect(), of.additions)
+    };
+    let codes: Vec<&str> = compare(base, &new).1.breaches.iter().map(|one| one.code).collect();
+    assert_eq!(codes, ["X505", "X507"]);
+    let (codes, additions): (Vec<&str>, _) = compared(&new);
+    let added: Vec<_> = additions.iter().map(|one| (one.kind, one.text.as_str())).collect();
+    assert_eq!((codes, added), (vec![], vec![(Kind::Value, "WORSE = 2")]));
+    // A switch with a default gets no new arm by these rules either.
+    let (codes, _) = compared(&new.replace("int value;", "int value; case WORSE: int how;"));
+    assert_eq!(codes, ["X507"]);
 }
 
 #[test]

@@ -154,7 +154,8 @@ const TOGETHER: &[(&str, &[&str])] = &[
 /// A document, codes and lines, and why.
 type Found = (&'static str, &'static [(&'static str, u32)], &'static str);
 
-/// What is found in the documents themselves: codes and lines, and why. Nothing else is. All but one are warnings.
+/// What is found in the documents themselves: codes and lines, and why. Nothing else is. All are warnings, but for
+/// the stray letter and the procedures of RFC 1094 that lack their types.
 const FOUND: &[Found] = &[
     (
         "rfc1094.txt",
@@ -187,7 +188,7 @@ const FOUND: &[Found] = &[
     ),
     (
         "rfc4506.txt",
-        &[("X200", 725), ("X114", 756), ("X114", 758), ("X201", 811), ("X201", 823), ("X201", 828)],
+        &[("X200", 725), ("X114", 756), ("X114", 758), ("X201", 811)],
         "examples of one name that differ, with types that are not there; `bool` defined",
     ),
     ("rfc5531.txt", &[("X130", 722)], "a name behind a union"),
@@ -211,7 +212,7 @@ const FOUND: &[Found] = &[
     ),
     ("libtirpc-key_prot.x", &[("X132", 70)], "a text as a constant"),
     ("rpcsvc-key_prot.x", &[("X132", 70)], "a text as a constant"),
-    ("ypserv-ypxfrd.x", &[("X119", 112)], "a stray letter behind a comment: the one input that is refused"),
+    ("ypserv-ypxfrd.x", &[("X119", 112)], "a stray letter behind a comment"),
 ];
 
 /// A document, behind those that it must be compiled with.
@@ -244,7 +245,8 @@ fn every_published_document_compiles() {
         let expected = if WITHOUT.contains(&name.as_str()) { &[("X001", 1)][..] } else { expected };
         let text = render(&generated.diagnostics, &sources, false);
         assert_eq!(found, expected, "{name}\n{text}");
-        let refused = name == "ypserv-ypxfrd.x";
+        // One has an error that nobody can fix there; the other would lose READ, WRITE and more.
+        let refused = ["ypserv-ypxfrd.x", "rfc1094.txt"].contains(&name.as_str());
         assert_eq!(
             (generated.has_errors(), generated.files.is_empty()),
             (refused, refused),

@@ -202,3 +202,64 @@ fn to_keep_going_is_to_leave_out_what_has_errors() {
     assert!(code.contains("pub struct B2") && code.contains("pub struct E") && code.contains("fn good"));
     assert!(!code.contains("pub struct B ") && !code.contains("fn bad"));
 }
+
+// ---- what a published document defines more than once
+
+const AGAIN: &str = "enum op { GET = 3, RECALL = 4, ILLEGAL = 10044 };\nstruct got { int x; };\n\
+                     union res switch (unsigned resop) { case GET: got a; case RECALL: int b; };\n\
+                     union kind switch (op what) { case GET: got link; case RECALL: void; };\n\
+                     union res switch (unsigned resop) { case GET: got a; case RECALL: int b; case ILLEGAL: int c; };\n\
+                     union kind switch (op what) { case GET: got link; case RECALL: void; default: void; };\n";
+
+/// As RFC 3530 has `nfs_cb_resop4` and `createtype4`: an excerpt, and all of it at the end.
+#[test]
+fn the_complete_definition_counts_and_not_an_excerpt() {
+    let arms = |text: &str| {
+        let sources = sources(&[published(text)]);
+        let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
+        let (places, shown) = places(&sources, &found);
+        let of = |name: &str| match &module.types.iter().find(|one| one.name == name).expect(name).body {
+            ir::Body::Union(union) => union.arms.len(),
+            other => panic!("{other:?}"),
+        };
+        ((of("res"), of("kind")), places, shown)
+    };
+    let (complete, places, shown) = arms(AGAIN);
+    assert_eq!((complete, places), ((3, 3), vec!["X201 5:14".to_owned(), "X201 6:14".to_owned()]), "{shown}");
+    // Wherever it stands.
+    let lines: Vec<&str> = AGAIN.lines().collect();
+    let turned = [lines[0], lines[1], lines[4], lines[5], lines[2], lines[3]].join("\n");
+    assert_eq!(arms(&turned).0, (3, 3));
+}
+
+/// As RFC 3010 has `PUTFH4args`: once with a name that nothing has.
+#[test]
+fn of_two_definitions_the_sound_one_counts() {
+    let text = "typedef opaque nfs_fh4<128>;\nstruct putfh { nfs4_fh object; };\nstruct putfh { nfs_fh4 object; };\n\
+                program P { version V { void COMPOUND(putfh) = 1; } = 4; } = 7;\n";
+    let sound_last: Vec<&str> = text.lines().collect();
+    let sound_first = [sound_last[0], sound_last[2], sound_last[1], sound_last[3]].join("\n");
+    for text in [text, &sound_first] {
+        let sources = sources(&[published(text)]);
+        let generated = generate(&sources, &Options::module("out"));
+        let shown = render(&generated.diagnostics, &sources, false);
+        assert!(!generated.has_errors() && generated.summary.procedures == 1, "{shown}");
+        assert!(generated.files[0].1.contains("pub object: NfsFh4"), "{shown}");
+    }
+}
+
+#[test]
+fn a_program_that_loses_a_procedure_is_an_error() {
+    let text =
+        "struct a { int x };\nprogram P { version V { void GET(a) = 1; void PUT(int) = 2; } = 4; } = 7;\n";
+    let sources = sources(&[published(text)]);
+    let generated = generate(&sources, &Options::module("out"));
+    let (places, shown) = places(&sources, &generated.diagnostics);
+    assert_eq!(places, ["X111 3:24", "X200 4:41"], "{shown}");
+    assert!(generated.has_errors() && generated.files.is_empty(), "{shown}");
+    assert!(shown.contains("--keep-going"), "{shown}");
+    let options = Options { keep_going: true, ..Options::module("out") };
+    let generated = generate(&sources, &options);
+    assert!(generated.has_errors() && generated.summary.procedures == 1);
+    assert!(!generated.files.is_empty());
+}

@@ -117,6 +117,26 @@ fn a_repetition_is_a_warning_and_a_difference_is_an_error() {
 }
 
 #[test]
+fn definitions_are_compared_by_what_they_mean() {
+    for (one, other) in [
+        ("struct a { unsigned x; };", "struct a { unsigned int x; };"),
+        ("struct a { opaque x<4>; };", "struct a { opaque x<0x4>; };"),
+        ("enum a { X, Y };", "enum a { X = 0, Y = 1 };"),
+        ("struct a { int x; };", "struct a {\n%#define B\n int x; };"),
+        ("struct b { int x; };\nstruct a { struct b x; };", "struct a { b x; };"),
+    ] {
+        found_in(&[("a.x", one), ("b.x", other)], &[], &[]);
+    }
+    // What is missing is one mistake and not two.
+    finds("struct a { int x; };\nstruct a { int x };\n", &["X111 2:17"], &[]);
+    finds(
+        "union a switch (int x) { case 1: int y; };\nunion a switch (int x) { case 2: int y; };\n",
+        &["X201 2:7"],
+        &[],
+    );
+}
+
+#[test]
 fn types_and_constants_share_one_name_space() {
     finds(
         "const N = 2;\ntypedef int N;\nstruct s { string a<N>; };\n",

@@ -1,11 +1,11 @@
 //! `rpcrdma-xdrgen compat`: whether one protocol is a compatible extension of another.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::report::Reporting;
 use super::versions::Versions;
 use super::{Failure, print};
-use crate::compat::{self, Addition, Compat, Kind, NotCompared, Verdict};
+use crate::compat::{self, Addition, Compat, Kind, NotCompared, Rules, Verdict};
 use crate::diag;
 use crate::source::{Sources, Span};
 
@@ -24,6 +24,20 @@ pub(super) struct Arguments {
     /// NEW holds the additions only: it is compiled together with BASE.
     #[arg(long)]
     extends: bool,
+    /// The document whose rules say what an extension is.
+    #[arg(long, value_name = "DOCUMENT", value_enum, default_value_t = Document::Rfc5666bis)]
+    rules: Document,
+}
+
+/// A document with rules for extensions.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Document {
+    /// draft-ietf-nfsv4-rfc5666bis-04, section 9.1.
+    #[value(name = "5666bis")]
+    Rfc5666bis,
+    /// RFC 8178, section 4.4, for NFS version 4: enums may have new values wherever they are used.
+    #[value(name = "8178")]
+    Rfc8178,
 }
 
 pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Failure> {
@@ -31,7 +45,11 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     if arguments.extends {
         new.splice(0..0, base.iter().copied());
     }
-    let compared = compat::compat(&sources, &base, &new, &arguments.versions.options());
+    let rules = match arguments.rules {
+        Document::Rfc5666bis => Rules::Rfc5666bis,
+        Document::Rfc8178 => Rules::Rfc8178,
+    };
+    let compared = compat::compat_by(rules, &sources, &base, &new, &arguments.versions.options());
     let verdict = compared.verdict();
     let Compat { mut diagnostics, breaches, additions, not_compared } = compared;
     if diag::has_errors(&diagnostics) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Differ, kind, line, side};
-use crate::compat::view::{Use, label_value};
+use crate::compare::view::Use;
 use crate::hash::{HashMap, HashSet};
-use crate::ir::{Arm, Body, Docs, Field, Member, Module, TypeDef, TypeId, Union};
+use crate::hir::{Arm, Body, Docs, Field, Hir, Member, TypeDef, TypeId, Union};
 
 impl<'m> Differ<'m> {
     /// Two definitions of one name.
@@ -17,7 +17,7 @@ impl<'m> Differ<'m> {
                 self.fields(&ty.name, fields, others);
             }
             (Body::Union(union), Body::Union(other)) => self.unions((ty, union), (with, other)),
-            (Body::Alias(_) | Body::Newtype(_), Body::Alias(_) | Body::Newtype(_)) => {
+            (Body::Alias(_), Body::Alias(_)) => {
                 let (one, other) = ((named(&ty.body), &ty.docs), (named(&with.body), &with.docs));
                 self.uses("typedef", ty.name.clone(), one, other);
             }
@@ -81,10 +81,11 @@ impl<'m> Differ<'m> {
         for (index, field) in old.iter().enumerate() {
             match (now.get(field.name.as_str()), new.get(index).filter(is_new)) {
                 (Some(other), _) => {
-                    let (one, other) = ((Use::field(field), &field.docs), (Use::field(other), &other.docs));
+                    let (one, other) =
+                        ((Use::Type(&field.ty), &field.docs), (Use::Type(&other.ty), &other.docs));
                     self.uses("field", name(field), one, other);
                 }
-                (None, Some(other)) if self.layouts.same(Use::field(field), Use::field(other)) => {
+                (None, Some(other)) if self.layouts.same(Use::Type(&field.ty), Use::Type(&other.ty)) => {
                     renamed.insert(other.name.as_str());
                     self.changed("field", name(field), [text(field), text(other)], false);
                 }
@@ -111,7 +112,7 @@ impl<'m> Differ<'m> {
         let owner = &old.0.name;
         let name = |arm: &Arm| format!("{owner}.{}", label(arm));
         self.discriminants(old, new);
-        let (before, now) = (arms(self.old, old.1), arms(self.new, new.1));
+        let (before, now) = (arms(old.1), arms(new.1));
         let mut said = HashSet::default();
         for (value, arm) in &before {
             match now.get(value) {
@@ -131,12 +132,12 @@ impl<'m> Differ<'m> {
     }
 
     fn discriminants(&mut self, old: (&'m TypeDef, &'m Union), new: (&'m TypeDef, &'m Union)) {
-        let (one, other) = (Use::of(&old.1.discriminant), Use::of(&new.1.discriminant));
+        let (one, other) = (Use::Type(&old.1.discriminant), Use::Type(&new.1.discriminant));
         let wire = !self.layouts.same(one, other);
         if !wire && old.1.discriminant_name == new.1.discriminant_name {
             return;
         }
-        let text = |module: &Module, of: Use<'_>, name: &str| format!("{name}: {}", of.words(module));
+        let text = |module: &Hir, of: Use<'_>, name: &str| format!("{name}: {}", of.words(module));
         let sides = [
             side(text(self.old, one, &old.1.discriminant_name), &old.0.docs),
             side(text(self.new, other, &new.1.discriminant_name), &new.0.docs),
@@ -150,13 +151,13 @@ fn by_name<'a, T>(all: &'a [T], name: impl Fn(&'a T) -> &'a String) -> HashMap<&
 }
 
 /// The arms by the numbers that choose them; the default arm by none.
-fn arms<'m>(module: &Module, union: &'m Union) -> BTreeMap<Option<i64>, &'m Arm> {
+fn arms(union: &Union) -> BTreeMap<Option<i128>, &Arm> {
     let mut arms = BTreeMap::new();
     for arm in &union.arms {
         if arm.labels.is_empty() {
             arms.insert(None, arm);
         }
-        arms.extend(arm.labels.iter().filter_map(|label| Some((Some(label_value(module, label)?), arm))));
+        arms.extend(arm.labels.iter().map(|label| (Some(label.value), arm)));
     }
     arms
 }
@@ -169,8 +170,7 @@ fn label(arm: &Arm) -> &str {
 /// What a typedef names.
 fn named(body: &Body) -> Use<'_> {
     match body {
-        Body::Alias(ty) => Use::of(ty),
-        Body::Newtype(field) => Use::field(field),
-        _ => Use::of(&crate::ir::Type::Void),
+        Body::Alias(field) => Use::Type(&field.ty),
+        _ => Use::Type(&crate::hir::Type::Void),
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Differ, side};
-use crate::compat::view::Use;
+use crate::compare::view::Use;
 use crate::hash::{HashMap, HashSet};
-use crate::ir::{Procedure, Program, Version};
+use crate::hir::{Procedure, Program, Version};
 
 impl<'m> Differ<'m> {
     pub(super) fn programs(&mut self) {
@@ -51,8 +51,8 @@ impl<'m> Differ<'m> {
         let matched = matched(&old.procedures, &new.procedures, |one| (&one.name, one.number));
         for (one, other) in &matched.both {
             let wire = one.number != other.number
-                || !self.layouts.same(Use::of(&one.arguments), Use::of(&other.arguments))
-                || !self.layouts.same(Use::of(&one.result), Use::of(&other.result));
+                || !self.layouts.same(Use::Type(&one.arguments), Use::Type(&other.arguments))
+                || !self.layouts.same(Use::Type(&one.result), Use::Type(&other.result));
             if wire || one.docs.declaration != other.docs.declaration {
                 self.changed("procedure", name(one), [text(one), text(other)], wire);
             }

@@ -5,8 +5,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{Emitter, add, number, parse};
+use crate::hir::MAX_DEPTH;
 use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Type, Union};
-use crate::sema::MAX_DEPTH;
 
 /// serde has arrays up to this length.
 const SERDE_ARRAY: u32 = 32;

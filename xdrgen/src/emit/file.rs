@@ -267,7 +267,7 @@ fn imported(emitter: &Emitter<'_>, items: &[Item]) -> BTreeSet<&'static str> {
             Body::Alias(of) => collect(of, borrowed, &mut names),
             body => {
                 names.insert("Xdr");
-                crate::sema::fields_of(body).for_each(|field| {
+                body.fields().for_each(|field| {
                     if field.list && borrowed {
                         names.insert("ListRef");
                         collect_element(&field.ty, borrowed, &mut names);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::graph::Graph;
 use crate::ir::{Body, Field, Module, Scalar, Type, TypeDef, TypeId};
-use crate::sema::{Graph, fields_of, names_any};
 
 /// A size in bytes, or a count; none is unbounded, a value of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Layouts {
         let types = vec![Layout::plain(0, Size::UNBOUNDED); count];
         let mut layouts = Layouts { types, data: vec![Size::ZERO; count], levels: Vec::new() };
         // What a type holds on the heap has no part in its sizes, so there are no circles.
-        let graph = Graph::new(module, held);
+        let graph = Graph::new(&module.types, |id, ty, named| held(id, &ty.body, named));
         for id in graph.order() {
             let Some(Body::Alias(of)) = module.get(*id).map(|ty| &ty.body) else { continue };
             let data = layouts.data(of);
@@ -194,7 +194,7 @@ impl Layouts {
     }
 
     fn body_seen(&self, id: TypeId, body: &Body, level: usize) -> Layout {
-        let parts = fields_of(body).map(|field| self.field_seen(id, field, level));
+        let parts = body.fields().map(|field| self.field_seen(id, field, level));
         match body {
             Body::Alias(of) => self.seen(of, level),
             Body::Union(_) => parts.fold(Layout::NOTHING, Layout::or),
@@ -247,7 +247,7 @@ impl Layouts {
     }
 
     fn definition(&self, id: TypeId, ty: &TypeDef) -> Layout {
-        let fields = || fields_of(&ty.body).map(|field| self.field(id, field));
+        let fields = || ty.body.fields().map(|field| self.field(id, field));
         let layout = match &ty.body {
             Body::Alias(of) => self.ty(of),
             Body::Enum(_) => Layout::fixed(4),
@@ -259,7 +259,7 @@ impl Layouts {
             }
             _ => fields().fold(Layout::NOTHING, Layout::and),
         };
-        if !fields_of(&ty.body).any(|field| is_recursive(id, field)) {
+        if !ty.body.fields().any(|field| is_recursive(id, field)) {
             return layout;
         }
         let Layout { item, items, .. } = self.settled(&Type::Named(id));
@@ -320,16 +320,16 @@ impl Layouts {
 
 /// Whether a field holds its own type again, as far as the derive can see it or is told.
 fn is_recursive(owner: TypeId, field: &Field) -> bool {
-    field.recursive || names_any(&field.ty, &|id| id == owner)
+    field.recursive || field.ty.named() == Some(owner)
 }
 
 /// The types whose sizes a type's sizes are made of.
 fn held(id: TypeId, body: &Body, named: &mut Vec<TypeId>) {
     match body {
         Body::Alias(of) => unboxed(of, named),
-        body => fields_of(body)
-            .filter(|field| !is_recursive(id, field))
-            .for_each(|field| unboxed(&field.ty, named)),
+        body => {
+            body.fields().filter(|field| !is_recursive(id, field)).for_each(|field| unboxed(&field.ty, named))
+        }
     }
     if let Body::Union(union) = body {
         unboxed(&union.discriminant, named);

@@ -1,0 +1,107 @@
+//! Types without an end, typedefs that go in a cycle, and definitions that nest too deep.
+
+use super::facts::Facts;
+use crate::diag::{Diagnostic, Found};
+use crate::graph::Graph;
+use crate::hash::HashSet;
+use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
+use crate::source::Span;
+
+/// How many of the types of a cycle are named.
+const NAMED: usize = 8;
+
+/// X222: every value of the type would be infinite.
+pub(super) fn endless_types(facts: &Facts<'_>, found: &mut Found) {
+    let finite = finite(facts);
+    let is_endless = |id: TypeId| finite.get(id.0) == Some(&false);
+    // Such a cycle is a cycle of all uses: most documents have none to be looked at again.
+    if !facts.hir.typed().any(|(id, _)| is_endless(id) && facts.graph.is_circle(id, id)) {
+        return;
+    }
+    let endless = Graph::new(&facts.hir.types, |id, ty, held| {
+        if is_endless(id) {
+            held.extend(
+                ty.body.declared().filter_map(|field| in_place(&field.ty)).filter(|id| is_endless(*id)),
+            );
+        }
+    });
+    report(facts.hir, &endless, found, |name, span| {
+        Diagnostic::error("X222", span, format!("a value of `{name}` would have no end"))
+            .with_label("contains itself")
+            .with_help("let it be optional (`*`), or hold itself in a counted array (`<>`)")
+    });
+}
+
+/// X223: a typedef leads back to itself by typedefs alone.
+pub(super) fn alias_cycles(facts: &Facts<'_>, found: &mut Found) {
+    let is_alias = |ty: &TypeDef| matches!(ty.body, Body::Alias(_));
+    if !facts.hir.typed().any(|(id, ty)| is_alias(ty) && facts.graph.is_circle(id, id)) {
+        return;
+    }
+    let finite = finite(facts);
+    let aliases = Graph::new(&facts.hir.types, |id, ty, named| {
+        if is_alias(ty) && finite.get(id.0) != Some(&false) {
+            named.extend(ty.body.types().filter_map(Type::named));
+        }
+    });
+    report(facts.hir, &aliases, found, |name, span| {
+        Diagnostic::error("X223", span, format!("`{name}` is a name of itself"))
+            .with_label("leads back to itself by typedefs alone")
+            .with_help("put a struct in between")
+    });
+}
+
+/// X225: reports the first definition that nests deeper than rustc would follow.
+pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
+    let depths = facts.graph.depths();
+    let Some(index) = depths.iter().position(|depth| *depth == MAX_DEPTH + 1) else { return };
+    let Some(ty) = facts.hir.types.get(index) else { return };
+    let deepest = depths.iter().max().copied().unwrap_or(0);
+    let message = format!("`{}` is made of more than {MAX_DEPTH} definitions in a row", ty.name);
+    found.push(
+        Diagnostic::error("X225", ty.docs.span, message)
+            .with_label(format!("the deepest type of this run is {deepest} definitions deep"))
+            .with_help("rustc would not follow it: leave out definitions that only give another a name"),
+    );
+}
+
+/// Reports each cycle once, at the first of its types in the documents.
+fn report(hir: &Hir, graph: &Graph, found: &mut Found, say: impl Fn(&str, Span) -> Diagnostic) {
+    let mut said = HashSet::default();
+    for (id, ty) in hir.typed() {
+        if !graph.is_circle(id, id) || !said.insert(graph.circle(id)) {
+            continue;
+        }
+        let mut error = say(&ty.name, ty.docs.span);
+        let others = graph.way_around(id).into_iter().filter(|other| *other != id).take(NAMED);
+        for ty in others.filter_map(|other| hir.get(other)) {
+            error = error.with_related(ty.docs.span, format!("by way of `{}`", ty.name));
+        }
+        found.push(error);
+    }
+}
+
+/// Which types have values that come to an end.
+fn finite(facts: &Facts<'_>) -> Vec<bool> {
+    facts.graph.settle(false, |id, finite| facts.hir.get(id).is_none_or(|ty| ends(&ty.body, finite)))
+}
+
+fn ends(body: &Body, finite: &[bool]) -> bool {
+    let ends = |ty: &Type| in_place(ty).is_none_or(|id| finite.get(id.0).copied().unwrap_or(true));
+    match body {
+        Body::Union(union) => {
+            let payload = |arm: &crate::hir::Arm| arm.payload.as_ref().is_none_or(|field| ends(&field.ty));
+            union.arms.is_empty() || union.arms.iter().any(payload)
+        }
+        body => body.declared().all(|field| ends(&field.ty)),
+    }
+}
+
+/// The type that a type holds in place. An array of none has an end, but its type has none in Rust, nor a size here.
+fn in_place(ty: &Type) -> Option<TypeId> {
+    match ty {
+        Type::Named(id) => Some(*id),
+        Type::FixedArray(of, _) => in_place(of),
+        _ => None,
+    }
+}

@@ -1,0 +1,49 @@
+//! Unions whose arms leave values of the discriminant without one.
+
+use crate::diag::{Diagnostic, Found};
+use crate::hash::HashSet;
+use crate::hir::{Body, Chooser, Hir, Union};
+
+/// How many values a warning names.
+const NAMED: usize = 5;
+
+/// X214: a message with a value without an arm cannot be decoded.
+pub(crate) fn uncovered_values(hir: &Hir, found: &mut Found) {
+    for ty in &hir.types {
+        let Body::Union(union) = &ty.body else { continue };
+        let missing = missing(hir, union);
+        if missing.is_empty() {
+            continue;
+        }
+        let mut list = missing.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        if missing.len() > NAMED {
+            list.push_str(&format!(" and {} more", missing.len() - NAMED));
+        }
+        found.push(
+            Diagnostic::warning("X214", union.at, format!("no arm for {list}"))
+                .with_label("a message with such a value cannot be decoded")
+                .with_help("add the arms, or `default: void;`"),
+        );
+    }
+}
+
+/// The names of the values without an arm, where all arms are known.
+fn missing<'h>(hir: &'h Hir, union: &Union) -> Vec<&'h str> {
+    if !union.sound || union.arms.iter().any(|arm| arm.labels.is_empty()) {
+        return Vec::new();
+    }
+    let labels = union.arms.iter().flat_map(|arm| &arm.labels);
+    let taken: HashSet<i128> = labels.map(|label| label.value).collect();
+    match hir.chooser(&union.discriminant) {
+        Some(Chooser::Enum(id)) => {
+            let members = hir.members(id).iter().filter(|member| member.same_as.is_none());
+            let free = members.filter(|member| !taken.contains(&member.value.into()));
+            free.map(|member| member.name.as_str()).collect()
+        }
+        Some(Chooser::Bool) => {
+            let free = [(0, "FALSE"), (1, "TRUE")].into_iter().filter(|(value, _)| !taken.contains(value));
+            free.map(|(_, name)| name).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,159 @@
+//! Types as they are on the wire: without typedefs, and with one form for what XDR can spell in several.
+
+use std::collections::BTreeMap;
+
+use crate::hir::{Body, Bound, Field, Hir, Scalar, Type, TypeId, Union};
+
+/// How many names for one thing are followed. More are an error of their own.
+const MAX_NAMES: usize = 128;
+
+/// A type where it is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Use<'m> {
+    Type(&'m Type),
+    /// A type by itself, as a message.
+    Id(TypeId),
+}
+
+impl<'m> Use<'m> {
+    /// What an arm carries.
+    pub(crate) fn payload(field: Option<&'m Field>) -> Self {
+        Use::Type(field.map_or(&Type::Void, |field| &field.ty))
+    }
+
+    /// What it is, in words.
+    pub(crate) fn words(self, hir: &Hir) -> String {
+        View::of(hir, self).words(hir)
+    }
+
+    /// The same for the same use: what tells one from another.
+    pub(crate) fn key(self) -> usize {
+        match self {
+            Use::Type(ty) => std::ptr::from_ref(ty).addr(),
+            // No type has an odd address.
+            Use::Id(id) => 2 * id.0 + 1,
+        }
+    }
+}
+
+/// What a type is on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum View<'m> {
+    Void,
+    Scalar(Scalar),
+    Enum(TypeId),
+    Struct(TypeId, &'m [Field]),
+    Union(TypeId, &'m Union),
+    FixedOpaque(u32),
+    Opaque(u32),
+    String(u32),
+    FixedArray(Use<'m>, u32),
+    Array(Use<'m>, u32),
+    Optional(Use<'m>),
+    Extern(&'m str),
+}
+
+impl<'m> View<'m> {
+    pub(crate) fn of(hir: &'m Hir, of: Use<'m>) -> View<'m> {
+        let mut of = of;
+        for _ in 0..MAX_NAMES {
+            let id = match of {
+                Use::Id(id) => id,
+                Use::Type(Type::Named(id)) => *id,
+                // One of something is the thing itself.
+                Use::Type(Type::FixedArray(ty, len)) if len.value == 1 => {
+                    of = Use::Type(ty);
+                    continue;
+                }
+                Use::Type(ty) => return View::of_type(ty),
+            };
+            let Some(ty) = hir.get(id) else { break };
+            match &ty.body {
+                Body::Alias(field) => of = Use::Type(&field.ty),
+                Body::Enum(_) => return View::Enum(id),
+                Body::Struct(fields) | Body::Tuple(fields) => return View::Struct(id, fields),
+                Body::Union(union) => {
+                    return match hir.option(union) {
+                        Some(field) => View::Optional(Use::Type(&field.ty)),
+                        None => View::Union(id, union),
+                    };
+                }
+            }
+        }
+        View::Void
+    }
+
+    fn of_type(ty: &'m Type) -> View<'m> {
+        let most = |max: &Option<Bound>| max.as_ref().map_or(u32::MAX, |bound| bound.value);
+        match ty {
+            Type::Scalar(scalar) => View::Scalar(*scalar),
+            Type::FixedOpaque(len) => View::FixedOpaque(len.value),
+            Type::Opaque(max) => View::Opaque(most(max)),
+            Type::String(max) => View::String(most(max)),
+            Type::FixedArray(of, len) => View::FixedArray(Use::Type(of), len.value),
+            // At most one of something: what RFC 4506 section 4.19 has a star for.
+            Type::Array(of, Some(Bound { value: 1, .. })) => View::Optional(Use::Type(of)),
+            Type::Array(of, max) => View::Array(Use::Type(of), most(max)),
+            Type::Optional(of) => View::Optional(Use::Type(of)),
+            Type::Extern(name) => View::Extern(name),
+            Type::Void | Type::Named(_) => View::Void,
+        }
+    }
+
+    /// The type that it is, if it has a name of its own.
+    pub(crate) fn id(&self) -> Option<TypeId> {
+        match self {
+            View::Enum(id) | View::Struct(id, _) | View::Union(id, _) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// In words, with its article.
+    pub(crate) fn words(&self, hir: &Hir) -> String {
+        let name = |id: &TypeId| hir.get(*id).map_or("", |ty| ty.name.as_str()).to_owned();
+        let most = |max: u32| if max == u32::MAX { String::new() } else { format!(" of at most {max}") };
+        match self {
+            View::Void => "nothing".to_owned(),
+            View::Scalar(scalar) => scalar_name(*scalar).to_owned(),
+            View::Enum(id) => format!("the enum `{}`", name(id)),
+            View::Struct(id, _) => format!("the struct `{}`", name(id)),
+            View::Union(id, _) => format!("the union `{}`", name(id)),
+            View::FixedOpaque(len) => format!("{len} opaque bytes"),
+            View::Opaque(max) => format!("counted opaque bytes{}", most(*max)),
+            View::String(max) => format!("a string{}", most(*max)),
+            View::FixedArray(_, len) => format!("an array of {len}"),
+            View::Array(_, max) => format!("a counted array{}", most(*max)),
+            View::Optional(_) => "optional data".to_owned(),
+            View::Extern(path) => format!("`{path}`"),
+        }
+    }
+}
+
+/// The values of an enum, each with the index of the first member that has it; a bool's are 0 and 1.
+pub(crate) fn values(hir: &Hir, view: &View<'_>) -> Option<BTreeMap<i128, usize>> {
+    match view {
+        View::Scalar(Scalar::Bool) => Some(BTreeMap::from([(0, 0), (1, 1)])),
+        View::Enum(id) => {
+            let indexed = hir.members(*id).iter().enumerate().rev();
+            Some(indexed.map(|(index, member)| (i128::from(member.value), index)).collect())
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn scalar_name(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::Int => "int",
+        Scalar::UnsignedInt => "unsigned int",
+        Scalar::Hyper => "hyper",
+        Scalar::UnsignedHyper => "unsigned hyper",
+        Scalar::Float => "float",
+        Scalar::Double => "double",
+        Scalar::Quadruple => "quadruple",
+        Scalar::Bool => "bool",
+        Scalar::Char => "char",
+        Scalar::UnsignedChar => "unsigned char",
+        Scalar::Short => "short",
+        Scalar::UnsignedShort => "unsigned short",
+    }
+}

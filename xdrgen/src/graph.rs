@@ -1,0 +1,285 @@
+//! Which types a type is made of, as a graph. A document may define any number of types that lead to one another, so
+//! nothing here recurses, and everything takes time linear in the number of uses.
+
+use std::collections::VecDeque;
+
+use crate::hash::{HashMap, HashSet};
+use crate::hir::{Hir, TypeId};
+
+/// The uses of types by one another.
+pub(crate) struct Graph {
+    uses: Lists,
+    /// All types, each behind those that it uses; those of a circle stand together.
+    order: Vec<TypeId>,
+    /// The circle that a type belongs to: types that lead to one another have one number.
+    circles: Vec<usize>,
+}
+
+impl Graph {
+    /// A graph of the uses that `uses` adds for each type.
+    pub(crate) fn new<T>(types: &[T], uses: impl Fn(TypeId, &T, &mut Vec<TypeId>)) -> Self {
+        let count = types.len();
+        let mut graph = Graph {
+            uses: Lists::with_room(count),
+            order: Vec::with_capacity(count),
+            circles: vec![usize::MAX; count],
+        };
+        let mut used = Vec::new();
+        for (index, ty) in types.iter().enumerate() {
+            uses(TypeId(index), ty, &mut used);
+            used.retain(|id| id.0 < count);
+            used.sort_unstable();
+            used.dedup();
+            graph.uses.add(&mut used);
+        }
+        Walk::new(count).run(&mut graph);
+        graph
+    }
+
+    /// A graph of all uses, whatever way one type holds another.
+    pub(crate) fn of_all_uses(hir: &Hir) -> Self {
+        Graph::new(&hir.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
+    }
+
+    fn uses(&self, id: TypeId) -> &[TypeId] {
+        self.uses.of(id)
+    }
+
+    fn len(&self) -> usize {
+        self.circles.len()
+    }
+
+    /// Which types use each.
+    fn users(&self) -> Lists {
+        // Where each list ends; as it fills from its end, where it begins.
+        let mut starts = vec![0; self.len() + 1];
+        for id in &self.uses.ids {
+            if let Some(count) = starts.get_mut(id.0) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut ids = vec![TypeId(0); self.uses.ids.len()];
+        for user in (0..self.len()).rev().map(TypeId) {
+            for used in self.uses(user) {
+                let Some(start) = starts.get_mut(used.0) else { continue };
+                *start -= 1;
+                if let Some(slot) = ids.get_mut(*start) {
+                    *slot = user;
+                }
+            }
+        }
+        Lists { starts, ids }
+    }
+
+    /// All types, each behind those that it uses, as far as there are no circles.
+    pub(crate) fn order(&self) -> &[TypeId] {
+        &self.order
+    }
+
+    /// Whether two types lead to one another. A type leads to itself only if it is in a circle.
+    pub(crate) fn is_circle(&self, one: TypeId, other: TypeId) -> bool {
+        self.circle(one) == self.circle(other) && (one != other || self.is_in_circle(one))
+    }
+
+    fn is_in_circle(&self, id: TypeId) -> bool {
+        self.uses(id).iter().any(|used| self.circle(*used) == self.circle(id))
+    }
+
+    /// The number of a type's circle; a type that is in none has one of its own.
+    pub(crate) fn circle(&self, id: TypeId) -> usize {
+        self.circles.get(id.0).copied().unwrap_or(usize::MAX)
+    }
+
+    /// The types on a way from `start` back to it; empty if there is none.
+    pub(crate) fn way_around(&self, start: TypeId) -> Vec<TypeId> {
+        if !self.is_in_circle(start) {
+            return Vec::new();
+        }
+        let mut before = HashMap::default();
+        let mut pending = VecDeque::from([start]);
+        while let Some(id) = pending.pop_front() {
+            for to in self.uses(id).iter().filter(|to| self.circle(**to) == self.circle(start)) {
+                if *to == start {
+                    let mut way = vec![start];
+                    way.extend(std::iter::successors(Some(id), |id| before.get(id).copied()));
+                    way.dedup();
+                    if way.len() > 1 && way.last() == Some(&start) {
+                        way.pop();
+                    }
+                    return way;
+                }
+                if before.insert(*to, id).is_none() {
+                    pending.push_back(*to);
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// How many definitions deep each type nests; a circle counts as one.
+    pub(crate) fn depths(&self) -> Vec<usize> {
+        let mut depths = vec![0; self.len()];
+        for circle in self.order.chunk_by(|one, other| self.circle(*one) == self.circle(*other)) {
+            let outside =
+                |id: &&TypeId| circle.first().is_none_or(|own| self.circle(**id) != self.circle(*own));
+            let used = circle.iter().flat_map(|id| self.uses(*id)).filter(outside);
+            let depth = used.filter_map(|id| depths.get(id.0).copied()).max().unwrap_or(0) + 1;
+            for id in circle {
+                if let Some(slot) = depths.get_mut(id.0) {
+                    *slot = depth;
+                }
+            }
+        }
+        depths
+    }
+
+    /// What is true of each type, where it depends on what is true of those that it uses: `of` is asked of a type
+    /// again whenever one of those has changed. It must change a value in one direction only.
+    pub(crate) fn settle<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
+        let mut values = vec![start; self.len()];
+        let used_by = self.users();
+        let mut pending: VecDeque<TypeId> = self.order.iter().copied().collect();
+        let mut waits = vec![true; self.len()];
+        while let Some(id) = pending.pop_front() {
+            if let Some(waits) = waits.get_mut(id.0) {
+                *waits = false;
+            }
+            let value = of(id, &values);
+            let Some(slot) = values.get_mut(id.0).filter(|slot| **slot != value) else { continue };
+            *slot = value;
+            for user in used_by.of(id) {
+                if let Some(waits) = waits.get_mut(user.0).filter(|waits| !**waits) {
+                    *waits = true;
+                    pending.push_back(*user);
+                }
+            }
+        }
+        values
+    }
+
+    /// All types that some are made of, by any number of steps.
+    pub(crate) fn reached_from(&self, starts: impl IntoIterator<Item = TypeId>) -> HashSet<TypeId> {
+        let mut reached = HashSet::default();
+        let mut pending: Vec<TypeId> = starts.into_iter().collect();
+        while let Some(id) = pending.pop() {
+            pending.extend(self.uses(id).iter().filter(|id| reached.insert(**id)));
+        }
+        reached
+    }
+}
+
+/// A list for each type, all in one run of memory.
+struct Lists {
+    /// Where each list begins, and where the last one ends.
+    starts: Vec<usize>,
+    ids: Vec<TypeId>,
+}
+
+impl Lists {
+    fn with_room(count: usize) -> Self {
+        let mut starts = Vec::with_capacity(count + 1);
+        starts.push(0);
+        Lists { starts, ids: Vec::with_capacity(2 * count) }
+    }
+
+    /// Adds the list of the next type, and empties it.
+    fn add(&mut self, ids: &mut Vec<TypeId>) {
+        self.ids.append(ids);
+        self.starts.push(self.ids.len());
+    }
+
+    fn of(&self, id: TypeId) -> &[TypeId] {
+        let (Some(start), Some(end)) = (self.starts.get(id.0), self.starts.get(id.0 + 1)) else { return &[] };
+        self.ids.get(*start..*end).unwrap_or_default()
+    }
+}
+
+/// Tarjan's walk: it leaves the types of a circle together, behind all that they use.
+struct Walk {
+    numbers: Vec<usize>,
+    lowest: Vec<usize>,
+    open: Vec<TypeId>,
+    next: usize,
+}
+
+/// What has not been visited has no number.
+const NONE: usize = usize::MAX;
+
+impl Walk {
+    fn new(count: usize) -> Self {
+        Walk { numbers: vec![NONE; count], lowest: vec![NONE; count], open: Vec::new(), next: 0 }
+    }
+
+    fn run(mut self, graph: &mut Graph) {
+        // Types, and how many of the uses of each have been followed.
+        let mut path = Vec::new();
+        for start in (0..graph.len()).map(TypeId) {
+            if self.number(start) != NONE {
+                continue;
+            }
+            path.push((start, 0));
+            self.enter(start);
+            while let Some((id, followed)) = path.last_mut() {
+                let (id, next) = (*id, *followed);
+                *followed += 1;
+                match graph.uses(id).get(next).copied() {
+                    Some(used) if self.number(used) == NONE => {
+                        self.enter(used);
+                        path.push((used, 0));
+                    }
+                    // One that is closed belongs to a circle that is complete.
+                    Some(used) if graph.circle(used) == NONE => self.lower(id, self.number(used)),
+                    Some(_) => {}
+                    None => {
+                        path.pop();
+                        self.close(id, graph);
+                        if let Some((above, _)) = path.last() {
+                            self.lower(*above, self.lowest.get(id.0).copied().unwrap_or(NONE));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn number(&self, id: TypeId) -> usize {
+        self.numbers.get(id.0).copied().unwrap_or(0)
+    }
+
+    fn enter(&mut self, id: TypeId) {
+        for numbers in [&mut self.numbers, &mut self.lowest] {
+            if let Some(number) = numbers.get_mut(id.0) {
+                *number = self.next;
+            }
+        }
+        self.next += 1;
+        self.open.push(id);
+    }
+
+    fn lower(&mut self, id: TypeId, to: usize) {
+        if let Some(lowest) = self.lowest.get_mut(id.0) {
+            *lowest = to.min(*lowest);
+        }
+    }
+
+    /// Leaves a type. If nothing before it can be reached from it, it is the first of its circle, which is complete.
+    fn close(&mut self, id: TypeId, graph: &mut Graph) {
+        if self.lowest.get(id.0).copied() != Some(self.number(id)) {
+            return;
+        }
+        while let Some(member) = self.open.pop() {
+            if let Some(circle) = graph.circles.get_mut(member.0) {
+                *circle = self.number(id);
+            }
+            graph.order.push(member);
+            if member == id {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! The protocol as a value: names resolved, constants evaluated, and nothing that is specific to Rust.
+
+use crate::hash::HashSet;
+use crate::source::Span;
+
+/// The definitions of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Hir {
+    /// The types. A [`TypeId`] is an index in here.
+    pub types: Vec<TypeDef>,
+    /// The constants.
+    pub consts: Vec<Const>,
+    /// The programs.
+    pub programs: Vec<Program>,
+    /// Everything in the order in which the documents have it.
+    pub order: Vec<Item>,
+}
+
+/// Names a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A constant: its index.
+    Const(usize),
+    /// A type.
+    Type(TypeId),
+    /// A program: its index.
+    Program(usize),
+}
+
+/// Names a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeId(pub usize);
+
+/// What a definition's documentation is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Docs {
+    /// The document's comments.
+    pub comments: Vec<String>,
+    /// The document's section: number and title.
+    pub section: Option<String>,
+    /// The definition as it was written, or a declaration as XDR.
+    pub declaration: String,
+    /// Where it stands: a definition's or a member's name, a declaration, an arm's first label. The default place for
+    /// what no document has.
+    pub span: Span,
+}
+
+/// A constant.
+#[derive(Clone, Debug)]
+pub struct Const {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: i128,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A type definition.
+#[derive(Clone, Debug)]
+pub struct TypeDef {
+    /// Its name; a body written in place has the names that lead to it, joined by `.`.
+    pub name: String,
+    /// What it is.
+    pub body: Body,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// What a type definition is.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// A typedef: what it declares.
+    Alias(Field),
+    /// An enum.
+    Enum(Vec<Member>),
+    /// A struct.
+    Struct(Vec<Field>),
+    /// The arguments of a procedure that takes several.
+    Tuple(Vec<Field>),
+    /// A union.
+    Union(Union),
+}
+
+/// One member of an enum.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: i32,
+    /// The first member of the same value, by index, if it is another.
+    pub same_as: Option<usize>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A declaration: a struct's field, the payload of a union's arm, or what a typedef stands for.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Where its name stands.
+    pub at: Span,
+    /// Its type.
+    pub ty: Type,
+    /// RDMA may place it directly.
+    pub eligible: bool,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A union.
+#[derive(Clone, Debug)]
+pub struct Union {
+    /// Where it stands: its name, or its body written in place.
+    pub at: Span,
+    /// The discriminant's name.
+    pub discriminant_name: String,
+    /// The discriminant's type.
+    pub discriminant: Type,
+    /// The arms in order, the default arm last.
+    pub arms: Vec<Arm>,
+    /// Whether all labels that were written are here.
+    pub sound: bool,
+}
+
+/// An arm of a union.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// The labels; none is the default arm.
+    pub labels: Vec<Label>,
+    /// What it carries.
+    pub payload: Option<Field>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A case label.
+#[derive(Clone, Debug)]
+pub struct Label {
+    /// The value of the discriminant.
+    pub value: i128,
+    /// The name that it was written as.
+    pub name: Option<String>,
+}
+
+/// A bound or a length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Its value.
+    pub value: u32,
+    /// The constant that it was written as.
+    pub constant: Option<String>,
+}
+
+/// A type where it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `void`
+    Void,
+    /// A type of the language.
+    Scalar(Scalar),
+    /// A defined type.
+    Named(TypeId),
+    /// A type that is defined outside of all documents: its name.
+    Extern(String),
+    /// `opaque x[n]`
+    FixedOpaque(Bound),
+    /// `opaque x<n>`
+    Opaque(Option<Bound>),
+    /// `string x<n>`
+    String(Option<Bound>),
+    /// `T x[n]`
+    FixedArray(Box<Type>, Bound),
+    /// `T x<n>`
+    Array(Box<Type>, Option<Bound>),
+    /// `T *x`
+    Optional(Box<Type>),
+}
+
+/// The types of the language that have a size of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// `int`
+    Int,
+    /// `unsigned int`
+    UnsignedInt,
+    /// `hyper`
+    Hyper,
+    /// `unsigned hyper`
+    UnsignedHyper,
+    /// `float`
+    Float,
+    /// `double`
+    Double,
+    /// `quadruple`
+    Quadruple,
+    /// `bool`
+    Bool,
+    /// `char`
+    Char,
+    /// `unsigned char`
+    UnsignedChar,
+    /// `short`
+    Short,
+    /// `unsigned short`
+    UnsignedShort,
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub number: u32,
+    /// Its versions in order.
+    pub versions: Vec<Version>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A version of a program.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub number: u32,
+    /// Its procedures in order.
+    pub procedures: Vec<Procedure>,
+    /// The names of the procedures that are left out.
+    pub lost: Vec<String>,
+    /// Its Upper-Layer Binding.
+    pub binding: Option<Binding>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// What the Upper-Layer Binding says of a version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// The program is called in the backward direction only.
+    pub backward: bool,
+    /// The port of its RPC-over-RDMA service.
+    pub port: Option<u16>,
+    /// Under which netids it is registered.
+    pub netids: Vec<String>,
+    /// The inline threshold that it recommends, in bytes.
+    pub inline_threshold: Option<u32>,
+}
+
+/// A procedure.
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub number: u32,
+    /// What it takes.
+    pub arguments: Type,
+    /// What it returns.
+    pub result: Type,
+    /// The largest eligible item of its reply, where the binding says so.
+    pub item: Option<Sum>,
+    /// Its largest result with items in place, where the binding says so.
+    pub whole: Option<Sum>,
+    /// Its documentation.
+    pub docs: Docs,
+}
+
+/// A sum of bytes over the arguments of a call.
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    /// The fields in it, each by the names of the fields that lead to it; and whether it is an `unsigned hyper`, else an
+    /// `unsigned int`.
+    pub fields: Vec<(Vec<String>, bool)>,
+    /// The numbers in it, added up.
+    pub number: u64,
+}
+
+/// What the discriminant of a union is behind its typedefs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chooser {
+    /// `int`
+    Int,
+    /// `unsigned int`
+    Unsigned,
+    /// `bool`
+    Bool,
+    /// An enum.
+    Enum(TypeId),
+}
+
+/// How many definitions may be made of one another in a row. Published documents have up to about a dozen; rustc
+/// follows types 128 deep.
+pub(crate) const MAX_DEPTH: usize = 100;
+
+impl Hir {
+    /// A type by its id.
+    #[must_use]
+    pub fn get(&self, id: TypeId) -> Option<&TypeDef> {
+        self.types.get(id.0)
+    }
+
+    /// All types with their ids.
+    pub(crate) fn typed(&self) -> impl Iterator<Item = (TypeId, &TypeDef)> {
+        self.types.iter().enumerate().map(|(index, ty)| (TypeId(index), ty))
+    }
+
+    /// The members of an enum; none of another type.
+    pub(crate) fn members(&self, id: TypeId) -> &[Member] {
+        match self.get(id).map(|ty| &ty.body) {
+            Some(Body::Enum(members)) => members,
+            _ => &[],
+        }
+    }
+
+    /// A type behind its typedefs. More of them in a row than [`MAX_DEPTH`] are an error of their own.
+    pub(crate) fn behind<'h>(&'h self, ty: &'h Type) -> &'h Type {
+        let mut ty = ty;
+        for _ in 0..=MAX_DEPTH {
+            match ty {
+                Type::Named(id) => match self.get(*id).map(|ty| &ty.body) {
+                    Some(Body::Alias(of)) => ty = &of.ty,
+                    _ => return ty,
+                },
+                _ => return ty,
+            }
+        }
+        ty
+    }
+
+    /// What chooses the arm of a union; none if the type cannot.
+    pub(crate) fn chooser(&self, discriminant: &Type) -> Option<Chooser> {
+        match self.behind(discriminant) {
+            Type::Scalar(Scalar::Int) => Some(Chooser::Int),
+            Type::Scalar(Scalar::UnsignedInt) => Some(Chooser::Unsigned),
+            Type::Scalar(Scalar::Bool) => Some(Chooser::Bool),
+            Type::Named(id) if matches!(self.get(*id)?.body, Body::Enum(_)) => Some(Chooser::Enum(*id)),
+            _ => None,
+        }
+    }
+
+    /// Something at TRUE and nothing at FALSE is optional data (RFC 4506 section 4.19): what is there at TRUE.
+    pub(crate) fn option<'h>(&self, union: &'h Union) -> Option<&'h Field> {
+        let [first, second] = union.arms.as_slice() else { return None };
+        let chosen_by = |arm: &Arm, value| matches!(arm.labels.as_slice(), [one] if one.value == value);
+        let (some, none) = if chosen_by(first, 1) { (first, second) } else { (second, first) };
+        let matched = chosen_by(some, 1) && (chosen_by(none, 0) || none.labels.is_empty());
+        let is_bool = || self.chooser(&union.discriminant) == Some(Chooser::Bool);
+        some.payload.as_ref().filter(|_| matched && none.payload.is_none() && is_bool())
+    }
+
+    /// All procedures of all versions of all programs.
+    pub(crate) fn procedures(&self) -> impl Iterator<Item = &Procedure> {
+        let versions = self.programs.iter().flat_map(|program| &program.versions);
+        versions.flat_map(|version| &version.procedures)
+    }
+
+    /// Takes definitions away: types, constants by their names, and procedures that take or return such types. What is
+    /// left must not name them.
+    pub(crate) fn remove(&mut self, types: &HashSet<TypeId>, consts: &HashSet<String>) {
+        let mut next = 0;
+        let mut places = Vec::with_capacity(self.types.len());
+        for id in (0..self.types.len()).map(TypeId) {
+            let stays = !types.contains(&id);
+            places.push(stays.then_some(TypeId(next)));
+            next += usize::from(stays);
+        }
+        let place = |id: TypeId| places.get(id.0).copied().flatten();
+        let move_to = |ty: &mut Type| ty.rename(&|id| place(id).unwrap_or(id));
+        let gone = |ty: &Type| ty.named().is_some_and(|id| types.contains(&id));
+        for Version { procedures, lost, .. } in self.programs.iter_mut().flat_map(|one| &mut one.versions) {
+            procedures.retain(|one| {
+                let stays = !gone(&one.arguments) && !gone(&one.result);
+                lost.extend((!stays).then(|| one.name.clone()));
+                stays
+            });
+            procedures.iter_mut().flat_map(|one| [&mut one.arguments, &mut one.result]).for_each(move_to);
+        }
+        let mut kept = 0;
+        let const_places: Vec<Option<usize>> = self
+            .consts
+            .iter()
+            .map(|one| {
+                let stays = !consts.contains(&one.name);
+                kept += usize::from(stays);
+                stays.then_some(kept.wrapping_sub(1))
+            })
+            .collect();
+        self.consts.retain(|one| !consts.contains(&one.name));
+        self.order.retain_mut(|item| {
+            let moved = match *item {
+                Item::Type(id) => place(id).map(Item::Type),
+                Item::Const(at) => const_places.get(at).copied().flatten().map(Item::Const),
+                Item::Program(at) => Some(Item::Program(at)),
+            };
+            moved.is_some_and(|moved| {
+                *item = moved;
+                true
+            })
+        });
+        let mut index = 0..;
+        self.types.retain(|_| !types.contains(&TypeId(index.next().unwrap_or(0))));
+        for ty in &mut self.types {
+            if let Body::Union(union) = &mut ty.body {
+                move_to(&mut union.discriminant);
+            }
+            ty.body.declared_mut().for_each(|field| move_to(&mut field.ty));
+        }
+    }
+}
+
+impl Type {
+    /// The defined type that it is made of, at any depth.
+    pub(crate) fn named(&self) -> Option<TypeId> {
+        match self {
+            Type::Named(id) => Some(*id),
+            Type::FixedArray(of, _) | Type::Array(of, _) | Type::Optional(of) => of.named(),
+            _ => None,
+        }
+    }
+
+    fn rename(&mut self, to: &dyn Fn(TypeId) -> TypeId) {
+        match self {
+            Type::Named(id) => *id = to(*id),
+            Type::FixedArray(of, _) | Type::Array(of, _) | Type::Optional(of) => of.rename(to),
+            _ => {}
+        }
+    }
+}
+
+impl Body {
+    /// Everything in it that is a field. A typedef has none.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
+        let alias = matches!(self, Body::Alias(_));
+        self.declared().filter(move |_| !alias)
+    }
+
+    /// Everything in it that is declared: its fields, or what a typedef stands for.
+    pub(crate) fn declared(&self) -> impl Iterator<Item = &Field> {
+        let (fields, arms): (&[Field], &[Arm]) = match self {
+            Body::Enum(_) => (&[], &[]),
+            Body::Alias(field) => (std::slice::from_ref(field), &[]),
+            Body::Struct(fields) | Body::Tuple(fields) => (fields, &[]),
+            Body::Union(union) => (&[], &union.arms),
+        };
+        fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
+    }
+
+    /// The same, to change them.
+    pub(crate) fn declared_mut(&mut self) -> impl Iterator<Item = &mut Field> {
+        let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
+            Body::Enum(_) => (&mut [], &mut []),
+            Body::Alias(field) => (std::slice::from_mut(field), &mut []),
+            Body::Struct(fields) | Body::Tuple(fields) => (fields, &mut []),
+            Body::Union(union) => (&mut [], &mut union.arms),
+        };
+        fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
+    }
+
+    /// The types of which it is made, that of a discriminant last.
+    pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
+        let discriminant = if let Body::Union(union) = self { Some(&union.discriminant) } else { None };
+        self.declared().map(|field| &field.ty).chain(discriminant)
+    }
+}

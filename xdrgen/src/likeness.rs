@@ -1,0 +1,96 @@
+//! How much two names are alike, to say which one may be meant.
+
+/// The candidate that differs least from `name`, if it differs little; of several the first in the alphabet.
+pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+    // A letter more or less makes another word of a short one.
+    let most = if name.len() < 3 { 0 } else { name.len().div_ceil(3).min(3) };
+    near(name, most, candidates)
+}
+
+/// The candidate that differs least from `name`, in `most` letters at most.
+pub(crate) fn near<'c>(
+    name: &str,
+    most: usize,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Option<&'c str> {
+    candidates
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= most)
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= most)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Whether one name is the other with some letters more before it: `rpcrdma_htype` for `rdma_htype`. Short names are too
+/// much alike, and a word of its own before a name makes it another.
+pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
+    let (short, long) = if name.len() < candidate.len() { (name, candidate) } else { (candidate, name) };
+    let more = long.strip_suffix(short).filter(|more| !more.contains('_'));
+    short.len() >= 8 && more.is_some_and(|more| more.len() <= short.len())
+}
+
+/// How many letters must be put in, taken out, changed or swapped with the next; case counts nothing. Names are compared
+/// by the thousand, so that the rows of counts stand on the stack; what does not fit them is like nothing.
+pub(crate) fn distance(a: &str, b: &str) -> usize {
+    let mut row = [0; LONGEST_COMPARED + 1];
+    let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };
+    for (count, place) in row.iter_mut().enumerate() {
+        *place = count;
+    }
+    let Some((before, counts)) = row.split_first_mut() else { return a.len() };
+    // The row above that of `counts`; a swap goes on from there.
+    let mut above_that = [0; LONGEST_COMPARED];
+    let mut last_x = None;
+    for x in a.bytes() {
+        // The counts to the left of this one, in the line above and in this line; and the two above the first.
+        let (mut diagonal, mut last) = (*before, *before + 1);
+        let (mut two_up, mut swapped) = (before.saturating_sub(1), 0);
+        let mut last_y: Option<u8> = None;
+        *before = last;
+        for ((place, old), y) in counts.iter_mut().zip(&mut above_that).zip(b.bytes()) {
+            let above = *place;
+            last = (diagonal + usize::from(!x.eq_ignore_ascii_case(&y))).min(above + 1).min(last + 1);
+            let is_swap = last_x.zip(last_y).is_some_and(|(last_x, last_y): (u8, u8)| {
+                last_x.eq_ignore_ascii_case(&y) && last_y.eq_ignore_ascii_case(&x)
+            });
+            if is_swap {
+                last = last.min(swapped + 1);
+            }
+            (swapped, two_up, *old) = (two_up, *old, above);
+            (diagonal, *place, last_y) = (above, last, Some(y));
+        }
+        last_x = Some(x);
+    }
+    counts.last().copied().unwrap_or(*before)
+}
+
+/// Longer names are not compared.
+const LONGEST_COMPARED: usize = 63;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let names = ["fattr3", "fattr4", "nfs_fh3"];
+        for (a, b, letters) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("abc", "ABC", 0),
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 1),
+            ("MXA", "MAX", 1),
+            ("xab", "xba", 1),
+            ("xxab", "yyba", 3),
+            ("unsinged", "unsigned", 1),
+            ("abcd", "badc", 2),
+        ] {
+            assert_eq!(distance(a, b), letters, "{a} {b}");
+        }
+        assert_eq!(nearest("fatr3", names.into_iter()), Some("fattr3"));
+        assert_eq!(nearest("NFS_FH3", names.into_iter()), Some("nfs_fh3"));
+        assert_eq!(nearest("verifier", names.into_iter()), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! From the protocol to its form in Rust: names, boxes, derives, lists, borrowed data. All that is specific to Rust is
+//! decided here.
+
+mod borrowed;
+mod layout;
+mod lists;
+mod naming;
+
+use std::collections::BTreeMap;
+
+use crate::binding::Binding;
+use crate::diag::Found;
+use crate::graph::Graph;
+use crate::hash::HashMap;
+use crate::hir::{self, Chooser, Hir, TypeId};
+use crate::ir::{
+    Arm, Body, Bound, Const, ConstType, Data, Derives, Field, FieldPath, Label, Member, Module, Procedure,
+    Program, ReplyBounds, Sum, Type, TypeDef, Union, Version,
+};
+use crate::names::{Names, Taken};
+use naming::Naming;
+
+/// How a protocol is to look in Rust.
+pub(crate) struct Style<'a> {
+    pub(crate) names: Names,
+    pub(crate) data: Data,
+    /// Types that exist in Rust: the document's name, and the path.
+    pub(crate) externs: &'a BTreeMap<String, String>,
+}
+
+/// Lowers a protocol in which nothing is wrong.
+pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &mut Found) -> Module {
+    let mut hir = hir;
+    let Style { names, data, .. } = *style;
+    if data == Data::Borrowed && !found.has_errors() {
+        borrowed::leave_out_eligible(&mut hir, bindings, found);
+    }
+    let (mut module, mut naming) = Lower::run(hir, style, found);
+    lists::make_lists(&mut module, names, &mut naming.types);
+    if data == Data::Bytes {
+        layout::hold_small_opaque(&mut module);
+    }
+    // A box is no other use: the graph stays what it is.
+    let graph = Graph::new(&module.types, |_, ty, used| used.extend(ty.body.types().filter_map(Type::named)));
+    layout::box_recursion(&mut module, &graph);
+    if data == Data::Borrowed {
+        borrowed::find_borrowing(&mut module, &graph);
+    }
+    let held = layout::Held::of(&module);
+    layout::decide_derives(&mut module, &graph, &held);
+    layout::weigh_unions(&mut module, &held);
+    module
+}
+
+/// The state of lowering.
+struct Lower<'a, 'f> {
+    naming: Naming<'f>,
+    externs: &'a BTreeMap<String, String>,
+    /// The names of constants in Rust.
+    consts: HashMap<String, String>,
+    /// The bodies that are lowered: enums first, since arms are called after their members.
+    bodies: Vec<Option<Body>>,
+    /// The first member of each value, for each enum that chooses an arm.
+    places: HashMap<TypeId, HashMap<i128, usize>>,
+}
+
+impl<'a, 'f> Lower<'a, 'f> {
+    fn run(hir: Hir, style: &Style<'a>, found: &'f mut Found) -> (Module, Naming<'f>) {
+        let mut lower = Lower {
+            naming: Naming::new(style.names, style.data, found),
+            externs: style.externs,
+            consts: HashMap::default(),
+            bodies: Vec::new(),
+            places: HashMap::default(),
+        };
+        let mut module = Module { data: style.data, ..Module::default() };
+        let choosers: Vec<_> = hir.types.iter().map(|ty| chooser(&hir, &ty.body)).collect();
+        module.order = hir.order;
+        module.consts = hir.consts.into_iter().map(|one| lower.constant(one)).collect();
+        let mut others = Vec::new();
+        for (ty, chooser) in hir.types.into_iter().zip(choosers) {
+            let ident = lower.naming.of_type(&ty);
+            let hir::TypeDef { name, body, docs } = ty;
+            let (body, other) = match body {
+                hir::Body::Enum(members) => (Some(lower.enumeration(members)), None),
+                other => (None, Some((other, chooser))),
+            };
+            lower.bodies.push(body);
+            others.push(other);
+            let (body, derives, source) = (Body::Enum(Vec::new()), Derives::default(), docs.span.source);
+            module.types.push(TypeDef { name, ident, body, borrows: false, derives, source, docs });
+        }
+        for (index, other) in others.into_iter().enumerate() {
+            let Some((body, chooser)) = other else { continue };
+            let body = lower.body(body, chooser);
+            if let Some(slot) = lower.bodies.get_mut(index) {
+                *slot = Some(body);
+            }
+        }
+        for (ty, body) in module.types.iter_mut().zip(lower.bodies.drain(..)) {
+            ty.body = body.unwrap_or(Body::Struct(Vec::new()));
+        }
+        module.programs = hir.programs.into_iter().map(|one| lower.program(&module, one)).collect();
+        (module, lower.naming)
+    }
+
+    fn constant(&mut self, one: hir::Const) -> Const {
+        let hir::Const { name, value, docs } = one;
+        let ident = self.naming.of_const(&name, docs.span);
+        self.consts.insert(name.clone(), ident.clone());
+        Const { name, ident, value, ty: const_type(value), source: docs.span.source, docs }
+    }
+
+    fn body(&mut self, body: hir::Body, chooser: Option<Choice>) -> Body {
+        match body {
+            hir::Body::Alias(field) => {
+                let field = self.field(field);
+                if field.max.is_some() { Body::Newtype(field) } else { Body::Alias(field.ty) }
+            }
+            hir::Body::Enum(members) => self.enumeration(members),
+            hir::Body::Struct(fields) => {
+                let mut idents = Taken::with_room(fields.len());
+                let fields = fields.into_iter().map(|field| {
+                    let (wanted, at) = (self.naming.names.of_field(&field.name), field.at);
+                    let ident = self.naming.take(&mut idents, wanted, &field.name, at);
+                    Field { ident, ..self.field(field) }
+                });
+                Body::Struct(fields.collect())
+            }
+            hir::Body::Tuple(fields) => Body::Tuple(
+                fields
+                    .into_iter()
+                    .map(|field| Field { ident: field.name.clone(), ..self.field(field) })
+                    .collect(),
+            ),
+            hir::Body::Union(union) => self.union(union, chooser),
+        }
+    }
+
+    fn enumeration(&mut self, members: Vec<hir::Member>) -> Body {
+        let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        let prefix = self.naming.names.prefix(&names).to_owned();
+        let mut idents = Taken::with_room(members.len());
+        let members = members.into_iter().map(|member| {
+            let hir::Member { name, value, same_as, docs } = member;
+            let rest = name.strip_prefix(&prefix).unwrap_or(&name);
+            let wanted = match self.naming.names {
+                // One that has an earlier member's value is a constant.
+                Names::Rust if same_as.is_some() => Names::Rust.of_const(&rest.to_uppercase()),
+                names => names.of_type(rest),
+            };
+            let ident = self.naming.take(&mut idents, wanted, &name, docs.span);
+            Member { name, ident, value, same_as, docs }
+        });
+        Body::Enum(members.collect())
+    }
+
+    /// A field without a name yet.
+    fn field(&mut self, field: hir::Field) -> Field {
+        let hir::Field { name, ty, eligible, mut docs, .. } = field;
+        if eligible {
+            docs.comments.push("RDMA may place it directly (DDP-eligible).".to_owned());
+        }
+        let (ty, max) = match ty {
+            hir::Type::Array(of, max) => {
+                (Type::Array(Box::new(self.ty(*of))), max.map(|max| self.bound(max)))
+            }
+            ty => (self.ty(ty), None),
+        };
+        Field { name, ident: String::new(), ty, max, recursive: false, list: false, eligible, docs }
+    }
+
+    fn ty(&self, ty: hir::Type) -> Type {
+        let bound = |bound| self.bound(bound);
+        match ty {
+            hir::Type::Void => Type::Void,
+            hir::Type::Scalar(scalar) => Type::Scalar(scalar),
+            hir::Type::Named(id) => Type::Named(id),
+            hir::Type::Extern(name) => Type::Extern(self.externs.get(&name).cloned().unwrap_or(name)),
+            hir::Type::FixedOpaque(len) => Type::FixedOpaque(bound(len)),
+            hir::Type::Opaque(max) => Type::Opaque(max.map(bound)),
+            hir::Type::String(max) => Type::String(max.map(bound)),
+            hir::Type::FixedArray(of, len) => Type::FixedArray(Box::new(self.ty(*of)), bound(len)),
+            hir::Type::Array(of, _) => Type::Array(Box::new(self.ty(*of))),
+            hir::Type::Optional(of) => Type::Optional(Box::new(self.ty(*of))),
+        }
+    }
+
+    fn bound(&self, bound: hir::Bound) -> Bound {
+        let constant = bound.constant.and_then(|name| self.consts.get(&name).cloned());
+        Bound { value: bound.value, constant }
+    }
+
+    // ---- unions
+
+    fn union(&mut self, union: hir::Union, chooser: Option<Choice>) -> Body {
+        let hir::Union { discriminant_name, discriminant, arms, .. } = union;
+        let chooser = match chooser {
+            // What needs an attribute at its field has no place in an `Option`.
+            Some(Choice::Option) => {
+                let payload = arms.into_iter().find_map(|arm| arm.payload).map(|field| self.ty(field.ty));
+                return Body::Alias(Type::Optional(Box::new(payload.unwrap_or(Type::Void))));
+            }
+            Some(Choice::Arm(chooser)) => chooser,
+            None => Chooser::Int,
+        };
+        let mut idents = Taken::with_room(arms.len());
+        let zero = arms.iter().position(|arm| arm.labels.iter().any(|label| label.value == 0));
+        let initial = zero.or_else(|| arms.iter().position(|arm| arm.labels.is_empty()));
+        let arms = arms.into_iter().map(|arm| self.arm(arm, chooser, &mut idents)).collect();
+        let discriminant = self.ty(discriminant);
+        Body::Union(Union { discriminant_name, discriminant, arms, initial, uneven: false })
+    }
+
+    fn arm(&mut self, arm: hir::Arm, chooser: Chooser, idents: &mut Taken) -> Arm {
+        let hir::Arm { labels, payload, docs } = arm;
+        let names = self.naming.names;
+        let named = labels.first().and_then(|label| label.name.as_deref());
+        let first = labels.first().map(|label| (self.label(label.value, chooser), named));
+        let wanted = match (&payload, first) {
+            (Some(field), _) if labels.len() > 1 => names.of_type(&field.name),
+            (_, None) => names.own("Default", "default"),
+            (_, Some((Label::Member { of, index }, _))) => {
+                self.members(of).get(index).map_or_else(String::new, |member| member.ident.clone())
+            }
+            (_, Some((Label::Bool(true), _))) => names.own("True", "TRUE"),
+            (_, Some((Label::Bool(false), _))) => names.own("False", "FALSE"),
+            (_, Some((Label::Number(_), Some(name)))) => names.of_type(name),
+            (_, Some((Label::Number(number), _))) if number < 0 => {
+                format!("CaseMinus{}", number.unsigned_abs())
+            }
+            (_, Some((Label::Number(number), _))) => format!("Case{number}"),
+        };
+        let (ident, _) = idents.take(wanted, "");
+        let labels = labels.into_iter().map(|label| self.label(label.value, chooser)).collect();
+        Arm { ident, labels, payload: payload.map(|field| self.field(field)), docs }
+    }
+
+    fn label(&mut self, value: i128, chooser: Chooser) -> Label {
+        match chooser {
+            Chooser::Int | Chooser::Unsigned => Label::Number(value),
+            Chooser::Bool => Label::Bool(value != 0),
+            Chooser::Enum(of) => {
+                let Lower { bodies, places, .. } = self;
+                let places = places.entry(of).or_insert_with(|| {
+                    let indexed = members(bodies, of).iter().enumerate().rev();
+                    indexed.map(|(index, member)| (member.value.into(), index)).collect()
+                });
+                Label::Member { of, index: places.get(&value).copied().unwrap_or(0) }
+            }
+        }
+    }
+
+    fn members(&self, of: TypeId) -> &[Member] {
+        members(&self.bodies, of)
+    }
+
+    // ---- programs
+
+    fn program(&mut self, module: &Module, program: hir::Program) -> Program {
+        let hir::Program { name, number, versions, docs } = program;
+        let versions = versions.into_iter().map(|version| self.version(module, &name, version)).collect();
+        Program { name, number, versions, source: docs.span.source, docs }
+    }
+
+    fn version(&mut self, module: &Module, program: &str, version: hir::Version) -> Version {
+        let hir::Version { name, number, procedures, lost, binding, docs } = version;
+        // A procedure is called the same whichever others are left out.
+        let all: Vec<&str> =
+            procedures.iter().map(|one| &one.name).chain(&lost).map(String::as_str).collect();
+        let prefix = self.naming.names.prefix(&all).to_owned();
+        let mut idents = self.naming.for_procedures();
+        let mut methods = Taken::default();
+        let procedures = procedures.into_iter().map(|procedure| {
+            let hir::Procedure { name, number, arguments, result, item, whole, docs } = procedure;
+            let short = name.strip_prefix(&prefix).unwrap_or(&name);
+            let ident = self.naming.take(&mut idents, self.naming.names.of_type(short), &name, docs.span);
+            let (method, _) = methods.take(self.naming.names.of_field(short), &name);
+            let (arguments, result) = (self.ty(arguments), self.ty(result));
+            let bound = |sum: Option<hir::Sum>| sum.map(|sum| reply_bound(module, &arguments, sum));
+            let reply = ReplyBounds { item: bound(item), whole: bound(whole) };
+            Procedure { name, ident, method, number, arguments, result, reply, docs }
+        });
+        let procedures = procedures.collect();
+        let (ident, module) = self.naming.of_version(program, &name);
+        Version { name, ident, module, number, procedures, binding, docs }
+    }
+}
+
+fn members(bodies: &[Option<Body>], of: TypeId) -> &[Member] {
+    match bodies.get(of.0) {
+        Some(Some(Body::Enum(members))) => members,
+        _ => &[],
+    }
+}
+
+/// What the discriminant of a union says.
+enum Choice {
+    /// Whether there is something: the union is optional data.
+    Option,
+    /// Which arm there is.
+    Arm(Chooser),
+}
+
+fn chooser(hir: &Hir, body: &hir::Body) -> Option<Choice> {
+    let hir::Body::Union(union) = body else { return None };
+    let is_plain = |field: &hir::Field| !field.eligible && !matches!(field.ty, hir::Type::Array(_, Some(_)));
+    if hir.option(union).is_some_and(is_plain) {
+        return Some(Choice::Option);
+    }
+    hir.chooser(&union.discriminant).map(Choice::Arm)
+}
+
+/// A bound by the names that the fields have in Rust.
+fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
+    let fields = sum.fields.into_iter().map(|(path, wide)| {
+        let mut ty = arguments;
+        let mut idents = Vec::new();
+        for name in path {
+            while let Type::Named(id) = ty
+                && let Some(Body::Alias(of)) = module.get(*id).map(|ty| &ty.body)
+            {
+                ty = of;
+            }
+            let Some(TypeDef { body, .. }) = ty.named().and_then(|id| module.get(id)) else { break };
+            let Some(field) = body.fields().find(|field| field.name == name) else { break };
+            idents.push(field.ident.clone());
+            ty = &field.ty;
+        }
+        FieldPath { idents, wide }
+    });
+    Sum { fields: fields.collect(), number: sum.number }
+}
+
+/// The first type that holds a value of 64 bits.
+fn const_type(value: i128) -> ConstType {
+    if u32::try_from(value).is_ok() {
+        ConstType::U32
+    } else if i32::try_from(value).is_ok() {
+        ConstType::I32
+    } else if u64::try_from(value).is_ok() {
+        ConstType::U64
+    } else {
+        ConstType::I64
+    }
+}

@@ -1,0 +1,56 @@
+//! Borrowed output: which types have a lifetime, and what becomes of bindings.
+
+use crate::binding::Binding;
+use crate::diag::{Diagnostic, Found};
+use crate::graph::Graph;
+use crate::hir::Hir;
+use crate::ir::{Body, Module, Type};
+
+/// Takes out of the protocol what bindings make eligible, and says so: a borrowed buffer cannot be handed over. A binding
+/// that makes nothing eligible stays, with its bounds of replies.
+pub(crate) fn leave_out_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
+    let fields = hir.types.iter_mut().flat_map(|ty| ty.body.declared_mut());
+    fields.for_each(|field| field.eligible = false);
+    for binding in bindings.iter().filter(|binding| !binding.eligible.is_empty()) {
+        let Some(first) = binding.eligible.first() else { continue };
+        let message = format!("borrowed output leaves out the binding of `{}`", binding.version.value);
+        found.push(
+            Diagnostic::warning("X314", first.span, message)
+                .with_label("eligible")
+                .with_help("memory for RDMA is handed to the transport, and what is borrowed cannot be: use `bytes` output to call this program over RPC-over-RDMA"),
+        );
+        let versions = hir
+            .programs
+            .iter_mut()
+            .filter(|program| program.name == binding.program.value)
+            .flat_map(|program| &mut program.versions)
+            .filter(|version| version.name == binding.version.value);
+        for version in versions {
+            version.binding = None;
+            version.procedures.iter_mut().for_each(|one| (one.item, one.whole) = (None, None));
+        }
+    }
+}
+
+/// Finds the types that borrow: those with variable-length data, an array, a list or a value of their own kind in them,
+/// and those made of such types.
+pub(crate) fn find_borrowing(module: &mut Module, graph: &Graph) {
+    let borrows = graph.settle(false, |id, borrows| {
+        module.get(id).is_some_and(|ty| match &ty.body {
+            Body::Alias(of) => type_borrows(of, borrows),
+            body => body.fields().any(|field| type_borrows(&field.ty, borrows)),
+        })
+    });
+    for (ty, borrows) in module.types.iter_mut().zip(borrows) {
+        ty.borrows = borrows;
+    }
+}
+
+fn type_borrows(ty: &Type, borrows: &[bool]) -> bool {
+    match ty {
+        Type::Opaque(_) | Type::String(_) | Type::Array(_) | Type::Boxed(_) => true,
+        Type::Named(id) => borrows.get(id.0) == Some(&true),
+        Type::FixedArray(of, _) | Type::Optional(of) => type_borrows(of, borrows),
+        Type::Void | Type::Scalar(_) | Type::Extern(_) | Type::FixedOpaque(_) | Type::SmallOpaque(_) => false,
+    }
+}

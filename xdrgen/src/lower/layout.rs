@@ -1,0 +1,287 @@
+//! What needs all types at once: recursion, sizes, and which traits a type can have.
+
+use crate::graph::Graph;
+use crate::hash::HashSet;
+use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
+
+/// Bounded opaque data of at most this many bytes is held in place.
+const SMALL: u32 = 128;
+/// Plain data of at most this many bytes on the wire is `Copy`.
+const COPIED: u64 = 128;
+/// The largest array that has a `Default` in Rust.
+const DEFAULT_ARRAY: u32 = 32;
+/// A union is uneven if its largest arm takes so many bytes of memory more than the next.
+const UNEVEN: u64 = 160;
+
+/// Holds small opaque data in place, but for what RDMA may place: that shares the memory it came in.
+pub(crate) fn hold_small_opaque(module: &mut Module) {
+    let shared = shared(module);
+    let small = |ty: &mut Type| {
+        if let Type::Opaque(Some(bound)) = ty
+            && bound.value <= SMALL
+        {
+            *ty = Type::SmallOpaque(bound.clone());
+        }
+    };
+    for (index, ty) in module.types.iter_mut().enumerate() {
+        match &mut ty.body {
+            Body::Alias(of) if !shared.contains(&TypeId(index)) => small(of),
+            body => body.fields_mut().filter(|field| !field.eligible).for_each(|field| small(&mut field.ty)),
+        }
+    }
+}
+
+/// The typedefs that eligible fields are made of.
+fn shared(module: &Module) -> HashSet<TypeId> {
+    let fields = module.types.iter().flat_map(|ty| ty.body.fields()).filter(|field| field.eligible);
+    let mut shared = HashSet::default();
+    for mut ty in fields.map(|field| &field.ty) {
+        while let Type::Named(id) = ty
+            && let Some(Body::Alias(of)) = module.get(*id).map(|ty| &ty.body)
+            && shared.insert(*id)
+        {
+            ty = of;
+        }
+    }
+    shared
+}
+
+// ---- recursion
+
+/// Puts on the heap what would make a type contain itself. Every circle that is left has optional data, a union's
+/// arm or an array in it: the first two get a box, the third is one.
+pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
+    let arrays = array_names(module, graph);
+    for (index, ty) in module.types.iter_mut().enumerate() {
+        let own = TypeId(index);
+        let comes_back = |ty: &Type| ty.named().is_some_and(|id| graph.is_circle(id, own));
+        match &mut ty.body {
+            Body::Alias(of) => box_optional(of, &comes_back),
+            Body::Union(union) => {
+                for field in union.arms.iter_mut().filter_map(|arm| arm.payload.as_mut()) {
+                    box_field(field, &arrays, &comes_back);
+                    if matches!(field.ty, Type::Named(_) | Type::FixedArray(..)) && comes_back(&field.ty) {
+                        field.ty = Type::Boxed(Box::new(field.ty.clone()));
+                    }
+                }
+            }
+            body => body.fields_mut().for_each(|field| box_field(field, &arrays, &comes_back)),
+        }
+    }
+}
+
+/// Which types are other names of counted arrays.
+fn array_names(module: &Module, graph: &Graph) -> Vec<bool> {
+    graph.settle(false, |id, arrays| {
+        matches!(module.get(id).map(|ty| &ty.body), Some(Body::Alias(of)) if is_array(of, arrays))
+    })
+}
+
+fn is_array(ty: &Type, arrays: &[bool]) -> bool {
+    match ty {
+        Type::Array(_) => true,
+        Type::Named(id) => arrays.get(id.0) == Some(&true),
+        Type::Optional(of) | Type::FixedArray(of, _) => is_array(of, arrays),
+        _ => false,
+    }
+}
+
+fn box_field(field: &mut Field, arrays: &[bool], comes_back: &dyn Fn(&Type) -> bool) {
+    // An array asks for the sizes of its element, which would be asking for the type's own.
+    if is_array(&field.ty, arrays) && comes_back(&field.ty) {
+        field.recursive = true;
+    }
+    box_optional(&mut field.ty, comes_back);
+}
+
+fn box_optional(ty: &mut Type, comes_back: &dyn Fn(&Type) -> bool) {
+    if let Type::Optional(of) = ty
+        && !matches!(**of, Type::Boxed(_))
+        && comes_back(of)
+    {
+        **of = Type::Boxed(of.clone());
+    }
+}
+
+// ---- traits
+
+/// Decides which traits each type derives. The graph is of all uses.
+pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
+    // What borrows is as large as its references, whatever is behind them.
+    let sizes = Sizes::of(module, held, if module.data == Data::Borrowed { memory } else { size });
+    // `Copy` and `Eq` hold until a part says no; `Default` only once a value is known to come to an end.
+    let start = Derives { copy: true, eq: true, default: false };
+    let derives = graph.settle(start, |id, derives| {
+        let Some(ty) = module.get(id) else { return Derives::default() };
+        Derives {
+            copy: sizes.get(id) <= COPIED && ty.body.types().all(|part| copies(part, module.data, derives)),
+            eq: ty.body.types().all(|part| compares(part, derives)),
+            default: has_default(&ty.body, module.data, derives),
+        }
+    });
+    for (ty, derives) in module.types.iter_mut().zip(derives) {
+        ty.derives = derives;
+    }
+}
+
+fn copies(ty: &Type, data: Data, derives: &[Derives]) -> bool {
+    match ty {
+        Type::Void | Type::Scalar(_) | Type::FixedOpaque(_) | Type::SmallOpaque(_) => true,
+        Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.copy),
+        Type::FixedArray(of, _) | Type::Optional(of) => copies(of, data, derives),
+        Type::Opaque(_) | Type::String(_) | Type::Array(_) | Type::Boxed(_) => data == Data::Borrowed,
+        Type::Extern(_) => false,
+    }
+}
+
+fn compares(ty: &Type, derives: &[Derives]) -> bool {
+    match ty {
+        Type::Scalar(scalar) => !matches!(scalar, Scalar::Float | Scalar::Double),
+        Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.eq),
+        Type::FixedArray(of, _) | Type::Optional(of) | Type::Array(of) | Type::Boxed(of) => {
+            compares(of, derives)
+        }
+        Type::Extern(_) => false,
+        Type::Void | Type::FixedOpaque(_) | Type::SmallOpaque(_) | Type::Opaque(_) | Type::String(_) => true,
+    }
+}
+
+fn has_default(body: &Body, data: Data, derives: &[Derives]) -> bool {
+    let default = |ty: &Type| type_has_default(ty, data, derives);
+    match body {
+        Body::Enum(members) => members.iter().any(|member| member.value == 0),
+        Body::Union(union) => union.initial.and_then(|index| union.arms.get(index)).is_some_and(|arm| {
+            (!arm.keeps_discriminant() || default(&union.discriminant))
+                && arm.payload.as_ref().is_none_or(|field| default(&field.ty))
+        }),
+        body => body.types().all(default),
+    }
+}
+
+fn type_has_default(ty: &Type, data: Data, derives: &[Derives]) -> bool {
+    match ty {
+        Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.default),
+        Type::FixedOpaque(len) => len.value <= DEFAULT_ARRAY,
+        Type::FixedArray(of, len) => len.value <= DEFAULT_ARRAY && type_has_default(of, data, derives),
+        // A reference has nothing to refer to.
+        Type::Boxed(of) => data == Data::Bytes && type_has_default(of, data, derives),
+        Type::Extern(_) => false,
+        Type::Void | Type::Scalar(_) | Type::SmallOpaque(_) | Type::Opaque(_) | Type::String(_) => true,
+        Type::Array(_) | Type::Optional(_) => true,
+    }
+}
+
+// ---- sizes
+
+/// A number for each type, found out for what it is made of first.
+struct Sizes {
+    of_types: Vec<u64>,
+    data: Data,
+}
+
+impl Sizes {
+    fn of(module: &Module, held: &Held, size: fn(&Body, &Sizes) -> u64) -> Self {
+        let mut sizes = Sizes { of_types: vec![u64::MAX; module.types.len()], data: module.data };
+        for id in held.0.order() {
+            let Some(ty) = module.get(*id) else { continue };
+            let size = size(&ty.body, &sizes);
+            if let Some(slot) = sizes.of_types.get_mut(id.0) {
+                *slot = size;
+            }
+        }
+        sizes
+    }
+
+    fn get(&self, id: TypeId) -> u64 {
+        self.of_types.get(id.0).copied().unwrap_or(0)
+    }
+}
+
+/// Which types each holds in place, also where they may be missing. They never lead back to it: a box stands in every
+/// circle.
+pub(crate) struct Held(Graph);
+
+impl Held {
+    pub(crate) fn of(module: &Module) -> Self {
+        Held(Graph::new(&module.types, |_, ty, held| {
+            let in_place = |mut ty: &Type| {
+                while let Type::FixedArray(of, _) | Type::Optional(of) = ty {
+                    ty = of;
+                }
+                if let Type::Named(id) = ty { Some(*id) } else { None }
+            };
+            held.extend(ty.body.types().filter_map(in_place));
+        }))
+    }
+}
+
+/// The largest encoding of plain data. Anything else has no end here.
+fn size(body: &Body, sizes: &Sizes) -> u64 {
+    let fields = body.fields().map(|field| type_size(&field.ty, sizes));
+    match body {
+        Body::Alias(ty) => type_size(ty, sizes),
+        Body::Enum(_) => 4,
+        Body::Union(_) => fields.fold(0, u64::max).saturating_add(4),
+        _ => fields.fold(0, u64::saturating_add),
+    }
+}
+
+fn type_size(ty: &Type, sizes: &Sizes) -> u64 {
+    match ty {
+        Type::Void => 0,
+        Type::Scalar(Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double) => 8,
+        Type::Scalar(Scalar::Quadruple) => 16,
+        Type::Scalar(_) => 4,
+        Type::FixedOpaque(len) => u64::from(len.value).next_multiple_of(4),
+        Type::SmallOpaque(max) => u64::from(max.value).next_multiple_of(4) + 4,
+        Type::FixedArray(of, len) => type_size(of, sizes).saturating_mul(u64::from(len.value)),
+        Type::Optional(of) => type_size(of, sizes).saturating_add(4),
+        Type::Named(id) => sizes.get(*id),
+        Type::Extern(_) | Type::Opaque(_) | Type::String(_) | Type::Array(_) | Type::Boxed(_) => u64::MAX,
+    }
+}
+
+/// Finds unions of which one arm takes much more memory than the others.
+pub(crate) fn weigh_unions(module: &mut Module, held: &Held) {
+    let sizes = Sizes::of(module, held, memory);
+    for ty in &mut module.types {
+        if let Body::Union(union) = &mut ty.body {
+            union.uneven = is_uneven(union, &sizes);
+        }
+    }
+}
+
+fn is_uneven(union: &Union, sizes: &Sizes) -> bool {
+    let payload = |field: Option<&Field>| field.map_or(0, |field| type_memory(&field.ty, sizes));
+    let mut arms: Vec<u64> = union.arms.iter().map(|arm| payload(arm.payload.as_ref())).collect();
+    arms.sort_unstable();
+    let largest = arms.pop().unwrap_or(0);
+    arms.pop().is_some_and(|next| largest.saturating_sub(next) >= UNEVEN)
+}
+
+/// About how many bytes a value takes where it is held.
+fn memory(body: &Body, sizes: &Sizes) -> u64 {
+    let fields = body.fields().map(|field| type_memory(&field.ty, sizes));
+    match body {
+        Body::Alias(ty) => type_memory(ty, sizes),
+        Body::Enum(_) => 4,
+        Body::Union(_) => fields.fold(0, u64::max).saturating_add(8),
+        _ => fields.fold(0, u64::saturating_add),
+    }
+}
+
+fn type_memory(ty: &Type, sizes: &Sizes) -> u64 {
+    match ty {
+        Type::Void | Type::Scalar(_) => type_size(ty, sizes),
+        Type::FixedOpaque(bound) | Type::SmallOpaque(bound) => u64::from(bound.value),
+        Type::Opaque(_) | Type::String(_) if sizes.data == Data::Borrowed => 16,
+        Type::Array(_) | Type::Boxed(_) if sizes.data == Data::Borrowed => 32,
+        Type::Opaque(_) | Type::String(_) => 32,
+        Type::Array(_) => 24,
+        Type::Boxed(_) => 8,
+        Type::Extern(_) => 64,
+        Type::FixedArray(of, len) => type_memory(of, sizes).saturating_mul(u64::from(len.value)),
+        Type::Optional(of) => type_memory(of, sizes).saturating_add(8),
+        Type::Named(id) => sizes.get(*id),
+    }
+}

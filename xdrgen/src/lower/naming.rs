@@ -1,0 +1,144 @@
+//! What definitions are called in Rust, and which names emitted code has for itself.
+
+use crate::diag::{Diagnostic, Found};
+use crate::hir::{Body, Type, TypeDef};
+use crate::ir::Data;
+use crate::names::{self, HIDDEN_BY_VERBATIM, Names, Taken};
+use crate::source::Span;
+
+/// Names that emitted code means something else by.
+const RESERVED: &[&str] = &[
+    "Box",
+    "Char",
+    "Err",
+    "None",
+    "Ok",
+    "Opaque",
+    "Option",
+    "Quadruple",
+    "Result",
+    "SmallOpaque",
+    "Some",
+    "String",
+    "UnsignedChar",
+    "Vec",
+    "Xdr",
+    "XdrString",
+];
+
+/// Names that borrowed output means something else by, besides those.
+const RESERVED_BORROWED: &[&str] = &["ArrayRef", "BoxRef", "ListRef", "OpaqueRef", "StringRef"];
+
+/// Types that the module of a version has or uses by their names alone: no version is called so.
+const IN_VERSION: &[&str] = &[
+    "Box", "C", "Client", "Err", "Future", "H", "Handler", "None", "Ok", "Option", "Proc", "Result", "Send",
+    "Server", "Some", "Sync", "Vec",
+];
+
+/// Crates that stand beside the module of a version: in emitted code, or in what derives write.
+const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
+
+/// Types that the module of procedures uses by their names alone: no procedure is called so.
+const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
+
+/// The names that are taken.
+pub(super) struct Naming<'f> {
+    pub(super) names: Names,
+    found: &'f mut Found,
+    consts: Taken,
+    pub(super) types: Taken,
+    /// The modules of versions.
+    versions: Taken,
+}
+
+impl<'f> Naming<'f> {
+    pub(super) fn new(names: Names, data: Data, found: &'f mut Found) -> Self {
+        let borrowed = if data == Data::Borrowed { RESERVED_BORROWED } else { &[] };
+        Naming {
+            names,
+            found,
+            // Derives call these without their paths, and a constant would hide them.
+            consts: reserved(names).and(&["Err", "None", "Ok", "Some"]),
+            types: reserved(names).and(RESERVED).and(borrowed),
+            versions: Taken::default(),
+        }
+    }
+
+    /// Takes a name, and says so if it had to be changed because something else has it.
+    pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
+        let (ident, clash) = taken.take(wanted, name);
+        if let Some(other) = clash {
+            let message = format!("`{name}` and `{other}` would have one name in Rust");
+            self.found.push(
+                Diagnostic::warning("X400", at, message)
+                    .with_label(format!("called `{ident}` in Rust"))
+                    .with_help(
+                        "the later one has an underscore added; a name of its own in the document would avoid it",
+                    ),
+            );
+        }
+        ident
+    }
+
+    pub(super) fn of_const(&mut self, name: &str, at: Span) -> String {
+        let mut taken = std::mem::take(&mut self.consts);
+        let ident = self.take(&mut taken, self.names.of_const(name), name, at);
+        self.consts = taken;
+        ident
+    }
+
+    pub(super) fn of_type(&mut self, ty: &TypeDef) -> String {
+        let wanted = self.names.of_type(&ty.name);
+        // A tuple struct is a function too, and functions share a name space with constants.
+        let may_be_tuple = |ty: &Type| matches!(ty, Type::Array(..) | Type::Optional(_));
+        if let Body::Alias(field) = &ty.body
+            && may_be_tuple(&field.ty)
+            && self.consts.has(&wanted)
+        {
+            self.types.take(wanted.clone(), &wanted);
+        }
+        let mut taken = std::mem::take(&mut self.types);
+        let ident = self.take(&mut taken, wanted, &ty.name, ty.docs.span);
+        self.types = taken;
+        ident
+    }
+
+    /// A version's names: its own, or with its program's before it where something else has them; and its module.
+    pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
+        let taken = |name: &str| {
+            let (ident, module) = (self.names.of_type(name), names::snake(name));
+            IN_VERSION.contains(&ident.as_str())
+                || self.names == Names::Verbatim
+                    && (HIDDEN_BY_VERBATIM.contains(&ident.as_str()) || self.types.has(&module))
+                || BESIDE_VERSION.contains(&module.as_str())
+                || self.versions.has(&module)
+        };
+        let mut name = version.to_owned();
+        if taken(&name) {
+            name = format!("{program}_{name}");
+        }
+        if taken(&name) {
+            name.push_str("_x");
+        }
+        // Whoever is still called like another gets a number.
+        let (module, clash) = self.versions.take(names::snake(&name), &name);
+        let ident = self.names.of_type(&name);
+        match (clash, module.rsplit_once('_')) {
+            (Some(_), Some((_, number))) => (format!("{ident}{number}"), module),
+            _ => (ident, module),
+        }
+    }
+
+    /// The names that no procedure of a version may have.
+    pub(super) fn for_procedures(&self) -> Taken {
+        reserved(self.names).and(IN_PROCEDURES)
+    }
+}
+
+/// The names that are taken from the start.
+fn reserved(names: Names) -> Taken {
+    match names {
+        Names::Rust => Taken::default(),
+        Names::Verbatim => Taken::with(HIDDEN_BY_VERBATIM),
+    }
+}

@@ -1,0 +1,55 @@
+//! What documents say to C alone, for whoever misses what it defines: `#include` and `#define`.
+
+use super::unresolved::Origin;
+use crate::ast::{Definition, DefinitionKind, Identifier};
+use crate::hash::HashMap;
+use crate::source::{SourceId, Span};
+
+/// How many files a help names.
+const NAMED: usize = 4;
+
+/// The lines for C of a run.
+#[derive(Default)]
+pub(crate) struct Asides<'a> {
+    macros: HashMap<&'a str, Span>,
+    /// The included files that may be XDR, then the others.
+    includes: HashMap<SourceId, [Vec<&'a str>; 2]>,
+}
+
+impl<'a> Asides<'a> {
+    /// Remembers a line, if it defines or includes something.
+    pub(crate) fn add(&mut self, definition: &'a Definition) {
+        let DefinitionKind::PassThrough(text) = &definition.kind else { return };
+        let Some(rest) = text.trim_start().strip_prefix('#') else { return };
+        let rest = rest.trim_start();
+        if let Some(rest) = rest.strip_prefix("define") {
+            let name = rest.trim_start().split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next();
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                self.macros.entry(name).or_insert(definition.span);
+            }
+        } else if let Some(rest) = rest.strip_prefix("include") {
+            let file = rest.trim().trim_matches(['"', '<', '>']);
+            let is_xdr = file.ends_with(".x") || definition.text.starts_with('#');
+            let [xdr, others] = self.includes.entry(definition.span.source).or_default();
+            let files = if is_xdr { xdr } else { others };
+            if files.len() < NAMED {
+                files.push(file);
+            }
+        }
+    }
+
+    /// Whether a document includes others.
+    pub(crate) fn includes_files(&self, document: SourceId) -> bool {
+        self.includes.contains_key(&document)
+    }
+
+    /// Where a name that nothing defines may have been meant to come from.
+    pub(crate) fn origin(&self, name: &Identifier) -> Option<Origin> {
+        if let Some(place) = self.macros.get(name.name.as_str()) {
+            return Some(Origin::Macro(*place));
+        }
+        let files = self.includes.get(&name.span.source).into_iter().flatten().flatten();
+        let files: Vec<String> = files.take(NAMED).map(|file| format!("`{file}`")).collect();
+        (!files.is_empty()).then_some(Origin::Included(files))
+    }
+}

@@ -1,0 +1,180 @@
+//! Constants and the values of enum members.
+
+use super::scope::{Named, Scope, ValueSource};
+use super::unresolved::{Reason, Space, Unresolved};
+use crate::ast::{EnumBody, Identifier, Value};
+use crate::diag::{Diagnostic, Found};
+use crate::hash::{HashMap, HashSet};
+use crate::source::Span;
+
+/// Evaluates constants; each thing that is wrong is said once.
+#[derive(Default)]
+pub(crate) struct Consts {
+    said: HashSet<String>,
+    /// What has been evaluated, by name; none if it has no value.
+    known: HashMap<String, Option<i128>>,
+    /// For each member of an enum, the last one up to it that has a value of its own.
+    explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
+}
+
+/// What a name is that nothing has.
+enum Undefined<'a> {
+    /// Built in, or not there, which is reported.
+    Number(Option<i128>),
+    /// A slip of the pen for another name.
+    TakenFor(&'a str),
+}
+
+/// For each member, the last one up to it that has a value of its own.
+fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
+    let mut last = None;
+    let place = |(at, member): (usize, &crate::ast::EnumMember)| {
+        last = member.value.as_ref().map(|_| at).or(last);
+        last
+    };
+    body.members.iter().enumerate().map(place).collect()
+}
+
+/// The span of a value.
+pub(crate) fn span(value: &Value) -> Span {
+    match value {
+        Value::Literal { span, .. } => *span,
+        Value::Name(name) => name.span,
+    }
+}
+
+impl Consts {
+    /// The values of an enum's members in order; an implicit one is the one before plus one, from 0.
+    pub(crate) fn members(
+        &mut self,
+        body: &EnumBody,
+        scope: &Scope<'_>,
+        found: &mut Found,
+        unresolved: &mut Vec<Unresolved>,
+    ) -> Vec<Option<i128>> {
+        let mut next = Some(0);
+        let mut values = Vec::with_capacity(body.members.len());
+        for member in &body.members {
+            let value = match &member.value {
+                Some(value) => self.eval(value, scope, found, unresolved),
+                None => next,
+            };
+            next = value.and_then(|value| value.checked_add(1));
+            values.push(value);
+        }
+        values
+    }
+
+    /// A value's number; none if it has none, which is reported. Goes from name to name to a number, and back: each name
+    /// on the way has it plus its own steps.
+    pub(crate) fn eval(
+        &mut self,
+        value: &Value,
+        scope: &Scope<'_>,
+        found: &mut Found,
+        unresolved: &mut Vec<Unresolved>,
+    ) -> Option<i128> {
+        let mut way: Vec<(&str, usize)> = Vec::new();
+        let mut on_way: HashSet<&str> = HashSet::default();
+        let mut next = Ok(value);
+        let mut number = loop {
+            let (name, span) = match next {
+                Ok(Value::Literal { value, .. }) => break Some(*value),
+                Ok(Value::Name(name)) => (name.name.as_str(), name.span),
+                Err(meant) => meant,
+            };
+            if let Some(known) = self.known.get(name) {
+                break *known;
+            }
+            let Some(named) = scope.value_named(name) else {
+                match self.undefined(name, span, scope, found, unresolved) {
+                    Undefined::Number(number) => break number,
+                    Undefined::TakenFor(near) => next = Err((near, span)),
+                }
+                continue;
+            };
+            if !on_way.insert(name) {
+                break self.circle(name, span, named, found, &way);
+            }
+            let (value, steps) = match named.source {
+                ValueSource::Const(value) => (Some(value), 0),
+                ValueSource::Member(body, index) => self.member(body, index),
+            };
+            way.push((name, steps));
+            let Some(value) = value else { break Some(0) };
+            next = Ok(value);
+        };
+        for (name, steps) in way.into_iter().rev() {
+            number = number.and_then(|number| number.checked_add(i128::try_from(steps).ok()?));
+            self.known.insert(name.to_owned(), number);
+        }
+        number
+    }
+
+    /// What a member's value follows from: the last explicit one up to it, or none for 0; and the steps from there.
+    fn member<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
+        let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
+        match before.get(index).copied().flatten() {
+            Some(at) => (body.members.get(at).and_then(|member| member.value.as_ref()), index - at),
+            None => (None, index),
+        }
+    }
+
+    fn undefined<'v>(
+        &mut self,
+        name: &str,
+        span: Span,
+        scope: &Scope<'v>,
+        found: &mut Found,
+        unresolved: &mut Vec<Unresolved>,
+    ) -> Undefined<'v> {
+        if let "TRUE" | "FALSE" = name {
+            return Undefined::Number(Some(i128::from(name == "TRUE")));
+        }
+        let name = &Identifier { name: name.to_owned(), span };
+        if let Some(near) = scope.taken_for(name, scope.value_names()) {
+            if self.said.insert(name.name.clone()) {
+                let reason = Reason::Erratum(near.to_owned());
+                let Identifier { name, span } = name.clone();
+                unresolved.push(Unresolved { space: Space::Value, name, span, reason, origin: None });
+            }
+            return Undefined::TakenFor(near);
+        }
+        if scope.externs.is_some_and(|externs| externs.contains_key(&name.name)) {
+            if self.said.insert(name.name.clone()) {
+                let message = format!("the number of `{}` is not known here", name.name);
+                let error = Diagnostic::error("X211", name.span, message)
+                    .with_label("a constant in Rust has no value yet when this is compiled");
+                found.push(error.with_help(format!("give its number, too: `-D {}=NUMBER`", name.name)));
+            }
+            return Undefined::Number(None);
+        }
+        if self.said.insert(name.name.clone()) {
+            unresolved.push(scope.missing_value(name));
+        }
+        Undefined::Number(None)
+    }
+
+    fn circle(
+        &mut self,
+        name: &str,
+        span: Span,
+        named: Named<'_>,
+        found: &mut Found,
+        way: &[(&str, usize)],
+    ) -> Option<i128> {
+        let new = !self.said.contains(name);
+        // Of a circle one name is enough.
+        self.said.extend(way.iter().map(|(name, _)| (*name).to_owned()));
+        if new {
+            let message = format!("the value of `{name}` depends on itself");
+            found.push(
+                Diagnostic::error("X203", named.span, message)
+                    .with_label("defined by way of itself")
+                    .with_related(span, "used for its own value here")
+                    .with_help("give one of the constants a number"),
+            );
+        }
+        None
+    }
+}

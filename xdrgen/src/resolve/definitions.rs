@@ -1,0 +1,379 @@
+//! From what was written to what it means: types resolved, constants evaluated.
+//!
+//! The rules that need no more than one definition are checked on the way.
+
+use super::consts::{self, Consts};
+use super::named::{declared_name, defined_name};
+use super::scope::Scope;
+use super::supply::Known;
+use super::unresolved::{Reason, Space, Unresolved};
+use super::{prelude, text};
+use crate::ast::{
+    Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, StructBody, TypeSpecifier,
+    TypeSpecifierKind, Value,
+};
+use crate::diag::{Diagnostic, Found};
+use crate::hash::{HashMap, HashSet};
+use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Scalar, Type, TypeDef, TypeId};
+use crate::source::Span;
+
+/// Where the members of an enum stand, by their names; and their values.
+#[derive(Default)]
+pub(crate) struct Places {
+    pub(crate) names: HashMap<String, usize>,
+    pub(crate) values: HashMap<i128, usize>,
+}
+
+/// The state of resolution.
+pub(crate) struct Resolver<'a> {
+    pub(crate) scope: Scope<'a>,
+    pub(crate) consts: Consts,
+    known: &'a Known<'a>,
+    pub(crate) found: Found,
+    /// Names that nothing defines, each where it is used first; and errata.
+    pub(crate) unresolved: Vec<Unresolved>,
+    pub(crate) hir: Hir,
+    /// The members of the enums that unions have asked for.
+    pub(crate) places: HashMap<TypeId, Places>,
+    /// Where each item stands: the index of its definition.
+    order: Vec<(usize, Item)>,
+    current: usize,
+    ids: HashMap<&'a str, TypeId>,
+    /// The names of the types that arguments become, where a procedure takes several.
+    tuples: HashSet<String>,
+    /// The names of constants.
+    const_names: HashSet<&'a str>,
+    undefined: HashSet<String>,
+    /// Constants that were used as bounds and cannot be.
+    bad_bounds: HashSet<String>,
+    /// The numbers of programs and their versions, and where the program has its number.
+    pub(crate) programs: HashMap<(u32, u32), Span>,
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(scope: Scope<'a>, known: &'a Known<'a>, found: Found) -> Self {
+        Resolver {
+            scope,
+            consts: Consts::default(),
+            known,
+            found,
+            unresolved: Vec::new(),
+            hir: Hir::default(),
+            places: HashMap::default(),
+            order: Vec::new(),
+            current: 0,
+            ids: HashMap::default(),
+            tuples: HashSet::default(),
+            const_names: HashSet::default(),
+            undefined: HashSet::default(),
+            bad_bounds: HashSet::default(),
+            programs: HashMap::default(),
+        }
+    }
+
+    /// Resolves every definition. Constants, enums and typedefs go first: unions look at what they are.
+    pub(crate) fn run(&mut self) {
+        let definitions = self.scope.definitions.clone();
+        definitions.iter().for_each(|definition| self.declare(definition));
+        for phase in 0..4 {
+            for (index, definition) in definitions.iter().enumerate() {
+                self.current = index;
+                if phase_of(definition) == phase {
+                    self.definition(definition);
+                }
+            }
+        }
+        self.order.sort_by_key(|(index, _)| *index);
+        self.hir.order = self.order.iter().map(|(_, item)| *item).collect();
+    }
+
+    /// Gives a definition its place, before anything can refer to it.
+    fn declare(&mut self, definition: &'a Definition) {
+        let Some(name) = defined_name(definition) else { return };
+        match definition.kind {
+            DefinitionKind::Const(_) => {
+                self.const_names.insert(&name.name);
+            }
+            DefinitionKind::Program(_) | DefinitionKind::PassThrough(_) => {}
+            _ if self.known.externs.contains_key(&name.name) => {}
+            _ => {
+                let mut docs = docs(definition, name);
+                if self.scope.is_extension(name) {
+                    docs.comments
+                        .push("Extends the definition of an earlier document and stands for it.".to_owned());
+                }
+                let id = self.new_type(&name.name, docs);
+                self.ids.insert(&name.name, id);
+            }
+        }
+    }
+
+    /// A new type without a body yet.
+    pub(crate) fn new_type(&mut self, path: &str, docs: Docs) -> TypeId {
+        self.hir.types.push(TypeDef { name: path.to_owned(), body: Body::Struct(Vec::new()), docs });
+        TypeId(self.hir.types.len() - 1)
+    }
+
+    fn definition(&mut self, definition: &'a Definition) {
+        let Some(name) = defined_name(definition) else { return };
+        match &definition.kind {
+            DefinitionKind::Const(constant) => return self.constant(definition, name, &constant.value),
+            DefinitionKind::Program(program) => return self.program(definition, program),
+            DefinitionKind::PassThrough(_) => return,
+            _ => {}
+        }
+        let Some(&id) = self.ids.get(name.name.as_str()) else { return };
+        let body = match &definition.kind {
+            DefinitionKind::Typedef(declaration) => self.typedef(declaration, &name.name),
+            DefinitionKind::Enum(_, body) => self.enumeration(body),
+            DefinitionKind::Struct(_, body) => self.structure(body, &name.name),
+            DefinitionKind::Union(_, body) => self.union(body, &name.name, name.span),
+            _ => None,
+        };
+        self.place(id, body);
+    }
+
+    /// Takes a name for the type that a procedure's arguments become. Says whether it was free.
+    pub(crate) fn name_tuple(&mut self, name: &str) -> bool {
+        !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
+    }
+
+    /// Gives a type its body and its place in the order.
+    pub(crate) fn place(&mut self, id: TypeId, body: Option<Body>) {
+        self.order.push((self.current, Item::Type(id)));
+        if let (Some(ty), Some(body)) = (self.hir.types.get_mut(id.0), body) {
+            ty.body = body;
+        }
+    }
+
+    pub(crate) fn place_program(&mut self, program: crate::hir::Program) {
+        self.order.push((self.current, Item::Program(self.hir.programs.len())));
+        self.hir.programs.push(program);
+    }
+
+    fn constant(&mut self, definition: &Definition, name: &Identifier, value: &Value) {
+        let Some(number) = self.eval(value) else { return };
+        if i64::try_from(number).is_err() && u64::try_from(number).is_err() {
+            let error =
+                Diagnostic::error("X204", consts::span(value), format!("{number} does not fit 64 bits"));
+            let error = error.with_label("the value").with_help("numbers reach from -2^63 to 2^64-1");
+            return self.found.push(error);
+        }
+        self.order.push((self.current, Item::Const(self.hir.consts.len())));
+        let docs = docs(definition, name);
+        self.hir.consts.push(Const { name: name.name.clone(), value: number, docs });
+    }
+
+    pub(crate) fn eval(&mut self, value: &Value) -> Option<i128> {
+        self.consts.eval(value, &self.scope, &mut self.found, &mut self.unresolved)
+    }
+
+    fn typedef(&mut self, declaration: &'a Declaration, name: &str) -> Option<Body> {
+        if let DeclarationKind::Plain(of, declared) = &declaration.kind {
+            match &of.kind {
+                TypeSpecifierKind::Enum(body) => return self.enumeration(body),
+                TypeSpecifierKind::Struct(body) => return self.structure(body, name),
+                TypeSpecifierKind::Union(body) => return self.union(body, name, declared.span),
+                _ => {}
+            }
+        }
+        self.field(declaration, name).map(Body::Alias)
+    }
+
+    fn structure(&mut self, body: &'a StructBody, path: &str) -> Option<Body> {
+        let count = body.fields.len();
+        let mut seen: HashMap<&str, Span> = crate::hash::with_room(count);
+        let mut fields = Vec::with_capacity(count);
+        for declaration in &body.fields {
+            let Some(name) = declared_name(declaration) else {
+                let error = Diagnostic::error("X224", declaration.span, "a struct's field cannot be `void`");
+                self.found.push(error.with_label("nothing is declared here").with_help("remove it"));
+                continue;
+            };
+            if let Some(first) = seen.insert(&name.name, name.span) {
+                self.found.push(
+                    Diagnostic::error("X210", name.span, format!("two fields are called `{}`", name.name))
+                        .with_label("the second")
+                        .with_related(first, "the first"),
+                );
+                continue;
+            }
+            fields.extend(self.field(declaration, path));
+        }
+        Some(Body::Struct(fields))
+    }
+
+    /// A declaration as a field; `void` is none. A body in place becomes a type named after `path`.
+    pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
+        let name = declared_name(declaration)?;
+        // A body within a typedef is what the typedef's name is many of, or points to.
+        let part = if path == name.name { "item" } else { name.name.as_str() };
+        let path = format!("{path}.{part}");
+        let ty = match &declaration.kind {
+            DeclarationKind::Void => return None,
+            DeclarationKind::Plain(of, _) => self.specifier(of, &path, name, declaration)?,
+            DeclarationKind::FixedArray(of, _, len) => {
+                let element = self.specifier(of, &path, name, declaration);
+                let len = self.bound(len);
+                Type::FixedArray(Box::new(element?), len?)
+            }
+            DeclarationKind::VariableArray(of, _, max) => {
+                let max = self.max(max);
+                Type::Array(Box::new(self.specifier(of, &path, name, declaration)?), max)
+            }
+            DeclarationKind::Optional(of, _) => {
+                Type::Optional(Box::new(self.specifier(of, &path, name, declaration)?))
+            }
+            DeclarationKind::FixedOpaque(_, len) => Type::FixedOpaque(self.bound(len)?),
+            DeclarationKind::VariableOpaque(_, max) => Type::Opaque(self.max(max)),
+            DeclarationKind::String(_, max) => Type::String(self.max(max)),
+        };
+        let docs = declared(declaration, declaration.span);
+        Some(Field { name: name.name.clone(), at: name.span, ty, eligible: false, docs })
+    }
+
+    fn specifier(
+        &mut self,
+        of: &'a TypeSpecifier,
+        path: &str,
+        name: &Identifier,
+        declaration: &Declaration,
+    ) -> Option<Type> {
+        let is_body = matches!(
+            of.kind,
+            TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_)
+        );
+        if !is_body {
+            return self.plain_specifier(of);
+        }
+        let id = self.new_type(path, declared(declaration, name.span));
+        let body = match &of.kind {
+            TypeSpecifierKind::Enum(body) => self.enumeration(body),
+            TypeSpecifierKind::Struct(body) => self.structure(body, path),
+            TypeSpecifierKind::Union(body) => self.union(body, path, of.span),
+            _ => None,
+        };
+        self.place(id, body);
+        Some(Type::Named(id))
+    }
+
+    /// A specifier without a body.
+    pub(crate) fn plain_specifier(&mut self, of: &TypeSpecifier) -> Option<Type> {
+        let scalar = match &of.kind {
+            TypeSpecifierKind::Int => Scalar::Int,
+            TypeSpecifierKind::UnsignedInt => Scalar::UnsignedInt,
+            TypeSpecifierKind::Hyper => Scalar::Hyper,
+            TypeSpecifierKind::UnsignedHyper => Scalar::UnsignedHyper,
+            TypeSpecifierKind::Float => Scalar::Float,
+            TypeSpecifierKind::Double => Scalar::Double,
+            TypeSpecifierKind::Quadruple => Scalar::Quadruple,
+            TypeSpecifierKind::Bool => Scalar::Bool,
+            TypeSpecifierKind::Char => Scalar::Char,
+            TypeSpecifierKind::UnsignedChar => Scalar::UnsignedChar,
+            TypeSpecifierKind::Short => Scalar::Short,
+            TypeSpecifierKind::UnsignedShort => Scalar::UnsignedShort,
+            TypeSpecifierKind::String => return Some(Type::String(None)),
+            TypeSpecifierKind::Named(name) => return self.named(name),
+            TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_) => {
+                return None;
+            }
+        };
+        Some(Type::Scalar(scalar))
+    }
+
+    /// What a type's name stands for: a type that is defined elsewhere, a definition, or one of the usual typedefs.
+    fn named(&mut self, name: &Identifier) -> Option<Type> {
+        if self.known.externs.contains_key(&name.name) {
+            return Some(Type::Extern(name.name.clone()));
+        }
+        if let Some(id) = self.ids.get(name.name.as_str()) {
+            return Some(Type::Named(*id));
+        }
+        if let Some(scalar) = prelude::scalar(&name.name).filter(|_| self.known.prelude) {
+            return Some(Type::Scalar(scalar));
+        }
+        if let Some(near) = self.scope.taken_for(name, self.scope.type_names())
+            && let Some(&id) = self.ids.get(near)
+        {
+            let reason = Reason::Erratum(near.to_owned());
+            let Identifier { name, span } = name.clone();
+            self.unresolved.push(Unresolved { space: Space::Type, name, span, reason, origin: None });
+            return Some(Type::Named(id));
+        }
+        if self.undefined.insert(name.name.clone()) {
+            self.unresolved.push(self.scope.missing_type(name));
+        }
+        None
+    }
+
+    fn max(&mut self, max: &Option<Value>) -> Option<Bound> {
+        max.as_ref().and_then(|max| self.bound(max))
+    }
+
+    /// A bound or a length: 0 to 2^32-1.
+    fn bound(&mut self, value: &Value) -> Option<Bound> {
+        let number = self.eval(value)?;
+        let Ok(bounded) = u32::try_from(number) else {
+            self.bad_bound(value, number);
+            return None;
+        };
+        let constant = match value {
+            Value::Name(name) => Some(&name.name).filter(|name| self.const_names.contains(name.as_str())),
+            Value::Literal { .. } => None,
+        };
+        Some(Bound { value: bounded, constant: constant.cloned() })
+    }
+
+    /// Says that a bound is out of range; of a constant once, with the place of its number.
+    fn bad_bound(&mut self, value: &Value, number: i128) {
+        let what = if number < 0 { "is negative" } else { "is above 4294967295" };
+        let error = Diagnostic::error("X220", consts::span(value), format!("the bound {number} {what}"))
+            .with_label("a length or a bound")
+            .with_help("counts are unsigned and have 32 bits (RFC 4506 section 4.13)");
+        self.found.push(match value {
+            Value::Name(name) if !self.bad_bounds.insert(name.name.clone()) => return,
+            Value::Name(name) => match self.scope.value_named(&name.name) {
+                Some(constant) => error.with_related(constant.span, "the constant"),
+                None => error,
+            },
+            Value::Literal { .. } => error,
+        });
+    }
+}
+
+/// What a definition says of itself.
+pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
+    Docs {
+        comments: definition.docs.clone(),
+        section: definition.section.clone(),
+        declaration: definition.text.clone(),
+        span: name.span,
+    }
+}
+
+/// What a declaration says of itself.
+fn declared(declaration: &Declaration, span: Span) -> Docs {
+    let (comments, text) = (declaration.docs.clone(), text::declaration(declaration));
+    Docs { comments, section: None, declaration: text, span }
+}
+
+/// When a definition is resolved.
+fn phase_of(definition: &Definition) -> usize {
+    match &definition.kind {
+        DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,
+        DefinitionKind::Typedef(declaration) => match &declaration.kind {
+            DeclarationKind::Plain(of, _) if matches!(of.kind, TypeSpecifierKind::Enum(_)) => 0,
+            DeclarationKind::Plain(of, _)
+            | DeclarationKind::FixedArray(of, _, _)
+            | DeclarationKind::VariableArray(of, _, _)
+            | DeclarationKind::Optional(of, _)
+                if matches!(of.kind, TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_)) =>
+            {
+                2
+            }
+            _ => 1,
+        },
+        DefinitionKind::Struct(..) | DefinitionKind::Union(..) => 2,
+        DefinitionKind::Program(_) | DefinitionKind::PassThrough(_) => 3,
+    }
+}

@@ -1,0 +1,276 @@
+//! Definitions that are left out: what is wrong in published documents, which nobody can fix, and, where a run is to
+//! keep going, what is wrong in any.
+
+use super::named::defined_name;
+use super::scope::{Document, Scope, Trust};
+use super::supply::Known;
+use super::unresolved::{Reason, Space, Unresolved};
+use super::uses::{Defined, Uses};
+use crate::ast::{Definition, DefinitionKind, Identifier};
+use crate::diag::{Diagnostic, Found, Severity, has_errors};
+use crate::hash::{HashMap, HashSet};
+use crate::hir::{Hir, TypeId};
+use crate::source::{SourceId, Span};
+
+/// A name in its name space.
+type Name = (Space, String);
+
+/// Where a name is used: the document, the definition, and the place.
+type Use<'a> = (&'a Document<'a>, &'a Definition, Span);
+
+/// What is left out of a run.
+struct Omission<'a> {
+    scope: &'a Scope<'a>,
+    known: &'a Known<'a>,
+    /// The definitions that are left out.
+    omitted: HashSet<*const Definition>,
+    /// What is said of them.
+    said: Vec<Diagnostic>,
+    /// What is wrong all the same.
+    kept: Vec<Diagnostic>,
+    /// Names that nothing has any more.
+    gone: HashSet<Name>,
+    /// Such names whose users are still to be left out.
+    pending: Vec<Name>,
+    uses: HashMap<Name, Vec<Use<'a>>>,
+    /// Each document's definitions by their places.
+    places: HashMap<SourceId, Vec<&'a Definition>>,
+}
+
+/// Leaves out the definitions whose errors can be forgiven, with all that needs them. A program stays: it lacks the
+/// procedures that are wrong. Adds what is said of names that nothing defines, and says whether what is left is whole.
+pub(super) fn omit(
+    hir: &mut Hir,
+    scope: &Scope<'_>,
+    documents: &[Document<'_>],
+    known: &Known<'_>,
+    unresolved: Vec<Unresolved>,
+    found: &mut Found,
+) -> bool {
+    let mut missing: HashMap<usize, Name> = HashMap::default();
+    let mut errata = Vec::new();
+    for one in unresolved {
+        let place = found.kept.len();
+        found.push(one.diagnostic());
+        match one.reason {
+            Reason::Erratum(near) => errata.push(((one.space, near), one.span)),
+            _ if found.kept.len() > place => {
+                missing.insert(place, (one.space, one.name));
+            }
+            _ => {}
+        }
+    }
+    if !found.has_errors() {
+        return true;
+    }
+    let mut omission = Omission::new(scope, documents, known);
+    for (name, span) in errata {
+        if let Some((document, definition)) = omission.definition(documents, span) {
+            omission.uses.entry(name).or_default().push((document, definition, span));
+        }
+    }
+    // What could not be read is missing from the beginning.
+    let unread = documents.iter().flat_map(|document| &document.specification.left_out);
+    omission
+        .pending
+        .extend(unread.flat_map(|name| [(Space::Type, name.clone()), (Space::Value, name.clone())]));
+    omission.spread();
+    for (place, error) in std::mem::take(&mut found.kept).into_iter().enumerate() {
+        let name = missing.remove(&place);
+        match omission.definition(documents, error.primary.span) {
+            Some((document, definition))
+                if error.is_error() && omission.may_forgive(document.trust, name.as_ref()) =>
+            {
+                omission.pending.extend(name.clone());
+                omission.leave_out(document, definition, error, name.as_ref());
+            }
+            _ => omission.kept.push(error),
+        }
+    }
+    omission.spread();
+    omission.remove_from(hir, documents);
+    let Omission { said, kept, .. } = omission;
+    found.kept = kept;
+    let whole = !found.has_errors() && (known.keep_going || !has_errors(&said));
+    found.kept.extend(said);
+    whole
+}
+
+impl<'a> Omission<'a> {
+    fn new(scope: &'a Scope<'a>, documents: &'a [Document<'a>], known: &'a Known<'a>) -> Self {
+        let mut uses: HashMap<Name, Vec<Use<'a>>> = HashMap::default();
+        let mut places = HashMap::default();
+        for document in documents {
+            for definition in &document.specification.definitions {
+                let mut used = Uses::default();
+                used.add(definition);
+                let mut add = |space, Identifier { name, span }: Identifier| {
+                    uses.entry((space, name)).or_default().push((document, definition, span));
+                };
+                used.types.into_iter().for_each(|name| add(Space::Type, name));
+                used.values.into_iter().for_each(|name| add(Space::Value, name));
+            }
+            let mut sorted: Vec<&Definition> = document.specification.definitions.iter().collect();
+            // What was supplied has the place where it is used, within the definition that uses it.
+            sorted.sort_by_key(|definition| (definition.span.start, std::cmp::Reverse(definition.span.end)));
+            places.insert(document.id, sorted);
+        }
+        Omission {
+            scope,
+            known,
+            omitted: HashSet::default(),
+            said: Vec::new(),
+            kept: Vec::new(),
+            gone: HashSet::default(),
+            pending: Vec::new(),
+            uses,
+            places,
+        }
+    }
+
+    fn may_forgive(&self, trust: Trust, missing: Option<&Name>) -> bool {
+        self.known.keep_going || self.is_erratum(trust, missing)
+    }
+
+    /// Whether an error of a published document is none, as nobody can fix it there.
+    fn is_erratum(&self, trust: Trust, missing: Option<&Name>) -> bool {
+        match trust {
+            Trust::Example => true,
+            Trust::Published => missing.is_none_or(|name| self.gone.contains(name)),
+            Trust::Own => false,
+        }
+    }
+
+    fn leave_out(
+        &mut self,
+        document: &Document<'_>,
+        definition: &'a Definition,
+        error: Diagnostic,
+        missing: Option<&Name>,
+    ) {
+        let is_program = matches!(definition.kind, DefinitionKind::Program(_));
+        let what = if is_program { "procedure" } else { "definition" };
+        let before = match document.trust {
+            Trust::Own => error.help.as_ref().map_or(String::new(), |help| format!("{help}; ")),
+            Trust::Published => "nobody can mend a published document: ".to_owned(),
+            Trust::Example => "an example between prose: ".to_owned(),
+        };
+        let lost = is_program && self.known.whole_programs && document.trust != Trust::Own;
+        let help = if lost && !self.known.keep_going {
+            format!("{before}a program without this procedure is written only with `--keep-going`")
+        } else {
+            format!("{before}this {what} is left out")
+        };
+        // What only the wish to keep going forgives is an error still.
+        let follows = missing.is_some_and(|name| self.gone.contains(name));
+        let severity = if !lost && (self.is_erratum(document.trust, missing) || follows) {
+            Severity::Warning
+        } else {
+            Severity::Error
+        };
+        let name = defined_name(definition).map_or("", |name| name.name.as_str());
+        self.said.push(Diagnostic { severity, help: Some(help), ..error }.with_left_out(name, is_program));
+        if !is_program && self.omitted.insert(definition) {
+            self.pending.extend(self.names_of(definition));
+        }
+    }
+
+    /// The names that mean something in a definition, in an order that is the same in every run.
+    fn names_of(&self, definition: &Definition) -> Vec<Name> {
+        let mut defined = Defined::default();
+        defined.add(definition);
+        let types = defined.types.into_iter().map(|name| (Space::Type, name));
+        let values = defined.values.into_iter().map(|name| (Space::Value, name));
+        let is_own = |(space, name): &Name| self.scope.means(*space, name, definition);
+        let mut names: Vec<Name> = types.chain(values).filter(is_own).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Leaves out what uses a name that nothing has any more.
+    fn spread(&mut self) {
+        while let Some(name) = self.pending.pop() {
+            let is_known = match name.0 {
+                Space::Type => self.known.is_type(&name.1),
+                Space::Value => self.known.is_value(&name.1),
+            };
+            if is_known || self.is_defined(&name) || !self.gone.insert(name.clone()) {
+                continue;
+            }
+            let mut said = false;
+            for (document, definition, span) in self.uses.remove(&name).unwrap_or_default() {
+                if self.omitted.contains(&std::ptr::from_ref(definition)) {
+                    continue;
+                }
+                let (space, text) = name.clone();
+                let missing = Unresolved { space, name: text, span, reason: Reason::LeftOut, origin: None };
+                if document.trust != Trust::Own || self.known.keep_going {
+                    self.leave_out(document, definition, missing.diagnostic(), Some(&name));
+                } else if !std::mem::replace(&mut said, true) {
+                    self.kept.push(missing.diagnostic());
+                }
+            }
+        }
+    }
+
+    /// Whether a name means something in a definition that is not left out.
+    fn is_defined(&self, (space, name): &Name) -> bool {
+        self.scope
+            .definition_of(*space, name)
+            .and_then(|span| self.holding(span))
+            .is_some_and(|definition| !self.omitted.contains(&std::ptr::from_ref(definition)))
+    }
+
+    /// The document and the definition that hold a place.
+    fn definition(
+        &self,
+        documents: &'a [Document<'a>],
+        span: Span,
+    ) -> Option<(&'a Document<'a>, &'a Definition)> {
+        let document = documents.iter().find(|document| document.id == span.source)?;
+        Some((document, self.holding(span)?))
+    }
+
+    fn holding(&self, span: Span) -> Option<&'a Definition> {
+        let places = self.places.get(&span.source)?;
+        let behind = places.partition_point(|definition| definition.span.start <= span.start);
+        // Supplied definitions and lines for C may stand within the one that holds the place: a few at most.
+        let before = places.get(..behind)?.iter().rev().take(NEAR);
+        before.copied().find(|definition| {
+            definition.span.end >= span.end && !matches!(definition.kind, DefinitionKind::PassThrough(_))
+        })
+    }
+
+    /// Takes what is left out from the protocol, and forgets what was found in it.
+    fn remove_from(&mut self, hir: &mut Hir, documents: &[Document<'_>]) {
+        let _ = documents;
+        let is_out = |span: Span| {
+            self.holding(span).is_some_and(|one| self.omitted.contains(&std::ptr::from_ref(one)))
+        };
+        let mut types: HashSet<TypeId> =
+            hir.typed().filter(|(_, ty)| is_out(ty.docs.span)).map(|(id, _)| id).collect();
+        // The arguments of a procedure that takes several are a type within the program.
+        let mut more = true;
+        while more {
+            let lacks = |id: &TypeId| types.contains(id);
+            let needs = hir.typed().filter(|(id, ty)| {
+                !lacks(id) && ty.body.types().filter_map(|ty| ty.named()).any(|id| lacks(&id))
+            });
+            let needs: Vec<TypeId> = needs.map(|(id, _)| id).collect();
+            more = !needs.is_empty();
+            types.extend(needs);
+        }
+        let consts = hir.consts.iter().filter(|one| is_out(one.docs.span)).map(|one| one.name.clone());
+        let consts: HashSet<String> = consts.collect();
+        hir.remove(&types, &consts);
+        let kept = std::mem::take(&mut self.kept);
+        let is_out = |found: &Diagnostic| {
+            let holds = self.holding(found.primary.span);
+            !found.is_error() && holds.is_some_and(|one| self.omitted.contains(&std::ptr::from_ref(one)))
+        };
+        self.kept = kept.into_iter().filter(|found| !is_out(found)).collect();
+    }
+}
+
+/// How many definitions that end before a place are looked at.
+const NEAR: usize = 1000;

@@ -1,0 +1,453 @@
+//! Names over all documents of a run: what each stands for, and what is defined twice.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use super::asides::Asides;
+use super::named::{defined_name, is_own_name};
+use super::repeats::{
+    Repeats, also_a_type, member_again, no_second_name, repeated, same_value, superseded, twice,
+};
+use super::supply::Known;
+use super::unresolved::{BUILT_IN, ELSEWHERE, Reason, Space, Unresolved};
+use super::uses::{Defined, Uses, enums, parts};
+use crate::ast::{
+    ConstDef, Definition, DefinitionKind, EnumBody, Identifier, ProgramDef, Specification, Value,
+};
+use crate::diag::Found;
+use crate::hash::{HashMap, HashSet};
+use crate::likeness::{distance, is_slip, near, nearest};
+use crate::source::{SourceId, Span};
+
+/// A named value: a constant, or a member of an enum.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub(crate) span: Span,
+    pub(crate) source: ValueSource<'a>,
+    /// Whether it is the number of a program, of a version or of a procedure.
+    pub(crate) of_program: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum ValueSource<'a> {
+    Const(&'a Value),
+    Member(&'a EnumBody, usize),
+}
+
+/// What the names of a run stand for. The first definition of a name counts.
+#[derive(Default)]
+pub(crate) struct Scope<'a> {
+    /// The definitions that count, in the documents' order.
+    pub(crate) definitions: Vec<&'a Definition>,
+    types: HashMap<&'a str, &'a Definition>,
+    values: HashMap<&'a str, Named<'a>>,
+    /// Programs share C's name space with constants, but nothing of XDR can mean them.
+    programs: HashMap<&'a str, &'a Definition>,
+    /// The names of what is left out: nothing else is meant by them.
+    gone: HashSet<&'a str>,
+    /// Whose documents these are: a slip of the pen in a published one is forgiven.
+    trust: HashMap<SourceId, Trust>,
+    /// Names that exist in Rust.
+    pub(crate) externs: Option<&'a BTreeMap<String, String>>,
+    /// What the documents say to C alone.
+    pub(crate) asides: Asides<'a>,
+    /// What later documents define again, and by which definitions, in their order.
+    again: HashMap<&'a str, Vec<&'a Definition>>,
+    /// What is defined more than once, to compare it.
+    repeats: Repeats,
+    /// How many names have been looked for by likeness.
+    looked: Cell<usize>,
+}
+
+/// How many names are looked for by likeness: each is compared to all that are defined.
+const LIKENESSES: usize = 100;
+
+/// How often one definition may be extended. Each time is checked by itself.
+const EXTENSIONS: usize = 16;
+
+/// A document of a run.
+pub(crate) struct Document<'a> {
+    pub(crate) id: SourceId,
+    pub(crate) specification: &'a Specification,
+    /// How far its text is taken as it stands.
+    pub(crate) trust: Trust,
+}
+
+/// Whose a document is, and what follows from it for what is wrong in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// It can be mended: what is wrong is an error.
+    Own,
+    /// A published RFC with marked XDR, which nobody can mend. What is wrong is left out with a warning; but a name that
+    /// it does not define is of another document, which must be there.
+    Published,
+    /// Examples between prose in a published RFC, which nobody ever compiled: what is wrong is left out with a warning.
+    Example,
+}
+
+impl<'a> Scope<'a> {
+    /// The definitions of all documents. Of those that later documents extend, the one after `stage` extensions counts.
+    pub(crate) fn new(
+        documents: &[Document<'a>],
+        known: &Known<'a>,
+        stage: usize,
+        found: &mut Found,
+    ) -> Self {
+        let trust = documents.iter().map(|document| (document.id, document.trust));
+        let externs = Some(known.externs);
+        let mut scope = Scope { trust: trust.collect(), externs, ..Scope::default() };
+        let better = better(documents, known, &mut scope.repeats);
+        for definition in documents.iter().flat_map(|document| &document.specification.definitions) {
+            match better.get(&std::ptr::from_ref(definition)) {
+                Some(better) if !scope.repeats.same(better, definition) => {
+                    superseded(definition, better).into_iter().for_each(|one| found.push(one));
+                }
+                Some(_) => {}
+                None => scope.define(definition, found),
+            }
+        }
+        scope.extend(stage, found);
+        let unread = documents.iter().flat_map(|document| &document.specification.left_out);
+        scope.gone.extend(unread.map(String::as_str));
+        scope
+    }
+
+    /// A type's name that nothing defines, with what may have been meant, and else where it can come from.
+    pub(crate) fn missing_type(&self, name: &Identifier) -> Unresolved {
+        let text = name.name.as_str();
+        let elsewhere = || ELSEWHERE.iter().find(|(other, _)| text.eq_ignore_ascii_case(other));
+        let built_in = || nearest(text, BUILT_IN.iter().copied()).filter(|_| text.len() > 2);
+        let reason = if let Some(value) = self.value_named(text) {
+            Reason::IsValue(value.span)
+        } else if let Some((_, xdr)) = elsewhere() {
+            Reason::Elsewhere(xdr)
+        } else if let Some(near) = self.type_like(name) {
+            Reason::Like(near.to_owned())
+        } else {
+            built_in().map_or(Reason::Unknown, Reason::LikeBuiltIn)
+        };
+        self.missing(Space::Type, name, reason)
+    }
+
+    /// A constant's name that nothing defines.
+    pub(crate) fn missing_value(&self, name: &Identifier) -> Unresolved {
+        let near = self.value_like(&name.name).map(str::to_owned);
+        self.missing(Space::Value, name, near.map_or(Reason::Unknown, Reason::Like))
+    }
+
+    fn missing(&self, space: Space, name: &Identifier, reason: Reason) -> Unresolved {
+        let origin = self.asides.origin(name);
+        Unresolved { space, name: name.name.clone(), span: name.span, reason, origin }
+    }
+
+    /// Where the definition of what a name means has that name.
+    pub(crate) fn definition_of(&self, space: Space, name: &str) -> Option<Span> {
+        match space {
+            Space::Type => self.types.get(name).map(|ty| defined_name(ty).map_or(ty.span, |name| name.span)),
+            Space::Value => self.values.get(name).map(|value| value.span),
+        }
+    }
+
+    /// Whether a name means what stands within a definition.
+    pub(crate) fn means(&self, space: Space, name: &str, definition: &Definition) -> bool {
+        self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
+    }
+
+    /// What a name that nothing has is taken for in a published document: the one name that differs by a letter, or,
+    /// in a document that other documents may have to stand beside, the one name of its own that is most of it.
+    pub(crate) fn taken_for<'c>(
+        &self,
+        name: &Identifier,
+        candidates: impl Iterator<Item = &'c str>,
+    ) -> Option<&'c str> {
+        let trust = self.trust.get(&name.span.source).copied().unwrap_or(Trust::Own);
+        if trust == Trust::Own || self.gone.contains(name.name.as_str()) || !self.may_look() {
+            return None;
+        }
+        let is_like = |candidate: &&str| match trust {
+            Trust::Example => distance(&name.name, candidate) <= 1,
+            _ => self.stands_in(candidate, name.span.source) && is_slip(&name.name, candidate),
+        };
+        let mut near = candidates.filter(is_like);
+        let first = near.next()?;
+        near.all(|other| other == first).then_some(first)
+    }
+
+    /// Whether a document defines a name.
+    fn stands_in(&self, name: &str, document: SourceId) -> bool {
+        let ty = self.types.get(name).map(|definition| definition.span.source);
+        ty == Some(document) || self.values.get(name).is_some_and(|value| value.span.source == document)
+    }
+
+    fn define(&mut self, definition: &'a Definition, found: &mut Found) {
+        let Some(name) = defined_name(definition) else { return self.asides.add(definition) };
+        let table = match definition.kind {
+            DefinitionKind::Const(_) => {
+                return self.define_const(name, definition, found);
+            }
+            DefinitionKind::Program(_) => &mut self.programs,
+            _ => &mut self.types,
+        };
+        if let Some(&first) = table.get(name.name.as_str()) {
+            let again = self.again.get(name.name.as_str());
+            let last = again.and_then(|again| again.last()).copied().unwrap_or(first);
+            if self.repeats.same(last, definition) || self.repeats.same(first, definition) {
+                return self.say_repeated(name, first, definition, found);
+            }
+            if may_extend(last, definition) && again.map_or(0, Vec::len) < EXTENSIONS {
+                self.again.entry(&name.name).or_default().push(definition);
+            } else {
+                found.push(twice(name, defined_name(last).map_or(last.span, |name| name.span)));
+            }
+            return;
+        }
+        // `typedef struct foo foo;` gives C a short name and XDR nothing.
+        if is_own_name(definition) {
+            return;
+        }
+        table.insert(&name.name, definition);
+        self.definitions.push(definition);
+        self.say_value(name, definition, found);
+        if let DefinitionKind::Program(program) = &definition.kind {
+            self.define_numbers(program);
+        }
+        self.define_all_members(definition, found);
+    }
+
+    fn define_all_members(&mut self, definition: &'a Definition, found: &mut Found) {
+        enums(definition).into_iter().for_each(|body| self.define_members(body, found));
+    }
+
+    /// Lets what later documents define again stand for what they extend, each after at most `stage` extensions.
+    fn extend(&mut self, stage: usize, found: &mut Found) {
+        if stage == 0 || self.again.is_empty() {
+            return;
+        }
+        let mut definitions = std::mem::take(&mut self.definitions);
+        for slot in &mut definitions {
+            let Some(name) = defined_name(slot).map(|name| name.name.as_str()) else { continue };
+            let Some(again) = self.again.get(name) else { continue };
+            let Some(&by) = again.get(stage.min(again.len()) - 1) else { continue };
+            // A constant or a program may have the name too.
+            if self.types.get(name).is_none_or(|first| first.span != slot.span) {
+                continue;
+            }
+            self.types.insert(name, by);
+            self.forget_members(slot);
+            self.define_all_members(by, found);
+            *slot = by;
+        }
+        self.definitions = definitions;
+    }
+
+    /// Forgets the values that a definition's members name: another definition takes its place.
+    fn forget_members(&mut self, definition: &'a Definition) {
+        for body in enums(definition) {
+            for member in &body.members {
+                let own = |named: &Named<'_>| matches!(named.source, ValueSource::Member(of, _) if std::ptr::eq(of, body));
+                if self.values.get(member.name.name.as_str()).is_some_and(own) {
+                    self.values.remove(member.name.name.as_str());
+                }
+            }
+        }
+    }
+
+    /// How often a name is defined again by later documents, at most.
+    pub(crate) fn stages(&self) -> usize {
+        self.again.values().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// Whether a type's definition stands for one of an earlier document too.
+    pub(crate) fn is_extension(&self, name: &Identifier) -> bool {
+        self.again
+            .get(name.name.as_str())
+            .is_some_and(|again| again.iter().any(|by| defined_name(by) == Some(name)))
+    }
+
+    fn define_const(&mut self, name: &'a Identifier, definition: &'a Definition, found: &mut Found) {
+        let DefinitionKind::Const(ConstDef { value, .. }) = &definition.kind else { return };
+        match self.values.get(name.name.as_str()) {
+            Some(Named { source: ValueSource::Const(first), span, of_program })
+                if same_value(first, value) =>
+            {
+                // C takes the same `#define` twice without a word.
+                let is_macro = definition.text.starts_with('#');
+                if !is_macro && !of_program && span.source == name.span.source && self.is_own(name.span) {
+                    found.push(repeated(name, *span));
+                }
+            }
+            Some(first) => found.push(twice(name, first.span)),
+            None => {
+                if let Some(ty) = self.types.get(name.name.as_str()).filter(|_| self.is_own(name.span)) {
+                    found.push(no_second_name(name, defined_name(ty).map_or(ty.span, |name| name.span)));
+                }
+                let source = ValueSource::Const(value);
+                self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
+                self.definitions.push(definition);
+            }
+        }
+    }
+
+    /// Whether a place is in a document that can be mended.
+    fn is_own(&self, place: Span) -> bool {
+        self.trust.get(&place.source) == Some(&Trust::Own)
+    }
+
+    /// A definition that stands twice in a document was copied, and one of the two was to become another.
+    fn say_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
+        let in_one = first.span.source == again.span.source && self.is_own(again.span);
+        if in_one && !is_own_name(again) {
+            found.push(repeated(name, defined_name(first).map_or(first.span, |name| name.span)));
+        }
+    }
+
+    /// A type cannot be called like a constant or a member of an enum. Programs can, since in C nothing of them is in
+    /// the way.
+    fn say_value(&self, name: &Identifier, definition: &Definition, found: &mut Found) {
+        let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
+        match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {
+            Some(Named { source: ValueSource::Const(_), span, .. }) => {
+                found.push(no_second_name(name, *span))
+            }
+            Some(Named { source: ValueSource::Member(..), span, .. }) => found.push(also_a_type(name, *span)),
+            None => {}
+        }
+    }
+
+    /// The names of programs, versions and procedures are constants too (RFC 5531 section 12.3).
+    fn define_numbers(&mut self, program: &'a ProgramDef) {
+        let mut define = |name: &'a Identifier, number: &'a Value| {
+            self.values.entry(&name.name).or_insert(Named {
+                span: name.span,
+                source: ValueSource::Const(number),
+                of_program: true,
+            });
+        };
+        define(&program.name, &program.number);
+        for version in &program.versions {
+            define(&version.name, &version.number);
+            version.procedures.iter().for_each(|procedure| define(&procedure.name, &procedure.number));
+        }
+    }
+
+    fn define_members(&mut self, body: &'a EnumBody, found: &mut Found) {
+        for (index, member) in body.members.iter().enumerate() {
+            let name = &member.name;
+            match self.values.get(name.name.as_str()) {
+                // Within one enum the checks of enums say so.
+                Some(Named { source: ValueSource::Member(first, _), .. }) if std::ptr::eq(*first, body) => {}
+                Some(first) => found.push(member_again(name, first.span)),
+                None => {
+                    if let Some(ty) = self.types.get(name.name.as_str()).filter(|_| self.is_own(name.span)) {
+                        found.push(also_a_type(name, defined_name(ty).map_or(ty.span, |name| name.span)));
+                    }
+                    let source = ValueSource::Member(body, index);
+                    self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn value_named(&self, name: &str) -> Option<Named<'a>> {
+        self.values.get(name).copied()
+    }
+
+    /// The names of all types.
+    pub(crate) fn type_names(&self) -> impl Iterator<Item = &'a str> {
+        self.types.keys().copied()
+    }
+
+    /// The names of all constants and members.
+    pub(crate) fn value_names(&self) -> impl Iterator<Item = &'a str> {
+        self.values.keys().copied()
+    }
+
+    /// The type's name that is most like `name`. Of the definition that `name` stands in only a slip is expected, and
+    /// where another document may define it, only a slip of any.
+    pub(crate) fn type_like(&self, name: &Identifier) -> Option<&'a str> {
+        let length = name.name.len();
+        let is_around = |span: Span| is_within(name.span, span);
+        let one_off = |candidate: &str| length > 3 && distance(&name.name, candidate) <= 1;
+        let others = self.trust.len() > 1 || self.asides.includes_files(name.span.source);
+        let near = self.may_look().then(|| {
+            let types = self.types.iter().filter(|(near, ty)| !is_around(ty.span) || one_off(near));
+            nearest(&name.name, types.map(|(near, _)| *near))
+        });
+        near.flatten().filter(|near| !others || distance(&name.name, near) * 5 <= length)
+    }
+
+    /// The constant's or member's name that is most like `name`.
+    pub(crate) fn value_like(&self, name: &str) -> Option<&'a str> {
+        let constants = ["TRUE", "FALSE"].into_iter().filter(|_| name.len() > 2);
+        let like = || nearest(name, self.values.keys().copied()).or_else(|| near(name, 1, constants));
+        self.may_look().then(like).flatten()
+    }
+
+    /// The candidate that is most like `name`.
+    pub(crate) fn like<'c>(&self, name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+        self.may_look().then(|| nearest(name, candidates)).flatten()
+    }
+
+    /// Whether one more name may be compared to all others.
+    fn may_look(&self) -> bool {
+        self.looked.set(self.looked.get().saturating_add(1));
+        self.looked.get() <= LIKENESSES
+    }
+}
+
+fn is_within(place: Span, around: Span) -> bool {
+    around.source == place.source && around.start <= place.start && place.end <= around.end
+}
+
+/// Of several definitions of a type in one published document, the one that stands in place of each: one whose names are
+/// all defined before one with errata, one with more parts before an excerpt, and the last of those.
+fn better<'a>(
+    documents: &[Document<'a>],
+    known: &Known<'_>,
+    repeats: &mut Repeats,
+) -> HashMap<*const Definition, &'a Definition> {
+    let mut again: HashMap<(SourceId, &str), Vec<&Definition>> = HashMap::default();
+    for document in documents.iter().filter(|document| document.trust != Trust::Own) {
+        for definition in document.specification.definitions.iter().filter(|one| is_type(one)) {
+            let name = defined_name(definition).map_or("", |name| name.name.as_str());
+            again.entry((document.id, name)).or_default().push(definition);
+        }
+    }
+    again.retain(|_, all| all.len() > 1);
+    let mut better = HashMap::default();
+    if again.is_empty() {
+        return better;
+    }
+    let mut defined = Defined::default();
+    let all = documents.iter().flat_map(|document| &document.specification.definitions);
+    all.for_each(|definition| defined.add(definition));
+    let is_sound = |definition: &Definition| {
+        let mut uses = Uses::beyond(&defined);
+        uses.add(definition);
+        uses.types.iter().all(|name| known.is_type(&name.name))
+            && uses.values.iter().all(|name| known.is_value(&name.name))
+    };
+    for all in again.into_values() {
+        let kind = |definition: &Definition| std::mem::discriminant(&definition.kind);
+        let one_kind = all.iter().all(|one| all.first().is_some_and(|first| kind(one) == kind(first)));
+        let rank = |one: &&&'a Definition| (is_sound(one), if one_kind { parts(one) } else { 0 });
+        let Some(&last) = all.iter().max_by_key(rank) else { continue };
+        // Of those that mean the same the first one counts.
+        let best = all.iter().find(|one| repeats.same(one, last)).copied().unwrap_or(last);
+        let others = all.iter().filter(|one| !std::ptr::eq(**one, best));
+        better.extend(others.map(|one| (std::ptr::from_ref::<Definition>(one), best)));
+    }
+    better
+}
+
+fn is_type(definition: &Definition) -> bool {
+    use DefinitionKind::{Const, PassThrough, Program};
+    !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !is_own_name(definition)
+}
+
+/// Whether a definition could extend one of an earlier document. Whether it does is checked once all names are known.
+fn may_extend(first: &Definition, second: &Definition) -> bool {
+    use DefinitionKind::{Enum, Union};
+    let both = (&first.kind, &second.kind);
+    matches!(both, (Enum(..), Enum(..)) | (Union(..), Union(..))) && first.span.source < second.span.source
+}

@@ -1,0 +1,277 @@
+//! Names that a run uses and does not define: what macros, the command line or the prelude know of them.
+//!
+//! A definition of a document's own always wins. What is supplied stands at the end of the document that asked for it
+//! first, as if it were written where the name is used.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::named::defined_name;
+use super::prelude::{self, Prelude};
+use super::uses::{Defined, Uses};
+use crate::ast::{ConstDef, Definition, DefinitionKind, Identifier, Specification, Value};
+use crate::hash::HashMap;
+use crate::parse::expression::{self, Names};
+use crate::source::Span;
+
+/// What is known beside the documents.
+pub(crate) struct Known<'a> {
+    /// Names that are defined outside of all documents: nothing is supplied for them as types.
+    pub(crate) externs: &'a BTreeMap<String, String>,
+    /// `NAME` or `NAME=VALUE`, as `-D` takes them.
+    pub(crate) defined: &'a BTreeSet<String>,
+    /// Whether the prelude may be used.
+    pub(crate) prelude: bool,
+    /// Whether what is wrong in any document is left out, and not only in a published one.
+    pub(crate) keep_going: bool,
+    /// Whether it is an error that a published document loses a procedure.
+    pub(crate) whole_programs: bool,
+}
+
+impl Known<'_> {
+    /// Whether a type's name means something without a definition.
+    pub(crate) fn is_type(&self, name: &str) -> bool {
+        self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
+    }
+
+    /// Whether a value's name means something without a definition.
+    pub(crate) fn is_value(&self, name: &str) -> bool {
+        matches!(name, "TRUE" | "FALSE")
+    }
+}
+
+/// Adds to each document what it uses and no document defines, where something knows it.
+pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
+    let mut defined = Defined::default();
+    let all = || documents.iter().flat_map(|document| &document.definitions);
+    all().for_each(|definition| defined.add(definition));
+    let macros = Macros::new(all(), &defined, known.defined);
+    for document in documents.iter_mut() {
+        document.definitions.iter_mut().for_each(|definition| macros.demote(definition));
+    }
+    let mut supplier = Supplier { known, macros, prelude: OnceCell::new(), defined };
+    // Types first: with an enum come the names of its members.
+    for types in [true, false] {
+        for document in documents.iter_mut() {
+            supplier.document(document, types);
+        }
+    }
+}
+
+struct Supplier<'a> {
+    known: &'a Known<'a>,
+    macros: Macros,
+    /// Read when something is missing that it may have.
+    prelude: OnceCell<Prelude>,
+    defined: Defined,
+}
+
+impl Supplier<'_> {
+    fn document(&mut self, document: &mut Specification, types: bool) {
+        let mut next = 0;
+        // What was added uses names, too.
+        while next < document.definitions.len() {
+            let mut uses = Uses::beyond(&self.defined);
+            for definition in document.definitions.get(next..).unwrap_or_default() {
+                uses.add(definition);
+            }
+            next = document.definitions.len();
+            let Uses { types: unknown, values, .. } = uses;
+            let names = if types { &unknown } else { &values };
+            for name in names {
+                let found = if types { self.missing_type(name) } else { self.missing_value(name) };
+                if let Some(definition) = found {
+                    self.defined.add(&definition);
+                    document.definitions.push(definition);
+                }
+            }
+        }
+    }
+
+    fn missing_type(&self, name: &Identifier) -> Option<Definition> {
+        let is_known = self.defined.types.contains(&name.name) || self.known.externs.contains_key(&name.name);
+        if is_known {
+            return None;
+        }
+        if let Some(definition) = self.macros.typedef(name) {
+            return Some(definition);
+        }
+        if self.known.prelude && prelude::scalar(&name.name).is_some() {
+            return None;
+        }
+        let definition = self.of_prelude(name).filter(is_type)?;
+        let mut members = Defined::default();
+        members.add(&definition);
+        if members.values.is_disjoint(&self.defined.values) {
+            return Some(definition);
+        }
+        // The documents have the enum's members as constants of their own.
+        prelude::parsed(&format!("typedef int {};", name.name), name.span).pop()
+    }
+
+    fn missing_value(&self, name: &Identifier) -> Option<Definition> {
+        let is_known = self.defined.values.contains(&name.name) || self.known.is_value(&name.name);
+        if is_known {
+            return None;
+        }
+        let definition = self.macros.constant(name);
+        definition.or_else(|| self.of_prelude(name).filter(|definition| !is_type(definition)))
+    }
+
+    fn of_prelude(&self, name: &Identifier) -> Option<Definition> {
+        let prelude = || self.prelude.get_or_init(Prelude::new);
+        if self.known.prelude { prelude().definition(&name.name, name.span) } else { None }
+    }
+}
+
+fn is_type(definition: &Definition) -> bool {
+    !matches!(definition.kind, DefinitionKind::Const(_))
+}
+
+/// A macro: what it stands for, and where; none for the place of one that the command line defines.
+struct Macro {
+    body: String,
+    place: Option<Span>,
+}
+
+/// The macros of a run that are no constants already, and the numbers that their bodies may name.
+#[derive(Default)]
+struct Macros {
+    /// None where a name has several, between which only C can choose.
+    macros: HashMap<String, Option<Macro>>,
+    numbers: HashMap<String, i128>,
+    /// What has been computed; none while it is, and if it has no number.
+    computed: RefCell<HashMap<String, Option<i128>>>,
+}
+
+/// How many macros may name one another in a chain.
+const MAX_CHAIN: usize = 64;
+
+impl Macros {
+    fn new<'d>(
+        definitions: impl Iterator<Item = &'d Definition>,
+        defined: &Defined,
+        given: &BTreeSet<String>,
+    ) -> Self {
+        let mut macros = Macros::default();
+        for definition in definitions {
+            match &definition.kind {
+                DefinitionKind::PassThrough(text) => {
+                    if let Some((name, body)) = object_macro(text) {
+                        macros.add(name, body, Some(definition.span));
+                    }
+                }
+                DefinitionKind::Const(ConstDef { name, value: Value::Literal { value, .. } }) => {
+                    macros.numbers.insert(name.name.clone(), *value);
+                }
+                DefinitionKind::Const(ConstDef { name, value: Value::Name(of) })
+                    if definition.text.starts_with('#') && !defined.values.contains(&of.name) =>
+                {
+                    macros.add(&name.name, &of.name, Some(definition.span));
+                }
+                DefinitionKind::Enum(_, body) => {
+                    for member in &body.members {
+                        if let Some(Value::Literal { value, .. }) = member.value {
+                            macros.numbers.insert(member.name.name.clone(), value);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        for given in given {
+            let (name, body) = given.split_once('=').unwrap_or((given, "1"));
+            let body = body.trim().to_owned();
+            macros.macros.insert(name.trim().to_owned(), Some(Macro { body, place: None }));
+        }
+        macros
+    }
+
+    fn add(&mut self, name: &str, body: &str, place: Option<Span>) {
+        let known = self.macros.get(name);
+        let other = known.is_some_and(|known| known.as_ref().is_none_or(|known| known.body != body));
+        let found = Macro { body: body.to_owned(), place };
+        self.macros.insert(name.to_owned(), if other { None } else { Some(found) });
+    }
+
+    /// `#define A B` where no value is called B is no constant: perhaps B is a type, perhaps nobody asks.
+    fn demote(&self, definition: &mut Definition) {
+        if let DefinitionKind::Const(ConstDef { name, value: Value::Name(_) }) = &definition.kind
+            && definition.text.starts_with('#')
+            && self.macros.contains_key(&name.name)
+        {
+            definition.kind = DefinitionKind::PassThrough(definition.text.clone());
+        }
+    }
+
+    fn typedef(&self, name: &Identifier) -> Option<Definition> {
+        let found = self.macros.get(&name.name)?.as_ref()?;
+        let place = found.place.unwrap_or(name.span);
+        let mut definitions = prelude::parsed(&format!("typedef {} {};", found.body, name.name), place);
+        let definition = definitions.pop().filter(|_| definitions.is_empty())?;
+        defined_name(&definition).is_some_and(|defined| defined.name == name.name).then_some(definition)
+    }
+
+    fn constant(&self, name: &Identifier) -> Option<Definition> {
+        let found = self.macros.get(&name.name)?.as_ref()?;
+        let span = found.place.unwrap_or(name.span);
+        let is_name = found.body.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && found.body.starts_with(|c: char| !c.is_ascii_digit());
+        let value = match self.number(&name.name, 0) {
+            Some(value) => Value::Literal { value, span },
+            None if is_name && found.body != name.name => {
+                Value::Name(Identifier { name: found.body.clone(), span })
+            }
+            None => return None,
+        };
+        let kind =
+            DefinitionKind::Const(ConstDef { name: Identifier { name: name.name.clone(), span }, value });
+        let text = format!("#define {} {}", name.name, found.body);
+        Some(Definition { kind, span, docs: Vec::new(), section: None, text })
+    }
+
+    /// The number that a name stands for: a constant's, or what a macro comes to.
+    fn number(&self, name: &str, chain: usize) -> Option<i128> {
+        if let Some(number) = self.numbers.get(name) {
+            return Some(*number);
+        }
+        if let Some(computed) = self.computed.borrow().get(name) {
+            return *computed;
+        }
+        let body = &self.macros.get(name)?.as_ref()?.body;
+        if chain >= MAX_CHAIN {
+            return None;
+        }
+        self.computed.borrow_mut().insert(name.to_owned(), None);
+        let value = expression::evaluate(body, &Chain { macros: self, length: chain + 1 });
+        self.computed.borrow_mut().insert(name.to_owned(), value);
+        value
+    }
+}
+
+/// A chain of macros that name one another.
+struct Chain<'a> {
+    macros: &'a Macros,
+    length: usize,
+}
+
+impl Names for Chain<'_> {
+    fn value(&self, name: &str) -> Option<i128> {
+        self.macros.number(name, self.length)
+    }
+
+    fn is_defined(&self, _name: &str) -> Option<bool> {
+        None
+    }
+}
+
+/// The name and the body of `#define NAME body`; none for a macro with arguments or without a body.
+pub(crate) fn object_macro(line: &str) -> Option<(&str, &str)> {
+    let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;
+    let rest = rest.strip_prefix(|c: char| c.is_whitespace())?.trim_start();
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    let (name, body) = rest.split_at_checked(end)?;
+    let whole = body.is_empty() || body.starts_with(char::is_whitespace);
+    let body = body.split("/*").next().unwrap_or("").trim();
+    (!name.is_empty() && whole && !body.is_empty()).then_some((name, body))
+}

@@ -1,0 +1,159 @@
+//! Declarations as XDR text, for documentation and to compare what they mean.
+
+use std::borrow::Cow;
+
+use crate::ast::{
+    Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, ProcedureDef, ProcedureType,
+    StructBody, TypeSpecifierKind, UnionBody, Value,
+};
+
+/// A declaration as it would be written, without the `;`.
+pub(crate) fn declaration(declaration: &Declaration) -> String {
+    written(declaration, false)
+}
+
+/// A definition in one form, however it was written: without comments, numbers in decimal, values of enums explicit.
+pub(crate) fn definition(definition: &Definition) -> String {
+    match &definition.kind {
+        DefinitionKind::Const(constant) => {
+            format!("const {} = {}", constant.name.name, value(&constant.value))
+        }
+        // A typedef of a body is another way to write the definition of that body.
+        DefinitionKind::Typedef(Declaration { kind: DeclarationKind::Plain(of, name), .. })
+            if is_body(&of.kind) =>
+        {
+            format!("{} {}", specifier(&of.kind, true), name.name)
+        }
+        DefinitionKind::Typedef(declaration) => format!("typedef {}", written(declaration, true)),
+        DefinitionKind::Enum(name, body) => format!("{} {}", enumeration(body), name.name),
+        DefinitionKind::Struct(name, body) => format!("{} {}", structure(body), name.name),
+        DefinitionKind::Union(name, body) => format!("{} {}", union(body), name.name),
+        DefinitionKind::Program(program) => {
+            let mut text = format!("program {} = {}", program.name.name, value(&program.number));
+            for version in &program.versions {
+                text += &format!(" version {} = {} ", version.name.name, value(&version.number));
+                text.extend(version.procedures.iter().map(procedure));
+            }
+            text
+        }
+        DefinitionKind::PassThrough(text) => text.clone(),
+    }
+}
+
+fn is_body(kind: &TypeSpecifierKind) -> bool {
+    matches!(kind, TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_))
+}
+
+fn enumeration(body: &EnumBody) -> String {
+    let mut text = "enum {".to_owned();
+    let mut next = Some(0);
+    for member in &body.members {
+        let number = match &member.value {
+            Some(Value::Literal { value, .. }) => Some(*value),
+            Some(Value::Name(_)) => None,
+            None => next,
+        };
+        let shown = match (number, &member.value) {
+            (Some(number), _) => number.to_string(),
+            (None, Some(name)) => value(name).into_owned(),
+            (None, None) => String::new(),
+        };
+        text += &format!(" {} = {shown},", member.name.name);
+        next = number.map(|number| number.saturating_add(1));
+    }
+    text + " }"
+}
+
+fn structure(body: &StructBody) -> String {
+    let fields: Vec<String> = body.fields.iter().map(|field| written(field, true)).collect();
+    format!("struct {{ {} }}", fields.join("; "))
+}
+
+fn union(body: &UnionBody) -> String {
+    let mut text = format!("union switch ({}) {{", written(&body.discriminant, true));
+    for arm in &body.arms {
+        arm.labels.iter().for_each(|label| text += &format!(" case {}:", value(label)));
+        text += &format!(" {};", written(&arm.declaration, true));
+    }
+    body.default.iter().for_each(|default| text += &format!(" default: {};", written(default, true)));
+    text + " }"
+}
+
+/// A declaration, with what stands in bodies or without.
+fn written(declaration: &Declaration, bodies: bool) -> String {
+    let mut text = String::new();
+    let specifier = |kind| specifier(kind, bodies);
+    match &declaration.kind {
+        DeclarationKind::Void => text.push_str("void"),
+        DeclarationKind::Plain(of, name) => text.extend([&specifier(&of.kind), " ", &name.name]),
+        DeclarationKind::FixedArray(of, name, len) => {
+            text.extend([&specifier(&of.kind), " ", &name.name, "[", &value(len), "]"]);
+        }
+        // At most one of something is optional data (RFC 4506 section 4.19).
+        DeclarationKind::VariableArray(of, name, Some(Value::Literal { value: 1, .. })) if bodies => {
+            text.extend([&specifier(&of.kind), " *", &name.name]);
+        }
+        DeclarationKind::VariableArray(of, name, max) => {
+            text.extend([&specifier(&of.kind), " ", &name.name, "<", &bound(max), ">"]);
+        }
+        DeclarationKind::Optional(of, name) => text.extend([&specifier(&of.kind), " *", &name.name]),
+        DeclarationKind::FixedOpaque(name, len) => {
+            text.extend(["opaque ", &name.name, "[", &value(len), "]"]);
+        }
+        DeclarationKind::VariableOpaque(name, max) => {
+            text.extend(["opaque ", &name.name, "<", &bound(max), ">"]);
+        }
+        DeclarationKind::String(name, max) => text.extend(["string ", &name.name, "<", &bound(max), ">"]),
+    }
+    text
+}
+
+fn bound(max: &Option<Value>) -> Cow<'_, str> {
+    max.as_ref().map(value).unwrap_or_default()
+}
+
+/// A procedure as it would be written.
+pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
+    let result = procedure.result.as_ref().map_or_else(|| "void".to_owned(), procedure_type);
+    let arguments: Vec<String> = procedure.arguments.iter().map(procedure_type).collect();
+    let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
+    format!("{result} {}({arguments}) = {};", procedure.name.name, value(&procedure.number))
+}
+
+fn procedure_type(ty: &ProcedureType) -> String {
+    format!("{}{}", specifier(&ty.specifier.kind, false), if ty.optional { " *" } else { "" })
+}
+
+/// A value as it was written.
+pub(crate) fn value(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Literal { value, .. } => value.to_string().into(),
+        Value::Name(name) => name.name.as_str().into(),
+    }
+}
+
+fn specifier(kind: &TypeSpecifierKind, bodies: bool) -> Cow<'_, str> {
+    let text = match kind {
+        TypeSpecifierKind::Int => "int",
+        TypeSpecifierKind::UnsignedInt => "unsigned int",
+        TypeSpecifierKind::Hyper => "hyper",
+        TypeSpecifierKind::UnsignedHyper => "unsigned hyper",
+        TypeSpecifierKind::Float => "float",
+        TypeSpecifierKind::Double => "double",
+        TypeSpecifierKind::Quadruple => "quadruple",
+        TypeSpecifierKind::Bool => "bool",
+        TypeSpecifierKind::Char => "char",
+        TypeSpecifierKind::UnsignedChar => "unsigned char",
+        TypeSpecifierKind::Short => "short",
+        TypeSpecifierKind::UnsignedShort => "unsigned short",
+        TypeSpecifierKind::String => "string",
+        TypeSpecifierKind::Named(name) => &name.name,
+        TypeSpecifierKind::Enum(body) if bodies => return enumeration(body).into(),
+        TypeSpecifierKind::Struct(body) if bodies => return structure(body).into(),
+        TypeSpecifierKind::Union(body) if bodies => return union(body).into(),
+        TypeSpecifierKind::Enum(_) => "enum { ... }",
+        TypeSpecifierKind::Struct(_) => "struct { ... }",
+        TypeSpecifierKind::Union(_) => "union switch (...) { ... }",
+    };
+    text.into()
+}

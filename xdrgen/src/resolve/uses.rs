@@ -1,0 +1,175 @@
+//! The names that a document uses, and those that it defines.
+
+use super::named::{defined_name, is_own_name};
+use crate::ast::{
+    Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifier,
+    TypeSpecifierKind, Value,
+};
+use crate::hash::HashSet;
+
+/// What a name stands for in a definition.
+#[derive(Clone, Copy)]
+enum Role<'d> {
+    DefinesType(&'d Identifier),
+    DefinesValue(&'d Identifier),
+    UsesType(&'d Identifier),
+    UsesValue(&'d Value),
+    /// A part: a declaration, a member, a label.
+    Part,
+    Enum(&'d EnumBody),
+}
+
+/// Hands on all names of a definition, in the order in which they stand but for what it defines itself.
+fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
+    match &definition.kind {
+        DefinitionKind::Const(constant) => {
+            to(Role::DefinesValue(&constant.name));
+            to(Role::UsesValue(&constant.value));
+        }
+        DefinitionKind::Program(program) => {
+            to(Role::DefinesValue(&program.name));
+            to(Role::UsesValue(&program.number));
+            for version in &program.versions {
+                to(Role::DefinesValue(&version.name));
+                to(Role::UsesValue(&version.number));
+                for procedure in &version.procedures {
+                    to(Role::DefinesValue(&procedure.name));
+                    to(Role::UsesValue(&procedure.number));
+                    let types = procedure.result.iter().chain(&procedure.arguments);
+                    types.for_each(|ty| specifier(&ty.specifier.kind, to));
+                }
+            }
+        }
+        DefinitionKind::PassThrough(_) => {}
+        kind => {
+            // `typedef struct foo foo;` defines nothing.
+            let name = defined_name(definition).filter(|_| !is_own_name(definition));
+            name.into_iter().for_each(|name| to(Role::DefinesType(name)));
+            match kind {
+                DefinitionKind::Typedef(of) => declaration(of, to),
+                DefinitionKind::Enum(_, body) => enumeration(body, to),
+                DefinitionKind::Struct(_, body) => body.fields.iter().for_each(|of| declaration(of, to)),
+                DefinitionKind::Union(_, body) => union(body, to),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn enumeration<'d>(body: &'d EnumBody, to: &mut dyn FnMut(Role<'d>)) {
+    to(Role::Enum(body));
+    for member in &body.members {
+        to(Role::Part);
+        to(Role::DefinesValue(&member.name));
+        member.value.iter().for_each(|value| to(Role::UsesValue(value)));
+    }
+}
+
+fn union<'d>(body: &'d crate::ast::UnionBody, to: &mut dyn FnMut(Role<'d>)) {
+    declaration(&body.discriminant, to);
+    for arm in &body.arms {
+        for label in &arm.labels {
+            to(Role::Part);
+            to(Role::UsesValue(label));
+        }
+        declaration(&arm.declaration, to);
+    }
+    body.default.iter().for_each(|of| declaration(of, to));
+}
+
+fn declaration<'d>(of: &'d Declaration, to: &mut dyn FnMut(Role<'d>)) {
+    to(Role::Part);
+    let (of, bound) = match &of.kind {
+        DeclarationKind::Void => (None, None),
+        DeclarationKind::Plain(of, _) | DeclarationKind::Optional(of, _) => (Some(of), None),
+        DeclarationKind::FixedArray(of, _, len) => (Some(of), Some(len)),
+        DeclarationKind::VariableArray(of, _, max) => (Some(of), max.as_ref()),
+        DeclarationKind::FixedOpaque(_, len) => (None, Some(len)),
+        DeclarationKind::VariableOpaque(_, max) | DeclarationKind::String(_, max) => (None, max.as_ref()),
+    };
+    of.into_iter().for_each(|TypeSpecifier { kind, .. }| specifier(kind, to));
+    bound.into_iter().for_each(|bound| to(Role::UsesValue(bound)));
+}
+
+fn specifier<'d>(kind: &'d TypeSpecifierKind, to: &mut dyn FnMut(Role<'d>)) {
+    match kind {
+        TypeSpecifierKind::Named(name) => to(Role::UsesType(name)),
+        TypeSpecifierKind::Enum(body) => enumeration(body, to),
+        TypeSpecifierKind::Struct(body) => body.fields.iter().for_each(|of| declaration(of, to)),
+        TypeSpecifierKind::Union(body) => union(body, to),
+        _ => {}
+    }
+}
+
+/// How many parts a definition has.
+pub(crate) fn parts(definition: &Definition) -> usize {
+    let mut parts = 0;
+    names(definition, &mut |role| parts += usize::from(matches!(role, Role::Part)));
+    parts
+}
+
+/// The enums in a definition, its own among them.
+pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
+    let mut enums = Vec::new();
+    names(definition, &mut |role| {
+        if let Role::Enum(body) = role {
+            enums.push(body);
+        }
+    });
+    enums
+}
+
+/// What is used, in the order in which it stands, but for the names that are known.
+#[derive(Default)]
+pub(crate) struct Uses<'d> {
+    known: Option<&'d Defined>,
+    /// Names that stand where a type must.
+    pub(crate) types: Vec<Identifier>,
+    /// Names that stand where a value must.
+    pub(crate) values: Vec<Identifier>,
+}
+
+/// What is defined.
+#[derive(Default)]
+pub(crate) struct Defined {
+    pub(crate) types: HashSet<String>,
+    pub(crate) values: HashSet<String>,
+}
+
+impl<'d> Uses<'d> {
+    /// Nothing; the names that are defined will be left out.
+    pub(crate) fn beyond(known: &'d Defined) -> Self {
+        Uses { known: Some(known), ..Uses::default() }
+    }
+
+    /// Adds what a definition uses.
+    pub(crate) fn add(&mut self, definition: &Definition) {
+        let known = self.known;
+        names(definition, &mut |role| match role {
+            Role::UsesType(name) if known.is_none_or(|known| !known.types.contains(&name.name)) => {
+                self.types.push(name.clone());
+            }
+            Role::UsesValue(Value::Name(name))
+                if known.is_none_or(|known| !known.values.contains(&name.name)) =>
+            {
+                self.values.push(name.clone());
+            }
+            _ => {}
+        });
+    }
+}
+
+impl Defined {
+    /// Adds what a definition defines.
+    pub(crate) fn add(&mut self, definition: &Definition) {
+        names(definition, &mut |role| match role {
+            Role::DefinesType(name) => {
+                self.types.insert(name.name.clone());
+            }
+            Role::DefinesValue(name) => {
+                self.values.insert(name.name.clone());
+            }
+            _ => {}
+        });
+    }
+}
