@@ -143,6 +143,25 @@ fn optional_data_by_a_bool_is_an_option() {
 }
 
 #[test]
+fn a_node_is_sent_with_its_link_and_who_holds_it_changes_no_list() {
+    let alone = "struct node { int x; node *next; };";
+    emits(alone, &["pub struct Node { pub x: i32, pub next: Option<Box<Node>>, }"]);
+    let list = format!("{alone} struct dir {{ node *first; }};");
+    let of_list =
+        ["pub struct Dir { #[xdr(list)] pub first: Vec<Node>, }", "pub struct Node { pub x: i32, }"];
+    emits(&list, &of_list);
+    let held = format!("{list} struct user {{ node node; node more<>; }};");
+    emits(&held, &of_list);
+    emits(
+        &held,
+        &[
+            "pub struct NodeChain { pub x: i32, #[xdr(list)] pub next: Vec<Node>, }",
+            "pub struct User { pub node: NodeChain, pub more: Vec<NodeChain>, }",
+        ],
+    );
+}
+
+#[test]
 fn chains_are_lists_and_other_recursion_is_boxed() {
     emits(
         "struct node { int x; node *next; };\nstruct dir { node *first; };\ntypedef node *nodes;\n",

@@ -4,18 +4,26 @@ use crate::hash::{HashMap, HashSet};
 use crate::ir::{Body, Docs, Field, Item, Module, Type, TypeDef, TypeId};
 use crate::names::{Names, Taken};
 
-/// Structs that link to themselves at their end, and are reached by such links only, become the elements of lists:
-/// they lose the link, and each link to them is a `Vec` that is decoded in a loop.
+/// Structs that link to themselves at their end become the elements of lists where something else links to them: they
+/// lose the link, and each link to them is a `Vec` that is decoded in a loop. What holds such a struct in another way has
+/// the first element of a list with those behind it, as a type of its own.
 pub(crate) fn make_lists(module: &mut Module, names: Names, idents: &mut Taken) {
-    let embedded = embedded(module);
-    let nodes: HashSet<TypeId> = (0..module.types.len())
-        .map(TypeId)
-        .filter(|id| !embedded.contains(id) && is_node(module, *id))
+    let (linked, embedded) = uses(module);
+    let mut nodes: Vec<TypeId> = linked.into_iter().filter(|id| is_node(module, *id)).collect();
+    nodes.sort_unstable();
+    let chains: HashMap<TypeId, TypeId> = nodes
+        .iter()
+        .filter(|node| embedded.contains(node))
+        .filter_map(|node| Some((*node, add_chain(module, *node, names, idents)?)))
         .collect();
+    let nodes: HashSet<TypeId> = nodes.into_iter().collect();
     for node in &nodes {
         if let Some(TypeDef { body: Body::Struct(fields), .. }) = module.types.get_mut(node.0) {
             fields.pop();
         }
+    }
+    if !chains.is_empty() {
+        for_each_type(module, &mut |ty| hold_chains(ty, &chains));
     }
     let element = |ty: &Type| match ty {
         Type::Optional(of) => match **of {
@@ -38,6 +46,45 @@ pub(crate) fn make_lists(module: &mut Module, names: Names, idents: &mut Taken) 
         }
     }
     wrap_procedures(module, names, idents, &element);
+}
+
+/// Adds the type of a node with all that follows it, behind that of its elements.
+fn add_chain(module: &mut Module, node: TypeId, names: Names, idents: &mut Taken) -> Option<TypeId> {
+    let id = TypeId(module.types.len());
+    let mut chain = module.get(node)?.clone();
+    chain.name.push_str("_chain");
+    chain.ident = idents.take(names.of_type(&chain.name), &chain.name).0;
+    chain.docs.comments.push("With the elements that follow it.".to_owned());
+    module.types.push(chain);
+    let place = module.order.iter().position(|item| *item == Item::Type(node));
+    module.order.insert(place.map_or(module.order.len(), |place| place + 1), Item::Type(id));
+    Some(id)
+}
+
+/// Lets what holds a node in another way than by a link hold all that follows it.
+fn hold_chains(ty: &mut Type, chains: &HashMap<TypeId, TypeId>) {
+    match ty {
+        Type::Named(id) => *id = chains.get(id).copied().unwrap_or(*id),
+        Type::Optional(of) if matches!(**of, Type::Named(_)) => {}
+        Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => {
+            hold_chains(of, chains);
+        }
+        _ => {}
+    }
+}
+
+fn for_each_type(module: &mut Module, to: &mut dyn FnMut(&mut Type)) {
+    for ty in &mut module.types {
+        match &mut ty.body {
+            Body::Alias(of) => to(of),
+            body => body.fields_mut().for_each(|field| to(&mut field.ty)),
+        }
+    }
+    let versions = module.programs.iter_mut().flat_map(|program| &mut program.versions);
+    for procedure in versions.flat_map(|version| &mut version.procedures) {
+        to(&mut procedure.arguments);
+        to(&mut procedure.result);
+    }
 }
 
 fn list_field(id: TypeId, declaration: &str) -> Field {
@@ -108,39 +155,28 @@ fn is_node(module: &Module, id: TypeId) -> bool {
     fields.last().is_some_and(|last| links_to(module, &last.ty, id))
 }
 
-/// The types that are held in another way than by a link: a struct's link to itself counts as one at its end only.
-fn embedded(module: &Module) -> HashSet<TypeId> {
-    let mut embedded = Vec::new();
+/// The types that something links to, and those that something holds in another way. A struct's link to itself at its end
+/// is neither.
+fn uses(module: &Module) -> (HashSet<TypeId>, HashSet<TypeId>) {
+    let (mut linked, mut embedded) = (HashSet::default(), HashSet::default());
+    let mut add = |ty: &Type| match ty {
+        Type::Optional(of) if matches!(**of, Type::Named(_)) => linked.extend(of.named()),
+        ty => embedded.extend(ty.named()),
+    };
     for (index, ty) in module.types.iter().enumerate() {
+        let types = ty.body.types();
         match &ty.body {
-            Body::Alias(of) => collect_embedded(of, &mut embedded),
-            Body::Struct(fields) => {
-                let own = TypeId(index);
-                let link = fields.len().checked_sub(1);
-                for (at, field) in fields.iter().enumerate() {
-                    if Some(at) == link && links_to(module, &field.ty, own) {
-                        continue;
-                    }
-                    collect_embedded(&field.ty, &mut embedded);
-                }
+            Body::Struct(fields) if is_node(module, TypeId(index)) => {
+                types.take(fields.len().saturating_sub(1)).for_each(&mut add);
             }
-            body => body.fields().for_each(|field| collect_embedded(&field.ty, &mut embedded)),
+            Body::Union(_) => types.skip(1).for_each(&mut add),
+            _ => types.for_each(&mut add),
         }
     }
     let versions = module.programs.iter().flat_map(|program| &program.versions);
-    for procedure in versions.flat_map(|version| &version.procedures) {
-        collect_embedded(&procedure.arguments, &mut embedded);
-        collect_embedded(&procedure.result, &mut embedded);
-    }
-    embedded.into_iter().collect()
-}
-
-/// The types that a type names in another way than as optional data.
-fn collect_embedded(ty: &Type, embedded: &mut Vec<TypeId>) {
-    match ty {
-        Type::Optional(of) if matches!(**of, Type::Named(_)) => {}
-        ty => embedded.extend(ty.named()),
-    }
+    let sent = versions.flat_map(|version| &version.procedures);
+    sent.flat_map(|one| [&one.arguments, &one.result]).for_each(add);
+    (linked, embedded)
 }
 
 /// Whether a type is optional data of `id`, by itself or by a typedef.

@@ -88,7 +88,7 @@ pub(super) fn omit(
         }
     }
     omission.spread();
-    omission.remove_from(hir, documents);
+    omission.remove_from(hir);
     let Omission { said, kept, .. } = omission;
     found.kept = kept;
     let whole = !found.has_errors() && (known.keep_going || !has_errors(&said));
@@ -199,7 +199,7 @@ impl<'a> Omission<'a> {
             }
             let mut said = false;
             for (document, definition, span) in self.uses.remove(&name).unwrap_or_default() {
-                if self.omitted.contains(&std::ptr::from_ref(definition)) {
+                if self.is_out(definition) {
                     continue;
                 }
                 let (space, text) = name.clone();
@@ -218,7 +218,7 @@ impl<'a> Omission<'a> {
         self.scope
             .definition_of(*space, name)
             .and_then(|span| self.holding(span))
-            .is_some_and(|definition| !self.omitted.contains(&std::ptr::from_ref(definition)))
+            .is_some_and(|definition| !self.is_out(definition))
     }
 
     /// The document and the definition that hold a place.
@@ -242,11 +242,9 @@ impl<'a> Omission<'a> {
     }
 
     /// Takes what is left out from the protocol, and forgets what was found in it.
-    fn remove_from(&mut self, hir: &mut Hir, documents: &[Document<'_>]) {
-        let _ = documents;
-        let is_out = |span: Span| {
-            self.holding(span).is_some_and(|one| self.omitted.contains(&std::ptr::from_ref(one)))
-        };
+    fn remove_from(&mut self, hir: &mut Hir) {
+        let mut kept = std::mem::take(&mut self.kept);
+        let is_out = |span| self.holding(span).is_some_and(|one| self.is_out(one));
         let mut types: HashSet<TypeId> =
             hir.typed().filter(|(_, ty)| is_out(ty.docs.span)).map(|(id, _)| id).collect();
         // The arguments of a procedure that takes several are a type within the program.
@@ -263,12 +261,12 @@ impl<'a> Omission<'a> {
         let consts = hir.consts.iter().filter(|one| is_out(one.docs.span)).map(|one| one.name.clone());
         let consts: HashSet<String> = consts.collect();
         hir.remove(&types, &consts);
-        let kept = std::mem::take(&mut self.kept);
-        let is_out = |found: &Diagnostic| {
-            let holds = self.holding(found.primary.span);
-            !found.is_error() && holds.is_some_and(|one| self.omitted.contains(&std::ptr::from_ref(one)))
-        };
-        self.kept = kept.into_iter().filter(|found| !is_out(found)).collect();
+        kept.retain(|found| found.is_error() || !is_out(found.primary.span));
+        self.kept = kept;
+    }
+
+    fn is_out(&self, definition: &Definition) -> bool {
+        self.omitted.contains(&std::ptr::from_ref(definition))
     }
 }
 
