@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident};
-use rpcrdma_layout::Items;
+use rpcrdma_layout::{Items, Size};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Expr, Fields, Ident, Member, Path, Result, Type, parse_quote};
 
@@ -15,22 +15,15 @@ pub(crate) struct Container<'a> {
     pub(crate) krate: Path,
     /// Its program is called in the backward direction only.
     pub(crate) backward: bool,
-    /// The items that `#[xdr(items(...))]` says it holds.
+    /// The items that `#[xdr(items = N, largest = SIZE)]` says it holds.
     pub(crate) items: Option<(Span, Items)>,
     pub(crate) body: Body<'a>,
 }
 
 pub(crate) enum Body<'a> {
-    Struct { style: Style, fields: Vec<Field<'a>> },
-    Enum { variants: Vec<Variant<'a>> },
+    Struct(Vec<Field<'a>>),
+    Enum(Vec<Variant<'a>>),
     Union { discriminant: Box<Type>, arms: Vec<Arm<'a>> },
-}
-
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Style {
-    Named,
-    Tuple,
-    Unit,
 }
 
 /// A value of an enum.
@@ -125,12 +118,7 @@ impl<'a> Container<'a> {
                 if let Some(union) = &attrs.union {
                     errors.at(union, "a union is a Rust enum: write one variant for each arm");
                 }
-                let style = match data.fields {
-                    Fields::Named(_) => Style::Named,
-                    Fields::Unnamed(_) => Style::Tuple,
-                    Fields::Unit => Style::Unit,
-                };
-                Body::Struct { style, fields: fields(owner, &data.fields, &mut errors) }
+                Body::Struct(fields(owner, &data.fields, &mut errors))
             }
             Data::Enum(data) => match attrs.union {
                 Some(discriminant) => Body::Union {
@@ -141,7 +129,7 @@ impl<'a> Container<'a> {
                         .filter_map(|variant| arm(owner, variant, &mut errors))
                         .collect(),
                 },
-                None => Body::Enum { variants: variants(data, &mut errors) },
+                None => Body::Enum(data.variants.iter().map(|variant| value(variant, &mut errors)).collect()),
             },
             Data::Union(data) => {
                 let message =
@@ -149,32 +137,53 @@ impl<'a> Container<'a> {
                 return Err(Error::new_spanned(data.union_token, message));
             }
         };
+        let items = stated(attrs.items, attrs.largest, &mut errors);
         errors.finish()?;
         Ok(Container {
             owner,
             krate: attrs.krate.unwrap_or_else(|| parse_quote!(::rpcrdma_runtime)),
             backward: attrs.backward.is_some(),
-            items: attrs.items,
+            items,
             body,
         })
     }
 
     pub(crate) fn fields_mut(&mut self) -> Vec<&mut Field<'a>> {
         match &mut self.body {
-            Body::Struct { fields, .. } => fields.iter_mut().collect(),
+            Body::Struct(fields) => fields.iter_mut().collect(),
             Body::Union { arms, .. } => arms.iter_mut().filter_map(|arm| arm.payload.as_mut()).collect(),
-            Body::Enum { .. } => Vec::new(),
+            Body::Enum(_) => Vec::new(),
         }
     }
 
     /// The fields of a struct, or the payloads of a union's arms.
     pub(crate) fn fields(&self) -> Vec<&Field<'a>> {
         match &self.body {
-            Body::Struct { fields, .. } => fields.iter().collect(),
+            Body::Struct(fields) => fields.iter().collect(),
             Body::Union { arms, .. } => arms.iter().filter_map(|arm| arm.payload.as_ref()).collect(),
-            Body::Enum { .. } => Vec::new(),
+            Body::Enum(_) => Vec::new(),
         }
     }
+}
+
+/// The items that a type is said to hold.
+fn stated(
+    items: Option<(Span, Size)>,
+    largest: Option<(Span, Size)>,
+    errors: &mut Errors,
+) -> Option<(Span, Items)> {
+    match (items, largest) {
+        (Some((span, Size::ZERO)), None) => return Some((span, Items::NONE)),
+        (Some((span, count)), Some((_, largest))) => return Some((span, Items { count, largest })),
+        (Some((span, _)), None) => {
+            errors.at_span(span, "`items` needs the size of the largest: add `largest = 4096`")
+        }
+        (None, Some((span, _))) => {
+            errors.at_span(span, "`largest` needs the number of items: add `items = 2`")
+        }
+        (None, None) => {}
+    }
+    None
 }
 
 fn fields<'a>(owner: Owner<'_>, fields: &'a Fields, errors: &mut Errors) -> Vec<Field<'a>> {
@@ -201,72 +210,29 @@ fn one_field<'a>(owner: Owner<'_>, index: usize, field: &'a syn::Field, errors: 
 
 // ---- enums
 
-/// The value of a variant that does not give its own.
-enum Next {
-    Is(i128),
-    /// It is one more than the value of an expression.
-    Unknown,
-    /// It follows a value that was refused.
-    Refused,
-}
+/// Why a value is refused.
+pub(crate) const VALUE: &str = "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3): write one from -2147483648 to 2147483647";
 
-fn variants<'a>(data: &'a syn::DataEnum, errors: &mut Errors) -> Vec<Variant<'a>> {
-    let mut next = Next::Is(0);
-    let read = |variant: &'a syn::Variant| {
-        check_variant(variant, errors);
-        Variant { ident: &variant.ident, unknown: value(variant, &mut next, errors) }
-    };
-    data.variants.iter().map(read).collect()
-}
-
-/// Refuses what an enum's value cannot have.
-fn check_variant(variant: &syn::Variant, errors: &mut Errors) {
+fn value<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Variant<'a> {
     if !matches!(variant.fields, Fields::Unit) {
         errors.at(
             &variant.ident,
             "a variant that holds data makes this a union: name its discriminant with `#[xdr(union = \"Type\")]` on the enum",
         );
     }
-    let attrs = Attrs::parse(Place::Arm, &variant.attrs, errors);
-    if let Some(span) = attrs.eligible {
-        errors.at_span(
-            span,
-            "an enum's value is four bytes and cannot be DDP-eligible: mark opaque data or a string",
-        );
-    }
-    if let Some(case) = attrs.cases.first() {
-        errors.at(case, "`case` belongs to a union: write an enum's value as `Name = 3`");
-    }
-    if let Some(span) = attrs.default {
-        errors.at_span(span, "`default` belongs to a union: put `#[xdr(union = \"Type\")]` on the enum");
-    }
-}
-
-/// Why a value is refused.
-pub(crate) const VALUE: &str = "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3): write one from -2147483648 to 2147483647";
-
-/// Refuses a value that is known and out of range.
-fn value(variant: &syn::Variant, next: &mut Next, errors: &mut Errors) -> Option<Unknown> {
-    let (place, known): (&dyn ToTokens, _) = match &variant.discriminant {
-        Some((_, value)) => (value, number(value)),
-        None => match next {
-            Next::Is(value) => (&variant.ident, Some(*value)),
-            Next::Unknown => return Some(Unknown::Follows),
-            Next::Refused => return None,
-        },
+    Attrs::parse(Place::Value, &variant.attrs, errors);
+    let given = variant.discriminant.as_ref().map(|(_, value)| value);
+    let unknown = match given.map(|value| (value, number(value))) {
+        None => Some(Unknown::Follows),
+        Some((value, None)) => Some(Unknown::Given(value.span())),
+        Some((value, Some(number))) => {
+            if i32::try_from(number).is_err() {
+                errors.at(value, VALUE);
+            }
+            None
+        }
     };
-    match known {
-        Some(value) if i32::try_from(value).is_ok() => *next = Next::Is(value.saturating_add(1)),
-        Some(_) => {
-            errors.at(place, VALUE);
-            *next = Next::Refused;
-        }
-        None => {
-            *next = Next::Unknown;
-            return Some(Unknown::Given(place.span()));
-        }
-    }
-    None
+    Variant { ident: &variant.ident, unknown }
 }
 
 // ---- unions

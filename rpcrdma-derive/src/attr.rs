@@ -2,11 +2,11 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
-use rpcrdma_layout::{Items, Size};
+use rpcrdma_layout::Size;
 use syn::meta::ParseNestedMeta;
-use syn::parse::{Parse, ParseStream};
+use syn::parse::Parse;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Meta, Path, Result, Token, Type};
+use syn::{Attribute, Error, Expr, ExprLit, Lit, LitStr, Meta, Path, Result, Token, Type};
 
 use crate::syntax::{bare, is_negated, number};
 
@@ -39,6 +39,8 @@ impl Errors {
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Type,
+    /// An enum's value.
+    Value,
     Arm,
     Field,
 }
@@ -49,8 +51,10 @@ pub(crate) struct Attrs {
     pub(crate) krate: Option<Path>,
     pub(crate) union: Option<Type>,
     pub(crate) backward: Option<Span>,
-    /// The items that the type is said to hold.
-    pub(crate) items: Option<(Span, Items)>,
+    /// How many items the type is said to hold.
+    pub(crate) items: Option<(Span, Size)>,
+    /// How large each of them can be.
+    pub(crate) largest: Option<(Span, Size)>,
     pub(crate) cases: Vec<Expr>,
     pub(crate) default: Option<Span>,
     pub(crate) max: Option<Expr>,
@@ -82,6 +86,10 @@ impl Attrs {
                 attr,
                 "`#[ddp_eligible]` marks a field, not a type: put it on the field that holds the data",
             ),
+            (_, Place::Value) => errors.at(
+                attr,
+                "an enum's value is four bytes and cannot be DDP-eligible: mark opaque data or a string",
+            ),
             (Meta::Path(_), _) if self.eligible.is_some() => {
                 errors.at(attr, "`#[ddp_eligible]` is given twice: remove one");
             }
@@ -100,7 +108,14 @@ impl Attrs {
             (Place::Type, "crate") => set(&mut self.krate, quoted(meta, "crate = \"path\"")?, meta),
             (Place::Type, "union") => set(&mut self.union, quoted(meta, "union = \"Type\"")?, meta),
             (Place::Type, "backward") => flag(&mut self.backward, meta),
-            (Place::Type, "items") => set(&mut self.items, (meta.path.span(), items(meta)?), meta),
+            (Place::Type, "items") => {
+                let count = size(&value(meta, "items = 2")?)?;
+                set(&mut self.items, (meta.path.span(), count), meta)
+            }
+            (Place::Type, "largest") => {
+                let largest = size(&value(meta, "largest = 4096")?)?;
+                set(&mut self.largest, (meta.path.span(), largest), meta)
+            }
             (Place::Arm, "case") => {
                 self.cases.push(label(&value(meta, "case = 3` or `case = \"Color::Red\"")?)?);
                 Ok(())
@@ -109,8 +124,11 @@ impl Attrs {
             (Place::Field, "max") => set(&mut self.max, bound(&value(meta, "max = 8")?)?, meta),
             (Place::Field, "list") => flag(&mut self.list, meta),
             (Place::Field, "recursive") => flag(&mut self.recursive, meta),
+            (Place::Value, _) => Err(meta.error(format!(
+                "`{key}` does not belong to an enum's value: write `Name = 3`, or `#[xdr(union = \"Type\")]` on the enum"
+            ))),
             (Place::Type, _) => Err(meta.error(
-                "unknown attribute: a type takes `union = \"Type\"`, `backward`, `items(...)` and `crate = \"path\"`",
+                "unknown attribute: a type takes `union = \"Type\"`, `backward`, `items = N`, `largest = SIZE` and `crate = \"path\"`",
             )),
             (Place::Arm, _) => {
                 Err(meta.error("unknown attribute: a union's arm takes `case = ...` and `default`"))
@@ -161,41 +179,13 @@ fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
     meta.error(message)
 }
 
-const ITEMS: &str = "this needs how many items there can be and how large one can be: write `items(0)`, `items(2, largest = 4096)` or `items(unbounded, largest = unbounded)`";
-
-/// `items(COUNT, largest = SIZE)`; no size follows a count of 0.
-fn items(meta: &ParseNestedMeta<'_>) -> Result<Items> {
-    let parse = |input: ParseStream<'_>| {
-        let count = size(input)?;
-        if count == Size::ZERO && input.is_empty() {
-            return Ok(Items::NONE);
-        }
-        input.parse::<Token![,]>()?;
-        let key: Ident = input.parse()?;
-        input.parse::<Token![=]>()?;
-        let largest = size(input)?;
-        if key == "largest" && count != Size::ZERO && input.is_empty() {
-            return Ok(Items { count, largest });
-        }
-        Err(input.error(ITEMS))
-    };
-    let parsed = (|| {
-        let content;
-        syn::parenthesized!(content in meta.input);
-        parse(&content)
-    })();
-    parsed.map_err(|_| {
-        let _ = meta.input.parse::<TokenStream>();
-        Error::new_spanned(&meta.path, ITEMS)
-    })
-}
-
-fn size(input: ParseStream<'_>) -> Result<Size> {
-    if input.peek(LitInt) {
-        return Ok(Size::Bounded(input.parse::<LitInt>()?.base10_parse()?));
+/// A number or a size in bytes, which may be `unbounded`.
+fn size(expr: &Expr) -> Result<Size> {
+    match (number(expr).map(u64::try_from), bare(expr)) {
+        (Some(Ok(bound)), _) => Ok(Size::Bounded(bound)),
+        (None, Expr::Path(path)) if path.path.is_ident("unbounded") => Ok(Size::Unbounded),
+        _ => Err(Error::new_spanned(expr, "this is not a size: write a number or `unbounded`")),
     }
-    let word: Ident = input.parse()?;
-    if word == "unbounded" { Ok(Size::Unbounded) } else { Err(input.error(ITEMS)) }
 }
 
 const LABEL: &str =

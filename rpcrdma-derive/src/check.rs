@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use proc_macro2::Span;
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprLit, GenericArgument, Lit, Result, Type};
+use syn::{Error, Expr, ExprLit, GenericArgument, Lit, Result, Type};
 
 use crate::ast::{Arm, Body, Container, Field};
 use crate::attr::Errors;
@@ -37,14 +36,14 @@ pub(crate) const BACKWARD: &str = "a program that is called in the backward dire
 pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     let mut errors = Errors::default();
     match &container.body {
-        Body::Struct { fields, .. } => fields.iter().for_each(|field| check_field(field, &mut errors)),
-        Body::Enum { variants } if variants.is_empty() => {
+        Body::Struct(fields) => fields.iter().for_each(|field| check_field(field, &mut errors)),
+        Body::Enum(variants) if variants.is_empty() => {
             errors.at(
                 container.owner.ident,
                 "an enum without values cannot be encoded: add a value, or write a `u32`",
             );
         }
-        Body::Enum { .. } => {}
+        Body::Enum(_) => {}
         Body::Union { discriminant, arms } => {
             if arms.is_empty() {
                 errors.at(
@@ -67,13 +66,10 @@ pub(crate) fn check(container: &Container<'_>) -> Result<()> {
 
 fn check_field(field: &Field<'_>, errors: &mut Errors) {
     let refused = stranger(field.ty).or_else(|| borrowed(field)).or_else(|| nameless(field.ty));
-    if let Some((place, message)) = refused {
-        errors.at_span(place, &message);
-        return;
+    if let Some(error) = refused {
+        return errors.push(error);
     }
-    if let Some((place, message)) = eligible(field) {
-        errors.at_span(place, &message);
-    }
+    eligible(field).into_iter().for_each(|error| errors.push(error));
     let attrs = &field.attrs;
     let is_vec = is_one_of(field.ty, &["Vec"]);
     if let Some(max) = &attrs.max {
@@ -94,18 +90,15 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// A place and what is wrong there.
-type Refused = (Span, String);
-
 /// A Rust type that never has an encoding.
-fn stranger(ty: &Type) -> Option<Refused> {
+fn stranger(ty: &Type) -> Option<Error> {
     let written = ty.to_token_stream().to_string().replace(' ', "");
     let (name, instead) = STRANGERS.iter().find(|(name, _)| *name == written)?;
-    Some((ty.span(), format!("`{name}` is not an XDR type: {instead}")))
+    Some(Error::new(ty.span(), format!("`{name}` is not an XDR type: {instead}")))
 }
 
 /// A field that borrows in a way that cannot be decoded.
-fn borrowed(field: &Field<'_>) -> Option<Refused> {
+fn borrowed(field: &Field<'_>) -> Option<Error> {
     let message = match borrow(field.ty)? {
         Borrow::Other => {
             "only `&'a [u8]` (opaque data) and `&'a str` (text) can be borrowed as references: an array is `ArrayRef<'a, T>`, a chain of optional data `ListRef<'a, T>`, a value of the type itself `BoxRef<'a, T>`"
@@ -118,7 +111,7 @@ fn borrowed(field: &Field<'_>) -> Option<Refused> {
         }
         _ => return None,
     };
-    Some((field.ty.span(), message.to_owned()))
+    Some(Error::new(field.ty.span(), message))
 }
 
 /// Returns true if a type borrows for `'static`.
@@ -131,7 +124,7 @@ fn is_static(ty: &Type) -> bool {
 }
 
 /// A part of a type that has no encoding whatever it is made of.
-fn nameless(ty: &Type) -> Option<Refused> {
+fn nameless(ty: &Type) -> Option<Error> {
     let message = match ty {
         Type::Tuple(tuple) if !tuple.elems.is_empty() => {
             "a tuple has no encoding: write a struct, whose fields have names"
@@ -150,28 +143,26 @@ fn nameless(ty: &Type) -> Option<Refused> {
         Type::Paren(paren) => return nameless(&paren.elem),
         ty => return type_arguments(ty).find_map(nameless),
     };
-    Some((ty.span(), message.to_owned()))
+    Some(Error::new(ty.span(), message))
 }
 
 /// A mark at a field that cannot be an item.
-fn eligible(field: &Field<'_>) -> Option<Refused> {
+fn eligible(field: &Field<'_>) -> Option<Error> {
     let mark = field.attrs.eligible?;
+    let is_array = field.attrs.list.is_some() || field.attrs.max.is_some();
     if is_one_of(field.ty, &SCALARS) {
         let name = type_name(field.ty)?;
-        return Some((
-            field.ty.span(),
-            format!(
-                "`{name}` cannot be DDP-eligible, since it is a few bytes: mark an `Opaque` or an `XdrString`"
-            ),
-        ));
-    }
-    if is_one_of(field.ty, &["SmallOpaque"]) || matches!(field.ty, Type::Array(_)) {
+        let message = format!(
+            "`{name}` cannot be DDP-eligible, since it is a few bytes: mark an `Opaque` or an `XdrString`"
+        );
+        Some(Error::new(field.ty.span(), message))
+    } else if is_one_of(field.ty, &["SmallOpaque"]) || matches!(field.ty, Type::Array(_)) {
         let message = "this cannot be DDP-eligible, since it is small and held in place: write an `Opaque` or an `XdrString`";
-        return Some((field.ty.span(), message.to_owned()));
+        Some(Error::new(field.ty.span(), message))
+    } else {
+        let message = "an array or a list is not DDP-eligible: mark the opaque field inside its element";
+        is_array.then(|| Error::new(mark, message))
     }
-    let is_array = field.attrs.list.is_some() || field.attrs.max.is_some();
-    let message = "an array or a list is not DDP-eligible: mark the opaque field inside its element";
-    is_array.then(|| (mark, message.to_owned()))
 }
 
 // ---- unions

@@ -35,6 +35,7 @@ pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> 
         #conversions
     };
     Bodies {
+        inline: quote!(#[inline(always)]),
         encode: quote!(<i32 as __xdr::Encode>::encode(&__number(self), __sink)),
         fields: None,
         decode: quote! {

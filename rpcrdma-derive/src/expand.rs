@@ -5,11 +5,11 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Generics, Ident, Type, parse_quote};
 
-use crate::ast::{Body, Container, Field, Style};
+use crate::ast::{Body, Container, Field};
 use crate::cycle::Owner;
 use crate::enumeration::enumeration;
 use crate::field::{decode_field, encode_field};
-use crate::impls::{Bodies, Target, impls};
+use crate::impls::{Bodies, impls};
 use crate::labels::take_labels;
 use crate::layout::layout;
 use crate::names::{take_bounds, take_types};
@@ -21,19 +21,13 @@ pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
     let container = &*container;
     let krate = &container.krate;
     let bodies = match &container.body {
-        Body::Struct { style, fields } => structure(*style, fields),
-        Body::Enum { variants } => enumeration(container, variants),
+        Body::Struct(fields) => structure(fields),
+        Body::Enum(variants) => enumeration(container, variants),
         Body::Union { discriminant, arms } => union(container, discriminant, arms),
-    };
-    // A value that is returned through memory is copied from there, which took most of the time of a small message. So
-    // structs are inlined. Unions are not: the code of all arms would be repeated in each union that holds them.
-    let inline = match container.body {
-        Body::Struct { .. } | Body::Enum { .. } => quote!(#[inline(always)]),
-        Body::Union { .. } => quote!(#[inline]),
     };
     let generics = eligible_bounds(container);
     let owner = Owner { generics: &generics, ..container.owner };
-    let impls = impls(&Target { owner, krate, inline }, &layout(container), &bodies);
+    let impls = impls(owner, krate, &layout(container), &bodies);
     // In a scope of its own no name can clash with the user's.
     quote! {
         const _: () = {
@@ -61,7 +55,7 @@ fn eligible_bounds(container: &Container<'_>) -> Generics {
     generics
 }
 
-fn structure(style: Style, fields: &[Field<'_>]) -> Bodies {
+fn structure(fields: &[Field<'_>]) -> Bodies {
     let encode = fields.iter().map(|field| {
         // A value without an encoding is an error at its type.
         let (member, span, this) = (field.member_at_type(), field.ty.span(), local("self"));
@@ -69,18 +63,15 @@ fn structure(style: Style, fields: &[Field<'_>]) -> Bodies {
     });
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let (members, values) = (fields.iter().map(|field| &field.member), fields.iter().map(decode_field));
-    let value = match style {
-        Style::Named => quote!(Self { #(#members: #bindings),* }),
-        Style::Tuple => quote!(Self(#(#bindings),*)),
-        Style::Unit => quote!(Self),
-    };
     Bodies {
+        // A value that is returned through memory is copied from there, which took most of the time of a small message.
+        inline: quote!(#[inline(always)]),
         encode: quote!(__xdr::derive_support::encode_struct(self, __sink)),
         fields: Some(quote!(#(#encode)* ::core::result::Result::Ok(()))),
         decode: quote! {
             __xdr::derive_support::require_fixed::<Self>(__reader)?;
             #(let #bindings = #values;)*
-            ::core::result::Result::Ok(#value)
+            ::core::result::Result::Ok(Self { #(#members: #bindings),* })
         },
         beside: None,
     }

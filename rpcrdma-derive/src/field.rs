@@ -1,7 +1,7 @@
 //! How one field is encoded and decoded.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::Type;
 use syn::spanned::Spanned;
 
@@ -9,41 +9,47 @@ use crate::ast::{Field, Kind};
 use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
-/// Returns true if a type surely has an encoding, judging by its name. Of other types the encoding is looked up, so that a
-/// type without one is one error.
-fn is_known(ty: &Type) -> bool {
-    match ty {
+/// Returns true if a field is encoded as its type is, and the type surely has an encoding, judging by its name. Of other
+/// types the encoding is looked up, so that a type without one is one error.
+fn is_known(field: &Field<'_>) -> bool {
+    let is_known = match field.ty {
         Type::Array(array) => is_one_of(&array.elem, &["u8"]),
         ty => {
             is_scalar(ty) || is_one_of(ty, &["Opaque", "OpaqueRef", "SmallOpaque", "StringRef", "XdrString"])
         }
+    };
+    is_known && matches!(field.kind(), Kind::Plain)
+}
+
+/// What encodes or decodes a field: the tokens before the function's name, the end of that name, and the bound that is an
+/// argument.
+fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f TokenStream>) {
+    let (ty, span) = (&field.called, field.ty.span());
+    let looked_up = |of: &TokenStream| quote_spanned!(span=> __xdr::derive_support::Field::<'_, #of>::IT.);
+    match field.kind() {
+        Kind::Eligible => {
+            (quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::), "_eligible", None)
+        }
+        Kind::Slice(bound) => (quote!(__xdr::derive_support::), "_slice", Some(bound)),
+        Kind::Array(bound) => (looked_up(&element(field)), "_array", Some(bound)),
+        Kind::List => (looked_up(&element(field)), "_list", None),
+        Kind::Plain => (looked_up(ty), "", None),
     }
 }
 
 /// Encodes a field that `access` evaluates to. A plain value is told whether it is part of a run.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
-    let (name, ty) = (&field.name, &field.called);
-    let (span, sink) = (field.ty.span(), local("__sink"));
-    let call = match field.kind() {
-        Kind::Eligible => {
-            quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::encode_eligible(#access, #sink))
-        }
-        Kind::Slice(bound) => quote!(__xdr::derive_support::encode_slice(#access, #bound, __sink)),
-        Kind::Array(bound) => {
-            let of = element(field);
-            quote_spanned!(span=> __xdr::derive_support::Field::<#of>::IT.encode_array(#access, #bound, #sink))
-        }
-        Kind::List => {
-            let of = element(field);
-            quote_spanned!(span=> __xdr::derive_support::Field::<#of>::IT.encode_list(#access, #sink))
-        }
-        Kind::Plain if is_known(field.ty) => {
-            quote_spanned!(span=> <#ty as __xdr::Encode>::encode(#access, #sink))
-        }
-        Kind::Plain => {
-            let run = local("__RUN");
-            quote_spanned!(span=> __xdr::derive_support::Field::<#ty>::IT.encode::<_, #run>(#access, #sink))
-        }
+    let (name, ty, span, sink) = (&field.name, &field.called, field.ty.span(), local("__sink"));
+    let (path, suffix, bound) = codec(field);
+    let function = format_ident!("encode{suffix}", span = span);
+    let call = if is_known(field) {
+        quote_spanned!(span=> <#ty as __xdr::Encode>::encode(#access, #sink))
+    } else if suffix.is_empty() {
+        let run = local("__RUN");
+        quote_spanned!(span=> #path #function::<_, #run>(#access, #sink))
+    } else {
+        let bound = bound.into_iter();
+        quote_spanned!(span=> #path #function(#access, #(#bound,)* #sink))
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
@@ -57,7 +63,7 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
     }
     let (span, word, sink) = (field.ty.span(), local("__word"), local("__sink"));
     // The type of the discriminant can write it: only the payload can fail.
-    let both = if is_known(field.ty) {
+    let both = if is_known(field) {
         quote_spanned!(span=> encode_behind::<_, #ty, _>(&#word, #binding, #sink))
     } else {
         quote_spanned!(span=> Field::<#ty>::IT.encode_behind(&#word, #binding, #sink))
@@ -67,25 +73,14 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
 
 /// Decodes a field.
 pub(crate) fn decode_field(field: &Field<'_>) -> TokenStream {
-    let (name, ty) = (&field.name, &field.called);
-    let (span, reader) = (field.ty.span(), local("__reader"));
-    let call = match field.kind() {
-        Kind::Eligible => {
-            quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::decode_eligible(#reader))
-        }
-        Kind::Slice(bound) => quote!(__xdr::derive_support::decode_slice(__reader, #bound)),
-        Kind::Array(bound) => {
-            let of = element(field);
-            quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #of>::IT.decode_array(#reader, #bound))
-        }
-        Kind::List => {
-            let of = element(field);
-            quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #of>::IT.decode_list(#reader))
-        }
-        Kind::Plain if is_known(field.ty) => {
-            quote_spanned!(span=> <#ty as __xdr::Decode<'__de>>::decode(#reader))
-        }
-        Kind::Plain => quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #ty>::IT.decode(#reader)),
+    let (name, ty, span, reader) = (&field.name, &field.called, field.ty.span(), local("__reader"));
+    let (path, suffix, bound) = codec(field);
+    let function = format_ident!("decode{suffix}", span = span);
+    let call = if is_known(field) {
+        quote_spanned!(span=> <#ty as __xdr::Decode<'__de>>::decode(#reader))
+    } else {
+        let bound = bound.into_iter();
+        quote_spanned!(span=> #path #function(#reader #(, #bound)*))
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?)
 }

@@ -9,19 +9,14 @@ use crate::layout::Layout;
 
 /// The bodies of the functions.
 pub(crate) struct Bodies {
+    /// How the functions are inlined.
+    pub(crate) inline: TokenStream,
     pub(crate) encode: TokenStream,
     /// How a struct is encoded field by field.
     pub(crate) fields: Option<TokenStream>,
     pub(crate) decode: TokenStream,
     /// Items beside the impls.
     pub(crate) beside: Option<TokenStream>,
-}
-
-/// What the impls are for.
-pub(crate) struct Target<'a> {
-    pub(crate) owner: Owner<'a>,
-    pub(crate) krate: &'a Path,
-    pub(crate) inline: TokenStream,
 }
 
 /// The parameters, each with one more bound.
@@ -46,8 +41,7 @@ pub(crate) fn unlisted(krate: &Path) -> Option<TokenStream> {
     krate.is_ident("crate").then(|| quote!(#[diagnostic::do_not_recommend]))
 }
 
-pub(crate) fn impls(target: &Target<'_>, layout: &Layout, bodies: &Bodies) -> TokenStream {
-    let Target { owner, krate, inline } = target;
+pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bodies) -> TokenStream {
     let (ident, unlisted) = (owner.ident, unlisted(krate));
     let (_, type_generics, _) = owner.generics.split_for_impl();
     let for_layout = bounded(owner.generics, &parse_quote!(__xdr::Layout));
@@ -57,7 +51,7 @@ pub(crate) fn impls(target: &Target<'_>, layout: &Layout, bodies: &Bodies) -> To
     let (encode_impl, _, encode_where) = for_encode.split_for_impl();
     let (decode_impl, _, decode_where) = for_decode.split_for_impl();
     let Layout { lengths, items, check } = layout;
-    let Bodies { encode, fields, decode, beside } = bodies;
+    let Bodies { inline, encode, fields, decode, beside } = bodies;
     let fields = fields.iter().map(|fields| {
         quote! {
             #inline

@@ -9,9 +9,9 @@ use crate::ast::{Body, Container, Field, Kind};
 use crate::check::BACKWARD;
 use crate::cycle::Cycle;
 use crate::names::element;
-use crate::syntax::{is_one_of, is_scalar};
+use crate::syntax::{is_one_of, is_scalar, local};
 
-const HIDDEN: &str = "behind this field are DDP-eligible items that the derive cannot see: say on the type how many it holds and how large one can be, as in `#[xdr(items(unbounded, largest = 4096))]`";
+const HIDDEN: &str = "behind this field are DDP-eligible items that the derive cannot see: say on the type how many it holds and how large one can be, as in `#[xdr(items = unbounded, largest = 4096)]`";
 const STATED: &str =
     "the fields hold more DDP-eligible items, or larger ones, than `items` says: write the larger numbers";
 
@@ -26,8 +26,8 @@ pub(crate) struct Layout {
 pub(crate) fn layout(container: &Container<'_>) -> Layout {
     let each = |field: &Field<'_>| lengths(field);
     let lengths = match &container.body {
-        Body::Enum { .. } => quote!(__xdr::Lengths::fixed(4)),
-        Body::Struct { fields, .. } => {
+        Body::Enum(_) => quote!(__xdr::Lengths::fixed(4)),
+        Body::Struct(fields) => {
             let fields = fields.iter().map(each);
             quote!(__xdr::Lengths::ZERO #(.and(#fields))*)
         }
@@ -60,10 +60,9 @@ fn size(size: Size) -> TokenStream {
 }
 
 fn lengths(field: &Field<'_>) -> TokenStream {
-    let (ty, span) = (&field.called, field.ty.span());
     match field.kind() {
         Kind::Eligible => {
-            let largest = quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::LARGEST);
+            let largest = largest(field);
             quote!(__xdr::Lengths::of_item(#largest))
         }
         // To ask for them would be to ask for the type's own before they are known.
@@ -73,13 +72,25 @@ fn lengths(field: &Field<'_>) -> TokenStream {
             quote!(__xdr::Lengths::UNKNOWN #counted)
         }
         Kind::Slice(bound) => quote!(__xdr::Lengths::of_data(__xdr::Size::of_bound(#bound))),
-        Kind::Array(bound) => {
-            let element = element(field);
-            let lengths = quote_spanned!(span=> <#element as __xdr::Layout>::LENGTHS);
-            quote!(#lengths.array(#bound))
-        }
-        Kind::List | Kind::Plain => quote_spanned!(span=> <#ty as __xdr::Layout>::LENGTHS),
+        _ => constant(field, "LENGTHS"),
     }
+}
+
+/// A constant of the field's type.
+fn constant(field: &Field<'_>, name: &str) -> TokenStream {
+    let (ty, span, name) = (&field.called, field.ty.span(), local(name));
+    if let Kind::Array(bound) = field.kind() {
+        let element = element(field);
+        let of = quote_spanned!(span=> <#element as __xdr::Layout>::#name);
+        return quote!(#of.array(#bound));
+    }
+    quote_spanned!(span=> <#ty as __xdr::Layout>::#name)
+}
+
+/// The largest size of a DDP-eligible field.
+fn largest(field: &Field<'_>) -> TokenStream {
+    let ty = &field.called;
+    quote_spanned!(field.ty.span()=> <#ty as __xdr::derive_support::Eligible>::LARGEST)
 }
 
 // ---- items
@@ -111,21 +122,15 @@ fn sum(container: &Container<'_>, of: impl Fn(&Field<'_>) -> Option<TokenStream>
 
 /// The items of a field, if its type may have any. `__own` are those of the type.
 fn items(container: &Container<'_>, field: &Field<'_>) -> Option<TokenStream> {
-    let (ty, span) = (&field.called, field.ty.span());
     match field.kind() {
         Kind::Eligible => {
-            let largest = quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::LARGEST);
+            let largest = largest(field);
             Some(quote!(__xdr::Items::one(#largest)))
         }
         Kind::Slice(_) => None,
         _ if is_scalar(field.ty) => None,
         _ if field.cycle == Some(Cycle::Own) => container.owner.items_of(field.ty, field.bound.as_ref()),
-        Kind::Array(bound) => {
-            let element = element(field);
-            let items = quote_spanned!(span=> <#element as __xdr::Layout>::HELD);
-            Some(quote!(#items.array(#bound)))
-        }
-        Kind::List | Kind::Plain => Some(quote_spanned!(span=> <#ty as __xdr::Layout>::HELD)),
+        _ => Some(constant(field, "HELD")),
     }
 }
 

@@ -8,7 +8,7 @@ use syn::{Attribute, Data, DeriveInput, Fields, Meta, Type, parse_quote};
 use crate::attr::{Attrs, Errors, Place};
 use crate::cycle::Owner;
 use crate::enumeration::conversions;
-use crate::impls::{Bodies, Target, impls};
+use crate::impls::{Bodies, impls};
 use crate::layout::Layout;
 use crate::syntax::is_one_of;
 
@@ -27,9 +27,10 @@ pub(crate) fn stand_in(input: &DeriveInput) -> TokenStream {
     let failed = quote!(::core::result::Result::Err(__xdr::derive_support::refused()));
     let layout =
         Layout { lengths: quote!(__xdr::Lengths::UNKNOWN), items: quote!(__xdr::Items::NONE), check: None };
-    let bodies = Bodies { encode: failed.clone(), fields: None, decode: failed, beside: conversions };
+    let inline = TokenStream::new();
+    let bodies = Bodies { inline, encode: failed.clone(), fields: None, decode: failed, beside: conversions };
     let owner = Owner { ident: &input.ident, generics: &input.generics };
-    let impls = impls(&Target { owner, krate, inline: TokenStream::new() }, &layout, &bodies);
+    let impls = impls(owner, krate, &layout, &bodies);
     quote! {
         #[allow(unused_variables)]
         const _: () = {

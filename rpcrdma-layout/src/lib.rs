@@ -22,7 +22,6 @@
 //! | `T *x` | [`optional`](Lengths::optional) | as `T` |
 //! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) behind the box or array that closes it | the least solution: [`grown`](Items::grown) |
 #![no_std]
-#![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // bounds come from documents
 
 mod items;

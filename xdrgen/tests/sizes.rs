@@ -80,7 +80,7 @@ use rpcrdma_runtime::xdr::{Opaque, Xdr, XdrString};
 #[derive(Xdr)]
 pub struct Tree { #[ddp_eligible] leaf: Opaque<300>, #[xdr(max = 2)] branches: Vec<Tree> }
 #[derive(Xdr)]
-#[xdr(items(unbounded, largest = 3000))]
+#[xdr(items = unbounded, largest = 3000)]
 pub struct Folder { number: u32, first: Option<Box<File>> }
 #[derive(Xdr)]
 pub struct File { #[ddp_eligible] data: Opaque<3000>, next: Option<Box<Folder>> }

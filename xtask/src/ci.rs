@@ -1,6 +1,6 @@
 //! The steps of `cargo xtask ci` that run no tests, cheap ones first. `gate.rs` has the others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -124,10 +124,25 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("provider", &["shell"]),
 ];
 
+/// Sources whose files must not import each other in a cycle.
+const LINEAR: &[&str] = &["rpcrdma-layout/src", "rpcrdma-derive/src"];
+
 /// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left.
 fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
+    for directory in LINEAR {
+        let files = files::below(&root.join(directory))?;
+        let read = |path: &PathBuf| {
+            let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), text))
+        };
+        let files = files.iter().map(read).collect::<Result<BTreeMap<String, String>, String>>()?;
+        let cycle = in_cycles(&files).join(", ");
+        if !cycle.is_empty() {
+            found.push(format!("{directory}: these files import each other in a cycle: {cycle}"));
+        }
+    }
     for (layer, above) in LAYERS {
         for path in files::below(&source.join(layer))? {
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -140,6 +155,26 @@ fn layers(root: &Path) -> Result<(), String> {
         }
     }
     report(&found)
+}
+
+/// The files that import each other by `crate::NAME`, also through others: what is left when each file is removed that
+/// imports no other file, or that no other file imports.
+fn in_cycles(files: &BTreeMap<String, String>) -> Vec<&str> {
+    let imports = |name: &str, other: &str| {
+        let text = files.get(name).map_or("", String::as_str);
+        name != other && text.lines().any(|line| !is_comment(line) && names_module(line, other))
+    };
+    let mut left: BTreeSet<&str> = files.keys().map(String::as_str).collect();
+    loop {
+        let is_between = |name: &&str| {
+            left.iter().any(|other| imports(name, other)) && left.iter().any(|other| imports(other, name))
+        };
+        let kept: BTreeSet<&str> = left.iter().copied().filter(is_between).collect();
+        if kept.len() == left.len() {
+            return kept.into_iter().collect();
+        }
+        left = kept;
+    }
 }
 
 fn is_comment(line: &str) -> bool {
@@ -156,8 +191,12 @@ fn names_module(line: &str, name: &str) -> bool {
     }
 }
 
+/// The package that every other may stand on.
+const LEAF: &str = "rpcrdma-layout";
+
 /// Packages, each with those of ours that it may stand on.
 const OURS: &[(&str, &[&str])] = &[
+    (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
     ("rpcrdma-derive", &[]),
     ("rpcrdma-runtime", &["rpcrdma-derive"]),
@@ -199,7 +238,7 @@ const PRODUCTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A compiler needs none of our other crates, generated crates need only the runtime, there is one syn, and without features nothing
+/// A compiler needs none of our other crates but the leaf, generated crates need only the runtime, there is one syn, and without features nothing
 /// is built with a system's library for RDMA.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
@@ -208,7 +247,7 @@ fn dependencies(root: &Path) -> Result<(), String> {
     for ((package, allowed), edges) in ours.chain(products) {
         for line in tree(root, &["--edges", edges, "--package", package])? {
             let name = line.split_whitespace().next().unwrap_or_default();
-            if name.starts_with("rpcrdma-") && name != *package && !allowed.contains(&name) {
+            if name.starts_with("rpcrdma-") && ![*package, LEAF].contains(&name) && !allowed.contains(&name) {
                 found.push(format!("{package} must not depend on {name}"));
             }
         }
@@ -257,6 +296,19 @@ mod tests {
         assert!(!names_module("use super::proto;", "proto"));
         assert!(names_module("use crate::{wire, proto::work};", "proto"));
         assert!(names_module("fn f(a: crate::xdr::Size, b: crate::proto::Token)", "proto"));
+    }
+
+    #[test]
+    fn files_that_import_each_other_are_found() {
+        let files = |texts: &[(&str, &str)]| {
+            texts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+        };
+        let linear =
+            [("lib", "use crate::a::A;"), ("a", "use crate::b::B;\n// crate::a"), ("b", "use syn::A;")];
+        assert!(in_cycles(&files(&linear)).is_empty());
+        let cycle =
+            [("a", "use crate::b::B;"), ("b", "use crate::{c, syn};"), ("c", "fn f(a: crate::b::B) {}")];
+        assert_eq!(in_cycles(&files(&cycle)), ["b", "c"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use rpcrdma_runtime::xdr::{Opaque, Xdr, to_bytes};
 
 #[derive(Xdr)]
-#[xdr(items(0))]
+#[xdr(items = 0)]
 struct Row<T> {
     value: T,
     next: Option<Box<Row<T>>>,

@@ -1,7 +1,7 @@
 use rpcrdma_runtime::xdr::{Opaque, Xdr};
 
 #[derive(Xdr)]
-#[xdr(items(1, largest = 3000))]
+#[xdr(items = 1, largest = 3000)]
 struct Folder {
     first: Option<Box<File>>,
 }

@@ -1,7 +1,7 @@
 use rpcrdma_runtime::xdr::{Opaque, Xdr};
 
 #[derive(Xdr)]
-#[xdr(items(2))]
+#[xdr(items = 2)]
 struct Pair {
     #[ddp_eligible]
     first: Opaque<3000>,
@@ -10,8 +10,15 @@ struct Pair {
 }
 
 #[derive(Xdr)]
-#[xdr(items = 2)]
-struct Other {
+#[xdr(largest = 3000)]
+struct One {
+    #[ddp_eligible]
+    first: Opaque<3000>,
+}
+
+#[derive(Xdr)]
+#[xdr(items = many)]
+struct Many {
     #[ddp_eligible]
     first: Opaque<3000>,
 }

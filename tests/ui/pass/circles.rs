@@ -72,7 +72,7 @@ struct Pair<A, B> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
-#[xdr(items(unbounded, largest = 3000))]
+#[xdr(items = unbounded, largest = 3000)]
 struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
@@ -136,7 +136,7 @@ enum Fork {
 
 /// Parameters change places: what is behind is another type.
 #[derive(Clone, Debug, PartialEq, Xdr)]
-#[xdr(items(unbounded, largest = 500))]
+#[xdr(items = unbounded, largest = 500)]
 struct Swap<A, B> {
     first: A,
     second: Option<Box<Swap<B, A>>>,

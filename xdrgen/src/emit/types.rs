@@ -102,7 +102,7 @@ impl Emitter<'_> {
         if let Some(items) = ty.items {
             let largest =
                 if items.is_none() { String::new() } else { format!(", largest = {}", items.largest) };
-            add(out, [std::mem::replace(&mut open, ", "), "items(", &items.count.to_string(), &largest, ")"]);
+            add(out, [std::mem::replace(&mut open, ", "), "items = ", &items.count.to_string(), &largest]);
         }
         out.push_str(if open == ", " { ")]\n" } else { "" });
     }
