@@ -1,5 +1,7 @@
 //! What is emitted: types resolved, constants evaluated, names chosen. Emission decides nothing.
 
+use rpcrdma_layout::Items;
+
 use crate::source::{SourceId, Span};
 
 /// A run's definitions, ready for emission.
@@ -105,6 +107,8 @@ pub struct TypeDef {
     pub body: Body,
     /// Whether it has a lifetime: it borrows from the message.
     pub borrows: bool,
+    /// The eligible items that it holds, if it is in a cycle of several types.
+    pub items: Option<Items>,
     /// Which traits besides `Clone`, `Debug` and `PartialEq` it derives.
     pub derives: Derives,
     /// The document that it is from.

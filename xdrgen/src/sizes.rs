@@ -9,17 +9,18 @@ use std::fmt;
 
 use crate::diag::{self, Diagnostic};
 use crate::generate::{self, Options};
-use crate::ir::{Module, Procedure, Sum, Type};
+use crate::ir::{Module, Procedure, Sum, TypeId, Version};
 use crate::source::Sources;
 
-pub(crate) use layout::Layouts;
-pub use layout::{Layout, Size};
+pub use layout::Layout;
+pub(crate) use layout::{Layouts, state_items};
+pub use rpcrdma_layout::{Items, Lengths, Size};
 
 /// What is counted beside arguments and results. In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
-    /// The inline threshold, in both directions.
-    pub inline: u32,
+    /// The inline threshold, in both directions; by default that of the binding, or 1024 (RFC 8166 section 3.3.2).
+    pub inline: Option<u32>,
     /// The body of the credential in a call.
     pub credential: u32,
     /// The body of the verifier in a reply.
@@ -27,12 +28,30 @@ pub struct Assumed {
 }
 
 impl Default for Assumed {
-    /// The threshold that both ends have before they learn another (RFC 8166 section 3.3.2), the largest AUTH_SYS
-    /// credential (RFC 5531 appendix A), and the largest verifier.
+    /// The largest AUTH_SYS credential (RFC 5531 appendix A), and the largest verifier.
     fn default() -> Self {
-        Assumed { inline: 1024, credential: 340, verifier: 400 }
+        Assumed { inline: None, credential: 340, verifier: 400 }
     }
 }
+
+impl Assumed {
+    fn at(self, version: &Version) -> Headers {
+        let bound = version.binding.as_ref().and_then(|binding| binding.inline_threshold);
+        let Assumed { inline, credential, verifier } = self;
+        Headers { inline: inline.or(bound).unwrap_or(INLINE), credential, verifier }
+    }
+}
+
+/// What is counted beside the arguments and results of a version.
+#[derive(Clone, Copy)]
+struct Headers {
+    inline: u32,
+    credential: u32,
+    verifier: u32,
+}
+
+/// The threshold of a connection whose ends have not learned another (RFC 8166 section 3.3.2).
+const INLINE: u32 = 1024;
 
 /// A transport header with three empty lists (RFC 8166 section 4.2, 4.3).
 const TRANSPORT: u64 = 28;
@@ -60,7 +79,7 @@ pub enum Bound {
 
 impl Bound {
     fn of(size: Size) -> Self {
-        size.0.map_or(Bound::Unbounded, Bound::Bytes)
+        size.bound().map_or(Bound::Unbounded, Bound::Bytes)
     }
 
     fn fits(&self, room: Option<u64>) -> bool {
@@ -130,6 +149,8 @@ pub struct VersionSizes {
     pub name: String,
     /// Whether it has a binding. Without one nothing is eligible, and it is not called over RPC-over-RDMA.
     pub bound: bool,
+    /// The inline threshold that is assumed.
+    pub inline: u32,
     /// Its procedures in order.
     pub procedures: Vec<ProcedureSizes>,
 }
@@ -154,55 +175,70 @@ pub fn sizes(sources: &Sources, options: &Options, assumed: &Assumed) -> Sizes {
     }
     let layouts = Layouts::of(&module);
     let named = module.types.iter().enumerate();
-    let types = named.map(|(index, ty)| (ty.name.clone(), layouts.named(index))).collect();
-    let versions = versions(&module, &layouts, assumed);
+    let types = named.map(|(index, ty)| (ty.name.clone(), layouts.named(TypeId(index)))).collect();
+    let versions = versions(&module, &layouts, *assumed);
     Sizes { diagnostics, types, versions }
 }
 
-fn versions(module: &Module, layouts: &Layouts, assumed: &Assumed) -> Vec<VersionSizes> {
+fn versions(module: &Module, layouts: &Layouts, assumed: Assumed) -> Vec<VersionSizes> {
     let programs = module.programs.iter();
     let all = programs.flat_map(|program| program.versions.iter().map(move |version| (program, version)));
     all.map(|(program, version)| VersionSizes {
         program: program.name.clone(),
         name: version.name.clone(),
         bound: version.binding.as_ref().is_some_and(|binding| !binding.backward),
+        inline: assumed.at(version).inline,
         procedures: version
             .procedures
             .iter()
-            .map(|procedure| sizes_of(procedure, layouts, assumed))
+            .map(|procedure| sizes_of(procedure, layouts, assumed.at(version)))
             .collect(),
     })
     .collect()
 }
 
-fn sizes_of(procedure: &Procedure, layouts: &Layouts, assumed: &Assumed) -> ProcedureSizes {
-    let layout = |ty: &Type| layouts.ty(ty);
-    let reply = reply(procedure, layout(&procedure.result), assumed);
-    let call = call(layout(&procedure.arguments), &reply.needs, assumed);
+fn sizes_of(procedure: &Procedure, layouts: &Layouts, headers: Headers) -> ProcedureSizes {
+    let reply = reply(procedure, layouts.ty(&procedure.result), headers);
+    let call = call(layouts.ty(&procedure.arguments), &reply.needs, headers);
     ProcedureSizes { name: procedure.name.clone(), number: procedure.number, call, reply }
 }
 
-/// Whether nothing bounds what a client has to offer for the reply, neither the result's type nor the binding.
-pub(crate) fn is_unbounded(procedure: &Procedure, layouts: &Layouts) -> bool {
-    reply(procedure, layouts.ty(&procedure.result), &Assumed::default()).needs.unbounded
+/// Returns true if neither the result's type nor the binding bounds what a client has to offer for the reply.
+pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
+    sizes_of(procedure, layouts, Assumed::default().at(version)).reply.needs.unbounded
+}
+
+/// How many bytes the Read chunks of a procedure's longest call hold, if that has a bound.
+pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
+    let Lengths { max, max_reduced, .. } = layouts.ty(&procedure.arguments).lengths;
+    let needs = sizes_of(procedure, layouts, Assumed::default().at(version)).call.needs;
+    let stays = if needs.inline() {
+        max
+    } else if needs.long {
+        Size::ZERO
+    } else {
+        max_reduced
+    };
+    max.bound()?.checked_sub(stays.bound()?)
 }
 
 /// How large a procedure's messages can be, in a line for its documentation.
 pub(crate) fn line(procedure: &Procedure, layouts: &Layouts) -> String {
     let (arguments, result) = (layouts.ty(&procedure.arguments), layouts.ty(&procedure.result));
     let Reply { whole, reduced, .. } = bounds(procedure, result);
-    let taken = words(&Bound::of(arguments.max), &Bound::of(arguments.max_reduced), arguments.items);
+    let taken =
+        words(&Bound::of(arguments.lengths.max), &Bound::of(arguments.lengths.max_reduced), arguments.items);
     format!("Arguments: {taken}. Result: {}.", words(&whole, &reduced, result.items))
 }
 
-fn words(whole: &Bound, reduced: &Bound, items: Size) -> String {
+fn words(whole: &Bound, reduced: &Bound, items: Items) -> String {
     let most = |bound: &Bound| match bound {
         Bound::Bytes(0) => "none".to_owned(),
         Bound::Bytes(bytes) => format!("at most {bytes} bytes"),
         Bound::Arguments(sum) => format!("at most `{sum}` bytes"),
         Bound::Unbounded => "unbounded".to_owned(),
     };
-    if items == Size::ZERO || *reduced == Bound::Unbounded {
+    if items.is_none() || *reduced == Bound::Unbounded {
         return most(whole);
     }
     format!("{}, and {} without eligible items", most(whole), most(reduced))
@@ -210,42 +246,44 @@ fn words(whole: &Bound, reduced: &Bound, items: Size) -> String {
 
 /// How a call travels: as it is, with its items in Read chunks, or in a chunk at position zero. The chunks that it
 /// offers for the reply are in its header.
-fn call(arguments: Layout, reply: &Needs, assumed: &Assumed) -> Message {
-    let offered = reply.chunks.0.unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
+fn call(arguments: Layout, reply: &Needs, headers: Headers) -> Message {
+    let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
         + if reply.long { REPLY_CHUNK } else { 0 };
-    let header = TRANSPORT + offered + CALL + u64::from(assumed.credential).next_multiple_of(4);
+    let header = TRANSPORT + offered + CALL + u64::from(headers.credential).next_multiple_of(4);
     let room = |chunks: u64| {
         let header = chunks.checked_mul(CHUNK)?.checked_add(header)?;
-        u64::from(assumed.inline).checked_sub(header)
+        u64::from(headers.inline).checked_sub(header)
     };
-    let (whole, reduced) = (Bound::of(arguments.max), Bound::of(arguments.max_reduced));
+    let (whole, reduced) = (Bound::of(arguments.lengths.max), Bound::of(arguments.lengths.max_reduced));
     let needs = if whole.fits(room(0)) {
         Needs::default()
     } else {
-        let fits = arguments.items.0.is_some_and(|items| reduced.fits(room(items)));
-        let long = arguments.items == Size::ZERO || !fits;
-        Needs { chunks: arguments.items, long, unbounded: arguments.max_reduced.0.is_none() }
+        let chunks = arguments.items.count;
+        let fits = chunks.bound().is_some_and(|items| reduced.fits(room(items)));
+        let unbounded = arguments.lengths.max_reduced == Size::Unbounded;
+        Needs { chunks, long: arguments.items.is_none() || !fits, unbounded }
     };
     Message { whole, reduced, needs }
 }
 
 /// How a reply travels: what the runtime offers memory for.
-fn reply(procedure: &Procedure, result: Layout, assumed: &Assumed) -> Message {
-    let header = TRANSPORT + REPLY + u64::from(assumed.verifier).next_multiple_of(4);
+fn reply(procedure: &Procedure, result: Layout, headers: Headers) -> Message {
+    let header = TRANSPORT + REPLY + u64::from(headers.verifier).next_multiple_of(4);
     let room = |chunks: u64| {
         let header = chunks.checked_mul(CHUNK)?.checked_add(header)?;
-        u64::from(assumed.inline).checked_sub(header)
+        u64::from(headers.inline).checked_sub(header)
     };
     let Reply { whole, reduced, item } = bounds(procedure, result);
     if whole.fits(room(0)) {
         return Message { whole, reduced, needs: Needs::default() };
     }
-    let offered = result.items.0.unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS);
+    let chunks = result.items.count;
+    let offered = chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS);
     // Items that find no Write chunk stay in the stream.
-    let stream = if result.items.0.is_some_and(|items| items <= WRITE_CHUNKS) { &reduced } else { &whole };
+    let stream = if chunks.fits(WRITE_CHUNKS) { &reduced } else { &whole };
     let long = !stream.fits(room(offered));
     let unbounded = item == Bound::Unbounded || long && *stream == Bound::Unbounded;
-    let needs = Needs { chunks: result.items, long, unbounded };
+    let needs = Needs { chunks, long, unbounded };
     Message { whole, reduced, needs }
 }
 
@@ -259,13 +297,13 @@ struct Reply {
 /// The bounds that the result's type has, narrowed by the binding as the runtime narrows them.
 fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     let mut reply = Reply {
-        whole: Bound::of(result.max),
-        reduced: Bound::of(result.max_reduced),
-        item: Bound::of(result.item),
+        whole: Bound::of(result.lengths.max),
+        reduced: Bound::of(result.lengths.max_reduced),
+        item: Bound::of(result.items.largest),
     };
     if let Some(item) = &procedure.reply.item {
         narrow(&mut reply.item, &largest(item));
-        let with_items = together(&reply.reduced, &reply.item, result.items);
+        let with_items = together(&reply.reduced, &reply.item, result.items.count);
         narrow(&mut reply.whole, &with_items);
     }
     if let Some(whole) = &procedure.reply.whole {
@@ -302,7 +340,7 @@ fn largest(sum: &Sum) -> Bound {
 
 /// A stream and its items, with their padding.
 fn together(stream: &Bound, item: &Bound, items: Size) -> Bound {
-    match (stream, item, items.0) {
+    match (stream, item, items.bound()) {
         (Bound::Bytes(stream), Bound::Bytes(item), Some(items)) => {
             let padded = item.checked_next_multiple_of(4).and_then(|item| item.checked_mul(items));
             padded.and_then(|all| all.checked_add(*stream)).map_or(Bound::Unbounded, Bound::Bytes)

@@ -45,7 +45,7 @@ impl Emitter<'_> {
             Body::Enum(members) => self.enumeration(ty, members, out),
             Body::Struct(fields) => {
                 self.derive_attributes(ty.derives, true, out);
-                self.container_attribute(None, out);
+                self.container_attribute(ty, None, out);
                 add(out, ["pub struct ", &ty.ident, lifetime, " {\n"]);
                 for field in fields {
                     docs::part(&field.docs, &mut Lines::new(out));
@@ -59,7 +59,7 @@ impl Emitter<'_> {
             }
             Body::Tuple(fields) => {
                 self.derive_attributes(ty.derives, true, out);
-                self.container_attribute(None, out);
+                self.container_attribute(ty, None, out);
                 add(out, ["pub struct ", &ty.ident, lifetime, "("]);
                 for (index, field) in fields.iter().enumerate() {
                     out.push_str(if index > 0 { ", " } else { "" });
@@ -79,7 +79,7 @@ impl Emitter<'_> {
         let mut of = String::new();
         self.field_type(field, Place::Types, &mut of);
         self.derive_attributes(ty.derives, true, out);
-        self.container_attribute(None, out);
+        self.container_attribute(ty, None, out);
         add(out, ["pub struct ", name, lifetime, "("]);
         self.field_attributes(field, BLANK, out);
         add(out, ["pub ", &of, ");\n"]);
@@ -90,7 +90,7 @@ impl Emitter<'_> {
     }
 
     /// `#[xdr(...)]` on a type, if it says anything.
-    fn container_attribute(&self, union: Option<&str>, out: &mut String) {
+    fn container_attribute(&self, ty: &TypeDef, union: Option<&str>, out: &mut String) {
         let is_own = self.runtime_path == OWN_PATH;
         let parts = [("union = ", union), ("crate = ", Some(self.runtime_path.as_str()).filter(|_| !is_own))];
         let mut open = "#[xdr(";
@@ -98,6 +98,11 @@ impl Emitter<'_> {
             let Some(value) = value else { continue };
             add(out, [std::mem::replace(&mut open, ", "), key]);
             quoted(value, out);
+        }
+        if let Some(items) = ty.items {
+            let largest =
+                if items.is_none() { String::new() } else { format!(", largest = {}", items.largest) };
+            add(out, [std::mem::replace(&mut open, ", "), "items = ", &items.count.to_string(), &largest]);
         }
         out.push_str(if open == ", " { ")]\n" } else { "" });
     }
@@ -125,7 +130,7 @@ impl Emitter<'_> {
 
     fn enumeration(&self, ty: &TypeDef, members: &[Member], out: &mut String) {
         self.derive_attributes(ty.derives, true, out);
-        self.container_attribute(None, out);
+        self.container_attribute(ty, None, out);
         add(out, ["#[repr(i32)]\npub enum ", &ty.ident, " {\n"]);
         for member in members.iter().filter(|member| member.same_as.is_none()) {
             docs::part(&member.docs, &mut Lines::new(out));
@@ -160,7 +165,7 @@ impl Emitter<'_> {
         let initial = union.initial.and_then(|index| union.arms.get(index)).filter(|_| ty.derives.default);
         let derived = initial.is_some_and(|arm| !arm.keeps_discriminant() && arm.payload.is_none());
         self.derive_attributes(ty.derives, derived, out);
-        self.container_attribute(Some(&discriminant), out);
+        self.container_attribute(ty, Some(&discriminant), out);
         if union.uneven {
             out.push_str("#[allow(clippy::large_enum_variant, ");
             out.push_str("reason = \"a box would hide how long the payload can be\")]\n");

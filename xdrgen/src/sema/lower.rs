@@ -178,6 +178,7 @@ impl<'a> Lower<'a> {
             ident,
             body: Body::Struct(Vec::new()),
             borrows: false,
+            items: None,
             derives: Derives::default(),
             source: name.span.source,
             docs,

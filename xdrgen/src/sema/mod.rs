@@ -35,6 +35,7 @@ use crate::diag::{Found, Severity, has_errors};
 use crate::hash::HashMap;
 use crate::ir::{Data, Module};
 use crate::names::{Names, Taken};
+use crate::sizes;
 use crate::source::Span;
 
 use forgiven::Forgiven;
@@ -131,6 +132,7 @@ pub(crate) fn analyze(
     // A box is no other use: the graph stays what it is.
     let graph = Graph::of_all_uses(&module);
     layout::box_recursion(&mut module, &graph);
+    sizes::state_items(&mut module, &graph);
     if data == Data::Borrowed {
         borrowed::find_borrowing(&mut module, &graph);
     }
