@@ -1,250 +1,173 @@
-//! What can be said before anything is expanded. What only the compiler can know (whether a type holds an
-//! eligible item, say) is left to trait bounds with messages of their own.
+//! Checks before anything is expanded. What only the compiler can know, such as whether a type holds an eligible item, is
+//! left to trait bounds with messages of their own.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use quote::ToTokens;
-use syn::{Error, Expr, ExprLit, GenericArgument, Lit, PathArguments, Result, Type};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, GenericArgument, Lit, Result, Type};
 
-use crate::ast::{Arm, Body, Borrow, Container, Field, borrow, number, type_name, type_span};
+use crate::ast::{Arm, Body, Container, Field};
 use crate::attr::Errors;
+use crate::syntax::{Borrow, SCALARS, arguments, borrow, is_one_of, number, type_arguments, type_name};
 
-/// Types of XDR that are one fixed word or two: never worth a chunk, and never allowed in one.
-const SCALARS: [&str; 9] = ["bool", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
-
-/// Types of Rust that have no encoding, and what to write.
+/// Rust types that have no encoding, and what to write instead.
 const STRANGERS: [(&str, &str); 12] = [
     (
         "u8",
         "opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`; rpcgen's `unsigned char` is `UnsignedChar`",
     ),
     ("i8", "rpcgen's `char` is `Char`"),
-    ("usize", "its size is the machine's; write `u32` or `u64`"),
-    ("isize", "its size is the machine's; write `i32` or `i64`"),
+    ("usize", "its size depends on the machine; write `u32` or `u64`"),
+    ("isize", "its size depends on the machine; write `i32` or `i64`"),
     ("u128", "the largest integer is an unsigned hyper, `u64`; sixteen bytes of opaque data are `[u8; 16]`"),
     ("i128", "the largest integer is a hyper, `i64`; sixteen bytes of opaque data are `[u8; 16]`"),
     ("char", "rpcgen's `char` is `Char`; text is `XdrString<N>`"),
     ("str", "text is `XdrString<N>`"),
     ("String", "text is `XdrString<N>`"),
     ("Vec<u8>", "opaque data is `Opaque<N>`"),
-    ("Vec<()>", "an array has elements of some size, and `void` has none; a number of them is a `u32`"),
-    ("Option<()>", "optional data is data, and `void` is none; whether it is there is a `bool`"),
+    ("Vec<()>", "`void` elements take no bytes; write their number as a `u32`"),
+    ("Option<()>", "optional `void` carries only whether it is there; write a `bool`"),
 ];
 
-/// Why nothing of a program of the backward direction is eligible.
-pub(crate) const BACKWARD: &str = "a program that is called in the backward direction only has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); take `#[ddp_eligible]` away";
-
-/// Whether a type is a number or a bool, by its name.
-pub(crate) fn is_scalar(ty: &Type) -> bool {
-    type_name(ty).is_some_and(|name| SCALARS.iter().any(|scalar| name == scalar))
-}
+pub(crate) const BACKWARD: &str = "a program that is called in the backward direction only has no DDP-eligible data, since its messages have no chunks (RFC 8167 section 5.3): remove `#[ddp_eligible]`";
 
 pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     let mut errors = Errors::default();
     match &container.body {
-        Body::Struct { fields, .. } => fields.iter().for_each(|field| check_field(field, &mut errors)),
-        Body::Enum { variants } if variants.is_empty() => {
+        Body::Struct(fields) => fields.iter().for_each(|field| check_field(field, &mut errors)),
+        Body::Enum(variants) if variants.is_empty() => {
             errors.at(
-                container.ident,
-                "an enum without values cannot be encoded: give it one, or take a `u32`",
+                container.owner.ident,
+                "an enum without values cannot be encoded: add a value, or write a `u32`",
             );
         }
-        Body::Enum { .. } => {}
+        Body::Enum(_) => {}
         Body::Union { discriminant, arms } => {
-            check_arms(container, arms, &mut errors);
-            check_labels(discriminant, arms, &mut errors);
+            if arms.is_empty() {
+                errors.at(
+                    container.owner.ident,
+                    "a union without arms cannot be encoded: add an arm, such as `#[xdr(default)]`",
+                );
+            }
+            check_arms(arms, &mut errors);
+            check_discriminant(discriminant, arms, &mut errors);
         }
     }
     if container.backward {
         let marks = container.fields().into_iter().filter_map(|field| field.attrs.eligible);
-        marks.for_each(|span| errors.push(Error::new(span, BACKWARD)));
+        marks.for_each(|span| errors.at_span(span, BACKWARD));
     }
     errors.finish()
 }
 
+// ---- fields
+
 fn check_field(field: &Field<'_>, errors: &mut Errors) {
+    let refused = stranger(field.ty).or_else(|| borrowed(field)).or_else(|| nameless(field.ty));
+    if let Some(error) = refused {
+        return errors.push(error);
+    }
+    eligible(field).into_iter().for_each(|error| errors.push(error));
     let attrs = &field.attrs;
-    let name = type_name(field.ty).map(ToString::to_string).unwrap_or_default();
-    let is_vec = name == "Vec";
-    if check_stranger(field, errors) || check_borrow(field, errors) || check_shape(field, errors) {
-        return;
-    }
-    if let Some(span) = attrs.eligible {
-        if SCALARS.contains(&name.as_str()) {
-            errors.push(Error::new(
-                type_span(field.ty),
-                format!("`{name}` cannot be DDP-eligible: it is a few bytes; `#[ddp_eligible]` marks an `Opaque` or an `XdrString`"),
-            ));
-        } else if name == "SmallOpaque" || matches!(field.ty, syn::Type::Array(_)) {
-            errors.push(Error::new(
-                type_span(field.ty),
-                "this is held in place and small; what is DDP-eligible is an `Opaque` or an `XdrString`",
-            ));
-        } else if attrs.list.is_some() || attrs.max.is_some() {
-            errors.push(Error::new(
-                span,
-                "an array or a list is not DDP-eligible; mark the opaque field inside its element",
-            ));
-        }
-    }
+    let is_vec = is_one_of(field.ty, &["Vec"]);
     if let Some(max) = &attrs.max {
+        let borrow = borrow(field.ty);
         if attrs.list.is_some() {
-            errors.at(
-                max,
-                "a list has no bound in XDR: `max` and `list` exclude each other, so take one of them away",
-            );
-        } else if borrow(field.ty) == Some(Borrow::Ref) {
-            errors.at(max, "the bound of what is borrowed is in its type: `OpaqueRef<'a, N>`, `StringRef<'a, N>`, `ArrayRef<'a, T, N>`");
-        } else if !is_vec && borrow(field.ty).is_none() && attrs.eligible.is_none() {
-            errors.at(max, "`max` bounds a `Vec`; the bound of opaque data or of a string is in its type: `Opaque<N>`, `XdrString<N>`");
+            errors.at(max, "a list has no bound in XDR: remove `max` or `list`");
+        } else if borrow == Some(Borrow::Ref) {
+            errors.at(max, "`max` does not bound this: the bound is in the type, as in `OpaqueRef<'a, N>`, `StringRef<'a, N>`, `ArrayRef<'a, T, N>`");
+        } else if !is_vec && borrow.is_none() && attrs.eligible.is_none() {
+            errors.at(max, "`max` bounds a `Vec`: the bound of opaque data or of a string is in its type, as in `Opaque<N>`, `XdrString<N>`");
         }
     }
     if attrs.list.is_some() && !is_vec {
-        errors.push(Error::new(
-            type_span(field.ty),
-            "`list` is a chain of optional data and is held in a `Vec`",
-        ));
+        errors.at(field.ty, "`list` is a chain of optional data: hold it in a `Vec`");
     }
-    if let Some(span) = attrs.recursive
-        && attrs.eligible.is_some()
-    {
-        errors.push(Error::new(span, "a DDP-eligible item is bytes and holds no other value: take `recursive` away, or mark the field of the other type that holds the bytes"));
+    if let Some(span) = attrs.recursive.filter(|_| attrs.eligible.is_some()) {
+        errors.at_span(span, "a DDP-eligible item is bytes and holds no other value: remove `recursive`, or mark the field of the other type that holds the bytes");
     }
 }
 
-/// Whether the field borrows in a way that cannot be; then that is said, and nothing else.
-fn check_borrow(field: &Field<'_>, errors: &mut Errors) -> bool {
-    let Some(borrow) = borrow(field.ty) else { return false };
-    let message = if borrow == Borrow::Other {
-        "only `&'a [u8]` (opaque data) and `&'a str` (text) can be borrowed like this; an array is `ArrayRef<'a, T>`, a chain of optional data `ListRef<'a, T>`, a value of the type itself `BoxRef<'a, T>`"
-    } else if is_static(field.ty) {
-        "what is decoded lives no longer than the message it is in: give the type a lifetime, as in `struct Name<'a>`"
-    } else if field.attrs.eligible.is_some() {
-        "what is borrowed cannot be DDP-eligible: the transport keeps an item's memory until the peer is done with it, so the field must own its share of it; write an `Opaque` or an `XdrString`"
-    } else {
-        return false;
+/// A Rust type that never has an encoding.
+fn stranger(ty: &Type) -> Option<Error> {
+    let written = ty.to_token_stream().to_string().replace(' ', "");
+    let (name, instead) = STRANGERS.iter().find(|(name, _)| *name == written)?;
+    Some(Error::new(ty.span(), format!("`{name}` is not an XDR type: {instead}")))
+}
+
+/// A field that borrows in a way that cannot be decoded.
+fn borrowed(field: &Field<'_>) -> Option<Error> {
+    let message = match borrow(field.ty)? {
+        Borrow::Other => {
+            "only `&'a [u8]` (opaque data) and `&'a str` (text) can be borrowed as references: an array is `ArrayRef<'a, T>`, a chain of optional data `ListRef<'a, T>`, a value of the type itself `BoxRef<'a, T>`"
+        }
+        _ if is_static(field.ty) => {
+            "decoded data lives no longer than its message: give the type a lifetime, as in `struct Name<'a>`"
+        }
+        _ if field.attrs.eligible.is_some() => {
+            "borrowed data cannot be DDP-eligible, since the transport keeps an item's memory until the peer is done with it: write an `Opaque` or an `XdrString`, which own a share of it"
+        }
+        _ => return None,
     };
-    errors.push(Error::new(type_span(field.ty), message));
-    true
+    Some(Error::new(field.ty.span(), message))
 }
 
-/// Whether the type is none that has a name, or has such a one in it; then that is said, and nothing else.
-fn check_shape(field: &Field<'_>, errors: &mut Errors) -> bool {
-    let Some((place, message)) = nameless(field.ty) else { return false };
-    errors.push(Error::new(type_span(place), message));
-    true
+/// Returns true if a type borrows for `'static`.
+fn is_static(ty: &Type) -> bool {
+    let in_arguments = arguments(ty).into_iter().flatten().any(
+        |argument| matches!(argument, GenericArgument::Lifetime(lifetime) if lifetime.ident == "static"),
+    );
+    in_arguments
+        || matches!(ty, Type::Reference(of) if of.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static"))
 }
 
-/// A part of a type that has no encoding whatever it is made of, and what to write.
-fn nameless(ty: &Type) -> Option<(&Type, &'static str)> {
+/// A part of a type that has no encoding whatever it is made of.
+fn nameless(ty: &Type) -> Option<Error> {
     let message = match ty {
         Type::Tuple(tuple) if !tuple.elems.is_empty() => {
             "a tuple has no encoding: write a struct, whose fields have names"
         }
         Type::Slice(_) => {
-            "an array without a length is a `Vec`, and one that is borrowed an `ArrayRef<'a, T>`"
+            "an array without a length has no encoding here: write a `Vec`, or an `ArrayRef<'a, T>` to borrow it"
         }
         Type::TraitObject(_) | Type::ImplTrait(_) | Type::Infer(_) => {
-            "how this is read cannot be known from its type: name one type, or write a union of several"
+            "this type does not say how to decode it: name one type, or write a union of several"
         }
         Type::FnPtr(_) | Type::Ptr(_) | Type::Never(_) => {
-            "this is nothing that could be sent: it has no encoding; send what it stands for, such as a number"
+            "this has no encoding: send what it stands for, such as a number"
         }
         Type::Array(array) => return nameless(&array.elem),
         Type::Group(group) => return nameless(&group.elem),
         Type::Paren(paren) => return nameless(&paren.elem),
-        Type::Path(path) => {
-            let arguments = path.path.segments.iter().filter_map(|segment| match &segment.arguments {
-                PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
-                _ => None,
-            });
-            return arguments.flatten().find_map(|argument| match argument {
-                GenericArgument::Type(ty) => nameless(ty),
-                _ => None,
-            });
-        }
-        _ => return None,
+        ty => return type_arguments(ty).find_map(nameless),
     };
-    Some((ty, message))
+    Some(Error::new(ty.span(), message))
 }
 
-/// Whether a type that borrows does so for ever.
-fn is_static(ty: &Type) -> bool {
-    match ty {
-        Type::Reference(reference) => {
-            reference.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static")
-        }
-        Type::Path(path) => path.path.segments.last().is_some_and(|segment| {
-            let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return false };
-            arguments.args.iter().any(
-                |argument| matches!(argument, GenericArgument::Lifetime(lifetime) if lifetime.ident == "static"),
-            )
-        }),
-        _ => false,
-    }
-}
-
-/// Whether the type is one that never has an encoding; then that is said, and nothing else.
-fn check_stranger(field: &Field<'_>, errors: &mut Errors) -> bool {
-    let written = field.ty.to_token_stream().to_string().replace(' ', "");
-    let Some((name, instead)) = STRANGERS.iter().find(|(name, _)| *name == written) else { return false };
-    errors.push(Error::new(type_span(field.ty), format!("`{name}` is no XDR type: {instead}")));
-    true
-}
-
-/// The discriminant is a type of the language that can be one, and a label that is a number is one of its values.
-fn check_labels(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
-    let written = discriminant.to_token_stream().to_string();
-    for kept in arms.iter().filter_map(|arm| arm.kept) {
-        let name = kept.to_token_stream().to_string();
-        // Other types may be the same under another name: the compiler knows.
-        if name != written && [&name, &written].iter().any(|name| SCALARS.contains(&name.as_str())) {
-            errors.push(Error::new(
-                type_span(kept),
-                format!("this holds the union's discriminant: its type is `{written}`"),
-            ));
-        }
-    }
-    let (least, largest) = match written.as_str() {
-        "i32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
-        "u32" => (0, i128::from(u32::MAX)),
-        // No number is in an empty range.
-        "bool" => (1, 0),
-        name if SCALARS.contains(&name) || STRANGERS.iter().any(|(stranger, _)| *stranger == name) => {
-            let message =
-                "a union's discriminant is an `i32`, a `u32`, a `bool` or an enum (RFC 4506 section 4.15)";
-            return errors.push(Error::new(type_span(discriminant), message));
-        }
-        _ => return,
-    };
-    for case in arms.iter().flat_map(|arm| &arm.cases) {
-        let is_bool = matches!(case, Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }));
-        let fits = match number(case) {
-            Some(value) => (least..=largest).contains(&value),
-            None => !is_bool || written == "bool",
-        };
-        if !fits {
-            let range = if written == "bool" {
-                "`true` or `false`".to_owned()
-            } else {
-                format!("from {least} to {largest}")
-            };
-            let text = format!(
-                "this is no value of the discriminant's type, `{written}`: take one of its own, {range}"
-            );
-            errors.at(case, &text);
-        }
-    }
-}
-
-fn check_arms(container: &Container<'_>, arms: &[Arm<'_>], errors: &mut Errors) {
-    if arms.is_empty() {
-        errors.at(
-            container.ident,
-            "a union without arms cannot be encoded: give it one, which may be `#[xdr(default)]`",
+/// A mark at a field that cannot be an item.
+fn eligible(field: &Field<'_>) -> Option<Error> {
+    let mark = field.attrs.eligible?;
+    let is_array = field.attrs.list.is_some() || field.attrs.max.is_some();
+    if is_one_of(field.ty, &SCALARS) {
+        let name = type_name(field.ty)?;
+        let message = format!(
+            "`{name}` cannot be DDP-eligible, since it is a few bytes: mark an `Opaque` or an `XdrString`"
         );
+        Some(Error::new(field.ty.span(), message))
+    } else if is_one_of(field.ty, &["SmallOpaque"]) || matches!(field.ty, Type::Array(_)) {
+        let message = "this cannot be DDP-eligible, since it is small and held in place: write an `Opaque` or an `XdrString`";
+        Some(Error::new(field.ty.span(), message))
+    } else {
+        let message = "an array or a list is not DDP-eligible: mark the opaque field inside its element";
+        is_array.then(|| Error::new(mark, message))
     }
+}
+
+// ---- unions
+
+fn check_arms(arms: &[Arm<'_>], errors: &mut Errors) {
     let mut labels = HashMap::new();
     let mut default_seen = false;
     for arm in arms {
@@ -253,15 +176,9 @@ fn check_arms(container: &Container<'_>, arms: &[Arm<'_>], errors: &mut Errors) 
         }
         if let Some(span) = arm.default {
             if !arm.cases.is_empty() {
-                errors.push(Error::new(
-                    span,
-                    "the default arm has no label: `case` and `default` exclude each other",
-                ));
+                errors.at_span(span, "the default arm has no label: remove `case` or `default`");
             } else if default_seen {
-                errors.push(Error::new(
-                    span,
-                    "a union has one default arm at most: give this one a `case`, or take it away",
-                ));
+                errors.at_span(span, "a union has one default arm: remove this one or give it a `case`");
             }
             default_seen = true;
         }
@@ -272,12 +189,50 @@ fn check_arms(container: &Container<'_>, arms: &[Arm<'_>], errors: &mut Errors) 
                     place.insert(arm.ident);
                 }
                 Entry::Occupied(place) => {
-                    errors.at(
-                        case,
-                        &format!("this label chooses `{}` already: take it away, here or there", place.get()),
-                    );
+                    errors.at(case, &format!("this label already chooses `{}`: remove one", place.get()));
                 }
             }
+        }
+    }
+}
+
+/// The discriminant's type can be one, and each label that is a number is one of its values.
+fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
+    let written = discriminant.to_token_stream().to_string();
+    for kept in arms.iter().filter_map(|arm| arm.kept) {
+        let name = kept.to_token_stream().to_string();
+        // Other types may be the same under another name: the compiler knows.
+        if name != written && [&name, &written].iter().any(|name| SCALARS.contains(&name.as_str())) {
+            errors.at(kept, &format!("this holds the union's discriminant: write its type, `{written}`"));
+        }
+    }
+    let (least, largest) = match written.as_str() {
+        "i32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
+        "u32" => (0, i128::from(u32::MAX)),
+        // No number is in an empty range.
+        "bool" => (1, 0),
+        name if SCALARS.contains(&name) || STRANGERS.iter().any(|(stranger, _)| *stranger == name) => {
+            let message = format!(
+                "`{name}` cannot be a union's discriminant (RFC 4506 section 4.15): write `i32`, `u32`, `bool` or an enum"
+            );
+            return errors.at(discriminant, &message);
+        }
+        _ => return,
+    };
+    let range = match written.as_str() {
+        "bool" => "`true` or `false`".to_owned(),
+        _ => format!("a number from {least} to {largest}"),
+    };
+    for case in arms.iter().flat_map(|arm| &arm.cases) {
+        let is_bool = matches!(case, Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }));
+        let fits = match number(case) {
+            Some(value) => (least..=largest).contains(&value),
+            None => !is_bool || written == "bool",
+        };
+        if !fits {
+            let message =
+                format!("this is not a value of the discriminant's type, `{written}`: write {range}");
+            errors.at(case, &message);
         }
     }
 }

@@ -1,75 +1,69 @@
-//! How one field is written and read.
+//! How one field is encoded and decoded.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
 use syn::Type;
+use syn::spanned::Spanned;
 
-use crate::ast::{Borrow, Field, borrow, local, type_name, type_span};
-use crate::check::is_scalar;
+use crate::ast::{Field, Kind};
+use crate::names::element;
+use crate::syntax::{is_one_of, is_scalar, local};
 
-/// Types whose encoding the derive knows to be there, by their names; of others it is looked up, so that one without is
-/// one error.
-fn is_known(ty: &Type) -> bool {
-    const DATA: [&str; 5] = ["Opaque", "OpaqueRef", "SmallOpaque", "StringRef", "XdrString"];
-    match ty {
-        Type::Array(array) => type_name(&array.elem).is_some_and(|name| name == "u8"),
-        ty => is_scalar(ty) || type_name(ty).is_some_and(|name| DATA.iter().any(|data| name == data)),
+/// Returns true if a field is encoded as its type is, and the type surely has an encoding, judging by its name. Of other
+/// types the encoding is looked up, so that a type without one is one error.
+fn is_known(field: &Field<'_>) -> bool {
+    let is_known = match field.ty {
+        Type::Array(array) => is_one_of(&array.elem, &["u8"]),
+        ty => {
+            is_scalar(ty) || is_one_of(ty, &["Opaque", "OpaqueRef", "SmallOpaque", "StringRef", "XdrString"])
+        }
+    };
+    is_known && matches!(field.kind(), Kind::Plain)
+}
+
+/// What encodes or decodes a field: the tokens before the function's name, the end of that name, and the bound that is an
+/// argument.
+fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f TokenStream>) {
+    let (ty, span) = (&field.called, field.ty.span());
+    let looked_up = |of: &TokenStream| quote_spanned!(span=> __xdr::derive_support::Field::<'_, #of>::IT.);
+    match field.kind() {
+        Kind::Eligible => {
+            (quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::), "_eligible", None)
+        }
+        Kind::Slice(bound) => (quote!(__xdr::derive_support::), "_slice", Some(bound)),
+        Kind::Array(bound) => (looked_up(&element(field)), "_array", Some(bound)),
+        Kind::List => (looked_up(&element(field)), "_list", None),
+        Kind::Plain => (looked_up(ty), "", None),
     }
 }
 
-/// The elements' type of an array.
-pub(crate) fn element(field: &Field<'_>) -> TokenStream {
-    let ((first, last), ty) = (ends(field.ty), &field.called);
-    let whole = quote_spanned!(first=> <#ty as __xdr::derive_support::Elements>::);
-    let element = quote_spanned!(last=> Element);
-    quote!(#whole #element)
-}
-
-/// Where a type begins and ends: what is put around it has these places, so that an error is always at all of it, and is
-/// one error.
-pub(crate) fn ends(ty: &Type) -> (Span, Span) {
-    let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
-    (type_span(ty), last.unwrap_or_else(|| type_span(ty)))
-}
-
-/// The bound of opaque data or text that is a slice of Rust.
-pub(crate) fn bound_of_slice<'f>(field: &'f Field<'_>) -> Option<&'f TokenStream> {
-    field.bound.as_ref().filter(|_| borrow(field.ty) == Some(Borrow::Slice))
-}
-
-/// Writes a field that is found there. A value as it is, which only a struct has, is told whether it is part of a run.
+/// Encodes a field that `access` evaluates to. A plain value is told whether it is part of a run.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
-    let (name, ty) = (&field.name, &field.called);
-    let (span, sink) = (type_span(field.ty), local("__sink"));
-    let call = if field.attrs.eligible.is_some() {
-        quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::encode_eligible(#access, #sink))
-    } else if let Some(bound) = bound_of_slice(field) {
-        quote!(__xdr::derive_support::encode_slice(#access, #bound, __sink))
-    } else if let Some(bound) = &field.bound {
-        let element = element(field);
-        quote_spanned!(span=> __xdr::derive_support::Field::<#element>::IT.encode_array(#access, #bound, #sink))
-    } else if field.attrs.list.is_some() {
-        let element = element(field);
-        quote_spanned!(span=> __xdr::derive_support::Field::<#element>::IT.encode_list(#access, #sink))
-    } else if is_known(field.ty) {
+    let (name, ty, span, sink) = (&field.name, &field.called, field.ty.span(), local("__sink"));
+    let (path, suffix, bound) = codec(field);
+    let function = format_ident!("encode{suffix}", span = span);
+    let call = if is_known(field) {
         quote_spanned!(span=> <#ty as __xdr::Encode>::encode(#access, #sink))
-    } else {
+    } else if suffix.is_empty() {
         let run = local("__RUN");
-        quote_spanned!(span=> __xdr::derive_support::Field::<#ty>::IT.encode::<_, #run>(#access, #sink))
+        quote_spanned!(span=> #path #function::<_, #run>(#access, #sink))
+    } else {
+        let bound = bound.into_iter();
+        quote_spanned!(span=> #path #function(#access, #(#bound,)* #sink))
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
 
-/// Writes the payload of a union's arm and the discriminant before it.
+/// Encodes the discriminant and the payload of a union's arm.
 pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
     let (binding, name, ty) = (&field.binding, &field.name, &field.called);
-    if field.attrs.eligible.is_some() || field.attrs.max.is_some() || field.attrs.list.is_some() {
+    if !matches!(field.kind(), Kind::Plain) {
         let payload = encode_field(field, &quote!(#binding));
         return quote!(__xdr::Encode::encode(&__word, __sink)?; #payload);
     }
-    let (span, word, sink) = (type_span(field.ty), local("__word"), local("__sink"));
-    // The discriminant is what its type can write: what fails is the payload.
-    let both = if is_known(field.ty) {
+    let (span, word, sink) = (field.ty.span(), local("__word"), local("__sink"));
+    // The type of the discriminant can write it: only the payload can fail.
+    let both = if is_known(field) {
         quote_spanned!(span=> encode_behind::<_, #ty, _>(&#word, #binding, #sink))
     } else {
         quote_spanned!(span=> Field::<#ty>::IT.encode_behind(&#word, #binding, #sink))
@@ -77,24 +71,16 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
     quote!(__xdr::derive_support::#both.map_err(|__error| __xdr::Error::within(__error, #name))?;)
 }
 
-/// Reads a field.
+/// Decodes a field.
 pub(crate) fn decode_field(field: &Field<'_>) -> TokenStream {
-    let (name, ty) = (&field.name, &field.called);
-    let (span, reader) = (type_span(field.ty), local("__reader"));
-    let call = if field.attrs.eligible.is_some() {
-        quote_spanned!(span=> <#ty as __xdr::derive_support::Eligible>::decode_eligible(#reader))
-    } else if let Some(bound) = bound_of_slice(field) {
-        quote!(__xdr::derive_support::decode_slice(__reader, #bound))
-    } else if let Some(bound) = &field.bound {
-        let element = element(field);
-        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #element>::IT.decode_array(#reader, #bound))
-    } else if field.attrs.list.is_some() {
-        let element = element(field);
-        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #element>::IT.decode_list(#reader))
-    } else if is_known(field.ty) {
+    let (name, ty, span, reader) = (&field.name, &field.called, field.ty.span(), local("__reader"));
+    let (path, suffix, bound) = codec(field);
+    let function = format_ident!("decode{suffix}", span = span);
+    let call = if is_known(field) {
         quote_spanned!(span=> <#ty as __xdr::Decode<'__de>>::decode(#reader))
     } else {
-        quote_spanned!(span=> __xdr::derive_support::Field::<'__de, #ty>::IT.decode(#reader))
+        let bound = bound.into_iter();
+        quote_spanned!(span=> #path #function(#reader #(, #bound)*))
     };
     quote!(#call.map_err(|__error| __xdr::Error::within(__error, #name))?)
 }

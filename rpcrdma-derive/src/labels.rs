@@ -1,51 +1,56 @@
-//! The labels of a union's arms as patterns, and whether each has one arm.
+//! The labels of a union's arms: as constants, as patterns, and in a check that each chooses one arm.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, GenericParam, Generics, Ident, Type, parse_quote};
+use syn::{Expr, Generics, Type, parse_quote};
 
-use crate::ast::{Arm, Body, Container, local, number};
-use crate::check::is_scalar;
+use crate::ast::{Arm, Body, Container};
+use crate::syntax::{is_scalar, local, mentions, number, parameters};
 
-/// What is said of labels elsewhere, in words of ours.
+const CONSTANT: &str = "__LABEL_";
+const TWICE: &str =
+    "an arm before this one has the same label under another name: remove one, since a label chooses one arm";
+
+/// Lints on patterns that the user's labels make, which would repeat the derive's own errors.
 pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(unreachable_patterns, unused_variables, non_snake_case, bindings_with_variant_name)])
 }
 
-/// A label of one name. Where that name means nothing, it would be a variable, for a pattern.
+/// Returns true if a label is one name, which as a pattern would be a variable if it means nothing.
 fn is_name(label: &Expr) -> bool {
-    matches!(label, Expr::Path(path) if path.path.get_ident().is_some_and(|name| !name.to_string().starts_with(CONSTANT)))
+    matches!(label, Expr::Path(path) if path.path.get_ident().is_some()) && !is_constant(label)
 }
 
-/// Labels as expressions: where one means nothing, that is said, and the code that is around is not looked at further.
-pub(crate) fn refused(arms: &[Arm<'_>]) -> Option<TokenStream> {
-    let names: Vec<&Expr> = arms.iter().flat_map(|arm| &arm.cases).filter(|label| is_name(label)).collect();
-    (!names.is_empty()).then(|| quote!(let _ = (#(&#names,)*);))
+/// Returns true if [`take_labels`] has made a label a constant of the discriminant's type.
+fn is_constant(label: &Expr) -> bool {
+    matches!(label, Expr::Path(path) if path.path.get_ident().is_some_and(|name| name.to_string().starts_with(CONSTANT)))
 }
 
-/// A label whose type may be wrong is a constant, which all of the code names: so one that is none, or one of another type,
-/// is one error. Where the discriminant is a number or a bool that is a label by name, and else one that is a number or a
-/// bool: the discriminant may be another name of such a type.
+/// Returns true if only the compiler knows the type of a label.
+pub(crate) fn is_of_some_type(label: &Expr) -> bool {
+    matches!(label, Expr::Path(_)) && !is_constant(label)
+}
+
+/// Defines a constant for each label whose type may be wrong, so that a wrong label is one error: for a discriminant that
+/// is a number or a bool the labels that are paths, and for another discriminant those that are numbers or bools, since it
+/// may be another name of such a type.
 pub(crate) fn take_labels(container: &mut Container<'_>) -> TokenStream {
     let mut constants = TokenStream::new();
-    let generics = container.generics;
+    let generics = container.owner.generics;
     let Body::Union { discriminant, arms } = &mut container.body else { return constants };
-    // A constant of its own cannot name parameters.
-    if of_parameter(generics, discriminant) {
+    // A constant cannot name the type's parameters.
+    if is_of_parameter(generics, discriminant) {
         return constants;
     }
     let by_name = is_scalar(discriminant);
     let labels = arms.iter_mut().flat_map(|arm| &mut arm.cases);
-    for (place, label) in labels.enumerate().filter(|(_, label)| matches!(label, Expr::Path(_)) == by_name) {
+    for (index, label) in labels.enumerate().filter(|(_, label)| matches!(label, Expr::Path(_)) == by_name) {
         let span = label.span();
-        let name = format_ident!("{CONSTANT}{place}", span = span);
-        // A number below zero has one type, for no other takes it.
-        let own = if number(label).is_some_and(|number| number < 0) {
-            quote_spanned!(span=> i32)
-        } else {
-            quote_spanned!(span=> _)
-        };
+        let name = format_ident!("{CONSTANT}{index}", span = span);
+        // A negative number can only be an `i32`.
+        let is_negative = number(label).is_some_and(|number| number < 0);
+        let own = if is_negative { quote_spanned!(span=> i32) } else { quote_spanned!(span=> _) };
         constants.extend(quote_spanned! {span=>
             const #name: #discriminant = {
                 let __label = __xdr::derive_support::label::<#discriminant, #own>(#label);
@@ -57,78 +62,73 @@ pub(crate) fn take_labels(container: &mut Container<'_>) -> TokenStream {
     constants
 }
 
-/// Whether a label is one that only the compiler knows the type of.
-pub(crate) fn is_of_some_type(label: &Expr) -> bool {
-    let Expr::Path(path) = label else { return false };
-    !path.path.get_ident().is_some_and(|name| name.to_string().starts_with(CONSTANT))
+/// Returns true if a discriminant's type is a parameter, or is made of parameters.
+fn is_of_parameter(generics: &Generics, discriminant: &Type) -> bool {
+    mentions(discriminant.to_token_stream(), &|name| parameters(generics).any(|parameter| name == parameter))
 }
 
-const CONSTANT: &str = "__LABEL_";
-
 /// The pattern of an arm that has labels.
-pub(crate) fn pattern(arm: &Arm<'_>, index: usize) -> TokenStream {
+pub(crate) fn pattern(arm: &Arm<'_>, chooses: &TokenStream) -> TokenStream {
     let cases = &arm.cases;
     if cases.len() > 1 && cases.iter().any(is_name) {
-        return quote!(__discriminant if <Self as __xdr::derive_support::Keeps<#index>>::chooses(&__discriminant));
+        return quote!(__discriminant if #chooses);
     }
     quote!(#(#cases)|*)
 }
 
-/// Whether a discriminant's type is one of the parameters, or is made of them.
-fn of_parameter(generics: &Generics, discriminant: &Type) -> bool {
-    let parameters: Vec<&Ident> = generics
-        .params
-        .iter()
-        .filter_map(|parameter| match parameter {
-            GenericParam::Type(parameter) => Some(&parameter.ident),
-            GenericParam::Const(parameter) => Some(&parameter.ident),
-            GenericParam::Lifetime(_) => None,
-        })
-        .collect();
-    !parameters.is_empty() && begins_with(discriminant.to_token_stream(), &parameters)
+/// For each arm, whether `__discriminant` chooses it.
+pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Vec<TokenStream> {
+    let generics = container.owner.generics;
+    let arguments = is_of_parameter(generics, discriminant).then(|| {
+        let parameters = parameters(generics);
+        quote!(::<#(#parameters),*>)
+    });
+    let place = quote!(__place #arguments (&__discriminant));
+    let mut next = 0;
+    let chooses = |arm: &Arm<'_>| {
+        let own = next..next + arm.cases.len();
+        next = own.end;
+        if arm.default.is_some() {
+            quote!(#place == usize::MAX)
+        } else {
+            quote!(::core::matches!(#place, #(#own)|*))
+        }
+    };
+    arms.iter().map(chooses).collect()
 }
 
-/// Whether a path in a type begins with such a name. Behind `::` it is the name of something else.
-fn begins_with(tokens: TokenStream, wanted: &[&Ident]) -> bool {
-    let mut behind_colon = false;
-    tokens.into_iter().any(|token| {
-        let found = match &token {
-            TokenTree::Ident(ident) => !behind_colon && wanted.contains(&ident),
-            TokenTree::Group(group) => begins_with(group.stream(), wanted),
-            _ => false,
-        };
-        behind_colon = matches!(&token, TokenTree::Punct(mark) if mark.as_char() == ':');
-        found
-    })
-}
-
-/// That no two labels are one value, as far as only the compiler can tell: constants and imported names may be the same
-/// under two names. Each label is looked up among all; the first that is equal is itself.
-pub(crate) fn distinct(
-    container: &Container<'_>,
-    discriminant: &Type,
-    arms: &[Arm<'_>],
-) -> Option<TokenStream> {
+/// A function that gives the index of the label that a discriminant is, and `usize::MAX` for any other; with it a check
+/// that no two labels are equal under two names, which only the compiler can tell.
+pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Option<TokenStream> {
     let labels: Vec<&Expr> = arms.iter().flat_map(|arm| &arm.cases).collect();
-    if labels.len() < 2
-        || of_parameter(container.generics, discriminant)
-        || !labels.iter().any(|label| matches!(label, Expr::Path(_)))
-    {
+    let generics = container.owner.generics;
+    let of_parameter = is_of_parameter(generics, discriminant);
+    let is_distinct =
+        labels.len() < 2 || of_parameter || !labels.iter().any(|label| matches!(label, Expr::Path(_)));
+    if is_distinct && arms.iter().all(|arm| arm.kept.is_none()) {
         return None;
     }
-    let (allowed, refused) = (allowed(), refused(arms));
-    let (places, of) = (0..labels.len(), local("__place"));
-    let checks = labels.iter().enumerate().skip(1).map(
-        |(place, label)| quote_spanned!(label.span()=> ::core::assert!(#of(&#label) == #place, #TWICE);),
-    );
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let (impl_generics, where_clause) =
+        (of_parameter.then_some(impl_generics), where_clause.filter(|_| of_parameter));
+    let (allowed, indexes) = (allowed(), 0..labels.len());
+    // A name that means nothing is reported here, and the code around it is not checked further.
+    let names: Vec<_> = labels.iter().filter(|label| is_name(label)).collect();
+    let names = (!names.is_empty()).then(|| quote!(let _ = (#(&#names,)*);));
+    let checks = (!is_distinct).then(|| {
+        let of = local("__place");
+        let checks = labels.iter().enumerate().skip(1).map(
+            |(index, label)| quote_spanned!(label.span()=> ::core::assert!(#of(&#label) == #index, #TWICE);),
+        );
+        quote!(const _: () = { #(#checks)* };)
+    });
     Some(quote! {
-        const fn __place(__discriminant: &#discriminant) -> usize {
-            #refused
+        #[inline]
+        const fn __place #impl_generics (__discriminant: &#discriminant) -> usize #where_clause {
+            #names
             #allowed
-            match *__discriminant { #(#labels => #places,)* _ => usize::MAX }
+            match *__discriminant { #(#labels => #indexes,)* _ => usize::MAX }
         }
-        const _: () = { #(#checks)* };
+        #checks
     })
 }
-
-const TWICE: &str = "an arm before has this label already, under another name: a discriminant chooses one arm, so take one of the two away";

@@ -12,20 +12,21 @@ use plain::Plain;
 
 /// Declares a struct for each name, that of a later name in place within it; the last holds a value of this type.
 macro_rules! nested {
-    ($last:ty: $name:ident) => {
+    ($(#[$mark:meta])? $last:ty: $name:ident) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]
         pub(super) struct $name {
             pub(super) level: u32,
+            $(#[$mark])?
             pub(super) next: $last,
         }
     };
-    ($last:ty: $name:ident $next:ident $($rest:ident)*) => {
+    ($(#[$mark:meta])? $last:ty: $name:ident $next:ident $($rest:ident)*) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]
         pub(super) struct $name {
             pub(super) level: u32,
             pub(super) next: $next,
         }
-        nested!($last: $next $($rest)*);
+        nested!($(#[$mark])? $last: $next $($rest)*);
     };
 }
 
@@ -59,7 +60,7 @@ mod text {
 /// In a circle.
 mod back {
     use super::*;
-    levels!(nested!(Option<Box<A>>:));
+    levels!(nested!(#[xdr(recursive)] Option<Box<A>>:));
 }
 
 /// Unions whose arms all hold the union of the next level.

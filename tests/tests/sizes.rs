@@ -39,7 +39,18 @@ fn same_types(files: &[&str], rows: &[Row]) {
     let known = measured(files, &Assumed::default()).types;
     let ours: Vec<(&str, [Option<u64>; 5])> = known
         .iter()
-        .map(|(name, of)| (name.as_str(), [Some(of.min), of.max.0, of.max_reduced.0, of.item.0, of.items.0]))
+        .map(|(name, of)| {
+            (
+                name.as_str(),
+                [
+                    Some(of.lengths.min),
+                    size(of.lengths.max),
+                    size(of.lengths.max_reduced),
+                    size(of.items.largest),
+                    size(of.items.count),
+                ],
+            )
+        })
         .collect();
     for (name, sizes) in rows {
         let of = ours
@@ -109,7 +120,7 @@ fn bytes(bound: &Bound) -> Option<Option<u64>> {
 /// Each procedure's messages are as large as the generated code says, and its reply needs what the runtime offers.
 fn same_procedures(files: &[&str], version: &str, generated: &[Generated]) {
     for inline in [1024, 4096, 65_536] {
-        let assumed = Assumed { inline, ..Assumed::default() };
+        let assumed = Assumed { inline: Some(inline), ..Assumed::default() };
         let sizes = measured(files, &assumed);
         let version = sizes.versions.iter().find(|one| one.name == version).expect("a version");
         assert_eq!(version.procedures.len(), generated.len());
@@ -136,7 +147,7 @@ fn same_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
     }
     let offered = ReplyResources::for_reply(&theirs.bounds, inline).expect("every procedure has a bound");
     let needs = Needs {
-        chunks: rpcrdma_xdrgen::sizes::Size(Some(offered.write_chunks.len() as u64)),
+        chunks: xdr::Size::Bounded(offered.write_chunks.len() as u64),
         long: offered.reply_chunk.is_some(),
         unbounded: false,
     };

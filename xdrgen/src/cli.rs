@@ -15,7 +15,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::diag;
 use crate::extract::extract;
-use crate::generate::{Manifest, Options, Output, Package, check_and_keep, generate_and_keep};
+use crate::generate::{Manifest, Options, Output, Package, check, generate};
 use crate::ir::Data;
 use crate::names::Names;
 use crate::source::{Source, Sources};
@@ -254,15 +254,13 @@ fn run_extract(documents: &Documents, reporting: &Reporting) -> Result<(), Failu
 fn run_check(inputs: &Inputs, reporting: &Reporting) -> Result<(), Failure> {
     let sources = inputs.read()?;
     let options = inputs.options(Options::module("checked"));
-    let (checked, kept) = check_and_keep(&sources, &options);
-    let reported = reporting.report_with(&sources, &checked.diagnostics, checked.more);
-    leave((sources, checked, kept));
-    reported
+    let checked = check(&sources, &options);
+    reporting.report_with(&sources, &checked.diagnostics, checked.more)
 }
 
 fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Failure> {
     let sources = generation.inputs.read()?;
-    let (generated, kept) = generate_and_keep(&sources, &generation.options());
+    let generated = generate(&sources, &generation.options());
     let reported = reporting.report_with(&sources, &generated.diagnostics, generated.more);
     if reported.is_err() && !generation.keep_going {
         return reported;
@@ -274,13 +272,7 @@ fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Fa
             Some(directory) => write(&directory.join(path), text)?,
         }
     }
-    leave((sources, generated, kept));
     reported
-}
-
-/// Leaves to the end of the process what is large and of many pieces, as the process is about to end.
-fn leave<T>(large: T) {
-    std::mem::forget(large);
 }
 
 fn run_explain(code: &str) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use crate::lower::{self, Style};
 use crate::names::{self, Names, Taken};
 use crate::replies;
 use crate::resolve::{self, Document, Known, Resolved, Trust};
-use crate::sizes::Layouts;
+use crate::sizes::layout::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span};
 use crate::unread::Unread;
 
@@ -192,39 +192,24 @@ impl Generated {
 /// whether it is a document or a binding file. All that is wrong is found in one run.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
-    generate_and_keep(sources, options).0
-}
-
-/// What a run was worked out from. A process that is about to end need not take it apart, piece by piece.
-#[expect(dead_code, reason = "held, and never looked at")]
-pub(crate) struct Kept(Module, Vec<(SourceId, Specification, Trust)>);
-
-/// Does what [`generate`] does, and hands on what is not needed any more.
-pub(crate) fn generate_and_keep(sources: &Sources, options: &Options) -> (Generated, Kept) {
-    let (module, mut generated, documents) = analyzed(sources, options);
+    let (module, mut generated) = analyzed(sources, options);
     if generated.whole {
         let modules = modules(sources, &module, &mut generated.diagnostics);
         generated.files = emitted(&module, modules, sources, options);
     }
-    (generated, Kept(module, documents))
+    generated
 }
 
 /// Compiles documents and emits nothing: what is wrong with them, and what is in them.
 #[must_use]
 pub fn check(sources: &Sources, options: &Options) -> Generated {
-    check_and_keep(sources, options).0
-}
-
-/// Does what [`check`] does, and hands on what is not needed any more.
-pub(crate) fn check_and_keep(sources: &Sources, options: &Options) -> (Generated, Kept) {
-    let (module, generated, documents) = analyzed(sources, options);
-    (generated, Kept(module, documents))
+    analyzed(sources, options).1
 }
 
 /// Compiles documents to the intermediate form. It is whole if no diagnostic is an error.
 #[must_use]
 pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) {
-    let (module, generated, _) = analyzed(sources, options);
+    let (module, generated) = analyzed(sources, options);
     (module, generated.diagnostics)
 }
 
@@ -303,11 +288,8 @@ fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
         .collect()
 }
 
-/// The module, what is to be said of it, and the documents that it was made of.
-fn analyzed(
-    sources: &Sources,
-    options: &Options,
-) -> (Module, Generated, Vec<(SourceId, Specification, Trust)>) {
+/// The module, and what is to be said of it.
+fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     let mut documents: Vec<(SourceId, Specification, Trust)> = Vec::new();
     let mut bindings = Vec::new();
     let (mut found, mut more) = (Vec::new(), Count::default());
@@ -362,7 +344,7 @@ fn analyzed(
     } else {
         more.errors == 0 && !diag::has_errors(&found)
     };
-    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, whole }, documents)
+    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, whole })
 }
 
 /// Paths that the user gave go into code: they must be paths.
@@ -476,14 +458,10 @@ fn emitted(
     let std = matches!(options.output, Output::Module { std: true, .. } | Output::Directory { std: true });
     let features = matches!(options.output, Output::Crate(_));
     let (names, derives) = (options.names, options.derives.as_slice());
-    let runtime_path = options.runtime.replace(' ', "");
-    let texts = emit::Texts::default();
     let sizes = (!module.programs.is_empty()).then(|| Layouts::of(module));
     let emitter = Emitter {
         module,
-        runtime: emit::parse(&runtime_path),
-        runtime_path,
-        texts,
+        runtime: options.runtime.replace(' ', ""),
         std,
         names,
         derives,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::hash::{HashMap, HashSet};
 use crate::hir::{Hir, TypeId};
+use crate::ir::Module;
 
 /// The uses of types by one another.
 pub(crate) struct Graph {
@@ -39,6 +40,11 @@ impl Graph {
     /// A graph of all uses, whatever way one type holds another.
     pub(crate) fn of_all_uses(hir: &Hir) -> Self {
         Graph::new(&hir.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
+    }
+
+    /// The same of types in Rust.
+    pub(crate) fn of_module(module: &Module) -> Self {
+        Graph::new(&module.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }
 
     fn uses(&self, id: TypeId) -> &[TypeId] {

@@ -1,5 +1,7 @@
 //! What is emitted: types resolved, constants evaluated, names chosen. Emission decides nothing.
 
+use rpcrdma_layout::Items;
+
 pub use crate::hir::{Binding, Docs, Item, Scalar, TypeId};
 use crate::source::SourceId;
 
@@ -77,6 +79,8 @@ pub struct TypeDef {
     pub body: Body,
     /// Whether it has a lifetime: it borrows from the message.
     pub borrows: bool,
+    /// The eligible items that it holds, if it is in a cycle of several types.
+    pub items: Option<Items>,
     /// Which traits besides `Clone`, `Debug` and `PartialEq` it derives.
     pub derives: Derives,
     /// The document that it is from.

@@ -18,6 +18,7 @@ use crate::ir::{
     Program, ReplyBounds, Sum, Type, TypeDef, Union, Version,
 };
 use crate::names::{Names, Taken};
+use crate::sizes::layout as sizes;
 use naming::Naming;
 
 /// How a protocol is to look in Rust.
@@ -41,8 +42,9 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
         layout::hold_small_opaque(&mut module);
     }
     // A box is no other use: the graph stays what it is.
-    let graph = Graph::new(&module.types, |_, ty, used| used.extend(ty.body.types().filter_map(Type::named)));
+    let graph = Graph::of_module(&module);
     layout::box_recursion(&mut module, &graph);
+    sizes::state_items(&mut module, &graph);
     if data == Data::Borrowed {
         borrowed::find_borrowing(&mut module, &graph);
     }
@@ -88,7 +90,16 @@ impl<'a, 'f> Lower<'a, 'f> {
             lower.bodies.push(body);
             others.push(other);
             let (body, derives, source) = (Body::Enum(Vec::new()), Derives::default(), docs.span.source);
-            module.types.push(TypeDef { name, ident, body, borrows: false, derives, source, docs });
+            module.types.push(TypeDef {
+                name,
+                ident,
+                body,
+                borrows: false,
+                items: None,
+                derives,
+                source,
+                docs,
+            });
         }
         for (index, other) in others.into_iter().enumerate() {
             let Some((body, chooser)) = other else { continue };

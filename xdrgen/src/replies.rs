@@ -1,9 +1,12 @@
 //! The bounds of replies against their types: a client has to know how much memory a reply can take.
 
+use rpcrdma_layout::{MAX_TRANSFER, Size};
+
 use crate::binding::{Binding, Direction, Placed, Reply, Term};
 use crate::diag::{Diagnostic, Found};
 use crate::ir::{Module, Procedure, Version};
-use crate::sizes::{self, Layouts};
+use crate::sizes::layout::Layouts;
+use crate::sizes::messages as sizes;
 
 /// How many procedures are named.
 const NAMED: usize = 3;
@@ -24,6 +27,7 @@ pub(crate) fn check(module: &Module, bindings: &[Binding], found: &mut Found) {
             named.into_iter().for_each(|procedure| keeps(procedure, reply, &layouts, found));
         }
         all_bounded(version, binding, &layouts, found);
+        all_fetched(version, binding, &layouts, found);
     }
 }
 
@@ -31,7 +35,7 @@ pub(crate) fn check(module: &Module, bindings: &[Binding], found: &mut Found) {
 fn keeps(procedure: &Procedure, reply: &Reply, layouts: &Layouts, found: &mut Found) {
     reply.item.iter().chain(&reply.whole).for_each(|sum| beyond(procedure, sum, found));
     let result = layouts.ty(&procedure.result);
-    if let (Some(whole), sizes::Size::ZERO) = (&reply.whole, result.max) {
+    if let (Some(whole), Size::ZERO) = (&reply.whole, result.lengths.max) {
         let message = format!("the result of `{}` is void", procedure.name);
         found.push(
             Diagnostic::error("X321", whole.span, message)
@@ -39,12 +43,12 @@ fn keeps(procedure: &Procedure, reply: &Reply, layouts: &Layouts, found: &mut Fo
                 .with_help("leave it out: such a reply is its header"),
         );
     } else if let Some((whole, bytes)) = number(reply.whole.as_ref())
-        && bytes < result.min.max(1)
+        && bytes < result.lengths.min.max(1)
     {
         let message = format!("no result of `{}` has {bytes} bytes", procedure.name);
         found.push(
             Diagnostic::error("X321", whole.span, message).with_label("no reply is this short").with_help(
-                format!("the smallest result has {} bytes; the bound is for the largest", result.min),
+                format!("the smallest result has {} bytes; the bound is for the largest", result.lengths.min),
             ),
         );
     }
@@ -94,21 +98,45 @@ fn all_bounded(version: &Version, binding: &Binding, layouts: &Layouts, found: &
     let unbounded: Vec<&str> = version
         .procedures
         .iter()
-        .filter(|procedure| sizes::is_unbounded(procedure, layouts) && !wrong(procedure))
+        .filter(|procedure| sizes::is_unbounded(procedure, version, layouts) && !wrong(procedure))
         .map(|procedure| procedure.name.as_str())
         .collect();
     let Some(first) = unbounded.first() else { return };
-    let names: Vec<String> = unbounded.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
-    let more = match unbounded.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let message = format!("nothing bounds the reply of {}{more}", names.join(", "));
+    let message = format!("nothing bounds the reply of {}", listed(&unbounded));
     found.push(
-        Diagnostic::warning("X322", binding.version.span, message)
-            .with_label("such a call fails: memory for the largest reply is offered with it (RFC 8166 section 6.2)")
+        Diagnostic::error("X322", binding.version.span, message)
+            .with_label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
             .with_help(format!(
                 "bound it below `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its largest eligible item"
             )),
     );
+}
+
+/// A server with the runtime's default limit refuses a call whose Read chunks hold more.
+fn all_fetched(version: &Version, binding: &Binding, layouts: &Layouts, found: &mut Found) {
+    let read = |procedure: &Procedure| sizes::longest_read(procedure, version, layouts).unwrap_or(0);
+    let beyond = version.procedures.iter().filter(|procedure| read(procedure) > MAX_TRANSFER);
+    let names: Vec<&str> = beyond.clone().map(|procedure| procedure.name.as_str()).collect();
+    let Some(longest) = beyond.map(read).max() else { return };
+    let message = format!(
+        "a call of {} can need {longest} bytes in Read chunks, and servers accept {MAX_TRANSFER} by default",
+        listed(&names)
+    );
+    found.push(
+        Diagnostic::warning("X325", binding.version.span, message)
+            .with_label("such a call is rejected unless the server has another limit")
+            .with_help(
+                "lower the bound in the document, or raise `Limits::transfer` of `rpcrdma_runtime::wire::rdma` in each server",
+            ),
+    );
+}
+
+/// The first of some procedures, and how many more there are.
+fn listed(names: &[&str]) -> String {
+    let first: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    first.join(", ") + &more
 }

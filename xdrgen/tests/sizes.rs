@@ -5,7 +5,7 @@ mod program;
 mod scratch;
 
 use program::{compiler, text};
-use rpcrdma_xdrgen::sizes::{Assumed, sizes};
+use rpcrdma_xdrgen::sizes::{Assumed, Size, sizes};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 use scratch::{Scratch, workspace};
@@ -49,8 +49,142 @@ struct p09 { p10 *next; };
 struct p10 { p11 *next; };
 struct p11 { p12 *next; };
 struct p12 { p01 *next; };
-program P { version V { all MOVE(all) = 1; } = 1; } = 536870920;
+program P { version V { void MOVE(all) = 1; } = 1; } = 536870920;
 ";
+
+/// Types that the test also has in Rust, written by hand.
+const BY_HAND: &str = "\
+struct tree { opaque leaf<300>; tree branches<2>; };
+struct folder { unsigned int number; file *first; };
+struct file { opaque data<3000>; folder *next; };
+struct left { right rights<3>; hyper mark; };
+struct right { right *more; left inner; };
+union chain switch (bool more) { case TRUE: link rest; case FALSE: opaque end<7>; };
+struct link { chain on; };
+union fork switch (unsigned int ways) { case 0: void; case 1: opaque end<8>; case 2: case 3: fork more<2>; };
+struct cargo { opaque rest<>; cargo spare<>; string label<9>; };
+struct all { tree trees[2]; chain any<>; cargo few<5>; file *one; opaque small[5]; };
+program P { version V { void MOVE(all) = 1; } = 1; } = 536870920;
+";
+
+const BY_HAND_BINDING: &str = "\
+[[binding]]
+program = \"P\"
+version = \"V\"
+eligible = [\"tree.leaf\", \"file.data\", \"chain.end\", \"fork.end\", \"cargo.rest\", \"cargo.label\"]
+";
+
+const BY_HAND_RUST: &str = r#"
+use rpcrdma_runtime::xdr::{Opaque, Xdr, XdrString};
+
+#[derive(Xdr)]
+pub struct Tree { #[ddp_eligible] leaf: Opaque<300>, #[xdr(max = 2)] branches: Vec<Tree> }
+#[derive(Xdr)]
+#[xdr(items = unbounded, largest = 3000)]
+pub struct Folder { number: u32, first: Option<Box<File>> }
+#[derive(Xdr)]
+pub struct File { #[ddp_eligible] data: Opaque<3000>, next: Option<Box<Folder>> }
+#[derive(Xdr)]
+pub struct Left { #[xdr(max = 3, recursive)] rights: Vec<Right>, mark: i64 }
+#[derive(Xdr)]
+pub struct Right { more: Option<Box<Self>>, inner: Left }
+#[derive(Xdr)]
+#[xdr(union = "bool")]
+pub enum Chain {
+    #[xdr(case = true)] Rest(#[xdr(recursive)] Box<Link>),
+    #[xdr(case = false)] #[ddp_eligible] End(Opaque<7>),
+}
+#[derive(Xdr)]
+pub struct Link { on: Chain }
+#[derive(Xdr)]
+#[xdr(union = "u32")]
+pub enum Fork {
+    #[xdr(case = 0)] Nothing,
+    #[xdr(case = 1)] #[ddp_eligible] End(Opaque<8>),
+    #[xdr(case = 2, case = 3)] More(u32, #[xdr(max = 2)] Vec<Fork>),
+}
+#[derive(Xdr)]
+pub struct Cargo { #[ddp_eligible] rest: Opaque, spare: Vec<Cargo>, #[ddp_eligible] label: XdrString<9> }
+#[derive(Xdr)]
+pub struct All {
+    trees: [Tree; 2],
+    any: Vec<Chain>,
+    #[xdr(max = 5)] few: Vec<Cargo>,
+    one: Option<Box<File>>,
+    small: [u8; 5],
+}
+"#;
+
+/// A cycle of twenty types with an item in the first: more of them than any fixed depth that is looked into.
+fn twenty() -> String {
+    let name = |index: usize| format!("t{:02}", index % 20);
+    let ty = |index: usize| {
+        let item = if index == 0 { "opaque data<70>; " } else { "" };
+        format!("struct {} {{ {item}{} *next; }};\n", name(index), name(index + 1))
+    };
+    let types: String = (0..20).map(ty).collect();
+    types + "program P { version V { void A(t00) = 1; void B(t01) = 2; } = 1; } = 536870921;\n"
+}
+
+const TWENTY_BINDING: &str = "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [\"t00.data\"]\n";
+
+/// Random numbers, the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    /// A declaration in type number `owner` of `count`, and whether it can be eligible. Only earlier types are held in
+    /// place, so that no type is infinitely large.
+    fn declaration(&mut self, owner: u64, count: u64, name: &str) -> (String, bool) {
+        let (bound, any) = (self.below(5), self.below(count));
+        let declaration = match self.below(if owner == 0 { 9 } else { 11 }) {
+            0 => format!("hyper {name}"),
+            1 => return (format!("opaque {name}<{}>", self.below(5000)), true),
+            2 => return (format!("opaque {name}<>"), true),
+            3 => return (format!("string {name}<{bound}>"), true),
+            4 => format!("opaque {name}[{}]", bound + 1),
+            5 => format!("bool {name}<{bound}>"),
+            6 => format!("type{any} *{name}"),
+            7 => format!("type{any} {name}<{bound}>"),
+            8 => format!("type{any} {name}<>"),
+            9 => format!("type{} {name}", self.below(owner)),
+            _ => format!("type{} {name}[{}]", self.below(owner), bound + 1),
+        };
+        (declaration, false)
+    }
+
+    /// A document of structs, unions and typedefs that hold each other, and its binding.
+    fn document(&mut self, count: u64) -> (String, String) {
+        let (mut text, mut eligible) = (String::new(), Vec::new());
+        for owner in 0..count {
+            let is_union = self.below(3) == 0;
+            let mut parts = String::new();
+            for part in 0..self.below(4) + 1 {
+                let name = format!("part{part}");
+                let (declaration, may_be_eligible) = self.declaration(owner, count, &name);
+                if may_be_eligible && self.below(2) == 0 {
+                    eligible.push(format!("\"type{owner}.{name}\""));
+                }
+                let label = if is_union { format!("case {part}: ") } else { String::new() };
+                parts += &format!("   {label}{declaration};\n");
+            }
+            let head = if is_union { "union" } else { "struct" };
+            let switch = if is_union { " switch (unsigned int which)" } else { "" };
+            text += &format!("{head} type{owner}{switch} {{\n{parts}}};\n");
+        }
+        let procedure = |ty| format!("void CALL{ty}(type{ty}) = {};", ty + 1);
+        let procedures: String = (0..count).map(procedure).collect();
+        text += &format!("program P {{ version V {{ {procedures} }} = 1; }} = 536870922;\n");
+        let eligible = eligible.join(", ");
+        (text, format!("[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [{eligible}]\n"))
+    }
+}
 
 const BINDING: &str = "\
 [[binding]]
@@ -60,21 +194,41 @@ netids = [\"rdma\"]
 eligible = [\"cargo.piece\", \"cargo.rest\", \"cargo.label\", \"node.data\", \"tree.leaf\", \"chain.end\", \"five_d.data\", \"beside.data\"]
 ";
 
-/// A module, and a test in it that compares the sizes of every type.
+fn documents(name: &str, document: &str, binding: &str) -> Sources {
+    let mut sources = Sources::default();
+    sources.add(Source::new(format!("{name}.x"), document));
+    if !binding.is_empty() {
+        sources.add(Source::new(format!("{name}.ddp.toml"), binding));
+    }
+    sources
+}
+
+/// The emitted module with a test that compares the sizes of each type.
 fn module(sources: &Sources, name: &str) -> String {
-    let options = Options::module(name);
-    let code = generate(sources, &options);
+    let code = generate(sources, &Options::module(name));
     assert!(!code.has_errors(), "{:?}", code.diagnostics);
+    let (_, text) = code.files.first().expect("one file");
+    with_test(text, sources, name)
+}
+
+/// Rust with a test that compares the sizes of each type of the documents.
+fn with_test(text: &str, sources: &Sources, name: &str) -> String {
+    let options = Options::module(name);
     let (ir, _) = rpcrdma_xdrgen::generate::lower(sources, &options);
     let sizes = sizes(sources, &options, &Assumed::default());
     assert_eq!(ir.types.len(), sizes.types.len());
     let mut lines = String::new();
     for (ty, (name, of)) in ir.types.iter().zip(&sizes.types) {
         assert_eq!(ty.name, *name);
-        let known = (of.min, of.max.0, of.max_reduced.0, of.item.0, of.items.0);
+        let known = (
+            of.lengths.min,
+            of.lengths.max.bound(),
+            of.lengths.max_reduced.bound(),
+            of.items.largest.bound(),
+            of.items.count.bound(),
+        );
         lines.push_str(&format!("        assert_eq!(of::<super::{0}>(), {known:?}, \"{0}\");\n", ty.ident));
     }
-    let (_, text) = code.files.first().expect("one file");
     format!("{text}\n{}", TEST.replace("@LINES@", &lines))
 }
 
@@ -102,18 +256,67 @@ fn every_type_of_the_language_has_the_sizes_that_the_compiler_says() {
         root.join("rpcrdma-runtime")
     );
     let scratch = Scratch::new("measured", &manifest);
-    let mut language = Sources::default();
     let text = std::fs::read_to_string(root.join("xdrgen/tests/language.x")).expect("the document");
-    language.add(Source::new("language.x", text));
-    let mut circles = Sources::default();
-    circles.add(Source::new("circles.x", CIRCLES));
-    circles.add(Source::new("circles.ddp.toml", BINDING));
-    scratch.write("src/language.rs", &module(&language, "language"));
-    scratch.write("src/circles.rs", &module(&circles, "circles"));
-    scratch.write("src/lib.rs", "pub mod circles;\npub mod language;\n");
+    let hand = documents("hand", BY_HAND, BY_HAND_BINDING);
+    let mut modules = vec![
+        ("language".to_owned(), module(&documents("language", &text, ""), "language")),
+        ("circles".to_owned(), module(&documents("circles", CIRCLES, BINDING), "circles")),
+        ("twenty".to_owned(), module(&documents("twenty", &twenty(), TWENTY_BINDING), "twenty")),
+        ("hand".to_owned(), module(&hand, "hand")),
+        ("by_hand".to_owned(), with_test(BY_HAND_RUST, &hand, "hand")),
+    ];
+    let mut random = Random(20);
+    for number in 0..10 {
+        let name = format!("random{number}");
+        let (document, binding) = random.document(12);
+        modules.push((name.clone(), module(&documents(&name, &document, &binding), &name)));
+    }
+    let names: String = modules.iter().map(|(name, _)| format!("pub mod {name};\n")).collect();
+    scratch.write("src/lib.rs", &names);
+    modules.iter().for_each(|(name, text)| scratch.write(&format!("src/{name}.rs"), text));
     let (passed, output) = scratch.cargo(&["test", "--quiet", "--lib"]);
     assert!(passed, "{output}");
-    assert!(output.contains("2 passed"), "{output}");
+    assert!(output.contains(&format!("{} passed", modules.len())), "{output}");
+}
+
+#[test]
+fn items_of_a_long_cycle_are_counted() {
+    let sources = documents("twenty", &twenty(), TWENTY_BINDING);
+    let sizes = sizes(&sources, &Options::module("twenty"), &Assumed::default());
+    assert_eq!(sizes.types.len(), 20);
+    for (name, layout) in sizes.types {
+        assert_eq!(
+            (layout.items.count, layout.items.largest),
+            (Size::Unbounded, Size::Bounded(70)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_threshold_is_the_binding_s_unless_the_option_says_another() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("a.x"),
+        "struct a { opaque b<2000>; };\nprogram P { version V { void PUT(a) = 1; } = 1; } = 7;\n",
+    )
+    .unwrap();
+    let binding = "[[binding]]\nprogram = \"P\"\nversion = \"V\"\ninline_threshold = 4096\neligible = []\n";
+    std::fs::write(folder.path().join("a.ddp.toml"), binding).unwrap();
+    let first_and_last = |arguments: &[&str]| {
+        let all = [&["sizes", "a.x"], arguments].concat();
+        let output = compiler(folder.path(), &all);
+        let text = text(&output.stdout).to_owned();
+        let put = text.lines().find(|line| line.starts_with("PUT")).expect("a line").to_owned();
+        (text.lines().next().unwrap_or_default().to_owned(), put.contains("Position-Zero"))
+    };
+    let with = ["--binding", "a.ddp.toml"];
+    let (head, is_long) = first_and_last(&with);
+    assert!(head.contains("inline threshold 4096,") && !is_long, "{head}");
+    let (head, is_long) = first_and_last(&[&with[..], &["--inline", "1024"]].concat());
+    assert!(head.contains("inline threshold 1024,") && is_long, "{head}");
+    let (head, is_long) = first_and_last(&[]);
+    assert!(head.contains("inline threshold 1024,") && is_long, "{head}");
 }
 
 #[test]
@@ -130,7 +333,8 @@ fn nfs_needs_chunks_where_it_is_known_to() {
             table.lines().find(|line| line.split_whitespace().next() == Some(procedure)).expect("a line");
         line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>()
     };
-    let small = table(&[]);
+    assert!(table(&[]).starts_with("NFS_PROGRAM NFS_V3; inline threshold 4096, "), "{}", table(&[]));
+    let small = table(&["--inline", "1024"]);
     assert!(small.starts_with("NFS_PROGRAM NFS_V3; inline threshold 1024, "), "{small}");
     assert_eq!(row(&small, "NFSPROC3_NULL")[1..], ["0", "0", "inline", "0", "0", "inline"]);
     let write = ["unbounded", "88", "Read chunk", "136", "136", "inline"];

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use super::sink::Ahead;
-use super::{Decode, Encode, Error, Layout, Reader, Sink, Size};
+use super::{Decode, Encode, Error, Layout, Reader, Sink};
 
 /// Writes a counted array of at most `max` elements (RFC 4506 section 4.13).
 ///
@@ -23,7 +23,7 @@ pub(super) fn encode_elements<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     sink: &mut S,
 ) -> Result<(), Error> {
     // An item has to be handed to the sink itself.
-    let plain = matches!(T::ITEMS, Size::Bounded(0));
+    let plain = T::HELD.is_none();
     let mut index = if plain { encode_ahead::<T, S, LINKED>(values, sink)? } else { 0 };
     if plain && sink.stages() && is_long::<T>(values.len().saturating_sub(index)) {
         return encode_staged::<T, S, LINKED>(values, index, sink);

@@ -6,8 +6,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use super::array::{encode_elements, require_elements};
-use super::held::{Depth, Holds, Many, Settled};
-use super::{Decode, Encode, Error, ErrorKind, Layout, Limits, Reader, Sink, Size};
+use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Limits, Reader, Sink, Size};
 
 /// Where elements are.
 enum Held<'a, T> {
@@ -113,12 +112,7 @@ impl<'a, T: Decode<'a> + Clone> ExactSizeIterator for Iter<'a, T> {}
 
 /// A type whose items come in chunks cannot be read a second time from the stream.
 const fn has_no_items<T: Layout>() -> bool {
-    matches!(T::ITEMS, Size::Bounded(0))
-}
-
-/// How many elements there can be; XDR's largest count is no bound that anybody chose.
-const fn most(max: u32) -> Size {
-    if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }
+    T::HELD.is_none()
 }
 
 /// A counted array of at most `MAX` elements (RFC 4506 section 4.13) that somebody else owns.
@@ -132,12 +126,8 @@ const fn most(max: u32) -> Size {
 pub struct ArrayRef<'a, T, const MAX: u32 = { u32::MAX }>(Held<'a, T>);
 
 impl<T: Layout, const MAX: u32> Layout for ArrayRef<'_, T, MAX> {
-    const MIN: u64 = 4;
-    const MAX: Size = Size::Bounded(4).plus(T::MAX.repeated(most(MAX)));
-    const MAX_REDUCED: Size = Size::Bounded(4).plus(T::MAX_REDUCED.repeated(most(MAX)));
-    const ITEM: Size = T::ITEM;
-    const ITEMS: Size = T::ITEMS.repeated(most(MAX));
-    type Held<D: Depth> = Many<T::Held<D>, MAX>;
+    const LENGTHS: Lengths = T::LENGTHS.array(MAX);
+    const HELD: Items = T::HELD.array(MAX);
 }
 
 impl<T: Encode, const MAX: u32> Encode for ArrayRef<'_, T, MAX> {
@@ -174,12 +164,8 @@ impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T
 pub struct ListRef<'a, T>(Held<'a, T>);
 
 impl<T: Layout> Layout for ListRef<'_, T> {
-    const MIN: u64 = 4;
-    const MAX: Size = Size::Unbounded;
-    const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = T::ITEM;
-    const ITEMS: Size = T::ITEMS.repeated(Size::Unbounded);
-    type Held<D: Depth> = Many<T::Held<D>>;
+    const LENGTHS: Lengths = Lengths::UNKNOWN.array(u32::MAX);
+    const HELD: Items = T::HELD.array(u32::MAX);
 }
 
 impl<T: Encode> Encode for ListRef<'_, T> {
@@ -363,12 +349,8 @@ impl<'a, T> From<&'a T> for BoxRef<'a, T> {
 
 /// As for `Box`: its sizes have no bound of their own, or the type's would need themselves.
 impl<T: Layout> Layout for BoxRef<'_, T> {
-    const MIN: u64 = 0;
-    const MAX: Size = Size::Unbounded;
-    const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = Settled::<T>::ITEM;
-    const ITEMS: Size = Settled::<T>::ITEMS;
-    type Held<D: Depth> = D::Behind<T>;
+    const LENGTHS: Lengths = Lengths::UNKNOWN;
+    const HELD: Items = T::HELD;
 }
 
 impl<T: Encode> Encode for BoxRef<'_, T> {

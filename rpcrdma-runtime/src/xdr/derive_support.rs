@@ -2,11 +2,10 @@
 
 use alloc::vec::Vec;
 
-pub use super::field::{Field, Held, HoldsNothing, Known, Unknown, Written, refused};
-pub use super::held::{Depth, Fields, Holds, Of, Settled, Stated};
+pub use super::field::{Field, Known, Unknown, Written, refused};
 use super::sink::Room;
-pub use super::slice::{Slice, decode_slice, encode_slice, slice_size};
-use super::{DdpItem, Encode, Error, Layout, Reader, Sink, Size};
+pub use super::slice::{Slice, decode_slice, encode_slice};
+use super::{DdpItem, Encode, Error, Layout, Lengths, Reader, Sink, Size};
 
 /// The element type of an array's container.
 pub trait Elements {
@@ -107,29 +106,6 @@ impl<T: DdpItem> Eligible for T {
     }
 }
 
-/// A union one of whose arms, the one of this index, keeps the discriminant that chose it.
-pub trait Keeps<const ARM: usize> {
-    /// The discriminant.
-    type Discriminant;
-
-    /// Whether it chooses this arm: with any other the value would not be read as what was written.
-    fn chooses(discriminant: &Self::Discriminant) -> bool;
-}
-
-/// The least of some sizes; none is 0.
-#[must_use]
-pub const fn least(sizes: &[u64]) -> u64 {
-    let Some((first, mut rest)) = sizes.split_first() else { return 0 };
-    let mut least = *first;
-    while let Some((next, behind)) = rest.split_first() {
-        if *next < least {
-            least = *next;
-        }
-        rest = behind;
-    }
-    least
-}
-
 /// Asks once for all the bytes of a type whose encodings have one length: the compiler sees that the reads
 /// behind it cannot fail.
 ///
@@ -137,9 +113,9 @@ pub const fn least(sizes: &[u64]) -> u64 {
 /// [`super::ErrorKind::Truncated`].
 #[inline]
 pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
-    match T::MAX {
-        Size::Bounded(max) if max == T::MIN => reader.require(max),
-        _ => Ok(()),
+    match T::LENGTHS.only() {
+        Some(len) => reader.require(len),
+        None => Ok(()),
     }
 }
 
@@ -150,10 +126,10 @@ const STAGE: usize = 256;
 /// sink has for them, or side by side on the stack, from where they are put at once. There the compiler sees where each
 /// value goes, and has them put without a detour; in a function with closures it does not. Else nothing happens.
 macro_rules! encode_run {
-    ($min:expr, $max:expr, $sink:ident, $room:ident => $write:block) => {
+    ($lengths:expr, $sink:ident, $room:ident => $write:block) => {
         // Asked as a constant: for a type of any length there is no code of what follows, not even to be removed.
-        if const { one_length($min, $max).is_some() }
-            && let Some(len) = one_length($min, $max)
+        if const { one_length($lengths).is_some() }
+            && let Some(len) = one_length($lengths)
         {
             let position = $sink.position();
             if let Some(room) = $sink.room(len) {
@@ -182,17 +158,17 @@ macro_rules! encode_run {
 
 /// The length of all encodings of a type, if there is one that memory can have.
 #[expect(clippy::cast_possible_truncation, reason = "compared with what it was")]
-const fn one_length(min: u64, max: Size) -> Option<usize> {
-    match max {
-        Size::Bounded(max) if max == min && min as usize as u64 == min => Some(min as usize),
+const fn one_length(lengths: Lengths) -> Option<usize> {
+    match lengths.only() {
+        Some(len) if len as usize as u64 == len => Some(len as usize),
         _ => None,
     }
 }
 
 /// Whether all encodings of a type have one length that a stage has room for. What is left to do where such a type found no memory
 /// for all of it is left to its parts, too: no memory is looked for again.
-const fn is_staged(min: u64, max: Size) -> bool {
-    match one_length(min, max) {
+const fn is_staged(lengths: Lengths) -> bool {
+    match one_length(lengths) {
         Some(len) => len <= STAGE,
         None => false,
     }
@@ -209,16 +185,12 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
     value: &T,
     sink: &mut S,
 ) -> Result<(), Error> {
-    encode_run!(D::MIN.saturating_add(T::MIN), D::MAX.plus(T::MAX), sink, room => {
+    encode_run!(D::LENGTHS.and(T::LENGTHS), sink, room => {
         announced.encode(room)?;
         value.encode_fields::<_, true>(room)?;
     });
     announced.encode(sink)?;
-    if const { is_staged(T::MIN, T::MAX) } {
-        value.encode_fields::<_, true>(sink)
-    } else {
-        value.encode(sink)
-    }
+    if const { is_staged(T::LENGTHS) } { value.encode_fields::<_, true>(sink) } else { value.encode(sink) }
 }
 
 /// Writes a struct field by field: as one run, if its encodings have one length.
@@ -227,8 +199,8 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
 /// What a field refuses.
 #[inline(always)]
 pub fn encode_struct<T: Encode, S: Sink + ?Sized>(value: &T, sink: &mut S) -> Result<(), Error> {
-    encode_run!(T::MIN, T::MAX, sink, room => { value.encode_fields::<_, true>(room)?; });
-    if const { is_staged(T::MIN, T::MAX) } {
+    encode_run!(T::LENGTHS, sink, room => { value.encode_fields::<_, true>(room)?; });
+    if const { is_staged(T::LENGTHS) } {
         value.encode_fields::<_, true>(sink)
     } else {
         value.encode_fields::<_, false>(sink)

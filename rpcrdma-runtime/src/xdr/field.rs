@@ -2,16 +2,14 @@
 //!
 //! A type without an encoding is one mistake. Were it asked for each of the three traits, it would be three errors; so
 //! [`Layout`] alone is asked for outright, and what else there is to do is looked up as a method: [`Field`]'s own if the
-//! type has the trait, [`Known`]'s or [`Written`]'s if that is to be said, and [`Unknown`]'s if all has been said. What a
-//! type holds of eligible items is looked up likewise, as a constant of [`Held`].
+//! type has the trait, [`Known`]'s or [`Written`]'s if that is to be said, and [`Unknown`]'s if all has been said.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use super::derive_support::encode_behind;
-use super::held::{Depth, Holds};
 use super::{
-    Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size, decode_array, decode_list, encode_array,
+    Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, decode_array, decode_list, encode_array,
     encode_list,
 };
 
@@ -183,24 +181,3 @@ impl<T> Unknown<T> for Field<'_, T> {}
 pub fn refused() -> Error {
     Error::new(ErrorKind::TooLarge, 0)
 }
-
-/// What a field of this type holds of eligible items, seen so far down.
-#[derive(Debug)]
-pub struct Held<T, D>(PhantomData<(fn() -> T, D)>);
-
-impl<T: Layout, D: Depth> Held<T, D> {
-    /// The largest item in bytes, without padding.
-    pub const ITEM: Size = <T::Held<D> as Holds>::ITEM;
-    /// How many.
-    pub const ITEMS: Size = <T::Held<D> as Holds>::ITEMS;
-}
-
-/// What is found of a type that has been refused: no items.
-pub trait HoldsNothing {
-    /// As [`Held::ITEM`].
-    const ITEM: Size = Size::ZERO;
-    /// As [`Held::ITEMS`].
-    const ITEMS: Size = Size::ZERO;
-}
-
-impl<T, D> HoldsNothing for Held<T, D> {}

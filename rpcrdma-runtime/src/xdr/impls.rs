@@ -5,21 +5,17 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 
-use super::held::{Array, Depth, Holds, Many, Nothing, Settled};
 use super::{
-    Decode, Discriminant, Encode, Error, Layout, Reader, Sink, Size, decode_array, encode_array, pad_len,
+    Decode, Discriminant, Encode, Error, Items, Layout, Lengths, Reader, Sink, decode_array, encode_array,
+    pad_len,
 };
 
 /// Implements [`Layout`] for types of one size that hold no eligible item.
 macro_rules! fixed_layout {
     ($($type:ty => $size:expr),* $(,)?) => { $(
         impl Layout for $type {
-            const MIN: u64 = $size;
-            const MAX: Size = Size::Bounded($size);
-            const MAX_REDUCED: Size = Size::Bounded($size);
-            const ITEM: Size = Size::ZERO;
-            const ITEMS: Size = Size::ZERO;
-            type Held<D: Depth> = Nothing;
+            const LENGTHS: Lengths = Lengths::fixed($size);
+            const HELD: Items = Items::NONE;
         }
     )* };
 }
@@ -182,12 +178,8 @@ impl Discriminant for bool {
 
 /// Fixed-length opaque data (RFC 4506 section 4.9).
 impl<const N: usize> Layout for [u8; N] {
-    const MIN: u64 = (N + pad_len(N)) as u64;
-    const MAX: Size = Size::padded(N as u64);
-    const MAX_REDUCED: Size = Size::padded(N as u64);
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Nothing;
+    const LENGTHS: Lengths = Lengths::of_fixed_opaque(N as u64);
+    const HELD: Items = Items::NONE;
 }
 
 impl<const N: usize> Encode for [u8; N] {
@@ -211,12 +203,8 @@ impl<'de, const N: usize> Decode<'de> for [u8; N] {
 
 /// Fixed-length arrays (RFC 4506 section 4.12).
 impl<T: Layout, const N: usize> Layout for [T; N] {
-    const MIN: u64 = T::MIN.saturating_mul(N as u64);
-    const MAX: Size = T::MAX.times(N as u64);
-    const MAX_REDUCED: Size = T::MAX_REDUCED.times(N as u64);
-    const ITEM: Size = T::ITEM;
-    const ITEMS: Size = T::ITEMS.times(N as u64);
-    type Held<D: Depth> = Array<T::Held<D>, N>;
+    const LENGTHS: Lengths = T::LENGTHS.times(N as u64);
+    const HELD: Items = T::HELD.times(N as u64);
 }
 
 impl<T: Encode, const N: usize> Encode for [T; N] {
@@ -256,12 +244,8 @@ impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
 
 /// Optional data (RFC 4506 section 4.19).
 impl<T: Layout> Layout for Option<T> {
-    const MIN: u64 = 4;
-    const MAX: Size = Size::Bounded(4).plus(T::MAX);
-    const MAX_REDUCED: Size = Size::Bounded(4).plus(T::MAX_REDUCED);
-    const ITEM: Size = T::ITEM;
-    const ITEMS: Size = T::ITEMS;
-    type Held<D: Depth> = T::Held<D>;
+    const LENGTHS: Lengths = T::LENGTHS.optional();
+    const HELD: Items = T::HELD;
 }
 
 impl<T: Encode> Encode for Option<T> {
@@ -281,16 +265,10 @@ impl<'de, T: Decode<'de>> Decode<'de> for Option<T> {
     }
 }
 
-/// A level of recursion. Its sizes have no bound of their own: in a circle `T::MAX` would be made of itself, which does not
-/// compile, and whether there is a circle is not known here. What is done for items, to go down level by level, would be done
-/// again for each size of each type, for replies that a binding bounds anyway. Its items are known.
+/// A level of recursion. `T` may hold this box again: its length would depend on itself, which does not compile.
 impl<T: Layout> Layout for Box<T> {
-    const MIN: u64 = 0;
-    const MAX: Size = Size::Unbounded;
-    const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = Settled::<T>::ITEM;
-    const ITEMS: Size = Settled::<T>::ITEMS;
-    type Held<D: Depth> = D::Behind<T>;
+    const LENGTHS: Lengths = Lengths::UNKNOWN;
+    const HELD: Items = T::HELD; // a cycle? mark one of its fields `#[xdr(recursive)]`
 }
 
 impl<T: Encode> Encode for Box<T> {
@@ -311,14 +289,10 @@ impl<'de, T: Decode<'de>> Decode<'de> for Box<T> {
 
 /// A counted array without a bound (RFC 4506 section 4.13). A bound is given at the field, `#[xdr(max = N)]`.
 ///
-/// A type may hold an array of itself, so an array is a level as a box is.
+/// Elements may hold this array again, so their lengths are not asked for, as with a box.
 impl<T: Layout> Layout for Vec<T> {
-    const MIN: u64 = 4;
-    const MAX: Size = Size::Unbounded;
-    const MAX_REDUCED: Size = Size::Unbounded;
-    const ITEM: Size = Settled::<T>::ITEM;
-    const ITEMS: Size = <Many<Settled<T>> as Holds>::ITEMS;
-    type Held<D: Depth> = Many<D::Behind<T>>;
+    const LENGTHS: Lengths = Lengths::UNKNOWN.array(u32::MAX);
+    const HELD: Items = T::HELD.array(u32::MAX); // a cycle? mark one of its fields `#[xdr(recursive)]`
 }
 
 impl<T: Encode> Encode for Vec<T> {

@@ -21,7 +21,6 @@ mod buffer;
 pub mod derive_support;
 mod error;
 mod field;
-mod held;
 mod impls;
 mod message;
 mod opaque;
@@ -30,7 +29,6 @@ mod reader;
 #[cfg(feature = "serde")]
 pub mod serde_as;
 mod sink;
-mod size;
 mod slice;
 mod string;
 
@@ -38,15 +36,14 @@ pub use array::{decode_array, decode_list, encode_array, encode_list};
 pub use array_ref::{ArrayRef, BoxRef, Iter, ListRef};
 pub use bytes::{Bytes, BytesMut};
 pub use error::{Error, ErrorKind};
-pub use held::{Depth, Holds, Stated};
 pub use impls::{Char, Quadruple, UnsignedChar};
 pub use message::{Item, Message, Placed, PlacedItem, Received, Reducer};
 pub use opaque::{DdpItem, Opaque, SmallOpaque};
 pub use opaque_ref::{OpaqueRef, StringRef};
 pub use reader::{Limits, Reader};
 pub use rpcrdma_derive::Xdr;
+pub use rpcrdma_layout::{Items, Lengths, Size};
 pub use sink::{Length, Sink, Writer, encoded_len, to_bytes};
-pub use size::Size;
 pub use string::XdrString;
 
 /// What can choose the arm of a union: `i32`, `u32`, `bool` and every C-like enum that derives [`Xdr`]
@@ -69,27 +66,27 @@ pub trait Discriminant {
     }
 }
 
-/// How long the encodings of a type can be, known at compile time.
+/// How long the encodings of a type can be and which DDP-eligible items it can hold, known at compile time.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no XDR encoding, so its size is not known",
     label = "no encoding",
     note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
 )]
 pub trait Layout {
-    /// The smallest encoding in bytes.
-    const MIN: u64;
-    /// The largest encoding in bytes.
-    const MAX: Size;
-    /// The largest encoding with every DDP-eligible item out of the stream; the item's count stays
-    /// (RFC 8166 section 3.4.4.1).
-    const MAX_REDUCED: Size;
-    /// The largest single DDP-eligible item in bytes, without padding; [`Size::ZERO`] if there is none.
-    const ITEM: Size;
+    /// How long encodings can be.
+    const LENGTHS: Lengths;
+    /// The DDP-eligible items that a value can hold.
+    const HELD: Items;
+    /// The shortest encoding in bytes.
+    const MIN: u64 = Self::LENGTHS.min;
+    /// The longest encoding in bytes.
+    const MAX: Size = Self::LENGTHS.max;
+    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section 3.4.4.1).
+    const MAX_REDUCED: Size = Self::LENGTHS.max_reduced;
+    /// The largest DDP-eligible item in bytes, without padding; [`Size::ZERO`] if there is none.
+    const ITEM: Size = Self::HELD.largest;
     /// How many DDP-eligible items one value can hold.
-    const ITEMS: Size;
-    /// The same two numbers for types that may be found again behind themselves, where neither can be asked for them.
-    /// Who writes this trait by hand says `type Held<D: Depth> = Stated<Self>`: it is as `ITEM` and `ITEMS` have it.
-    type Held<D: Depth>: Holds;
+    const ITEMS: Size = Self::HELD.count;
 }
 
 /// A type that can be written as XDR.

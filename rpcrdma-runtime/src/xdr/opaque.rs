@@ -4,8 +4,7 @@ use core::ops::Deref;
 
 use bytes::Bytes;
 
-use super::held::{Depth, Nothing};
-use super::{Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size};
+use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
 /// What may carry `#[ddp_eligible]`: variable-length opaque data and strings (RFC 8166 section 3.4.4).
 #[diagnostic::on_unimplemented(
@@ -57,12 +56,8 @@ impl<const MAX: u32> Opaque<MAX> {
 }
 
 impl<const MAX: u32> Layout for Opaque<MAX> {
-    const MIN: u64 = 4;
-    const MAX: Size = Size::Bounded(4).plus(Size::of_opaque(MAX).with_padding());
-    const MAX_REDUCED: Size = <Self as Layout>::MAX;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Nothing;
+    const LENGTHS: Lengths = Lengths::of_data(Size::of_bound(MAX));
+    const HELD: Items = Items::NONE;
 }
 
 impl<const MAX: u32> Encode for Opaque<MAX> {
@@ -82,7 +77,7 @@ impl<'de, const MAX: u32> Decode<'de> for Opaque<MAX> {
 }
 
 impl<const MAX: u32> DdpItem for Opaque<MAX> {
-    const LARGEST: Size = Size::of_opaque(MAX);
+    const LARGEST: Size = Size::of_bound(MAX);
 
     #[inline]
     fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
@@ -183,12 +178,8 @@ impl<const MAX: usize> SmallOpaque<MAX> {
 }
 
 impl<const MAX: usize> Layout for SmallOpaque<MAX> {
-    const MIN: u64 = 4;
-    const MAX: Size = Size::Bounded(4).plus(Size::padded(MAX as u64));
-    const MAX_REDUCED: Size = <Self as Layout>::MAX;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Nothing;
+    const LENGTHS: Lengths = Lengths::of_data(Size::Bounded(MAX as u64));
+    const HELD: Items = Items::NONE;
 }
 
 impl<const MAX: usize> Encode for SmallOpaque<MAX> {

@@ -5,10 +5,9 @@ use core::str::Utf8Error;
 
 use bytes::Bytes;
 
-use super::held::{Depth, Nothing};
 use super::opaque::hex;
 use super::string::quoted;
-use super::{Decode, Encode, Error, Layout, Opaque, Reader, Sink, Size, XdrString};
+use super::{Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink, XdrString};
 
 /// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10) that somebody else owns: decoded, it is a
 /// part of the message that was read.
@@ -40,12 +39,8 @@ impl<'a, const MAX: u32> OpaqueRef<'a, MAX> {
 }
 
 impl<const MAX: u32> Layout for OpaqueRef<'_, MAX> {
-    const MIN: u64 = <Opaque<MAX> as Layout>::MIN;
-    const MAX: Size = <Opaque<MAX> as Layout>::MAX;
-    const MAX_REDUCED: Size = <Opaque<MAX> as Layout>::MAX_REDUCED;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Nothing;
+    const LENGTHS: Lengths = Opaque::<MAX>::LENGTHS;
+    const HELD: Items = Items::NONE;
 }
 
 impl<const MAX: u32> Encode for OpaqueRef<'_, MAX> {
@@ -144,12 +139,8 @@ impl<'a, const MAX: u32> StringRef<'a, MAX> {
 }
 
 impl<const MAX: u32> Layout for StringRef<'_, MAX> {
-    const MIN: u64 = <Opaque<MAX> as Layout>::MIN;
-    const MAX: Size = <Opaque<MAX> as Layout>::MAX;
-    const MAX_REDUCED: Size = <Opaque<MAX> as Layout>::MAX_REDUCED;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Nothing;
+    const LENGTHS: Lengths = Opaque::<MAX>::LENGTHS;
+    const HELD: Items = Items::NONE;
 }
 
 impl<const MAX: u32> Encode for StringRef<'_, MAX> {

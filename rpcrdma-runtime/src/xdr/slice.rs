@@ -1,7 +1,6 @@
 //! Slices of Rust as opaque data and strings: for types that a person writes, where the bound stands at the field.
 
-use super::held::{Depth, Nothing};
-use super::{Decode, Encode, Error, ErrorKind, Layout, Reader, Sink, Size};
+use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
 /// Opaque data or a string as a slice: what `#[xdr(max = N)]` can bound.
 pub trait Slice<'a>: Sized {
@@ -64,22 +63,12 @@ pub fn decode_slice<'de: 'a, 'a, T: Slice<'a>>(reader: &mut Reader<'de>, max: u3
     T::from_bytes(reader.opaque(len as usize)?, at)
 }
 
-/// How long the encoding of opaque data or a string of at most `max` bytes can be.
-#[must_use]
-pub const fn slice_size(max: u32) -> Size {
-    Size::Bounded(4).plus(Size::of_opaque(max).with_padding())
-}
-
 /// Implements the three traits for slices without a bound.
 macro_rules! unbounded {
     ($($type:ty),*) => { $(
         impl Layout for &$type {
-            const MIN: u64 = 4;
-            const MAX: Size = Size::Unbounded;
-            const MAX_REDUCED: Size = Size::Unbounded;
-            const ITEM: Size = Size::ZERO;
-            const ITEMS: Size = Size::ZERO;
-            type Held<D: Depth> = Nothing;
+            const LENGTHS: Lengths = Lengths::of_data(Size::Unbounded);
+            const HELD: Items = Items::NONE;
         }
 
         impl Encode for &$type {

@@ -8,8 +8,7 @@ use core::str::Utf8Error;
 
 use bytes::Bytes;
 
-use super::held::{Depth, Nothing};
-use super::{DdpItem, Decode, Encode, Error, Layout, Opaque, Reader, Sink, Size};
+use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink, Size};
 
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
 ///
@@ -118,12 +117,8 @@ impl<const MAX: u32> From<&[u8]> for XdrString<MAX> {
 }
 
 impl<const MAX: u32> Layout for XdrString<MAX> {
-    const MIN: u64 = <Opaque<MAX> as Layout>::MIN;
-    const MAX: Size = <Opaque<MAX> as Layout>::MAX;
-    const MAX_REDUCED: Size = <Opaque<MAX> as Layout>::MAX_REDUCED;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Nothing;
+    const LENGTHS: Lengths = Opaque::<MAX>::LENGTHS;
+    const HELD: Items = Items::NONE;
 }
 
 impl<const MAX: u32> Encode for XdrString<MAX> {
@@ -158,7 +153,7 @@ impl<'de, const MAX: u32> Decode<'de> for XdrString<MAX> {
 }
 
 impl<const MAX: u32> DdpItem for XdrString<MAX> {
-    const LARGEST: Size = Size::of_opaque(MAX);
+    const LARGEST: Size = Size::of_bound(MAX);
 
     fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         sink.put_count(self.len(), MAX)?;

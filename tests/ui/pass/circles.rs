@@ -15,6 +15,7 @@ struct Folder {
 struct File {
     #[ddp_eligible]
     data: Opaque<3000>,
+    #[xdr(recursive)]
     next: Option<Box<Folder>>,
 }
 
@@ -71,6 +72,7 @@ struct Pair<A, B> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
+#[xdr(items = unbounded, largest = 3000)]
 struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
@@ -87,6 +89,7 @@ macro_rules! circle {
         #[derive(Clone, Debug, Default, PartialEq, Xdr)]
         pub struct $one {
             $(#[ddp_eligible] pub data: $field,)?
+            #[xdr(recursive)]
             pub next: Option<Box<$last>>,
         }
         #[derive(Clone, Debug, Default, PartialEq, Xdr)]
@@ -107,6 +110,52 @@ circle!(five of Opaque<70>: A B C D E);
 circle!(eight of Opaque<70>: A B C D E F G H);
 circle!(five_plain of : A B C D E);
 circle!(twelve_plain of : A B C D E F G H I J K L);
+circle!(twenty of Opaque<70>: A B C D E F G H I J K L M N O P Q R S T);
+
+/// A cycle in which a value of each type holds one item at most: a chain of unions ends with it.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "bool")]
+enum Chain {
+    #[xdr(case = true)]
+    Rest(Option<Box<Chain>>),
+    #[xdr(case = false)]
+    #[ddp_eligible]
+    End(Opaque<40>),
+}
+
+/// The same with two chains in each link.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "bool")]
+enum Fork {
+    #[xdr(case = true)]
+    Both(Box<[Option<Box<Fork>>; 2]>),
+    #[xdr(case = false)]
+    #[ddp_eligible]
+    End(Opaque<40>),
+}
+
+/// Parameters change places: what is behind is another type.
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(items = unbounded, largest = 500)]
+struct Swap<A, B> {
+    first: A,
+    second: Option<Box<Swap<B, A>>>,
+}
+
+/// No cycle: a type of the same name in a module.
+mod old {
+    use super::*;
+    #[derive(Clone, Debug, Default, PartialEq, Xdr)]
+    pub struct Version {
+        #[ddp_eligible]
+        pub data: Opaque<60>,
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Version {
+    old: old::Version,
+}
 
 /// A circle without items, beside an item.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
@@ -121,6 +170,7 @@ macro_rules! in_place {
     ($first:ident: $last:ident) => {
         #[derive(Clone, Debug, Default, PartialEq, Xdr)]
         pub struct $last {
+            #[xdr(recursive)]
             pub up: Option<Box<$first>>,
         }
     };
@@ -177,9 +227,15 @@ fn main() {
     assert_eq!((items::<twelve_plain::A>(), items::<twelve_in_place::A>()), (NONE, NONE));
     assert_eq!(items::<Box<Beside>>(), (Size::Bounded(80), Size::Bounded(1)));
     assert_eq!(items::<Vec<five::B>>(), many);
-    // What is behind more boxes than eight may be there any number of times.
+    assert_eq!((items::<twenty::A>(), items::<twenty::B>(), items::<twenty::T>()), (many, many, many));
+    // Behind any number of boxes.
     assert_eq!(items::<Boxes<Box<Content>>>(), (Size::Bounded(500), Size::Bounded(1)));
-    assert_eq!(items::<Boxes<Boxes<Boxes<Content>>>>(), (Size::Bounded(500), Size::Unbounded));
+    assert_eq!(items::<Boxes<Boxes<Boxes<Content>>>>(), (Size::Bounded(500), Size::Bounded(1)));
+    assert_eq!(items::<Chain>(), (Size::Bounded(40), Size::Bounded(1)));
+    assert_eq!(items::<Fork>(), (Size::Bounded(40), Size::Unbounded));
+    assert_eq!(items::<Swap<u32, Content>>(), (Size::Bounded(500), Size::Unbounded));
+    assert_eq!(items::<Version>(), (Size::Bounded(60), Size::Bounded(1)));
+    assert_eq!(Version::MAX, Size::Bounded(64));
     assert_eq!(items::<Boxes<Boxes<Box<u32>>>>(), NONE);
 
     let file = |len: usize, next| File { data: vec![7; len].into(), next };

@@ -31,6 +31,7 @@ struct Inner {
     others: Vec<Outer>,
     #[xdr(list)]
     more: Vec<Self>,
+    #[xdr(recursive)]
     next: Option<Box<Outer>>,
 }
 

@@ -2,7 +2,7 @@
 
 use rpcrdma_runtime as elsewhere;
 use rpcrdma_runtime::xdr::{
-    Decode, Depth, Encode, Error, Layout, Opaque, Reader, Sink, Size, Stated, Xdr, XdrString, from_slice,
+    Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink, Xdr, XdrString, from_slice,
     to_bytes,
 };
 
@@ -49,12 +49,8 @@ struct Sized<const N: u32, const M: usize> {
 struct Word<'a>(&'a [u8; 4]);
 
 impl Layout for Word<'_> {
-    const MIN: u64 = 4;
-    const MAX: Size = Size::Bounded(4);
-    const MAX_REDUCED: Size = Size::Bounded(4);
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Stated<Self>;
+    const LENGTHS: Lengths = Lengths::fixed(4);
+    const HELD: Items = Items::NONE;
 }
 
 impl Encode for Word<'_> {

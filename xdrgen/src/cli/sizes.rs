@@ -25,9 +25,9 @@ for any number), `long` and `unbounded`.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     inputs: Inputs,
-    /// The inline threshold in bytes: 1024 unless both ends have said more; 4096 is common.
-    #[arg(long, value_name = "BYTES", default_value_t = Assumed::default().inline)]
-    inline: u32,
+    /// The inline threshold in bytes; by default that of the binding, or 1024. 4096 is common.
+    #[arg(long, value_name = "BYTES")]
+    inline: Option<u32>,
     /// The body of the credential in a call, in bytes; the largest of AUTH_SYS is 340, AUTH_NONE has 0.
     #[arg(long, value_name = "BYTES", default_value_t = Assumed::default().credential)]
     credential: u32,
@@ -54,9 +54,9 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
 const HEADINGS: [&str; 7] = ["procedure", "call", "reduced", "sent", "reply", "reduced", "returned"];
 
 fn table(version: &VersionSizes, assumed: &Assumed) -> String {
-    let VersionSizes { program, name, bound, procedures } = version;
+    let VersionSizes { program, name, bound, inline, procedures } = version;
     let bound = if *bound { "" } else { ", without a binding" };
-    let Assumed { inline, credential, verifier } = assumed;
+    let Assumed { credential, verifier, .. } = assumed;
     let mut text = format!(
         "{program} {name}{bound}; inline threshold {inline}, credential {credential}, verifier {verifier}\n\n"
     );
@@ -104,9 +104,9 @@ fn travels(needs: &Needs, chunk: &str, long: &str) -> String {
     }
     let chunks = match needs.chunks {
         Size::ZERO => None,
-        Size(Some(1)) => Some(chunk.to_owned()),
-        Size(Some(count)) => Some(format!("{count} {chunk}s")),
-        Size(None) => Some(format!("{chunk}s")),
+        Size::Bounded(1) => Some(chunk.to_owned()),
+        Size::Bounded(count) => Some(format!("{count} {chunk}s")),
+        Size::Unbounded => Some(format!("{chunk}s")),
     };
     let long = needs.long.then(|| long.to_owned());
     chunks.into_iter().chain(long).collect::<Vec<_>>().join(" and ")
@@ -169,7 +169,7 @@ fn side(message: &Message) -> Side<'_> {
         whole: value(whole),
         reduced: value(reduced),
         inline: needs.inline(),
-        chunks: needs.chunks.0,
+        chunks: needs.chunks.bound(),
         long: needs.long,
         unbounded: needs.unbounded,
     }

@@ -1,17 +1,16 @@
-//! Derives beside the encoding: serde's, arbitrary's, any other's; and what fields must tell the first two, so that
-//! bounds hold.
+//! Derives besides the encoding: serde's, arbitrary's and others; and the attributes by which the first two keep bounds.
 
-use proc_macro2::TokenStream;
-use quote::quote;
-
-use super::{Emitter, add, number, parse};
+use super::code::Code;
+use super::types::{Stands, field_attribute};
+use super::{Emitter, quoted};
+use crate::hash::HashSet;
 use crate::hir::MAX_DEPTH;
-use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Type, Union};
+use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Scalar, Type, Union};
 
-/// serde has arrays up to this length.
+/// The longest arrays that serde supports.
 const SERDE_ARRAY: u32 = 32;
 
-/// The derives that the compiler knows more of than their paths.
+/// The derives of which the compiler knows more than their paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Serde,
@@ -19,7 +18,7 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// The derive that is asked for by a name that is no path.
+    /// Returns the derive that a name selects, unless the name is the path of a derive.
     pub(crate) fn named(name: &str) -> Option<Known> {
         match name {
             "serde" => Some(Known::Serde),
@@ -28,7 +27,7 @@ impl Known {
         }
     }
 
-    /// Its crate, and the feature of emitted crates and of the runtime.
+    /// Returns its crate, which is also the feature of emitted crates and of the runtime.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Known::Serde => "serde",
@@ -36,7 +35,7 @@ impl Known {
         }
     }
 
-    /// What its feature gives.
+    /// Returns what its feature provides.
     pub(crate) fn purpose(self) -> &'static str {
         match self {
             Known::Serde => "every type can be written and read by [serde](https://serde.rs).",
@@ -44,7 +43,7 @@ impl Known {
         }
     }
 
-    /// Its crate as a dependency of a crate that stands alone.
+    /// Returns its crate as a dependency in the manifest of a crate outside a workspace.
     pub(crate) fn dependency(self) -> &'static str {
         match self {
             Known::Serde => {
@@ -54,101 +53,102 @@ impl Known {
         }
     }
 
-    fn traits(self) -> &'static str {
+    fn traits(self) -> &'static [&'static str] {
         match self {
-            Known::Serde => "::serde::Serialize, ::serde::Deserialize",
-            Known::Arbitrary => "::arbitrary::Arbitrary",
+            Known::Serde => &["::serde::Serialize", "::serde::Deserialize"],
+            Known::Arbitrary => &["::arbitrary::Arbitrary"],
         }
-    }
-}
-
-/// The derives where none were asked for besides, as an attribute.
-fn usual(derives: Derives, default: bool) -> &'static str {
-    match (derives.copy, derives.default && default, derives.eq) {
-        (false, false, false) => "#[derive(Clone, Debug, PartialEq, Xdr)]",
-        (false, false, true) => "#[derive(Clone, Debug, PartialEq, Eq, Hash, Xdr)]",
-        (false, true, false) => "#[derive(Clone, Debug, Default, PartialEq, Xdr)]",
-        (false, true, true) => "#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]",
-        (true, false, false) => "#[derive(Clone, Copy, Debug, PartialEq, Xdr)]",
-        (true, false, true) => "#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Xdr)]",
-        (true, true, false) => "#[derive(Clone, Copy, Debug, Default, PartialEq, Xdr)]",
-        (true, true, true) => "#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)]",
     }
 }
 
 impl Emitter<'_> {
-    /// `#[derive(...)]`. In a crate serde's and arbitrary's hang on features.
-    pub(super) fn derive_attributes(&self, derives: Derives, default: bool, out: &mut String) {
-        if self.derives.is_empty() {
-            return add(out, [usual(derives, default), "\n"]);
-        }
-        let copy = if derives.copy { "Copy, " } else { "" };
-        let default = if derives.default && default { "Default, " } else { "" };
-        let eq = if derives.eq { "Eq, Hash, " } else { "" };
-        add(out, ["#[derive(Clone, ", copy, "Debug, ", default, "PartialEq, ", eq, "Xdr"]);
-        let is_apart = |derive: &&String| self.features && Known::named(derive).is_some();
-        for derive in self.derives.iter().filter(|derive| !is_apart(derive)) {
-            let traits = Known::named(derive).map(Known::traits);
-            add(out, [", ", traits.unwrap_or(derive)]);
-        }
-        out.push_str(")]\n");
-        for known in self.derives.iter().filter(is_apart).filter_map(|derive| Known::named(derive)) {
-            let (feature, traits) = (known.name(), known.traits());
-            add(out, ["#[cfg_attr(feature = \"", feature, "\", derive(", traits, "))]\n"]);
-        }
-    }
-
-    /// What the derives are told of a field.
-    pub(super) fn field_hints(&self, field: &Field, out: &mut String) {
-        if self.derives.is_empty() {
-            return;
-        }
-        let runtime = &self.runtime;
-        let serde = self.knows(Known::Serde).and_then(|()| {
-            let shape = self.shape(&field.ty, field.max.as_ref())?;
-            let with = quote!(#runtime::xdr::serde_as::As::<#shape>).to_string().replace(' ', "");
-            Some(self.hint(Known::Serde, &quote!(serde(with = #with))))
-        });
-        let arbitrary = self.knows(Known::Arbitrary).and_then(|()| {
-            let max = self.argument_bound_tokens(field.max.as_ref()?);
-            let with = quote!(#runtime::xdr::arbitrary_with::array::<_, #max>);
-            Some(self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with))))
-        });
-        serde.into_iter().chain(arbitrary).for_each(|hint| add(out, [&hint, " "]));
-    }
-
-    /// What the derives are told of an arm, and of the discriminant that it keeps, which has to choose this arm.
-    pub(super) fn arm_hints(&self, name: &str, union: &Union, index: usize) -> (String, String) {
-        let (mut hint, mut kept_hint) = (String::new(), String::new());
-        let Some(arm) = union.arms.get(index).filter(|arm| arm.keeps_discriminant()) else {
-            return (hint, kept_hint);
-        };
-        let runtime = &self.runtime;
-        if self.knows(Known::Arbitrary).is_some() {
-            let (function, labels) = self.choice(union, arm);
-            if labels.is_empty() && function == "one_of" {
-                hint = self.hint(Known::Arbitrary, &quote!(arbitrary(skip)));
-            } else {
-                let function = super::ident(function);
-                let with = quote!(#runtime::xdr::arbitrary_with::#function(&[#(#labels),*]));
-                kept_hint = self.hint(Known::Arbitrary, &quote!(arbitrary(with = #with)));
+    /// Writes `#[derive(...)]`. In a crate, serde's and arbitrary's depend on features.
+    pub(super) fn derive_attributes(&self, derives: Derives, default: bool, code: &mut Code) {
+        let traits = [
+            (true, "Clone"),
+            (derives.copy, "Copy"),
+            (true, "Debug"),
+            (derives.default && default, "Default"),
+            (true, "PartialEq"),
+            (derives.eq, "Eq"),
+            (derives.eq, "Hash"),
+            (true, "Xdr"),
+        ];
+        let mut traits: Vec<&str> =
+            traits.into_iter().filter(|(derived, _)| *derived).map(|(_, name)| name).collect();
+        let mut gated = Vec::new();
+        for derive in self.derives {
+            match Known::named(derive) {
+                Some(known) if self.features => gated.push(known),
+                Some(known) => traits.extend(known.traits()),
+                None => traits.push(derive),
             }
         }
-        if self.knows(Known::Serde).is_some() {
-            let path = quote!(#runtime::xdr::serde_as::Kept).to_string().replace(' ', "");
-            let with = format!("{path}::<{name}, {index}>");
-            kept_hint.push_str(&self.hint(Known::Serde, &quote!(serde(with = #with))));
+        code.attribute("derive", traits);
+        for known in gated {
+            let traits = known.traits().join(", ");
+            code.line(["#[cfg_attr(feature = \"", known.name(), "\", derive(", &traits, "))]"]);
         }
-        (hint, kept_hint)
     }
 
-    /// The discriminants of an arm: one of these, or none of these.
-    fn choice(&self, union: &Union, arm: &Arm) -> (&'static str, Vec<TokenStream>) {
-        if !arm.labels.is_empty() {
-            return ("one_of", arm.labels.iter().map(|label| self.label(label)).collect());
+    /// Writes what the derives are told of a field.
+    pub(super) fn field_hints(&self, field: &Field, stands: Stands, code: &mut Code) {
+        if self.knows(Known::Serde)
+            && let Some(shape) = self.shape(&field.ty, field.max.as_ref())
+        {
+            let with = format!("{}::xdr::serde_as::As::<{shape}>", self.runtime);
+            self.hint(Known::Serde, stands, code, |code| quoted(&with, code.text()));
         }
-        let taken: Vec<&Label> = union.arms.iter().flat_map(|arm| &arm.labels).collect();
-        let bools = [Label::Bool(false), Label::Bool(true)];
+        if self.knows(Known::Arbitrary)
+            && let Some(max) = &field.max
+        {
+            self.hint(Known::Arbitrary, stands, code, |code| {
+                code.add([&self.runtime, "::xdr::arbitrary_with::array::"]);
+                code.open("<");
+                code.push("_");
+                code.comma();
+                self.argument_bound(max, code.text());
+                code.close(">");
+            });
+        }
+    }
+
+    /// Writes what the derives are told of an arm: arbitrary skips one that no discriminant chooses.
+    pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
+        if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
+            self.attribute(Known::Arbitrary, Stands::Alone, code, |code| code.push("skip"));
+        }
+    }
+
+    /// Writes what the derives are told of the discriminant that an arm keeps: it has to choose this arm.
+    pub(super) fn kept_hints(&self, name: &str, union: &Union, index: usize, code: &mut Code) {
+        if self.knows(Known::Arbitrary)
+            && let Some((function, labels)) = union.arms.get(index).and_then(|arm| self.choice(union, arm))
+        {
+            self.hint(Known::Arbitrary, Stands::Inline, code, |code| {
+                code.add([&self.runtime, "::xdr::arbitrary_with::", function]);
+                code.open("(");
+                code.open("&[");
+                for label in &labels {
+                    code.comma();
+                    self.label(label, code.text());
+                }
+                code.close("]");
+                code.close(")");
+            });
+        }
+        if self.knows(Known::Serde) {
+            let with = format!("{}::xdr::serde_as::Kept::<{name}, {index}>", self.runtime);
+            self.hint(Known::Serde, Stands::Inline, code, |code| quoted(&with, code.text()));
+        }
+    }
+
+    /// Returns the discriminants of an arm: `one_of` or `none_of` some labels; nothing if there are none.
+    fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
+        if !arm.labels.is_empty() {
+            return Some(("one_of", arm.labels.clone()));
+        }
+        let taken = union.arms.iter().flat_map(|arm| &arm.labels);
         let all: Vec<Label> = match self.behind(&union.discriminant) {
             Type::Named(of) => match self.module.get(*of).map(|ty| &ty.body) {
                 Some(Body::Enum(members)) => {
@@ -157,13 +157,13 @@ impl Emitter<'_> {
                 }
                 _ => Vec::new(),
             },
-            Type::Scalar(crate::ir::Scalar::Bool) => bools.into(),
-            _ => return ("none_of", taken.into_iter().map(|label| self.label(label)).collect()),
+            Type::Scalar(Scalar::Bool) => vec![Label::Bool(false), Label::Bool(true)],
+            _ => return Some(("none_of", taken.cloned().collect())),
         };
-        let taken: crate::hash::HashSet<i128> =
-            taken.into_iter().filter_map(|label| self.key(label)).collect();
-        let free = all.iter().filter(|label| self.key(label).is_some_and(|key| !taken.contains(&key)));
-        ("one_of", free.map(|label| self.label(label)).collect())
+        let taken: HashSet<i128> = taken.filter_map(|label| self.key(label)).collect();
+        let is_free = |label: &Label| self.key(label).is_some_and(|key| !taken.contains(&key));
+        let free: Vec<Label> = all.into_iter().filter(is_free).collect();
+        (!free.is_empty()).then_some(("one_of", free))
     }
 
     fn key(&self, label: &Label) -> Option<i128> {
@@ -177,48 +177,35 @@ impl Emitter<'_> {
         }
     }
 
-    fn label(&self, label: &Label) -> TokenStream {
-        match label {
-            Label::Bool(value) => quote!(#value),
-            Label::Number(value) => number(*value),
-            Label::Member { .. } => {
-                let mut path = String::new();
-                self.member_path(label, &mut path);
-                parse(&path)
-            }
-        }
-    }
-
-    /// The shape in which serde reads a type, where it is not serde's own.
-    fn shape(&self, ty: &Type, max: Option<&Bound>) -> Option<TokenStream> {
-        let runtime = &self.runtime;
-        let shapes = quote!(#runtime::xdr::serde_as);
-        let inner = |of: &Type| self.shape(of, None).unwrap_or_else(|| quote!(#shapes::Same));
+    /// Returns the shape in which serde reads a type, if it differs from serde's own.
+    fn shape(&self, ty: &Type, max: Option<&Bound>) -> Option<String> {
+        let shapes = format!("{}::xdr::serde_as", self.runtime);
+        let inner = |of: &Type| self.shape(of, None).unwrap_or_else(|| format!("{shapes}::Same"));
         let wrapped =
-            |of: &Type, shape: TokenStream| self.shape(of, None).map(|of| quote!(#shapes::#shape<#of>));
+            |name: &str, of: &Type| self.shape(of, None).map(|of| format!("{shapes}::{name}<{of}>"));
         match self.behind(ty) {
             Type::Array(of) => match max {
-                None => wrapped(of, quote!(Many)),
+                None => wrapped("Many", of),
                 Some(max) => {
-                    let (of, max) = (inner(of), self.argument_bound_tokens(max));
-                    Some(quote!(#shapes::Bounded<#of, #max>))
+                    let mut bound = String::new();
+                    self.argument_bound(max, &mut bound);
+                    Some(format!("{shapes}::Bounded<{},{}>", inner(of), bound.replace(' ', "")))
                 }
             },
             Type::FixedOpaque(len) => {
-                (len.value > SERDE_ARRAY).then(|| quote!(#shapes::Array<#shapes::Same>))
+                (len.value > SERDE_ARRAY).then(|| format!("{shapes}::Array<{shapes}::Same>"))
             }
             Type::FixedArray(of, len) if len.value > SERDE_ARRAY => {
-                let of = inner(of);
-                Some(quote!(#shapes::Array<#of>))
+                Some(format!("{shapes}::Array<{}>", inner(of)))
             }
-            Type::FixedArray(of, _) => wrapped(of, quote!(Array)),
-            Type::Optional(of) => wrapped(of, quote!(Maybe)),
-            Type::Boxed(of) => wrapped(of, quote!(Boxed)),
+            Type::FixedArray(of, _) => wrapped("Array", of),
+            Type::Optional(of) => wrapped("Maybe", of),
+            Type::Boxed(of) => wrapped("Boxed", of),
             _ => None,
         }
     }
 
-    /// What a type is behind its aliases.
+    /// Returns what a type is behind its aliases.
     fn behind<'t>(&'t self, ty: &'t Type) -> &'t Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {
@@ -233,23 +220,35 @@ impl Emitter<'_> {
         ty
     }
 
-    fn knows(&self, wanted: Known) -> Option<()> {
-        self.derives.iter().any(|derive| Known::named(derive) == Some(wanted)).then_some(())
+    fn knows(&self, wanted: Known) -> bool {
+        self.derives.iter().any(|derive| Known::named(derive) == Some(wanted))
     }
 
-    fn argument_bound_tokens(&self, bound: &Bound) -> TokenStream {
-        let mut code = String::new();
-        self.argument_bound(bound, &mut code);
-        parse(&code)
+    /// Writes an attribute of a derive that names a function or a shape.
+    fn hint(&self, of: Known, stands: Stands, code: &mut Code, with: impl FnOnce(&mut Code)) {
+        self.attribute(of, stands, code, |code| {
+            code.push("with = ");
+            with(code);
+        });
     }
 
-    /// An attribute, which may be too long for a line.
-    fn hint(&self, of: Known, attribute: &TokenStream) -> String {
-        if self.features {
-            let feature = of.name();
-            quote!(#[cfg_attr(feature = #feature, #attribute)]).to_string()
-        } else {
-            quote!(#[#attribute]).to_string()
-        }
+    /// Writes an attribute of a derive. In a crate it depends on the feature.
+    fn attribute(&self, of: Known, stands: Stands, code: &mut Code, argument: impl FnOnce(&mut Code)) {
+        field_attribute(stands, code, |code| {
+            code.push("#[");
+            if self.features {
+                code.open("cfg_attr(");
+                code.add(["feature = \"", of.name(), "\""]);
+                code.comma();
+            }
+            code.push(of.name());
+            code.open("(");
+            argument(code);
+            code.close(")");
+            if self.features {
+                code.close(")");
+            }
+            code.push("]");
+        });
     }
 }

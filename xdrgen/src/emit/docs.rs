@@ -1,112 +1,51 @@
-//! Documentation: a document's comments as Markdown that says what they said.
+//! Documentation: a document's comments as Markdown that shows what they say.
 
-use std::cell::RefCell;
-
-use proc_macro2::Literal;
-
+use super::code::Code;
 use crate::ir::Docs;
 
-/// Lines of documentation, with their marks, at the end of a text.
-#[derive(Debug)]
-pub(super) struct Lines<'o> {
-    out: &'o mut String,
-    /// Where they begin.
+/// The documentation of an item, line by line.
+pub(super) struct Lines<'c> {
+    code: &'c mut Code,
+    /// Where it begins.
     begin: usize,
 }
 
-impl<'o> Lines<'o> {
-    pub(super) fn new(out: &'o mut String) -> Self {
-        let begin = out.len();
-        Lines { out, begin }
+impl<'c> Lines<'c> {
+    pub(super) fn new(code: &'c mut Code) -> Self {
+        let begin = code.len();
+        Lines { code, begin }
     }
 
     /// Adds a line.
     pub(super) fn push(&mut self, text: &str) {
-        self.begin_line();
-        self.out.push_str(text);
-        self.end_line();
+        self.with(|out| out.push_str(text));
     }
 
-    /// Adds an empty line between what there is and what comes.
+    /// Adds an empty line between the lines before and those that follow.
     pub(super) fn part(&mut self) {
-        if self.out.len() > self.begin {
-            self.out.push_str("///\n");
+        if self.code.len() > self.begin {
+            self.code.line(["///"]);
         }
     }
 
-    fn begin_line(&mut self) {
-        self.out.push_str("/// ");
-    }
-
-    fn end_line(&mut self) {
-        let kept = self.out.trim_end_matches(' ').len();
-        self.out.truncate(kept);
-        self.out.push('\n');
+    /// Adds a line of what `add` writes.
+    fn with(&mut self, add: impl FnOnce(&mut String)) {
+        self.code.begin();
+        self.code.push("/// ");
+        add(self.code.text());
+        self.code.end_text();
     }
 }
 
-/// What a token can stand for.
-#[derive(Debug)]
-pub(super) enum Text {
-    /// Lines of documentation and attributes, with their marks.
-    Lines(String),
-    /// Rust in the middle of a line.
-    Code(String),
-}
-
-impl Default for Text {
-    fn default() -> Self {
-        Text::Code(String::new())
-    }
-}
-
-/// Texts that stand beside the tokens of an item: the number `3u128` is the text with the number 3. As tokens documentation
-/// would be quoted line by line, only to be unquoted again.
-#[derive(Debug, Default)]
-pub(crate) struct Texts(RefCell<Vec<Text>>);
-
-impl Texts {
-    /// The token that stands for some lines.
-    pub(super) fn lines(&self, add: impl FnOnce(&mut Lines<'_>)) -> Literal {
-        let mut text = String::new();
-        add(&mut Lines::new(&mut text));
-        self.add(Text::Lines(text))
-    }
-
-    /// The token that stands for attributes, a line each.
-    pub(super) fn with(&self, add: impl FnOnce(&mut String)) -> Literal {
-        let mut text = String::new();
-        add(&mut text);
-        self.add(Text::Code(text))
-    }
-
-    /// The token that stands for some Rust.
-    pub(super) fn code(&self, code: String) -> Literal {
-        self.add(Text::Code(code))
-    }
-
-    fn add(&self, text: Text) -> Literal {
-        let mut texts = self.0.borrow_mut();
-        texts.push(text);
-        // Nothing else that is emitted has a suffix.
-        Literal::u128_suffixed((texts.len() - 1) as u128)
-    }
-
-    /// What was said since it was taken last.
-    pub(super) fn take(&self) -> Vec<Text> {
-        self.0.take()
-    }
-}
-
-/// The documentation of a definition: its name and section, its comments, and what was written.
+/// Writes the documentation of a definition: its name and section, its comments, and its text in the document.
 pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
-    lines.begin_line();
-    code(name, lines.out);
-    if let Some(section) = &docs.section {
-        lines.out.push_str(", section ");
-        escape(section, lines.out);
-    }
-    lines.end_line();
+    lines.with(|out| {
+        code(name, out);
+        if let Some(section) = &docs.section {
+            out.push_str(", section ");
+            escape(section, out);
+        }
+    });
     paragraphs(&docs.comments, lines);
     if !docs.declaration.is_empty() {
         lines.part();
@@ -114,47 +53,37 @@ pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     }
 }
 
-/// The documentation of a part of a definition: its comments, and what was written.
+/// Writes the documentation of a part of a definition: its comments, and its text in the document.
 pub(super) fn part(docs: &Docs, lines: &mut Lines<'_>) {
     paragraphs(&docs.comments, lines);
     lines.part();
-    lines.begin_line();
-    code(&docs.declaration, lines.out);
-    lines.end_line();
+    lines.with(|out| code(&docs.declaration, out));
 }
 
-/// Comments, each a paragraph.
+/// Writes comments, each a paragraph.
 pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     for comment in comments.iter().filter(|comment| !comment.trim().is_empty()) {
         lines.part();
         if is_prose(comment) {
-            for line in comment.lines() {
-                lines.begin_line();
-                escape(line, lines.out);
-                lines.end_line();
-            }
+            comment.lines().for_each(|line| lines.with(|out| escape(line, out)));
         } else {
             fenced(comment, lines);
         }
     }
 }
 
-/// Text as it is: in a block of its own.
+/// Writes text as it is, in a block of its own.
 fn fenced(text: &str, lines: &mut Lines<'_>) {
     let mut fence = "```".to_owned();
     while text.as_bytes().contains(&b'`') && text.contains(&fence) {
         fence.push('`');
     }
     lines.push(&format!("{fence}text"));
-    for line in text.lines() {
-        lines.begin_line();
-        push_plain(line.trim_end(), "        ", lines.out);
-        lines.end_line();
-    }
+    text.lines().for_each(|line| lines.with(|out| push_plain(line.trim_end(), "        ", out)));
     lines.push(&fence);
 }
 
-/// Adds text with something else for each tab, and without what a comment must not have.
+/// Writes text with `tab` for each tab, and without the line ends that a comment must not have.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);
@@ -172,7 +101,7 @@ fn push_plain(text: &str, tab: &str, out: &mut String) {
     }
 }
 
-/// Text as it is, within a line.
+/// Writes text as it is, within a line.
 fn code(text: &str, out: &mut String) {
     let [open, close] = if text.contains('`') { ["`` ", " ``"] } else { ["`", "`"] };
     out.push_str(open);
@@ -180,7 +109,7 @@ fn code(text: &str, out: &mut String) {
     out.push_str(close);
 }
 
-/// Whether a comment is sentences: no list, no drawing, no indentation that would mean something to Markdown.
+/// Returns true if a comment is sentences: no list, no drawing, no indentation that Markdown would interpret.
 fn is_prose(comment: &str) -> bool {
     comment.lines().all(|line| {
         let first = line.split_whitespace().next().unwrap_or("");
@@ -198,7 +127,7 @@ fn is_prose(comment: &str) -> bool {
     })
 }
 
-/// A line of text as Markdown that shows it as it is.
+/// Writes a line of text as Markdown that shows it as it is.
 fn escape(line: &str, out: &mut String) {
     let begin = out.len();
     let has_links = line.contains(':') && line.contains("://");
@@ -226,7 +155,7 @@ fn escape(line: &str, out: &mut String) {
     out.truncate(begin + kept);
 }
 
-/// Whether a character means something to Markdown, wherever it stands.
+/// Returns true if Markdown interprets a character wherever it stands.
 fn is_mark(c: char) -> bool {
     matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|')
 }

@@ -1,4 +1,4 @@
-//! Several documents: a module for each, and what each of them names of the others.
+//! Several documents: a module for each, and the names that each uses of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::ir::{Body, Bound, Field, Item, Label, Type, TypeDef};
 use crate::source::SourceId;
 
 /// A document that has a module of its own.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) source: SourceId,
     /// The module's name.
@@ -21,12 +21,12 @@ pub(crate) struct Document {
 pub(super) struct Part<'e> {
     pub(super) document: &'e Document,
     pub(super) items: Vec<Item>,
-    /// Names of other documents: the module, and what is used of it.
+    /// The names that it uses of other documents, by module.
     pub(super) uses: BTreeMap<&'e str, BTreeSet<&'e str>>,
 }
 
 impl Emitter<'_> {
-    /// The documents' modules, in their order.
+    /// Returns the documents' modules in order.
     pub(super) fn parts(&self) -> Vec<Part<'_>> {
         let places: HashMap<SourceId, usize> =
             self.documents.iter().zip(0..).map(|(document, place)| (document.source, place)).collect();

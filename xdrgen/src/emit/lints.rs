@@ -1,12 +1,13 @@
-//! What rustc and clippy are told of names that are the document's.
+//! The lints that names of the document would break.
 
-use super::{Emitter, add};
+use super::Emitter;
+use super::code::Code;
 use crate::ir::{Body, TypeDef};
 use crate::names::{Names, camel, snake, upper};
 
 impl Emitter<'_> {
-    /// For a type, with its fields and variants: the lints that its names would break, no others.
-    pub(super) fn allow_type(&self, ty: &TypeDef, out: &mut String) {
+    /// Allows the lints that the names of a type, its fields and its variants would break.
+    pub(super) fn allow_type(&self, ty: &TypeDef, code: &mut Code) {
         if self.names == Names::Rust {
             return;
         }
@@ -26,23 +27,22 @@ impl Emitter<'_> {
             (!variants.is_empty(), "clippy::enum_variant_names"),
             (types().any(is_capitals), "clippy::upper_case_acronyms"),
         ];
-        allow(&lints, out);
+        allow(&lints, code);
     }
 
-    /// For a constant.
-    pub(super) fn allow_const(&self, ident: &str, out: &mut String) {
-        allow(&[(self.names == Names::Verbatim && !is(ident, upper), "non_upper_case_globals")], out);
+    /// Allows the lint that the name of a constant would break.
+    pub(super) fn allow_const(&self, ident: &str, code: &mut Code) {
+        allow(&[(self.names == Names::Verbatim && !is(ident, upper), "non_upper_case_globals")], code);
     }
 
-    /// For the module of a version: its types and methods are called as the procedures are.
-    pub(super) fn allow_version(&self, out: &mut String) {
-        if self.names == Names::Verbatim {
-            out.push_str("#[allow(non_camel_case_types, non_snake_case, clippy::upper_case_acronyms)]\n");
-        }
+    /// Allows the lints for the module of a version: types and methods in it have the names of procedures.
+    pub(super) fn allow_version(&self, code: &mut Code) {
+        let lints = ["non_camel_case_types", "non_snake_case", "clippy::upper_case_acronyms"];
+        allow(&lints.map(|lint| (self.names == Names::Verbatim, lint)), code);
     }
 }
 
-/// Whether a name is as the lint for its kind wants it.
+/// Returns true if a name has the form that the lint for its kind expects.
 fn is(ident: &str, wanted: fn(&str) -> String) -> bool {
     wanted(ident.trim_start_matches("r#")) == ident
 }
@@ -51,9 +51,8 @@ fn is_capitals(ident: &str) -> bool {
     !ident.contains(char::is_lowercase)
 }
 
-fn allow(lints: &[(bool, &str)], out: &mut String) {
-    let broken: Vec<&str> = lints.iter().filter(|(broken, _)| *broken).map(|(_, lint)| *lint).collect();
-    if !broken.is_empty() {
-        add(out, ["#[allow(", &broken.join(", "), ")]\n"]);
+fn allow(lints: &[(bool, &str)], code: &mut Code) {
+    if lints.iter().any(|(broken, _)| *broken) {
+        code.attribute("allow", lints.iter().filter(|(broken, _)| *broken).map(|(_, lint)| *lint));
     }
 }

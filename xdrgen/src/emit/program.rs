@@ -1,338 +1,485 @@
 //! Programs: a module for each version, with its procedures, its client and its server.
+//!
+//! Borrowed output has the same parts, based on `program::borrowed` of the runtime.
 
-use proc_macro2::TokenStream;
-use quote::quote;
-
-use super::borrowed::lent_call;
+use super::code::Code;
 use super::docs::{self, Lines};
-use super::types::{alias, number};
-use super::{Emitter, Place, add, ident, number as number_token, parse};
-use crate::ir::{Procedure, Program, ReplyBounds, Sum, Type, Version};
-use crate::sizes;
+use super::types::alias;
+use super::{Emitter, Place, number, quoted};
+use crate::ir::{Binding, Procedure, Program, ReplyBounds, Sum, Type, Version};
+use crate::sizes::messages as sizes;
 
-/// A dispatcher of more procedures than this has more lines than a function should.
+/// A dispatcher of more procedures than this has more lines than Clippy accepts.
 const MANY: usize = 10;
 
+/// What a client's method documents of its errors.
+const CALL_FAILS: &str =
+    "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.";
+/// What a handler's method documents of them.
+const HANDLER_REFUSES: &str = "A refusal of the call itself; what the protocol has a status for is a result.";
+
 impl Emitter<'_> {
-    pub(super) fn version(&self, program: &Program, version: &Version) -> TokenStream {
-        let runtime = &self.runtime;
-        let module = ident(&version.module);
-        let title = format!(
+    pub(super) fn version(&self, program: &Program, version: &Version, code: &mut Code) {
+        self.version_docs(program, version, code);
+        self.allow_version(code);
+        code.line(["pub mod ", &version.module, " {"]);
+        code.block(|code| {
+            self.version_imports(version, code);
+            marker(program, version, code);
+            if let Some(binding) = &version.binding {
+                bound(&version.ident, binding, code);
+            }
+            self.procedures(version, code);
+            self.client(version, code);
+            self.handler(version, code);
+            self.server(version, code);
+        });
+    }
+
+    fn version_docs(&self, program: &Program, version: &Version, code: &mut Code) {
+        let mut title = format!(
             "`{}`, version {} of `{}`, program {}",
             version.name, version.number, program.name, program.number
         );
-        let title = match &program.docs.section {
-            Some(section) => format!("{title}: section {section}"),
-            None => title,
+        if let Some(section) = &program.docs.section {
+            title = format!("{title}: section {section}");
+        }
+        let mut lines = Lines::new(code);
+        lines.push(&title);
+        docs::paragraphs(&program.docs.comments, &mut lines);
+        docs::paragraphs(&version.docs.comments, &mut lines);
+    }
+
+    fn version_imports(&self, version: &Version, code: &mut Code) {
+        let names = match (version.procedures.is_empty(), self.is_borrowed()) {
+            (true, _) => "",
+            (false, true) => "::{self, borrowed}",
+            (false, false) => "::{self, answer}",
         };
-        let docs = self.texts.lines(|lines| {
-            lines.push(&title);
-            docs::paragraphs(&program.docs.comments, lines);
-            docs::paragraphs(&version.docs.comments, lines);
+        if !version.procedures.is_empty() {
+            code.line(["use ::core::future::Future;"]);
+        }
+        code.line(["use ", &self.runtime, "::proto::program", names, ";"]);
+    }
+
+    /// Writes a type for each procedure.
+    fn procedures(&self, version: &Version, code: &mut Code) {
+        code.apart();
+        code.line(["/// The procedures, one type each."]);
+        code.line(["pub mod proc {"]);
+        code.block(|code| {
+            if !version.procedures.is_empty() {
+                code.line(["use ", &self.runtime, "::proto::program;"]);
+            }
+            version.procedures.iter().for_each(|procedure| self.procedure(version, procedure, code));
         });
-        let imports = if version.procedures.is_empty() {
-            quote!(use #runtime::proto::program;)
-        } else if self.is_borrowed() {
-            quote!(use ::core::future::Future; use #runtime::proto::program::{self, borrowed};)
-        } else {
-            quote!(use ::core::future::Future; use #runtime::proto::program::{self, answer};)
-        };
-        let allow = self.texts.with(|out| self.allow_version(out));
-        let (marker, server) = (self.marker(program, version), self.server(version));
-        let (procedures, client, handler) = if self.is_borrowed() {
-            (self.procedures(version, true), self.lent_client(version), self.lent_handler(version))
-        } else {
-            (self.procedures(version, false), self.client(version), self.handler(version))
-        };
-        quote! {
-            #docs
-            #allow
-            pub mod #module {
-                #imports
-
-                #marker
-                #procedures
-                #client
-                #handler
-                #server
-            }
-        }
     }
 
-    /// The type that stands for the version, and whether it has a binding.
-    fn marker(&self, program: &Program, version: &Version) -> TokenStream {
-        let name = ident(&version.ident);
-        let (program_number, version_number) =
-            (number_token(i128::from(program.number)), number_token(i128::from(version.number)));
-        let title = format!("The version itself: what a client and a server of `{}` name.", version.name);
-        let title = self.texts.lines(|lines| lines.push(&title));
-        let (xdr_name, alias) = (&version.name, self.alias_token(&version.name, &version.ident));
-        let mut listed = String::new();
-        for procedure in &version.procedures {
-            listed.push('(');
-            number(i128::from(procedure.number), &mut listed);
-            add(&mut listed, [", \"", &procedure.name, "\"), "]);
-        }
-        let procedures = self.texts.code(listed);
-        let binding = version.binding.as_ref().map(|binding| {
-            if binding.backward {
-                return quote! {
-                    impl program::Directed for #name {
-                        type Direction = program::Backward;
-                    }
-
-                    impl program::BackwardOnly for #name {}
-                };
-            }
-            let port = match binding.port {
-                Some(port) => {
-                    let port = number_token(i128::from(port));
-                    quote!(Some(#port))
-                }
-                None => quote!(None),
-            };
-            let netids = &binding.netids;
-            let threshold = binding.inline_threshold.map(|bytes| {
-                let bytes = number_token(i128::from(bytes));
-                quote!(const INLINE_THRESHOLD: Option<u32> = Some(#bytes);)
-            });
-            quote! {
-                impl program::Binding for #name {
-                    const PORT: Option<u16> = #port;
-                    const NETIDS: &'static [&'static str] = &[#(#netids),*];
-                    #threshold
-                }
-            }
-        });
-        quote! {
-            #title
-            #alias
-            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-            pub struct #name;
-
-            impl program::Program for #name {
-                const NUMBER: u32 = #program_number;
-                const VERSION: u32 = #version_number;
-                const NAME: &'static str = #xdr_name;
-                const PROCEDURES: &'static [(u32, &'static str)] = &[#procedures];
-            }
-
-            #binding
-        }
-    }
-
-    /// A type for each procedure; `lent` where arguments and results borrow their message.
-    fn procedures(&self, version: &Version, lent: bool) -> TokenStream {
-        let runtime = &self.runtime;
-        let mut out = String::new();
-        for procedure in &version.procedures {
-            self.procedure(version, procedure, lent, &mut out);
-        }
-        let procedures = self.texts.code(out);
-        let import = (!version.procedures.is_empty()).then(|| quote!(use #runtime::proto::program;));
-        quote! {
-            /// The procedures, one type each.
-            pub mod proc {
-                #import
-
-                #procedures
-            }
-        }
-    }
-
-    fn procedure(&self, version: &Version, procedure: &Procedure, lent: bool, out: &mut String) {
-        let (name, lifetime) = (procedure.ident.as_str(), if lent { "<'a>" } else { "" });
-        let path = if lent { "program::borrowed" } else { "program" };
-        self.procedure_docs(procedure, &mut Lines::new(out));
-        alias(&procedure.name, name, out);
-        out.push_str("#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]\n");
-        add(out, ["pub struct ", name, ";\nimpl ", path, "::Procedure for ", name, " {\n"]);
-        add(out, ["type Program = super::", &version.ident, ";\ntype Args", lifetime, " = "]);
-        self.ty(&procedure.arguments, Place::Procedures, out);
-        add(out, [";\ntype Res", lifetime, " = "]);
-        self.ty(&procedure.result, Place::Procedures, out);
-        out.push_str(";\nconst NUMBER: u32 = ");
-        number(i128::from(procedure.number), out);
-        add(out, [";\nconst NAME: &'static str = \"", &procedure.name, "\";\n"]);
-        let lifetimes = if lent { [Some(quote!(<'_>)), Some(quote!(<'static>))] } else { [None, None] };
-        if let Some(bounds) = reply_bounds(&procedure.reply, lifetimes) {
-            out.push_str(&bounds.to_string());
-        }
-        out.push_str("}\n");
-    }
-
-    fn procedure_docs(&self, procedure: &Procedure, lines: &mut Lines<'_>) {
-        docs::part(&procedure.docs, lines);
+    fn procedure(&self, version: &Version, procedure: &Procedure, code: &mut Code) {
+        let (path, lifetime) =
+            if self.is_borrowed() { ("program::borrowed", "<'a>") } else { ("program", "") };
+        code.apart();
+        let mut lines = Lines::new(code);
+        docs::part(&procedure.docs, &mut lines);
         if let Some(sizes) = &self.sizes {
             lines.part();
             lines.push(&sizes::line(procedure, sizes));
         }
-    }
-
-    /// The type that a client's or a handler's method takes, with what stands before it, if it takes anything.
-    pub(super) fn taken(&self, procedure: &Procedure, before: &str) -> Option<String> {
-        let mut taken = before.to_owned();
-        self.ty(&procedure.arguments, Place::Version, &mut taken);
-        (procedure.arguments != Type::Void).then_some(taken)
-    }
-
-    fn client(&self, version: &Version) -> TokenStream {
-        let program = ident(&version.ident);
-        let mut out = String::new();
-        for procedure in &version.procedures {
-            method_docs(procedure, CALL_FAILS, &mut out);
-            let taken = self.taken(procedure, ", args: &");
-            let args = if taken.is_some() { "args" } else { "&()" };
-            add(&mut out, ["pub async fn ", &procedure.method, "(&self", taken.as_deref().unwrap_or("")]);
-            out.push_str(") -> Result<");
-            self.ty(&procedure.result, Place::Version, &mut out);
-            out.push_str(", C::Error> {\n");
-            add(&mut out, ["self.0.call::<proc::", &procedure.ident, ">(", args, ").await\n}\n"]);
-        }
-        let methods = self.texts.code(out);
-        quote! {
-            /// A client over anything that carries calls of this version.
-            #[derive(Clone, Debug)]
-            pub struct Client<C>(pub C);
-
-            impl<C: program::Caller<#program>> Client<C> {
-                #methods
+        alias(&procedure.name, &procedure.ident, code);
+        unit_struct(&procedure.ident, code);
+        implementation(&[path, "::Procedure"].concat(), &procedure.ident, code);
+        code.block(|code| {
+            code.line(["type Program = super::", &version.ident, ";"]);
+            for (name, ty) in [("Args", &procedure.arguments), ("Res", &procedure.result)] {
+                code.begin();
+                code.add(["type ", name, lifetime, " = "]);
+                self.ty(ty, Place::Procedures, code);
+                code.push(";");
+                code.end();
             }
+            numbered("NUMBER", "u32", procedure.number, code);
+            named(&procedure.name, code);
+            self.reply_bounds(&procedure.reply, code);
+        });
+    }
+
+    /// Writes the function that overrides what the result's type allows, if the binding says more.
+    fn reply_bounds(&self, reply: &ReplyBounds, code: &mut Code) {
+        let sums = [(".with_item", &reply.item), (".with_whole", &reply.whole)];
+        let sums = || sums.into_iter().filter_map(|(name, sum)| Some((name, sum.as_ref()?)));
+        if sums().next().is_none() {
+            return;
+        }
+        let [of_args, of_res] = if self.is_borrowed() { ["<'_>", "<'static>"] } else { ["", ""] };
+        let args = if sums().any(|(_, sum)| !sum.fields.is_empty()) { "args" } else { "_args" };
+        code.apart();
+        code.line(["fn reply_bounds(", args, ": &Self::Args", of_args, ") -> program::ReplyBounds {"]);
+        code.block(|code| {
+            code.begin();
+            code.add(["program::ReplyBounds::of::<Self::Res", of_res, ">()"]);
+            for (name, terms) in sums() {
+                code.dot(name);
+                code.open("(");
+                sum(terms, code);
+                code.close_list(")");
+            }
+            code.end();
+        });
+    }
+
+    /// Writes the parameter that takes the arguments of a procedure, if it has any.
+    fn args(&self, procedure: &Procedure, reference: &str, code: &mut Code) {
+        if procedure.arguments != Type::Void {
+            code.comma();
+            code.add(["args: ", reference]);
+            self.ty(&procedure.arguments, Place::Version, code);
         }
     }
 
-    fn handler(&self, version: &Version) -> TokenStream {
-        let mut out = String::new();
-        for procedure in &version.procedures {
-            method_docs(procedure, HANDLER_REFUSES, &mut out);
-            let taken = self.taken(procedure, ", args: ");
-            add(&mut out, ["fn ", &procedure.method, "(&self, context: &program::CallContext"]);
-            add(&mut out, [taken.as_deref().unwrap_or(""), ") -> impl Future<Output = Result<"]);
-            self.ty(&procedure.result, Place::Version, &mut out);
-            out.push_str(", program::Reject>> + Send");
-            out.push_str(if is_null(procedure) {
-                " {\nlet _ = context;\n::core::future::ready(Ok(()))\n}\n"
+    fn client(&self, version: &Version, code: &mut Code) {
+        code.apart();
+        code.line([
+            "/// A client over anything that carries calls of this version.",
+            if self.is_borrowed() { " A reply owns its message; `get` has the result." } else { "" },
+        ]);
+        code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
+        code.line(["impl<C: program::Caller<", &version.ident, ">> Client<C> {"]);
+        code.block(|code| {
+            version.procedures.iter().for_each(|procedure| self.client_method(procedure, code));
+        });
+    }
+
+    fn client_method(&self, procedure: &Procedure, code: &mut Code) {
+        code.apart();
+        method_docs(procedure, CALL_FAILS, code);
+        code.begin();
+        code.add(["pub async fn ", &procedure.method]);
+        code.open("(");
+        code.push("&self");
+        self.args(procedure, "&", code);
+        code.close_list(") -> ");
+        code.open("Result<");
+        if self.is_borrowed() {
+            code.open("borrowed::Reply<");
+            code.add(["proc::", &procedure.ident]);
+            code.close_list(">");
+        } else {
+            self.ty(&procedure.result, Place::Version, code);
+        }
+        code.comma();
+        code.push("C::Error");
+        code.close_list("> {");
+        code.end();
+        code.block(|code| {
+            let args = if procedure.arguments == Type::Void { "&()" } else { "args" };
+            let (open, close, args) = if self.is_borrowed() {
+                code.line(["let args = borrowed::Arguments::new(", args, ");"]);
+                ("borrowed::Lent<proc::", ">", "&args")
             } else {
-                ";\n"
-            });
-        }
-        let methods = self.texts.code(out);
-        quote! {
-            /// What a server of this version does: one method a procedure. An `async fn` implements each.
-            pub trait Handler: Send + Sync + 'static {
-                #methods
-            }
-        }
+                ("proc::", "", args)
+            };
+            code.begin();
+            code.push("self.0");
+            code.dot(".call::<");
+            code.add([open, &procedure.ident, close, ">"]);
+            code.open("(");
+            code.push(args);
+            code.close_list(")");
+            code.dot(".await");
+            code.end();
+        });
     }
 
-    fn server(&self, version: &Version) -> TokenStream {
-        let (runtime, heap) = (&self.runtime, self.heap());
-        let program = ident(&version.ident);
-        let many = (version.procedures.len() > MANY)
-            .then(|| quote!(#[allow(clippy::too_many_lines, reason = "one arm a procedure")]));
-        let mut out = String::new();
-        for procedure in &version.procedures {
-            number(i128::from(procedure.number), &mut out);
-            out.push_str(" => ");
-            if self.is_borrowed() {
-                lent_call(procedure, &mut out);
-            } else if procedure.arguments == Type::Void {
-                add(&mut out, ["answer(args, reply, |()| self.0.", &procedure.method, "(context)).await"]);
-            } else {
-                add(&mut out, ["answer(args, reply, |args| self.0.", &procedure.method]);
-                out.push_str("(context, args)).await");
-            }
-            out.push_str(",\n");
+    fn handler(&self, version: &Version, code: &mut Code) {
+        code.apart();
+        code.lines(if self.is_borrowed() {
+            "/// What a server of this version does: one method a procedure. An `async fn` implements each, and hands its\n\
+             /// result to `answer` while what the result borrows is there."
+        } else {
+            "/// What a server of this version does: one method a procedure. An `async fn` implements each."
+        });
+        code.line(["pub trait Handler: Send + Sync + 'static {"]);
+        code.block(|code| {
+            version.procedures.iter().for_each(|procedure| self.handler_method(procedure, code));
+        });
+    }
+
+    fn handler_method(&self, procedure: &Procedure, code: &mut Code) {
+        code.apart();
+        method_docs(procedure, HANDLER_REFUSES, code);
+        code.begin();
+        code.add(["fn ", &procedure.method]);
+        code.open("(");
+        code.push("&self");
+        code.comma();
+        code.push("context: &program::CallContext");
+        self.args(procedure, "", code);
+        if self.is_borrowed() {
+            code.comma();
+            code.push("answer: ");
+            code.open("borrowed::Answer<");
+            code.push("'_");
+            code.comma();
+            code.add(["proc::", &procedure.ident]);
+            code.close_list(">");
         }
-        let arms = self.texts.code(out);
-        let gathered = (self.is_borrowed() && !version.procedures.is_empty())
-            .then(|| quote!(let call = borrowed::Call::new(args)?;));
-        quote! {
-            /// The server of a handler: decodes arguments, calls the method, encodes the result.
-            #[derive(Clone, Debug)]
-            pub struct Server<H>(pub H);
+        code.close_list(") -> ");
+        code.open("impl Future<");
+        code.push("Output = ");
+        code.open("Result<");
+        if self.is_borrowed() {
+            code.push("borrowed::Answered");
+        } else {
+            self.ty(&procedure.result, Place::Version, code);
+        }
+        code.comma();
+        code.push("program::Reject");
+        code.close_list(">");
+        code.close_list("> + Send");
+        if !is_null(procedure) {
+            code.push(";");
+            return code.end();
+        }
+        code.push(" {");
+        code.end();
+        let result = if self.is_borrowed() { "answer.with(&())" } else { "Ok(())" };
+        code.block(|code| {
+            code.line(["let _ = context;"]);
+            code.line(["::core::future::ready(", result, ")"]);
+        });
+    }
 
-            impl<H: Handler> program::Service for Server<H> {
-                fn program(&self) -> u32 {
-                    <#program as program::Program>::NUMBER
-                }
+    fn server(&self, version: &Version, code: &mut Code) {
+        let (program, runtime) = (&version.ident, &self.runtime);
+        let heap = if self.std { "::std" } else { "::alloc" };
+        let allow = if version.procedures.len() > MANY {
+            "    #[allow(clippy::too_many_lines, reason = \"one arm a procedure\")]\n"
+        } else {
+            ""
+        };
+        code.apart();
+        code.lines(&format!(
+            "\
+/// The server of a handler: decodes arguments, calls the method, encodes the result.
+#[derive(Clone, Debug)]
+pub struct Server<H>(pub H);
 
-                fn version(&self) -> u32 {
-                    <#program as program::Program>::VERSION
-                }
+impl<H: Handler> program::Service for Server<H> {{
+    fn program(&self) -> u32 {{
+        <{program} as program::Program>::NUMBER
+    }}
 
-                #many
-                fn dispatch<'a>(
-                    &'a self,
-                    context: &'a program::CallContext,
-                    args: #runtime::xdr::Reader<'a>,
-                    reply: &'a mut #runtime::xdr::Reducer,
-                ) -> ::core::pin::Pin<
-                    #heap::boxed::Box<dyn Future<Output = Result<(), program::Reject>> + Send + 'a>,
-                > {
-                    #heap::boxed::Box::pin(async move {
-                        #gathered
-                        match context.procedure {
-                            #arms
-                            _ => Err(program::Reject::ProcedureUnavailable),
-                        }
-                    })
+    fn version(&self) -> u32 {{
+        <{program} as program::Program>::VERSION
+    }}
+
+{allow}    fn dispatch<'a>(
+        &'a self,
+        context: &'a program::CallContext,
+        args: {runtime}::xdr::Reader<'a>,
+        reply: &'a mut {runtime}::xdr::Reducer,
+    ) -> ::core::pin::Pin<
+        {heap}::boxed::Box<
+            dyn Future<Output = Result<(), program::Reject>> + Send + 'a,
+        >,
+    > {{
+        {heap}::boxed::Box::pin(async move {{
+"
+        ));
+        code.deeper(3, |code| self.dispatch(version, code));
+        code.lines("        })\n    }\n}\n");
+    }
+
+    /// Writes the body of a dispatcher.
+    fn dispatch(&self, version: &Version, code: &mut Code) {
+        if self.is_borrowed() && !version.procedures.is_empty() {
+            code.line(["let call = borrowed::Call::new(args)?;"]);
+        }
+        code.line(["match context.procedure {"]);
+        code.block(|code| {
+            for procedure in &version.procedures {
+                code.begin();
+                number(procedure.number, code.text());
+                code.push(" => ");
+                if self.is_borrowed() {
+                    lent_call(procedure, code);
+                } else {
+                    call(procedure, code);
                 }
             }
-        }
+            code.line(["_ => Err(program::Reject::ProcedureUnavailable),"]);
+        });
     }
 }
 
-/// What a client's method says of its errors.
-pub(super) const CALL_FAILS: &str =
-    "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.";
-/// What a handler's method says of them.
-pub(super) const HANDLER_REFUSES: &str =
-    "A refusal of the call itself; what the protocol has a status for is a result.";
+/// Writes the type that stands for a version.
+fn marker(program: &Program, version: &Version, code: &mut Code) {
+    code.apart();
+    let title = format!("The version itself: what a client and a server of `{}` name.", version.name);
+    Lines::new(code).push(&title);
+    alias(&version.name, &version.ident, code);
+    unit_struct(&version.ident, code);
+    implementation("program::Program", &version.ident, code);
+    code.block(|code| {
+        numbered("NUMBER", "u32", program.number, code);
+        numbered("VERSION", "u32", version.number, code);
+        named(&version.name, code);
+        code.begin();
+        code.push("const PROCEDURES: &'static [(u32, &'static str)] = ");
+        code.open("&[");
+        for procedure in &version.procedures {
+            code.comma();
+            code.push("(");
+            number(procedure.number, code.text());
+            code.push(", ");
+            quoted(&procedure.name, code.text());
+            code.push(")");
+        }
+        code.close_list("];");
+        code.end();
+    });
+}
 
-/// The documentation of a client's or a handler's method.
-pub(super) fn method_docs(procedure: &Procedure, errors: &str, out: &mut String) {
-    let mut lines = Lines::new(out);
+/// Writes what the Upper-Layer Binding of a version says.
+fn bound(name: &str, binding: &Binding, code: &mut Code) {
+    if binding.backward {
+        implementation("program::Directed", name, code);
+        code.block(|code| code.line(["type Direction = program::Backward;"]));
+        implementation("program::BackwardOnly", name, code);
+        return code.block(|_| ());
+    }
+    implementation("program::Binding", name, code);
+    code.block(|code| {
+        match binding.port {
+            Some(port) => numbered("PORT", "Option<u16>", format_args!("Some({port})"), code),
+            None => numbered("PORT", "Option<u16>", "None", code),
+        }
+        code.begin();
+        code.push("const NETIDS: &'static [&'static str] = ");
+        code.open("&[");
+        for netid in &binding.netids {
+            code.comma();
+            quoted(netid, code.text());
+        }
+        code.close_list("];");
+        code.end();
+        if let Some(bytes) = binding.inline_threshold {
+            numbered("INLINE_THRESHOLD", "Option<u32>", format_args!("Some({bytes})"), code);
+        }
+    });
+}
+
+fn unit_struct(name: &str, code: &mut Code) {
+    code.line(["#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]"]);
+    code.line(["pub struct ", name, ";"]);
+}
+
+/// Writes the head of an implementation of a trait.
+fn implementation(name: &str, target: &str, code: &mut Code) {
+    code.apart();
+    code.begin();
+    code.add(["impl ", name]);
+    code.end_impl(|code| code.push(target));
+}
+
+/// Writes an associated constant.
+fn numbered(name: &str, ty: &str, value: impl std::fmt::Display, code: &mut Code) {
+    code.begin();
+    code.add(["const ", name, ": ", ty, " = "]);
+    number(value, code.text());
+    code.push(";");
+    code.end();
+}
+
+/// Writes the associated constant with the document's name.
+fn named(name: &str, code: &mut Code) {
+    numbered("NAME", "&'static str", format_args!("{name:?}"), code);
+}
+
+/// Writes what a dispatcher does for one procedure.
+fn call(procedure: &Procedure, code: &mut Code) {
+    let has_args = procedure.arguments != Type::Void;
+    let body = code.len();
+    code.open("answer(");
+    code.push("args");
+    code.comma();
+    code.push("reply");
+    code.comma();
+    code.add([if has_args { "|args| self.0." } else { "|()| self.0." }, &procedure.method]);
+    code.open("(");
+    code.push("context");
+    if has_args {
+        code.comma();
+        code.push("args");
+    }
+    code.close_list(")");
+    code.close_list(")");
+    code.dot(".await");
+    code.end_arm(body);
+}
+
+/// Writes what a dispatcher does for one procedure whose arguments borrow.
+fn lent_call(procedure: &Procedure, code: &mut Code) {
+    let has_args = procedure.arguments != Type::Void;
+    code.push("{\n");
+    code.block(|code| {
+        code.begin();
+        code.add([if has_args { "let args = " } else { "" }, "call.arguments::"]);
+        code.open("<");
+        code.add(["proc::", &procedure.ident]);
+        code.close_list(">()?;");
+        code.end();
+        code.begin();
+        code.push("self.0");
+        code.dot(".");
+        code.push(&procedure.method);
+        code.open("(");
+        code.push("context");
+        if has_args {
+            code.comma();
+            code.push("args");
+        }
+        code.comma();
+        code.push("borrowed::Answer::new(reply)");
+        code.close_list(")");
+        code.dot(".await");
+        code.dot(".map(borrowed::Answered::done)");
+        code.end();
+    });
+}
+
+/// Writes the documentation of a client's or a handler's method.
+fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
+    let mut lines = Lines::new(code);
     docs::part(&procedure.docs, &mut lines);
     lines.part();
     lines.push("# Errors");
     lines.push(errors);
 }
 
-/// Whether a procedure does nothing, as number 0 of any program does: it need not be implemented.
-pub(super) fn is_null(procedure: &Procedure) -> bool {
+/// Returns true if a procedure does nothing, as procedure 0 of any program: handlers need not implement it.
+fn is_null(procedure: &Procedure) -> bool {
     procedure.number == 0 && procedure.arguments == Type::Void && procedure.result == Type::Void
 }
 
-/// The function that overrides what the result's type allows, if the binding has more to say.
-fn reply_bounds(reply: &ReplyBounds, lifetimes: [Option<TokenStream>; 2]) -> Option<TokenStream> {
-    let with = |name: &str, sum: &Option<Sum>| {
-        sum.as_ref().map(|sum| {
-            let (name, value) = (ident(name), sum_tokens(sum));
-            quote!(.#name(#value))
-        })
-    };
-    let (item, whole) = (with("with_item", &reply.item), with("with_whole", &reply.whole));
-    if item.is_none() && whole.is_none() {
-        return None;
-    }
-    let uses = [&reply.item, &reply.whole].into_iter().flatten().any(|sum| !sum.fields.is_empty());
-    let args = ident(if uses { "args" } else { "_args" });
-    let [of_args, of_res] = lifetimes;
-    Some(quote! {
-        fn reply_bounds(#args: &Self::Args #of_args) -> program::ReplyBounds {
-            program::ReplyBounds::of::<Self::Res #of_res>() #item #whole
+/// Writes a sum over the arguments.
+fn sum(sum: &Sum, code: &mut Code) {
+    let mut terms = 0;
+    let mut term = |code: &mut Code, text: &str| {
+        terms += 1;
+        if terms == 1 {
+            return code.push(text);
         }
-    })
-}
-
-fn sum_tokens(sum: &Sum) -> TokenStream {
-    let fields = sum.fields.iter().map(|field| {
-        let path = parse(&format!("args.{}", field.idents.join(".")));
-        if field.wide { path } else { quote!(u64::from(#path)) }
-    });
-    let number = (sum.number > 0 || sum.fields.is_empty()).then(|| number_token(i128::from(sum.number)));
-    let mut terms = fields.chain(number);
-    let first = terms.next().unwrap_or_default();
-    quote!(#first #(.saturating_add(#terms))*)
+        code.dot(".saturating_add");
+        code.open("(");
+        code.push(text);
+        code.close_list(")");
+    };
+    for field in &sum.fields {
+        let path = format!("args.{}", field.idents.join("."));
+        term(code, &if field.wide { path } else { format!("u64::from({path})") });
+    }
+    if sum.number > 0 || sum.fields.is_empty() {
+        term(code, &sum.number.to_string());
+    }
 }

@@ -1,268 +1,358 @@
-//! Types and constants, as text: a line of documentation or an attribute begins its line.
+//! Types and constants.
 
-use std::fmt::Write;
-
-use proc_macro2::Literal;
-
+use super::code::Code;
 use super::docs::{self, Lines};
-use super::{Emitter, Place, add, word_bound};
+use super::{Emitter, Place, number, parameter, quoted, word_bound};
 use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
 
-/// The path of the runtime that derives take for granted.
+/// The path of the runtime that derives assume.
 const OWN_PATH: &str = "::rpcrdma_runtime";
 
-/// Behind an attribute: fields in braces and variants have a line for each of theirs, fields in parentheses have not.
-const LINE: &str = "\n";
-const BLANK: &str = " ";
+/// Where an attribute stands.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Stands {
+    /// In a line of its own.
+    Alone,
+    /// Before a field in parentheses.
+    Inline,
+}
+
+/// Writes an attribute of a field.
+pub(super) fn field_attribute(stands: Stands, code: &mut Code, write: impl FnOnce(&mut Code)) {
+    if stands == Stands::Alone {
+        code.begin();
+    }
+    write(code);
+    match stands {
+        Stands::Alone => code.end(),
+        Stands::Inline => code.after_attribute(),
+    }
+}
 
 impl Emitter<'_> {
-    pub(super) fn constant(&self, constant: &Const, out: &mut String) {
+    pub(super) fn constant(&self, constant: &Const, code: &mut Code) {
         let ty = match constant.ty {
             ConstType::U32 => "u32",
             ConstType::I32 => "i32",
             ConstType::U64 => "u64",
             ConstType::I64 => "i64",
         };
-        definition_docs(&constant.name, &constant.ident, &constant.docs, out);
-        self.allow_const(&constant.ident, out);
-        add(out, ["pub const ", &constant.ident, ": ", ty, " = "]);
-        number(constant.value, out);
-        out.push_str(";\n");
+        definition_docs(&constant.name, &constant.ident, &constant.docs, code);
+        self.allow_const(&constant.ident, code);
+        code.begin();
+        code.add(["pub const ", &constant.ident, ": ", ty, " = "]);
+        number(constant.value, code.text());
+        code.push(";");
+        code.end();
     }
 
-    /// A type, and what belongs to it.
-    pub(super) fn type_def(&self, ty: &TypeDef, out: &mut String) {
-        definition_docs(&ty.name, &ty.ident, &ty.docs, out);
-        self.allow_type(ty, out);
-        let lifetime = Self::parameter(ty);
+    /// Writes a type and its implementations.
+    pub(super) fn type_def(&self, ty: &TypeDef, code: &mut Code) {
+        definition_docs(&ty.name, &ty.ident, &ty.docs, code);
+        self.allow_type(ty, code);
         match &ty.body {
             Body::Alias(of) => {
-                add(out, ["pub type ", &ty.ident, lifetime, " = "]);
-                self.ty(of, Place::Types, out);
-                out.push_str(";\n");
+                code.begin();
+                code.add(["pub type ", &ty.ident, parameter(ty), " = "]);
+                self.ty(of, Place::Types, code);
+                code.push(";");
+                code.end();
             }
-            Body::Newtype(field) => self.newtype(ty, field, out),
-            Body::Enum(members) => self.enumeration(ty, members, out),
-            Body::Struct(fields) => {
-                self.derive_attributes(ty.derives, true, out);
-                self.container_attribute(None, out);
-                add(out, ["pub struct ", &ty.ident, lifetime, " {\n"]);
-                for field in fields {
-                    docs::part(&field.docs, &mut Lines::new(out));
-                    alias(&field.name, &field.ident, out);
-                    self.field_attributes(field, LINE, out);
-                    add(out, ["pub ", &field.ident, ": "]);
-                    self.field_type(field, Place::Types, out);
-                    out.push_str(",\n");
-                }
-                out.push_str("}\n");
+            Body::Newtype(field) => {
+                self.tuple(ty, std::slice::from_ref(field), code);
+                self.conversions(ty, field, code);
             }
-            Body::Tuple(fields) => {
-                self.derive_attributes(ty.derives, true, out);
-                self.container_attribute(None, out);
-                add(out, ["pub struct ", &ty.ident, lifetime, "("]);
-                for (index, field) in fields.iter().enumerate() {
-                    out.push_str(if index > 0 { ", " } else { "" });
-                    self.field_attributes(field, BLANK, out);
-                    out.push_str("pub ");
-                    self.field_type(field, Place::Types, out);
-                }
-                out.push_str(");\n");
+            Body::Enum(members) => self.enumeration(ty, members, code),
+            Body::Struct(fields) => self.structure(ty, fields, code),
+            Body::Tuple(fields) => self.tuple(ty, fields, code),
+            Body::Union(union) => self.union(ty, union, code),
+        }
+    }
+
+    fn structure(&self, ty: &TypeDef, fields: &[Field], code: &mut Code) {
+        self.derive_attributes(ty.derives, true, code);
+        self.container_attribute(ty, None, code);
+        code.line(["pub struct ", &ty.ident, parameter(ty), " {"]);
+        code.block(|code| {
+            for field in fields {
+                docs::part(&field.docs, &mut Lines::new(code));
+                alias(&field.name, &field.ident, code);
+                self.field_attributes(field, Stands::Alone, code);
+                code.begin();
+                code.add(["pub ", &field.ident, ": "]);
+                self.field_type(field, Place::Types, code);
+                code.push(",");
+                code.end();
             }
-            Body::Union(union) => self.union(ty, union, out),
-        }
+        });
     }
 
-    /// A struct of one field without a name, and the ways to it and back.
-    fn newtype(&self, ty: &TypeDef, field: &Field, out: &mut String) {
-        let (name, lifetime) = (ty.ident.as_str(), Self::parameter(ty));
-        let mut of = String::new();
-        self.field_type(field, Place::Types, &mut of);
-        self.derive_attributes(ty.derives, true, out);
-        self.container_attribute(None, out);
-        add(out, ["pub struct ", name, lifetime, "("]);
-        self.field_attributes(field, BLANK, out);
-        add(out, ["pub ", &of, ");\n"]);
-        add(out, ["impl", lifetime, " ::core::convert::From<", &of, "> for ", name, lifetime]);
-        add(out, [" { fn from(value: ", &of, ") -> Self { ", name, "(value) } }\n"]);
-        add(out, ["impl", lifetime, " ::core::convert::From<", name, lifetime, "> for ", &of]);
-        add(out, [" { fn from(value: ", name, lifetime, ") -> Self { value.0 } }\n"]);
+    fn tuple(&self, ty: &TypeDef, fields: &[Field], code: &mut Code) {
+        self.derive_attributes(ty.derives, true, code);
+        self.container_attribute(ty, None, code);
+        code.begin();
+        code.add(["pub struct ", &ty.ident, parameter(ty)]);
+        code.open("(");
+        for field in fields {
+            code.comma();
+            self.field_attributes(field, Stands::Inline, code);
+            code.push("pub ");
+            self.field_type(field, Place::Types, code);
+        }
+        code.close_list(");");
+        code.end();
     }
 
-    /// `#[xdr(...)]` on a type, if it says anything.
-    fn container_attribute(&self, union: Option<&str>, out: &mut String) {
-        let is_own = self.runtime_path == OWN_PATH;
-        let parts = [("union = ", union), ("crate = ", Some(self.runtime_path.as_str()).filter(|_| !is_own))];
-        let mut open = "#[xdr(";
-        for (key, value) in parts {
-            let Some(value) = value else { continue };
-            add(out, [std::mem::replace(&mut open, ", "), key]);
-            quoted(value, out);
-        }
-        out.push_str(if open == ", " { ")]\n" } else { "" });
+    /// Writes the conversions between a struct of one unnamed field and that field.
+    fn conversions(&self, ty: &TypeDef, field: &Field, code: &mut Code) {
+        let name = |code: &mut Code| code.add([&ty.ident, parameter(ty)]);
+        let held = |code: &mut Code| self.field_type(field, Place::Types, code);
+        conversion(parameter(ty), held, name, &[&ty.ident, "(value)"], code);
+        conversion(parameter(ty), name, held, &["value.0"], code);
     }
 
-    /// What the derive is told of a field; `end` stands behind each attribute.
-    fn field_attributes(&self, field: &Field, end: &str, out: &mut String) {
-        // What borrows says these things by its type.
-        let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
-        if field.eligible {
-            add(out, ["#[ddp_eligible]", end]);
-        }
-        if field.list && owns {
-            add(out, ["#[xdr(list)]", end]);
-        }
-        if let Some(max) = field.max.as_ref().filter(|_| owns) {
-            out.push_str("#[xdr(max = ");
-            word_bound(max, out);
-            add(out, [")]", end]);
-        }
-        if field.recursive {
-            add(out, ["#[xdr(recursive)]", end]);
-        }
-        self.field_hints(field, out);
-    }
-
-    fn enumeration(&self, ty: &TypeDef, members: &[Member], out: &mut String) {
-        self.derive_attributes(ty.derives, true, out);
-        self.container_attribute(None, out);
-        add(out, ["#[repr(i32)]\npub enum ", &ty.ident, " {\n"]);
-        for member in members.iter().filter(|member| member.same_as.is_none()) {
-            docs::part(&member.docs, &mut Lines::new(out));
-            alias(&member.name, &member.ident, out);
-            out.push_str(if member.value == 0 { "#[default]\n" } else { "" });
-            add(out, [&member.ident, " = "]);
-            number(i128::from(member.value), out);
-            out.push_str(",\n");
-        }
-        out.push_str("}\n");
-        if members.iter().all(|member| member.same_as.is_none()) {
+    /// Writes `#[xdr(...)]` of a type if it says anything.
+    fn container_attribute(&self, ty: &TypeDef, union: Option<&str>, code: &mut Code) {
+        let own = Some(self.runtime.as_str()).filter(|path| *path != OWN_PATH);
+        let arguments = [("union = ", union), ("crate = ", own)];
+        if ty.items.is_none() && arguments.iter().all(|(_, value)| value.is_none()) {
             return;
         }
-        add(out, ["impl ", &ty.ident, " {\n"]);
+        code.begin();
+        code.open("#[xdr(");
+        for (key, value) in arguments {
+            let Some(value) = value else { continue };
+            code.comma();
+            code.push(key);
+            quoted(value, code.text());
+        }
+        if let Some(items) = ty.items {
+            code.comma();
+            code.add(["items = ", &items.count.to_string()]);
+            if !items.is_none() {
+                code.comma();
+                code.add(["largest = ", &items.largest.to_string()]);
+            }
+        }
+        code.close(")]");
+        code.end();
+    }
+
+    /// Writes what the derives are told of a field.
+    fn field_attributes(&self, field: &Field, stands: Stands, code: &mut Code) {
+        // What borrows states these things by its type.
+        let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
+        let says = |holds: bool, attribute: &str, code: &mut Code| {
+            if holds {
+                field_attribute(stands, code, |code| code.push(attribute));
+            }
+        };
+        says(field.eligible, "#[ddp_eligible]", code);
+        says(field.list && owns, "#[xdr(list)]", code);
+        if let Some(max) = field.max.as_ref().filter(|_| owns) {
+            field_attribute(stands, code, |code| {
+                code.open("#[xdr(");
+                code.push("max = ");
+                word_bound(max, code.text());
+                code.close(")]");
+            });
+        }
+        says(field.recursive, "#[xdr(recursive)]", code);
+        self.field_hints(field, stands, code);
+    }
+
+    fn enumeration(&self, ty: &TypeDef, members: &[Member], code: &mut Code) {
+        self.derive_attributes(ty.derives, true, code);
+        self.container_attribute(ty, None, code);
+        code.line(["#[repr(i32)]"]);
+        code.line(["pub enum ", &ty.ident, " {"]);
+        code.block(|code| {
+            for member in members.iter().filter(|member| member.same_as.is_none()) {
+                docs::part(&member.docs, &mut Lines::new(code));
+                alias(&member.name, &member.ident, code);
+                if member.value == 0 {
+                    code.line(["#[default]"]);
+                }
+                code.begin();
+                code.add([&member.ident, " = "]);
+                number(member.value, code.text());
+                code.push(",");
+                code.end();
+            }
+        });
+        if members.iter().any(|member| member.same_as.is_some()) {
+            code.apart();
+            code.line(["impl ", &ty.ident, " {"]);
+            code.block(|code| self.other_names(ty, members, code));
+        }
+    }
+
+    /// Writes the members that share their value with one before them: constants.
+    fn other_names(&self, ty: &TypeDef, members: &[Member], code: &mut Code) {
         for member in members {
             let Some(same) = member.same_as.and_then(|same| members.get(same)) else { continue };
-            docs::part(&member.docs, &mut Lines::new(out));
-            alias(&member.name, &member.ident, out);
-            self.allow_const(&member.ident, out);
-            add(
-                out,
-                ["pub const ", &member.ident, ": ", &ty.ident, " = ", &ty.ident, "::", &same.ident, ";\n"],
-            );
+            code.apart();
+            docs::part(&member.docs, &mut Lines::new(code));
+            alias(&member.name, &member.ident, code);
+            self.allow_const(&member.ident, code);
+            let (name, ty) = (member.ident.as_str(), ty.ident.as_str());
+            code.line(["pub const ", name, ": ", ty, " = ", ty, "::", &same.ident, ";"]);
         }
-        out.push_str("}\n");
     }
 
-    fn union(&self, ty: &TypeDef, union: &Union, out: &mut String) {
-        let (name, lifetime) = (ty.ident.as_str(), Self::parameter(ty));
-        let mut discriminant = String::new();
-        self.ty(&union.discriminant, Place::Types, &mut discriminant);
+    fn union(&self, ty: &TypeDef, union: &Union, code: &mut Code) {
+        let discriminant = self.flat(&union.discriminant);
         let initial = union.initial.and_then(|index| union.arms.get(index)).filter(|_| ty.derives.default);
         let derived = initial.is_some_and(|arm| !arm.keeps_discriminant() && arm.payload.is_none());
-        self.derive_attributes(ty.derives, derived, out);
-        self.container_attribute(Some(&discriminant), out);
+        self.derive_attributes(ty.derives, derived, code);
+        self.container_attribute(ty, Some(&discriminant), code);
         if union.uneven {
-            out.push_str("#[allow(clippy::large_enum_variant, ");
-            out.push_str("reason = \"a box would hide how long the payload can be\")]\n");
+            let reason = "reason = \"a box would hide how long the payload can be\"";
+            code.attribute("allow", ["clippy::large_enum_variant", reason]);
         }
-        add(out, ["pub enum ", name, lifetime, " {\n"]);
-        for (index, arm) in union.arms.iter().enumerate() {
-            docs::part(&arm.docs, &mut Lines::new(out));
-            out.push_str(if derived && union.initial == Some(index) { "#[default]\n" } else { "" });
-            self.arm(name, union, index, arm, &discriminant, out);
-        }
-        out.push_str("}\n");
+        code.line(["pub enum ", &ty.ident, parameter(ty), " {"]);
+        code.block(|code| {
+            for (index, arm) in union.arms.iter().enumerate() {
+                docs::part(&arm.docs, &mut Lines::new(code));
+                if derived && union.initial == Some(index) {
+                    code.line(["#[default]"]);
+                }
+                self.labels(arm, code);
+                self.arm(&ty.ident, union, index, &discriminant, code);
+            }
+        });
         if let Some(arm) = initial.filter(|_| !derived) {
-            let parts = usize::from(arm.keeps_discriminant()) + usize::from(arm.payload.is_some());
-            let parts = vec!["::core::default::Default::default()"; parts].join(", ");
-            add(out, ["impl", lifetime, " ::core::default::Default for ", name, lifetime, " {\n"]);
-            add(out, ["fn default() -> Self { ", name, "::", &arm.ident, "(", &parts, ") }\n}\n"]);
+            code.apart();
+            default_arm(ty, arm, code);
         }
     }
 
-    /// An arm, behind its documentation.
-    fn arm(&self, of: &str, union: &Union, index: usize, arm: &Arm, discriminant: &str, out: &mut String) {
-        self.chosen(arm, out);
-        let (hint, kept_hint) = self.arm_hints(of, union, index);
-        add(out, [&hint, &arm.ident]);
+    /// Writes an arm's variant.
+    fn arm(&self, of: &str, union: &Union, index: usize, discriminant: &str, code: &mut Code) {
+        let Some(arm) = union.arms.get(index) else { return };
+        self.arm_hint(union, arm, code);
+        code.begin();
+        code.push(&arm.ident);
         if arm.keeps_discriminant() || arm.payload.is_some() {
-            out.push('(');
+            code.open("(");
             if arm.keeps_discriminant() {
-                add(out, [&kept_hint, discriminant]);
+                self.kept_hints(of, union, index, code);
+                code.push(discriminant);
             }
             if let Some(field) = &arm.payload {
-                out.push_str(if arm.keeps_discriminant() { ", " } else { "" });
-                self.field_attributes(field, BLANK, out);
-                self.field_type(field, Place::Types, out);
+                code.comma();
+                self.field_attributes(field, Stands::Inline, code);
+                self.field_type(field, Place::Types, code);
             }
-            out.push(')');
+            code.close_list(")");
         }
-        out.push_str(",\n");
+        code.push(",");
+        code.end();
     }
 
-    /// The attribute that says which discriminants choose an arm.
-    fn chosen(&self, arm: &Arm, out: &mut String) {
-        out.push_str(if arm.labels.is_empty() { "#[xdr(default" } else { "#[xdr(" });
-        for (index, label) in arm.labels.iter().enumerate() {
-            out.push_str(if index > 0 { ", case = " } else { "case = " });
-            match label {
-                Label::Member { .. } => {
-                    out.push('"');
-                    self.member_path(label, out);
-                    out.push('"');
+    /// Writes the attribute that says which discriminants choose an arm.
+    fn labels(&self, arm: &Arm, code: &mut Code) {
+        code.begin();
+        code.open("#[xdr(");
+        code.push(if arm.labels.is_empty() { "default" } else { "" });
+        for label in &arm.labels {
+            code.comma();
+            code.push("case = ");
+            let quote = if matches!(label, Label::Member { .. }) { "\"" } else { "" };
+            code.push(quote);
+            self.label(label, code.text());
+            code.push(quote);
+        }
+        code.close(")]");
+        code.end();
+    }
+
+    /// Writes a label as a value.
+    pub(super) fn label(&self, label: &Label, out: &mut String) {
+        match label {
+            Label::Number(value) => number(value, out),
+            Label::Bool(value) => number(value, out),
+            Label::Member { of, index } => {
+                let Some(ty) = self.module.get(*of) else { return };
+                if let Body::Enum(members) = &ty.body
+                    && let Some(member) = members.get(*index)
+                {
+                    out.extend([&ty.ident, "::", &member.ident]);
                 }
-                Label::Number(value) => number(*value, out),
-                Label::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
             }
         }
-        out.push_str(")]\n");
     }
 
-    /// `Enum::Member`
-    pub(super) fn member_path(&self, label: &Label, out: &mut String) {
-        let Label::Member { of, index } = label else { return };
-        let Some(ty) = self.module.get(*of) else { return };
-        if let Body::Enum(members) = &ty.body
-            && let Some(member) = members.get(*index)
-        {
-            add(out, [&ty.ident, "::", &member.ident]);
-        }
+    /// Returns a type beside the types in one line.
+    pub(super) fn flat(&self, ty: &Type) -> String {
+        let mut code = Code::default();
+        self.ty(ty, Place::Types, &mut code);
+        code.finish()
     }
 }
 
-fn definition_docs(name: &str, ident: &str, text: &Docs, out: &mut String) {
-    docs::definition(name, text, &mut Lines::new(out));
-    alias(name, ident, out);
+/// Writes a conversion by `From`.
+fn conversion(
+    lifetime: &str,
+    from: impl Fn(&mut Code),
+    to: impl Fn(&mut Code),
+    value: &[&str],
+    code: &mut Code,
+) {
+    code.apart();
+    code.begin();
+    code.add(["impl", lifetime, " "]);
+    code.open("::core::convert::From<");
+    from(code);
+    code.close_list(">");
+    code.end_impl(to);
+    code.block(|code| {
+        code.begin();
+        code.push("fn from");
+        code.open("(");
+        code.push("value: ");
+        from(code);
+        code.close_list(") -> Self {");
+        code.end();
+        code.block(|code| code.line([&value.concat()]));
+    });
 }
 
-/// The document's name for a search in the documentation, where Rust's differs.
-pub(super) fn alias(name: &str, ident: &str, out: &mut String) {
+/// Writes `Default` for a union whose initial arm carries something.
+fn default_arm(ty: &TypeDef, arm: &Arm, code: &mut Code) {
+    code.begin();
+    code.add(["impl", parameter(ty), " ::core::default::Default"]);
+    code.end_impl(|code| code.add([&ty.ident, parameter(ty)]));
+    code.block(|code| {
+        code.line(["fn default() -> Self {"]);
+        code.block(|code| {
+            code.begin();
+            code.add([&ty.ident, "::", &arm.ident]);
+            code.open("(");
+            for _ in 0..usize::from(arm.keeps_discriminant()) + usize::from(arm.payload.is_some()) {
+                code.comma();
+                code.push("::core::default::Default::default()");
+            }
+            code.close_list(")");
+            code.end();
+        });
+    });
+}
+
+fn definition_docs(name: &str, ident: &str, text: &Docs, code: &mut Code) {
+    docs::definition(name, text, &mut Lines::new(code));
+    alias(name, ident, code);
+}
+
+/// Writes the document's name for searches in the documentation, where Rust's differs.
+pub(super) fn alias(name: &str, ident: &str, code: &mut Code) {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
     if is_name && ident.trim_start_matches("r#") != name {
-        out.push_str("#[doc(alias = ");
-        quoted(name, out);
-        out.push_str(")]\n");
+        code.begin();
+        code.open("#[doc(");
+        code.push("alias = ");
+        quoted(name, code.text());
+        code.close(")]");
+        code.end();
     }
-}
-
-/// A text between quotation marks.
-fn quoted(text: &str, out: &mut String) {
-    if is_plain(text) {
-        add(out, ["\"", text, "\""]);
-    } else {
-        out.push_str(&Literal::string(text).to_string());
-    }
-}
-
-/// Whether a text is the same between quotation marks.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'#'))
-}
-
-/// Adds a number. Writing to a string does not fail.
-pub(super) fn number(value: i128, out: &mut String) {
-    let _ = match i64::try_from(value) {
-        Ok(value) => write!(out, "{value}"),
-        Err(_) => write!(out, "{value}"),
-    };
 }

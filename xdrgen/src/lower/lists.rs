@@ -127,7 +127,7 @@ fn wrap_procedures(
                 let derives = crate::ir::Derives::default();
                 added.push((
                     index,
-                    TypeDef { name: path, ident, body, borrows: false, derives, source, docs },
+                    TypeDef { name: path, ident, body, borrows: false, items: None, derives, source, docs },
                 ));
             }
         }

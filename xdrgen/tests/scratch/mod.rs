@@ -21,7 +21,7 @@ impl Scratch {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };
         // Dependencies are compiled as the workspace compiles them, so that what is there is used.
-        let own = ["runtime", "derive", "xdrgen"]
+        let own = ["layout", "runtime", "derive", "xdrgen"]
             .map(|name| format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = 0\n\n"))
             .concat();
         let head = format!(

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::{Program, Reject, ReplyBounds};
 use crate::xdr::{
-    self, Decode, Depth, Encode, Error, ErrorKind, Layout, Limits, Reader, Reducer, Sink, Size, Stated,
+    self, Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Limits, Reader, Reducer, Sink, Size,
 };
 
 /// One procedure of a program version, with arguments and a result that may borrow.
@@ -77,12 +77,8 @@ impl<Q: Procedure> Arguments<Q> {
 }
 
 impl<Q: Procedure> Layout for Arguments<Q> {
-    const MIN: u64 = <Q::Args<'static> as Layout>::MIN;
-    const MAX: Size = <Q::Args<'static> as Layout>::MAX;
-    const MAX_REDUCED: Size = <Q::Args<'static> as Layout>::MAX;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Stated<Self>;
+    const LENGTHS: Lengths = Lengths::between(<Q::Args<'static>>::MIN, <Q::Args<'static>>::MAX);
+    const HELD: Items = Items::NONE;
 }
 
 impl<Q: Procedure> Encode for Arguments<Q> {
@@ -127,12 +123,8 @@ impl<Q: Procedure> Reply<Q> {
 }
 
 impl<Q: Procedure> Layout for Reply<Q> {
-    const MIN: u64 = <Q::Res<'static> as Layout>::MIN;
-    const MAX: Size = <Q::Res<'static> as Layout>::MAX;
-    const MAX_REDUCED: Size = <Q::Res<'static> as Layout>::MAX;
-    const ITEM: Size = Size::ZERO;
-    const ITEMS: Size = Size::ZERO;
-    type Held<D: Depth> = Stated<Self>;
+    const LENGTHS: Lengths = Lengths::between(<Q::Res<'static>>::MIN, <Q::Res<'static>>::MAX);
+    const HELD: Items = Items::NONE;
 }
 
 impl<Q: Procedure> Encode for Reply<Q> {

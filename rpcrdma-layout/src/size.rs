@@ -1,8 +1,8 @@
 use core::fmt;
 
-/// A size in bytes, or none: `Unbounded` is a value of its own, not a number.
+/// A size in bytes or a number of values, or no bound: `Unbounded` is not a number.
 ///
-/// Arithmetic is `const` and never wraps: what does not fit a `u64` is unbounded.
+/// Arithmetic is `const` and never wraps: a result that does not fit a `u64` is unbounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// At most this many.
@@ -11,11 +11,17 @@ pub enum Size {
     Unbounded,
 }
 
+impl Default for Size {
+    fn default() -> Self {
+        Size::ZERO
+    }
+}
+
 impl Size {
     /// Nothing.
     pub const ZERO: Size = Size::Bounded(0);
 
-    /// `self` and `other` one behind the other.
+    /// `self` followed by `other`.
     #[must_use]
     pub const fn plus(self, other: Size) -> Size {
         match (self, other) {
@@ -40,7 +46,7 @@ impl Size {
         }
     }
 
-    /// `count` times `self` where the count itself may have no bound; anything times zero is zero.
+    /// `count` times `self`, where the count may be unbounded; zero times anything is zero.
     #[must_use]
     pub const fn repeated(self, count: Size) -> Size {
         match (self, count) {
@@ -50,10 +56,10 @@ impl Size {
         }
     }
 
-    /// Variable-length opaque data of at most `max` bytes, without count and padding. XDR's largest count
-    /// is no bound that anybody chose: it is unbounded.
+    /// The bytes or elements of variable-length data with the bound `max`. XDR's largest count, which `<>` stands for,
+    /// bounds nothing.
     #[must_use]
-    pub const fn of_opaque(max: u32) -> Size {
+    pub const fn of_bound(max: u32) -> Size {
         if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }
     }
 
@@ -99,12 +105,19 @@ impl Size {
         }
     }
 
-    /// Whether nothing larger than `limit` is possible.
+    /// Returns true if nothing larger than `limit` is possible.
     #[must_use]
     pub const fn fits(self, limit: u64) -> bool {
-        match self {
-            Size::Bounded(bound) => bound <= limit,
-            Size::Unbounded => false,
+        Size::Bounded(limit).covers(self)
+    }
+
+    /// Returns true if `other` is not larger than `self`.
+    #[must_use]
+    pub const fn covers(self, other: Size) -> bool {
+        match (self, other) {
+            (Size::Unbounded, _) => true,
+            (Size::Bounded(_), Size::Unbounded) => false,
+            (Size::Bounded(own), Size::Bounded(other)) => other <= own,
         }
     }
 }

@@ -1,0 +1,96 @@
+//! Enums.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::{Generics, Ident, Path};
+
+use crate::ast::{Container, Unknown, VALUE, Variant};
+use crate::impls::{Bodies, unlisted};
+
+pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> Bodies {
+    let ident = container.owner.ident;
+    let variants: Vec<&Ident> = values.iter().map(|value| value.ident).collect();
+    let checks = values.iter().filter_map(|value| check_value(ident, value));
+    let name = ident.to_string();
+    let unknown = quote!(__xdr::ErrorKind::UnknownEnum { type_name: #name, value: __value });
+    let conversions = conversions(
+        (ident, container.owner.generics, &container.krate),
+        &quote!(__number(__value)),
+        &quote!(__known(__value).ok_or(#unknown)),
+    );
+    let beside = quote! {
+        #[inline]
+        const fn __number(value: &#ident) -> i32 {
+            match value { #(#ident::#variants => #ident::#variants as i32,)* }
+        }
+
+        #(#checks)*
+
+        #[inline]
+        const fn __known(value: i32) -> ::core::option::Option<#ident> {
+            #(if value == #ident::#variants as i32 { return ::core::option::Option::Some(#ident::#variants); })*
+            ::core::option::Option::None
+        }
+
+        #conversions
+    };
+    Bodies {
+        inline: quote!(#[inline(always)]),
+        encode: quote!(<i32 as __xdr::Encode>::encode(&__number(self), __sink)),
+        fields: None,
+        decode: quote! {
+            let __at = __reader.position();
+            let __value = <i32 as __xdr::Decode<'__de>>::decode(__reader)?;
+            __known(__value).ok_or_else(|| __xdr::Error::new(#unknown, __at))
+        },
+        beside: Some(beside),
+    }
+}
+
+/// The impls that turn `__value`, an enum, into its number, and a number into an enum.
+pub(crate) fn conversions(
+    (ident, generics, krate): (&Ident, &Generics, &Path),
+    number: &TokenStream,
+    known: &TokenStream,
+) -> TokenStream {
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let unlisted = unlisted(krate);
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics ::core::convert::From<#ident #type_generics> for i32 #where_clause {
+            fn from(__value: #ident #type_generics) -> i32 {
+                let __value = &__value;
+                #number
+            }
+        }
+
+        #[automatically_derived]
+        #unlisted
+        impl #impl_generics __xdr::Discriminant for #ident #type_generics #where_clause {
+            #[inline]
+            fn number(&self) -> i64 {
+                let __value = self;
+                ::core::convert::From::<i32>::from(#number)
+            }
+        }
+
+        #[automatically_derived]
+        impl #impl_generics ::core::convert::TryFrom<i32> for #ident #type_generics #where_clause {
+            type Error = __xdr::ErrorKind;
+            fn try_from(__value: i32) -> ::core::result::Result<Self, __xdr::ErrorKind> {
+                #known
+            }
+        }
+    }
+}
+
+/// Refuses a value that only the compiler knows and that is out of range.
+fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
+    let name = value.ident;
+    let (span, fits) = match value.unknown? {
+        Unknown::Given(span) => (span, quote!(#ident::#name as i128 == #ident::#name as i32 as i128)),
+        // Of several values that each follow another, the mistake is the first that is too large.
+        Unknown::Follows => (name.span(), quote!(#ident::#name as i128 != 0x8000_0000)),
+    };
+    Some(quote_spanned!(span=> const _: () = ::core::assert!(#fits, #VALUE);))
+}

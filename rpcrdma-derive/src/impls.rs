@@ -1,0 +1,116 @@
+//! The three impls around the bodies of their functions.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::{GenericParam, Generics, Lifetime, LifetimeParam, Path, TypeParamBound, parse_quote};
+
+use crate::cycle::Owner;
+use crate::layout::Layout;
+
+/// The bodies of the functions.
+pub(crate) struct Bodies {
+    /// How the functions are inlined.
+    pub(crate) inline: TokenStream,
+    pub(crate) encode: TokenStream,
+    /// How a struct is encoded field by field.
+    pub(crate) fields: Option<TokenStream>,
+    pub(crate) decode: TokenStream,
+    /// Items beside the impls.
+    pub(crate) beside: Option<TokenStream>,
+}
+
+/// The parameters, each with one more bound.
+fn bounded(generics: &Generics, bound: &TypeParamBound) -> Generics {
+    let mut generics = generics.clone();
+    generics.type_params_mut().for_each(|parameter| parameter.bounds.push(bound.clone()));
+    generics
+}
+
+/// The parameters for decoding. Decoded values may borrow: the input outlives every lifetime of the type.
+fn decoding(generics: &Generics) -> Generics {
+    let mut generics = bounded(generics, &parse_quote!(__xdr::Decode<'__de>));
+    let mut parameter = LifetimeParam::new(Lifetime::new("'__de", Span::call_site()));
+    parameter.bounds.extend(generics.lifetimes().map(|outlived| outlived.lifetime.clone()));
+    generics.params.insert(0, GenericParam::Lifetime(parameter));
+    generics
+}
+
+/// For a type without an encoding the compiler lists types that have one. The runtime's own messages do not belong there.
+/// Outside of the runtime, the user may have a module called `diagnostic`.
+pub(crate) fn unlisted(krate: &Path) -> Option<TokenStream> {
+    krate.is_ident("crate").then(|| quote!(#[diagnostic::do_not_recommend]))
+}
+
+pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bodies) -> TokenStream {
+    let (ident, unlisted) = (owner.ident, unlisted(krate));
+    let (_, type_generics, _) = owner.generics.split_for_impl();
+    let for_layout = bounded(owner.generics, &parse_quote!(__xdr::Layout));
+    let for_encode = bounded(owner.generics, &parse_quote!(__xdr::Encode));
+    let for_decode = decoding(owner.generics);
+    let (layout_impl, _, layout_where) = for_layout.split_for_impl();
+    let (encode_impl, _, encode_where) = for_encode.split_for_impl();
+    let (decode_impl, _, decode_where) = for_decode.split_for_impl();
+    let Layout { lengths, items, check } = layout;
+    let Bodies { inline, encode, fields, decode, beside } = bodies;
+    let fields = fields.iter().map(|fields| {
+        quote! {
+            #inline
+            fn encode_fields<__S: __xdr::Sink + ?::core::marker::Sized, const __RUN: bool>(
+                &self,
+                __sink: &mut __S,
+            ) -> ::core::result::Result<(), __xdr::Error> {
+                #fields
+            }
+        }
+    });
+    // With parameters the check depends on them: it is in a constant that each use of the type needs. A struct's code asks
+    // for that constant anyway.
+    let is_plain = owner.generics.params.is_empty();
+    let inner = check.as_ref().filter(|_| !is_plain);
+    let ask = inner.filter(|_| bodies.fields.is_none());
+    let ask = ask.map(|_| {
+        quote!(
+            const {
+                let _ = <Self as __xdr::Layout>::LENGTHS;
+            }
+        )
+    });
+    let outer = check.iter().filter(|_| is_plain);
+    quote! {
+        #beside
+
+        #(const _: () = { #outer };)*
+
+        #[automatically_derived]
+        #unlisted
+        impl #layout_impl __xdr::Layout for #ident #type_generics #layout_where {
+            const LENGTHS: __xdr::Lengths = { #inner #lengths };
+            const HELD: __xdr::Items = #items;
+        }
+
+        #[automatically_derived]
+        #unlisted
+        impl #encode_impl __xdr::Encode for #ident #type_generics #encode_where {
+            #inline
+            fn encode<__S: __xdr::Sink + ?::core::marker::Sized>(
+                &self,
+                __sink: &mut __S,
+            ) -> ::core::result::Result<(), __xdr::Error> {
+                #ask
+                #encode
+            }
+
+            #(#fields)*
+        }
+
+        #[automatically_derived]
+        #unlisted
+        impl #decode_impl __xdr::Decode<'__de> for #ident #type_generics #decode_where {
+            #inline
+            fn decode(__reader: &mut __xdr::Reader<'__de>) -> ::core::result::Result<Self, __xdr::Error> {
+                #ask
+                #decode
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The constants of `Layout`: how long encodings are, and which DDP-eligible items a value holds.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use rpcrdma_layout::Size;
+use syn::spanned::Spanned;
+
+use crate::ast::{Body, Container, Field, Kind};
+use crate::check::BACKWARD;
+use crate::cycle::Cycle;
+use crate::names::element;
+use crate::syntax::{is_one_of, is_scalar, local};
+
+const HIDDEN: &str = "behind this field are DDP-eligible items that the derive cannot see: say on the type how many it holds and how large one can be, as in `#[xdr(items = unbounded, largest = 4096)]`";
+const STATED: &str =
+    "the fields hold more DDP-eligible items, or larger ones, than `items` says: write the larger numbers";
+
+/// The values of `Layout`'s constants.
+pub(crate) struct Layout {
+    pub(crate) lengths: TokenStream,
+    pub(crate) items: TokenStream,
+    /// A check of the two, for the compiler.
+    pub(crate) check: Option<TokenStream>,
+}
+
+pub(crate) fn layout(container: &Container<'_>) -> Layout {
+    let each = |field: &Field<'_>| lengths(field);
+    let lengths = match &container.body {
+        Body::Enum(_) => quote!(__xdr::Lengths::fixed(4)),
+        Body::Struct(fields) => {
+            let fields = fields.iter().map(each);
+            quote!(__xdr::Lengths::ZERO #(.and(#fields))*)
+        }
+        Body::Union { arms, .. } => {
+            let mut arms = arms.iter().map(|arm| match &arm.payload {
+                Some(field) => each(field),
+                None => quote!(__xdr::Lengths::ZERO),
+            });
+            let first = arms.next();
+            quote!(__xdr::Lengths::fixed(4).and(#first #(.or(#arms))*))
+        }
+    };
+    let items = match container.items {
+        // The check says that there are none: they are not asked for, since the type may hold itself.
+        _ if container.backward => quote!(__xdr::Items::NONE),
+        Some((_, stated)) => {
+            let (count, largest) = (size(stated.count), size(stated.largest));
+            quote!(__xdr::Items { count: #count, largest: #largest })
+        }
+        None => solved(container),
+    };
+    Layout { lengths, items, check: check(container) }
+}
+
+fn size(size: Size) -> TokenStream {
+    match size {
+        Size::Bounded(bound) => quote!(__xdr::Size::Bounded(#bound)),
+        Size::Unbounded => quote!(__xdr::Size::Unbounded),
+    }
+}
+
+fn lengths(field: &Field<'_>) -> TokenStream {
+    match field.kind() {
+        Kind::Eligible => {
+            let largest = largest(field);
+            quote!(__xdr::Lengths::of_item(#largest))
+        }
+        // To ask for them would be to ask for the type's own before they are known.
+        _ if field.cycle.is_some() => {
+            let is_counted = is_one_of(field.ty, &["Vec", "Option", "ArrayRef", "ListRef"]);
+            let counted = is_counted.then(|| quote!(.array(u32::MAX)));
+            quote!(__xdr::Lengths::UNKNOWN #counted)
+        }
+        Kind::Slice(bound) => quote!(__xdr::Lengths::of_data(__xdr::Size::of_bound(#bound))),
+        _ => constant(field, "LENGTHS"),
+    }
+}
+
+/// A constant of the field's type.
+fn constant(field: &Field<'_>, name: &str) -> TokenStream {
+    let (ty, span, name) = (&field.called, field.ty.span(), local(name));
+    if let Kind::Array(bound) = field.kind() {
+        let element = element(field);
+        let of = quote_spanned!(span=> <#element as __xdr::Layout>::#name);
+        return quote!(#of.array(#bound));
+    }
+    quote_spanned!(span=> <#ty as __xdr::Layout>::#name)
+}
+
+/// The largest size of a DDP-eligible field.
+fn largest(field: &Field<'_>) -> TokenStream {
+    let ty = &field.called;
+    quote_spanned!(field.ty.span()=> <#ty as __xdr::derive_support::Eligible>::LARGEST)
+}
+
+// ---- items
+
+/// The items of the type, as far as its fields show. If it holds itself, they are the solution of an equation.
+fn solved(container: &Container<'_>) -> TokenStream {
+    let sum = sum(container, |field| match field.cycle {
+        Some(Cycle::Hidden) => Some(quote!(__own)),
+        _ => items(container, field),
+    });
+    if container.fields().iter().all(|field| field.cycle.is_none()) {
+        return sum;
+    }
+    quote!({
+        let __own = __xdr::Items::NONE;
+        let __first = #sum;
+        let __own = __first;
+        __first.grown(#sum)
+    })
+}
+
+fn sum(container: &Container<'_>, of: impl Fn(&Field<'_>) -> Option<TokenStream>) -> TokenStream {
+    let items = container.fields().into_iter().filter_map(of);
+    match container.body {
+        Body::Union { .. } => quote!(__xdr::Items::NONE #(.or(#items))*),
+        _ => quote!(__xdr::Items::NONE #(.and(#items))*),
+    }
+}
+
+/// The items of a field, if its type may have any. `__own` are those of the type.
+fn items(container: &Container<'_>, field: &Field<'_>) -> Option<TokenStream> {
+    match field.kind() {
+        Kind::Eligible => {
+            let largest = largest(field);
+            Some(quote!(__xdr::Items::one(#largest)))
+        }
+        Kind::Slice(_) => None,
+        _ if is_scalar(field.ty) => None,
+        _ if field.cycle == Some(Cycle::Own) => container.owner.items_of(field.ty, field.bound.as_ref()),
+        _ => Some(constant(field, "HELD")),
+    }
+}
+
+/// What only the compiler can check: a type of a backward-only program holds no item, and none holds more than is said.
+fn check(container: &Container<'_>) -> Option<TokenStream> {
+    let fields = container.fields();
+    if container.backward {
+        let fields = fields.into_iter().filter(|field| field.cycle != Some(Cycle::Own));
+        let checks = fields.filter_map(|field| {
+            let (items, span) = (items(container, field)?, field.ty.span());
+            Some(quote_spanned!(span=> ::core::assert!(#items.is_none(), #BACKWARD);))
+        });
+        return Some(quote!(#(#checks)*));
+    }
+    let hidden = fields.into_iter().find(|field| field.cycle == Some(Cycle::Hidden));
+    let (span, message): (Span, &str) = match container.items {
+        Some((span, _)) => (span, STATED),
+        None => (hidden?.ty.span(), HIDDEN),
+    };
+    let (ident, (_, generics, _)) = (container.owner.ident, container.owner.generics.split_for_impl());
+    let sum = sum(container, |field| items(container, field));
+    let own = quote!(<#ident #generics as __xdr::Layout>::HELD);
+    Some(quote_spanned! {span=>
+        let __own = #own;
+        ::core::assert!(__own.covers(#sum), #message);
+    })
+}

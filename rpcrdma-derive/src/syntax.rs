@@ -1,0 +1,138 @@
+//! Questions about Rust syntax that more than one stage asks.
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{
+    Expr, ExprLit, GenericArgument, GenericParam, Generics, Ident, Lit, PathArguments, Token, Type, UnOp,
+};
+
+/// XDR types of one or two fixed words: never worth a chunk, and never allowed in one.
+pub(crate) const SCALARS: [&str; 9] = ["bool", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
+
+/// Returns true if a type is a number or a bool, judging by its name.
+pub(crate) fn is_scalar(ty: &Type) -> bool {
+    is_one_of(ty, &SCALARS)
+}
+
+/// Returns true if a type has one of these names.
+pub(crate) fn is_one_of(ty: &Type, names: &[&str]) -> bool {
+    type_name(ty).is_some_and(|name| names.iter().any(|known| name == known))
+}
+
+/// A type's name without path and arguments, if it is a path.
+pub(crate) fn type_name(ty: &Type) -> Option<&Ident> {
+    match ty {
+        Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|segment| &segment.ident),
+        _ => None,
+    }
+}
+
+/// The arguments in angle brackets of a path's last segment.
+pub(crate) fn arguments(ty: &Type) -> Option<&Punctuated<GenericArgument, Token![,]>> {
+    match ty {
+        Type::Path(path) => match &path.path.segments.last()?.arguments {
+            PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The types among a type's arguments.
+pub(crate) fn type_arguments(ty: &Type) -> impl Iterator<Item = &Type> {
+    arguments(ty).into_iter().flatten().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+/// The parameters that are types or constants.
+pub(crate) fn parameters(generics: &Generics) -> impl Iterator<Item = &Ident> {
+    generics.params.iter().filter_map(|parameter| match parameter {
+        GenericParam::Type(parameter) => Some(&parameter.ident),
+        GenericParam::Const(parameter) => Some(&parameter.ident),
+        GenericParam::Lifetime(_) => None,
+    })
+}
+
+/// How a type borrows, judging by its name.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Borrow {
+    /// `&[u8]` or `&str`.
+    Slice,
+    /// One of the runtime's types that end in `Ref`.
+    Ref,
+    /// Any other reference.
+    Other,
+}
+
+pub(crate) fn borrow(ty: &Type) -> Option<Borrow> {
+    const REFS: [&str; 5] = ["OpaqueRef", "StringRef", "ArrayRef", "ListRef", "BoxRef"];
+    match ty {
+        Type::Reference(reference) if reference.mutability.is_some() => Some(Borrow::Other),
+        Type::Reference(reference) => Some(match &*reference.elem {
+            Type::Slice(slice) if is_one_of(&slice.elem, &["u8"]) => Borrow::Slice,
+            elem if is_one_of(elem, &["str"]) => Borrow::Slice,
+            _ => Borrow::Other,
+        }),
+        ty => is_one_of(ty, &REFS).then_some(Borrow::Ref),
+    }
+}
+
+/// Returns true if a path in a type begins with one of these names; after `::` a name belongs to something else. Constants
+/// in braces and lengths of arrays are no types.
+pub(crate) fn mentions(tokens: TokenStream, names: &dyn Fn(&Ident) -> bool) -> bool {
+    let mut is_behind_colon = false;
+    tokens.into_iter().any(|token| {
+        let found = match &token {
+            TokenTree::Ident(ident) => !is_behind_colon && names(ident),
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => false,
+            TokenTree::Group(group) => {
+                let is_end =
+                    |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ';');
+                mentions(group.stream().into_iter().take_while(|token| !is_end(token)).collect(), names)
+            }
+            _ => false,
+        };
+        is_behind_colon = matches!(&token, TokenTree::Punct(mark) if mark.as_char() == ':');
+        found
+    })
+}
+
+/// An expression without parentheses and without the invisible group that a macro puts around `$label`.
+pub(crate) fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => bare(&group.expr),
+        Expr::Paren(paren) => bare(&paren.expr),
+        expr => expr,
+    }
+}
+
+/// Returns true if an expression begins with a minus sign.
+pub(crate) fn is_negated(expr: &Expr) -> bool {
+    matches!(bare(expr), Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)))
+}
+
+/// The value of a number literal: `0x10` is 16. A number too long for any integer is the largest.
+pub(crate) fn number(expr: &Expr) -> Option<i128> {
+    match bare(expr) {
+        Expr::Unary(unary) if is_negated(expr) => number(&unary.expr)?.checked_neg(),
+        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) => Some(int.base10_parse().unwrap_or(i128::MAX)),
+        _ => None,
+    }
+}
+
+/// The first and the last place of a type. Tokens put around it have these places, so that an error always covers all of
+/// it and is reported once.
+pub(crate) fn ends(ty: &Type) -> (Span, Span) {
+    let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
+    (ty.span(), last.unwrap_or_else(|| ty.span()))
+}
+
+/// A variable of the derived code that is emitted with the span of a type or a label. If a macro got that type from its
+/// caller, a name with its span would be looked up at the caller.
+pub(crate) fn local(name: &str) -> Ident {
+    Ident::new(name, Span::call_site())
+}

@@ -1,0 +1,149 @@
+use crate::Size;
+
+/// How long the encodings of a type can be, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// The shortest encoding.
+    pub min: u64,
+    /// The longest encoding.
+    pub max: Size,
+    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section 3.4.4.1).
+    pub max_reduced: Size,
+}
+
+/// A count, a discriminant or the mark of optional data.
+const WORD: Lengths = Lengths::fixed(4);
+
+impl Lengths {
+    /// No bytes: `void`.
+    pub const ZERO: Lengths = Lengths::fixed(0);
+
+    /// Any length. A box has it, since a type may hold itself behind one.
+    pub const UNKNOWN: Lengths = Lengths::between(0, Size::Unbounded);
+
+    /// Always `len` bytes.
+    #[must_use]
+    pub const fn fixed(len: u64) -> Self {
+        Lengths::between(len, Size::Bounded(len))
+    }
+
+    /// From `min` to `max` bytes, without items.
+    #[must_use]
+    pub const fn between(min: u64, max: Size) -> Self {
+        Lengths { min, max, max_reduced: max }
+    }
+
+    /// Fixed-length opaque data (RFC 4506 section 4.9), with its padding.
+    #[must_use]
+    pub const fn of_fixed_opaque(len: u64) -> Self {
+        let padded = Size::Bounded(len).with_padding();
+        Lengths::between(if let Size::Bounded(padded) = padded { padded } else { len }, padded)
+    }
+
+    /// Variable-length opaque data or a string whose data has at most this size, with its count and padding.
+    #[must_use]
+    pub const fn of_data(max: Size) -> Self {
+        WORD.and(Lengths::between(0, max.with_padding()))
+    }
+
+    /// A DDP-eligible item of at most this size: only its count stays in a reduced stream.
+    #[must_use]
+    pub const fn of_item(largest: Size) -> Self {
+        Lengths { max_reduced: WORD.max, ..Lengths::of_data(largest) }
+    }
+
+    /// `self` followed by `other`: fields of a struct.
+    #[must_use]
+    pub const fn and(self, other: Lengths) -> Self {
+        Lengths {
+            min: self.min.saturating_add(other.min),
+            max: self.max.plus(other.max),
+            max_reduced: self.max_reduced.plus(other.max_reduced),
+        }
+    }
+
+    /// Either `self` or `other`: arms of a union.
+    #[must_use]
+    pub const fn or(self, other: Lengths) -> Self {
+        Lengths {
+            min: if self.min < other.min { self.min } else { other.min },
+            max: self.max.max(other.max),
+            max_reduced: self.max_reduced.max(other.max_reduced),
+        }
+    }
+
+    /// `count` values: a fixed-length array (RFC 4506 section 4.12).
+    #[must_use]
+    pub const fn times(self, count: u64) -> Self {
+        Lengths {
+            min: self.min.saturating_mul(count),
+            max: self.max.times(count),
+            max_reduced: self.max_reduced.times(count),
+        }
+    }
+
+    /// A counted array of at most `max` such elements (RFC 4506 section 4.13).
+    #[must_use]
+    pub const fn array(self, max: u32) -> Self {
+        let count = Size::of_bound(max);
+        WORD.and(Lengths {
+            min: 0,
+            max: self.max.repeated(count),
+            max_reduced: self.max_reduced.repeated(count),
+        })
+    }
+
+    /// Optional data (RFC 4506 section 4.19).
+    #[must_use]
+    pub const fn optional(self) -> Self {
+        WORD.and(Lengths { min: 0, ..self })
+    }
+
+    /// The length, if all encodings have the same.
+    #[must_use]
+    pub const fn only(self) -> Option<u64> {
+        match self.max {
+            Size::Bounded(max) if max == self.min => Some(max),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ITEM: Lengths = Lengths::of_item(Size::Bounded(5));
+
+    #[test]
+    fn an_item_leaves_its_count_in_the_stream() {
+        assert_eq!(ITEM, Lengths { min: 4, max: Size::Bounded(12), max_reduced: Size::Bounded(4) });
+        let unbounded = Lengths::of_item(Size::Unbounded);
+        assert_eq!((unbounded.max, unbounded.max_reduced), (Size::Unbounded, Size::Bounded(4)));
+    }
+
+    #[test]
+    fn counted_arrays_and_optional_data_may_be_a_word() {
+        assert_eq!(ITEM.array(2), Lengths { min: 4, max: Size::Bounded(28), max_reduced: Size::Bounded(12) });
+        assert_eq!(
+            ITEM.optional(),
+            Lengths { min: 4, max: Size::Bounded(16), max_reduced: Size::Bounded(8) }
+        );
+        assert_eq!(Lengths::fixed(4).array(u32::MAX).max, Size::Unbounded);
+        assert_eq!(Lengths::UNKNOWN.array(0), Lengths::fixed(4));
+        assert_eq!(Lengths::ZERO.array(u32::MAX), Lengths::fixed(4));
+    }
+
+    #[test]
+    fn a_union_is_as_short_as_its_shortest_arm_and_as_long_as_its_longest() {
+        let arms = Lengths::fixed(8).or(ITEM);
+        assert_eq!(arms, Lengths { min: 4, max: Size::Bounded(12), max_reduced: Size::Bounded(8) });
+        assert_eq!((arms.only(), arms.times(0).only()), (None, Some(0)));
+    }
+
+    #[test]
+    fn fixed_opaque_data_is_padded() {
+        assert_eq!(Lengths::of_fixed_opaque(5), Lengths::fixed(8));
+        assert_eq!(Lengths::of_data(Size::of_bound(5)), Lengths::between(4, Size::Bounded(12)));
+    }
+}

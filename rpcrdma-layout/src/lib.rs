@@ -1,0 +1,36 @@
+//! How long the encodings of an XDR type can be (RFC 4506), and which DDP-eligible items its values can hold (RFC 8166).
+//!
+//! The rules are here once: the compiler computes `rpcrdma-xdrgen sizes` with them, and derived code the constants of
+//! each type.
+//!
+//! ```
+//! use rpcrdma_layout::{Items, Lengths, Size};
+//!
+//! // struct { unsigned int count; opaque data<100>; }, of which RDMA may place `data` directly.
+//! let data = Size::of_bound(100);
+//! let lengths = Lengths::fixed(4).and(Lengths::of_item(data));
+//! assert_eq!(lengths, Lengths { min: 8, max: Size::Bounded(108), max_reduced: Size::Bounded(8) });
+//! assert_eq!(Items::one(data).times(3), Items { count: Size::Bounded(3), largest: Size::Bounded(100) });
+//! ```
+//!
+//! | XDR | [`Lengths`] | [`Items`] |
+//! |---|---|---|
+//! | fields of a struct | [`and`](Lengths::and) | [`and`](Items::and) |
+//! | arms of a union | [`or`](Lengths::or) | [`or`](Items::or) |
+//! | `T x[N]` | [`times`](Lengths::times) | [`times`](Items::times) |
+//! | `T x<N>` | [`array`](Lengths::array) | [`array`](Items::array) |
+//! | `T *x` | [`optional`](Lengths::optional) | as `T` |
+//! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) behind the box or array that closes it | the least solution: [`grown`](Items::grown) |
+#![no_std]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // bounds come from documents
+
+mod items;
+mod lengths;
+mod size;
+
+pub use items::Items;
+pub use lengths::Lengths;
+pub use size::Size;
+
+/// How many bytes the Read chunks of one call hold together at most, unless a responder has another limit (8 MiB).
+pub const MAX_TRANSFER: u64 = 8 << 20;

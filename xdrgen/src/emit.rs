@@ -1,0 +1,234 @@
+//! Emission: the text of Rust files from the intermediate form. Emission decides nothing.
+
+mod code;
+mod derives;
+mod docs;
+mod documents;
+mod file;
+mod lints;
+mod overview;
+mod program;
+mod types;
+
+use std::fmt::Write;
+
+use crate::hash::HashSet;
+use crate::ir::{Bound, Data, Field, Module, Scalar, Type, TypeDef, TypeId};
+use crate::names::Names;
+use crate::sizes::layout::Layouts;
+
+use code::Code;
+pub(crate) use derives::Known;
+pub(crate) use documents::Document;
+pub(crate) use file::{Files, Head};
+
+/// What emission is told besides the module.
+pub(crate) struct Emitter<'m> {
+    pub(crate) module: &'m Module,
+    /// The path of the runtime: `::rpcrdma_runtime`, or `crate` inside it.
+    pub(crate) runtime: String,
+    /// Whether emitted code may use the standard library; else it uses `alloc`.
+    pub(crate) std: bool,
+    /// The style of names. Rust's lints are told where they are the document's.
+    pub(crate) names: Names,
+    /// What types derive besides.
+    pub(crate) derives: &'m [String],
+    /// Whether derives of known crates depend on features of the emitted crate.
+    pub(crate) features: bool,
+    /// The sizes of types, if there are procedures whose documentation states the sizes of their messages.
+    pub(crate) sizes: Option<&'m Layouts>,
+    /// The documents that have a module each; none if all items are in one.
+    pub(crate) documents: Vec<Document>,
+    /// The constants that share a name with a type.
+    pub(crate) also_types: HashSet<&'m str>,
+}
+
+/// The place from which a type is named.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Beside the types, where the runtime's names are imported.
+    Types,
+    /// In the module of a program version.
+    Version,
+    /// In the module of its procedures.
+    Procedures,
+}
+
+/// Returns the constants that share their name in Rust with a type. That matters among a type's arguments only.
+pub(crate) fn also_types(module: &Module) -> HashSet<&str> {
+    let constants: HashSet<&str> = module.consts.iter().map(|one| one.ident.as_str()).collect();
+    module.types.iter().map(|ty| ty.ident.as_str()).filter(|ident| constants.contains(ident)).collect()
+}
+
+impl Emitter<'_> {
+    fn is_borrowed(&self) -> bool {
+        self.module.data == Data::Borrowed
+    }
+
+    /// Returns the name of a type that the runtime or `alloc` provides, without its arguments.
+    fn imported(&self, ty: &Type) -> Option<&'static str> {
+        let [owned, borrowed] = match ty {
+            Type::Scalar(scalar) => return scalar_type(*scalar).err(),
+            Type::SmallOpaque(_) => return Some("SmallOpaque"),
+            Type::Opaque(_) => ["Opaque", "OpaqueRef"],
+            Type::String(_) => ["XdrString", "StringRef"],
+            Type::Array(_) => ["Vec", "ArrayRef"],
+            Type::Boxed(_) => ["Box", "BoxRef"],
+            Type::FixedArray(..) | Type::Optional(_) | Type::Void => return None,
+            Type::Named(_) | Type::Extern(_) | Type::FixedOpaque(_) => return None,
+        };
+        Some(if self.is_borrowed() { borrowed } else { owned })
+    }
+
+    /// Writes a type where it is used.
+    fn ty(&self, ty: &Type, from: Place, code: &mut Code) {
+        let name = self.imported(ty).unwrap_or_default();
+        match ty {
+            Type::Void => code.push("()"),
+            Type::Scalar(scalar) => match scalar_type(*scalar) {
+                Ok(name) => code.push(name),
+                Err(name) => self.path(name, from, code),
+            },
+            Type::Named(id) => self.named(*id, from, code),
+            Type::Extern(path) => code.push(path),
+            Type::FixedOpaque(len) => array(|code| code.push("u8"), len, code),
+            Type::FixedArray(of, len) => array(|code| self.ty(of, from, code), len, code),
+            Type::SmallOpaque(max) => {
+                let braces = if max.constant.is_some() { ["{ ", " }"] } else { ["", ""] };
+                self.path(name, from, code);
+                code.open("<");
+                code.push(braces[0]);
+                size_bound(max, code.text());
+                code.push(braces[1]);
+                code.close_list(">");
+            }
+            Type::Opaque(max) | Type::String(max) => self.generic(name, None, max.as_ref(), from, code),
+            Type::Array(of) | Type::Boxed(of) => self.generic(name, Some(of), None, from, code),
+            Type::Optional(of) => {
+                code.open("Option<");
+                self.ty(of, from, code);
+                code.close_list(">");
+            }
+        }
+    }
+
+    /// Writes the type of a field. A borrowed array states by its type what attributes state of an owned one.
+    fn field_type(&self, field: &Field, from: Place, code: &mut Code) {
+        match &field.ty {
+            Type::Array(of) if self.is_borrowed() => {
+                let name = if field.list { "ListRef" } else { "ArrayRef" };
+                self.generic(name, Some(of), field.max.as_ref(), from, code);
+            }
+            ty => self.ty(ty, from, code),
+        }
+    }
+
+    /// Writes the name of a type of the runtime or of `alloc`.
+    fn path(&self, name: &str, from: Place, code: &mut Code) {
+        if from != Place::Types && !matches!(name, "Vec" | "Box") {
+            code.add([&self.runtime, "::xdr::"]);
+        }
+        code.push(name);
+    }
+
+    /// Writes such a type with its arguments: a lifetime if it borrows, the type that it holds, and a bound.
+    fn generic(&self, name: &str, of: Option<&Type>, max: Option<&Bound>, from: Place, code: &mut Code) {
+        self.path(name, from, code);
+        if !self.is_borrowed() && of.is_none() && max.is_none() {
+            return;
+        }
+        code.open("<");
+        if self.is_borrowed() {
+            code.push(if from == Place::Version { "'_" } else { "'a" });
+        }
+        if let Some(of) = of {
+            code.comma();
+            self.ty(of, from, code);
+        }
+        if let Some(max) = max {
+            code.comma();
+            self.argument_bound(max, code.text());
+        }
+        code.close_list(">");
+    }
+
+    /// Writes a type of the module.
+    fn named(&self, id: TypeId, from: Place, code: &mut Code) {
+        let Some(ty) = self.module.get(id) else { return };
+        let above = match from {
+            Place::Types => "",
+            Place::Version => "super::",
+            Place::Procedures => "super::super::",
+        };
+        let lifetime = if ty.borrows && from == Place::Version { "<'_>" } else { parameter(ty) };
+        code.add([above, &ty.ident, lifetime]);
+    }
+
+    /// Writes a bound as a `u32` among a type's arguments. There, a name that a constant shares with a type means the
+    /// type.
+    fn argument_bound(&self, bound: &Bound, out: &mut String) {
+        let is_type =
+            bound.constant.as_ref().is_some_and(|constant| self.also_types.contains(constant.as_str()));
+        out.push_str(if is_type { "{ " } else { "" });
+        word_bound(bound, out);
+        out.push_str(if is_type { " }" } else { "" });
+    }
+}
+
+/// Returns the parameters of a type.
+fn parameter(ty: &TypeDef) -> &'static str {
+    if ty.borrows { "<'a>" } else { "" }
+}
+
+/// Writes the type of an array of `len` elements.
+fn array(element: impl FnOnce(&mut Code), len: &Bound, code: &mut Code) {
+    code.open("[");
+    element(code);
+    code.push("; ");
+    size_bound(len, code.text());
+    code.close("]");
+}
+
+/// Returns the name of a scalar's type: one of Rust's own, else one of the runtime's.
+fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
+    match scalar {
+        Scalar::Int => Ok("i32"),
+        Scalar::UnsignedInt => Ok("u32"),
+        Scalar::Hyper => Ok("i64"),
+        Scalar::UnsignedHyper => Ok("u64"),
+        Scalar::Float => Ok("f32"),
+        Scalar::Double => Ok("f64"),
+        Scalar::Bool => Ok("bool"),
+        Scalar::Short => Ok("i16"),
+        Scalar::UnsignedShort => Ok("u16"),
+        Scalar::Quadruple => Err("Quadruple"),
+        Scalar::Char => Err("Char"),
+        Scalar::UnsignedChar => Err("UnsignedChar"),
+    }
+}
+
+/// Writes a bound as a `u32`.
+fn word_bound(bound: &Bound, out: &mut String) {
+    match &bound.constant {
+        Some(constant) => out.push_str(constant),
+        None => number(bound.value, out),
+    }
+}
+
+/// Writes a bound as a `usize`.
+fn size_bound(bound: &Bound, out: &mut String) {
+    word_bound(bound, out);
+    if bound.constant.is_some() {
+        out.push_str(" as usize");
+    }
+}
+
+/// Writes a number. Writing to a string does not fail.
+fn number(value: impl std::fmt::Display, out: &mut String) {
+    let _ = write!(out, "{value}");
+}
+
+/// Writes a string literal.
+fn quoted(text: &str, out: &mut String) {
+    let _ = write!(out, "{text:?}");
+}

@@ -1,0 +1,521 @@
+//! Rust text, written line by line.
+//!
+//! A line is written as if it had room. While it is written, the places where it may break are noted: brackets, commas,
+//! the dots of a chain of calls. Only a line that turns out too long is broken there, as a formatter breaks it.
+
+/// The longest line in bytes.
+const WIDTH: usize = 89;
+/// One level of indentation.
+const INDENT: &str = "    ";
+
+/// A place where a line may break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Break {
+    /// Behind an opening bracket.
+    Open,
+    /// Before a comma and a blank.
+    Comma,
+    /// Before a closing bracket.
+    Close,
+    /// Before a closing bracket with a comma in front of it if the parts have lines of their own.
+    CloseList,
+    /// Before the blank that follows an attribute.
+    Attribute,
+    /// Before a dot in a chain of calls.
+    Dot,
+}
+
+/// A text, and the line at its end.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    out: String,
+    /// Levels of indentation.
+    indent: usize,
+    /// Levels of indentation that do not make lines longer: those of a document's module.
+    margin: usize,
+    /// Where the line begins in `out`, behind the margin.
+    line: usize,
+    /// Where the line may break.
+    breaks: Vec<(usize, Break)>,
+}
+
+impl Code {
+    /// Continues a text of whole lines.
+    pub(super) fn behind(text: String) -> Self {
+        Code { out: text, ..Code::default() }
+    }
+
+    /// Returns the text. Characters that reorder what surrounds them are escaped: rustc rejects them, and readers should
+    /// see them.
+    pub(super) fn finish(self) -> String {
+        let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        // Few texts have the first byte of these characters.
+        if !self.out.as_bytes().contains(&0xe2) || !self.out.contains(is_hidden) {
+            return self.out;
+        }
+        let mut seen = String::with_capacity(self.out.len());
+        for sign in self.out.chars() {
+            if is_hidden(sign) { seen.extend(sign.escape_unicode()) } else { seen.push(sign) }
+        }
+        seen
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Gives text of this line to a function that adds to it.
+    pub(super) fn text(&mut self) -> &mut String {
+        &mut self.out
+    }
+
+    pub(super) fn push(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    pub(super) fn add<const N: usize>(&mut self, parts: [&str; N]) {
+        parts.into_iter().for_each(|part| self.out.push_str(part));
+    }
+
+    /// Begins a line.
+    pub(super) fn begin(&mut self) {
+        (0..self.margin).for_each(|_| self.out.push_str(INDENT));
+        self.line = self.out.len();
+        (0..self.indent).for_each(|_| self.out.push_str(INDENT));
+        self.breaks.clear();
+    }
+
+    /// Ends the line, which is broken if it is too long.
+    pub(super) fn end(&mut self) {
+        self.settle();
+        self.out.push('\n');
+    }
+
+    /// Ends the line as it is, without blanks at its end.
+    pub(super) fn end_text(&mut self) {
+        self.out.truncate(self.out.trim_end_matches(' ').len());
+        self.out.push('\n');
+    }
+
+    /// Writes a line that has no place to break.
+    pub(super) fn line<const N: usize>(&mut self, parts: [&str; N]) {
+        self.begin();
+        self.add(parts);
+        self.out.push('\n');
+    }
+
+    /// Writes lines that have no place to break.
+    pub(super) fn lines(&mut self, text: &str) {
+        for line in text.lines() {
+            if line.is_empty() { self.out.push('\n') } else { self.line([line]) }
+        }
+    }
+
+    /// Separates an item from the one before it by an empty line.
+    pub(super) fn apart(&mut self) {
+        if !(self.out.is_empty() || self.out.ends_with("{\n") || self.out.ends_with("\n\n")) {
+            self.out.push('\n');
+        }
+    }
+
+    /// Writes what stands between the braces behind a line that ends with one.
+    pub(super) fn block(&mut self, body: impl FnOnce(&mut Code)) {
+        let begin = self.out.len();
+        self.deeper(1, body);
+        if self.out.len() > begin {
+            self.line(["}"]);
+        } else {
+            self.out.pop();
+            self.push("}\n");
+        }
+    }
+
+    /// Writes lines that are indented further.
+    pub(super) fn deeper(&mut self, levels: usize, body: impl FnOnce(&mut Code)) {
+        self.indent += levels;
+        body(self);
+        self.indent -= levels;
+    }
+
+    /// Writes the module of a document. Its lines break where they would in a file of their own.
+    pub(super) fn module(&mut self, name: &str, body: impl FnOnce(&mut Code)) {
+        self.line(["pub mod ", name, " {"]);
+        self.margin += 1;
+        body(self);
+        self.margin -= 1;
+        self.line(["}"]);
+    }
+
+    /// Writes text that ends with an opening bracket.
+    pub(super) fn open(&mut self, text: &str) {
+        self.push(text);
+        self.note(Break::Open);
+    }
+
+    /// Separates a part in brackets from the one before it, if there is one.
+    pub(super) fn comma(&mut self) {
+        if self.breaks.last() != Some(&(self.out.len(), Break::Open)) {
+            self.note(Break::Comma);
+            self.push(", ");
+        }
+    }
+
+    /// Writes text that begins with a closing bracket.
+    pub(super) fn close(&mut self, text: &str) {
+        self.note(Break::Close);
+        self.push(text);
+    }
+
+    /// Does the same behind a list that may end with a comma.
+    pub(super) fn close_list(&mut self, text: &str) {
+        self.note(Break::CloseList);
+        self.push(text);
+    }
+
+    /// Separates an attribute in brackets from what it belongs to.
+    pub(super) fn after_attribute(&mut self) {
+        self.note(Break::Attribute);
+        self.push(" ");
+    }
+
+    /// Continues a chain of calls with text that begins with a dot.
+    pub(super) fn dot(&mut self, text: &str) {
+        self.note(Break::Dot);
+        self.push(text);
+    }
+
+    /// Writes an attribute with arguments in a line of its own.
+    pub(super) fn attribute<'p>(&mut self, name: &str, arguments: impl IntoIterator<Item = &'p str>) {
+        self.begin();
+        self.add(["#[", name]);
+        self.open("(");
+        for argument in arguments {
+            self.comma();
+            self.push(argument);
+        }
+        self.close(")]");
+        self.end();
+    }
+
+    /// Writes the head of an implementation behind `impl` and the trait. The type has a line of its own if it does not fit
+    /// behind the trait.
+    pub(super) fn end_impl(&mut self, target: impl Fn(&mut Code)) {
+        let tail = |code: &mut Code| {
+            code.push("for ");
+            target(code);
+            code.push(" {");
+        };
+        self.settle();
+        let end = self.out.len();
+        self.push(" ");
+        tail(self);
+        if self.column() > WIDTH {
+            self.out.truncate(end);
+            self.next_line();
+            tail(self);
+        }
+        self.end();
+    }
+
+    /// Ends an arm of a `match`, whose body begins at `body`. The body has braces and lines of its own if it does not fit.
+    pub(super) fn end_arm(&mut self, body: usize) {
+        // The comma may exceed the limit.
+        if self.column() <= WIDTH {
+            return self.push(",\n");
+        }
+        let (text, breaks) = (self.out.split_off(body), std::mem::take(&mut self.breaks));
+        self.push("{");
+        self.indent += 1;
+        self.next_line();
+        self.expression(&Cutter::cut(&text, body, &breaks), 0);
+        self.indent -= 1;
+        self.next_line();
+        self.push("}\n");
+    }
+
+    fn note(&mut self, place: Break) {
+        self.breaks.push((self.out.len(), place));
+    }
+
+    fn column(&self) -> usize {
+        self.out.len() - self.line
+    }
+
+    fn next_line(&mut self) {
+        self.out.push('\n');
+        self.begin();
+    }
+
+    /// Breaks the line if it is too long.
+    fn settle(&mut self) {
+        if self.column() > WIDTH && !self.breaks.is_empty() {
+            let begin = self.line + self.indent * INDENT.len();
+            let (text, breaks) = (self.out.split_off(begin), std::mem::take(&mut self.breaks));
+            self.expression(&Cutter::cut(&text, begin, &breaks), 0);
+        }
+    }
+
+    /// Writes a part in one line if it fits with `tail` bytes behind it, else a chain's links in a line each.
+    fn expression(&mut self, part: &[Piece<'_>], tail: usize) {
+        if self.column() + width(part) + tail <= WIDTH {
+            return self.flat(part);
+        }
+        let links: Vec<_> = part.split(|piece| matches!(piece, Piece::Dot)).collect();
+        let (outer, last) = (self.indent, links.len() - 1);
+        self.indent += usize::from(last > 0);
+        for (index, link) in links.into_iter().enumerate() {
+            if index > 0 {
+                self.next_line();
+            }
+            self.brackets(link, if index == last { tail } else { 0 });
+        }
+        self.indent = outer;
+    }
+
+    /// Writes a part. Where the rest does not fit the line, the parts in the next brackets have lines of their own.
+    fn brackets(&mut self, part: &[Piece<'_>], tail: usize) {
+        let mut rest = part;
+        while let Some((piece, behind)) = rest.split_first() {
+            match piece {
+                Piece::List(parts, comma) if self.column() + width(rest) + tail > WIDTH => {
+                    self.list(parts, *comma);
+                }
+                piece => self.flat(std::slice::from_ref(piece)),
+            }
+            rest = behind;
+        }
+    }
+
+    /// Writes the parts in brackets, a line each, and their attributes, a line each.
+    fn list(&mut self, parts: &[Vec<Piece<'_>>], comma: bool) {
+        self.indent += 1;
+        for (index, part) in parts.iter().enumerate() {
+            let is_last = index + 1 == parts.len();
+            let mut pieces = part.split(|piece| matches!(piece, Piece::Attribute)).peekable();
+            while let Some(piece) = pieces.next() {
+                self.next_line();
+                if pieces.peek().is_some() {
+                    self.brackets(piece, 0);
+                } else {
+                    // The comma behind the last part may exceed the limit.
+                    self.expression(piece, usize::from(!is_last));
+                }
+            }
+            self.push(if is_last && !comma { "" } else { "," });
+        }
+        self.indent -= 1;
+        self.next_line();
+    }
+
+    fn flat(&mut self, part: &[Piece<'_>]) {
+        for piece in part {
+            match piece {
+                Piece::Text(text) => self.push(text),
+                Piece::List(parts, _) => {
+                    for (index, part) in parts.iter().enumerate() {
+                        self.push(if index > 0 { ", " } else { "" });
+                        self.flat(part);
+                    }
+                }
+                Piece::Attribute => self.push(" "),
+                Piece::Dot => {}
+            }
+        }
+    }
+}
+
+/// A piece of a line that is too long.
+enum Piece<'t> {
+    Text(&'t str),
+    /// The parts between brackets, and whether a comma follows the last one if they have lines of their own.
+    List(Vec<Vec<Piece<'t>>>, bool),
+    /// The blank behind an attribute.
+    Attribute,
+    /// A dot follows.
+    Dot,
+}
+
+fn width(part: &[Piece<'_>]) -> usize {
+    let of = |piece: &Piece<'_>| match piece {
+        Piece::Text(text) => text.len(),
+        Piece::List(parts, _) => {
+            parts.iter().map(|part| width(part)).sum::<usize>() + ", ".len() * (parts.len() - 1)
+        }
+        Piece::Attribute => 1,
+        Piece::Dot => 0,
+    };
+    part.iter().map(of).sum()
+}
+
+/// Cuts the text of a line at the places where it may break.
+struct Cutter<'t> {
+    text: &'t str,
+    /// Where the text begins, as the places count.
+    begin: usize,
+    /// How far it is cut.
+    at: usize,
+    breaks: std::slice::Iter<'t, (usize, Break)>,
+}
+
+impl<'t> Cutter<'t> {
+    fn cut(text: &'t str, begin: usize, breaks: &'t [(usize, Break)]) -> Vec<Piece<'t>> {
+        let from = breaks.partition_point(|(at, _)| *at < begin);
+        let breaks = breaks.get(from..).unwrap_or_default().iter();
+        Cutter { text, begin, at: 0, breaks }.part().0
+    }
+
+    /// Cuts a part off, up to the comma or the bracket behind it.
+    fn part(&mut self) -> (Vec<Piece<'t>>, Break) {
+        let mut pieces = Vec::new();
+        while let Some((at, place)) = self.breaks.next() {
+            pieces.push(self.text_to(at - self.begin));
+            match place {
+                Break::Open => pieces.push(self.list()),
+                Break::Attribute => {
+                    self.at += " ".len();
+                    pieces.push(Piece::Attribute);
+                }
+                Break::Dot => pieces.push(Piece::Dot),
+                Break::Comma => {
+                    self.at += ", ".len();
+                    return (pieces, Break::Comma);
+                }
+                Break::Close | Break::CloseList => return (pieces, *place),
+            }
+        }
+        pieces.push(self.text_to(self.text.len()));
+        (pieces, Break::Close)
+    }
+
+    fn list(&mut self) -> Piece<'t> {
+        let mut parts = Vec::new();
+        loop {
+            let (part, end) = self.part();
+            parts.push(part);
+            if end != Break::Comma {
+                return Piece::List(parts, end == Break::CloseList);
+            }
+        }
+    }
+
+    fn text_to(&mut self, end: usize) -> Piece<'t> {
+        let text = self.text.get(self.at..end).unwrap_or("");
+        self.at = end;
+        Piece::Text(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` one without a comma at its end, `;` separates parts, `@`
+    /// is behind an attribute, and a dot continues a chain.
+    fn marked(text: &str, code: &mut Code) {
+        for sign in text.chars() {
+            match sign {
+                '‹' | '«' => code.open(""),
+                '›' => code.close_list(""),
+                '»' => code.close(""),
+                ';' => code.comma(),
+                '@' => code.after_attribute(),
+                '.' => code.dot("."),
+                sign => code.push(sign.encode_utf8(&mut [0; 4])),
+            }
+        }
+    }
+
+    fn line(indent: usize, text: &str) -> String {
+        let mut code = Code { indent, ..Code::default() };
+        code.begin();
+        marked(text, &mut code);
+        code.end();
+        code.finish()
+    }
+
+    const LONG: &str = "abcdefghijklmnopqrstuvwxyz_abcdefghijklmnopqrstuvwxyz_abcdefghij_abcdefgh";
+
+    #[test]
+    fn a_line_that_fits_stays_a_line() {
+        let text = format!("{LONG}(‹a;#[b]@c.d;e›)");
+        assert_eq!(line(0, &text), format!("{LONG}(a, #[b] c.d, e)\n"));
+        assert_eq!(line(0, &text).trim_end().len(), WIDTH);
+        assert_eq!(line(1, &text).lines().count(), 6);
+    }
+
+    #[test]
+    fn outer_brackets_break_before_inner_ones() {
+        let text = format!("f(‹a;Option<‹{LONG}›>›) -> Vec<‹b›>");
+        let expected = format!("f(\n    a,\n    Option<{LONG}>,\n) -> Vec<b>\n");
+        assert_eq!(line(0, &text), expected);
+        let text = format!("[«cfg(«a;b(«{LONG}.{LONG}»)»)»]");
+        let expected =
+            "[\n    cfg(\n        a,\n        b(\n            @\n                .@\n        )\n    )\n]\n";
+        assert_eq!(line(0, &text), expected.replace('@', LONG));
+    }
+
+    #[test]
+    fn attributes_and_parts_have_lines_of_their_own() {
+        let text = format!("pub struct A(‹#[b]@#[c(«d»)]@{LONG};#[e]@f›)");
+        let expected = "pub struct A(\n    #[b]\n    #[c(d)]\n    @,\n    #[e]\n    f,\n)\n";
+        assert_eq!(line(0, &text), expected.replace('@', LONG));
+    }
+
+    #[test]
+    fn a_chain_breaks_before_its_dots() {
+        let text = format!("self.0.{LONG}(‹args›).await").replacen('.', "·", 1);
+        let expected = format!("    self·0\n        .{LONG}(args)\n        .await\n");
+        assert_eq!(line(1, &text), expected);
+    }
+
+    #[test]
+    fn an_arm_that_does_not_fit_has_braces() {
+        let arm = |body: &str| {
+            let mut code = Code::default();
+            code.begin();
+            code.push("0 => ");
+            let begin = code.len();
+            marked(body, &mut code);
+            code.end_arm(begin);
+            code.finish()
+        };
+        assert_eq!(arm("a(‹b›)"), "0 => a(b),\n");
+        assert_eq!(arm(&format!("{LONG}(‹abcdefgh›).a")), format!("0 => {{\n    {LONG}(abcdefgh).a\n}}\n"));
+    }
+
+    #[test]
+    fn a_type_that_does_not_fit_behind_its_trait_has_a_line_of_its_own() {
+        let head = |name: &str| {
+            let mut code = Code::default();
+            code.begin();
+            marked(&format!("impl From<‹{LONG}›>"), &mut code);
+            code.end_impl(|code| code.push(name));
+            code.block(|_| ());
+            code.finish()
+        };
+        assert_eq!(head("A"), format!("impl From<{LONG}> for A {{}}\n").replace(" for", "\nfor"));
+        assert_eq!(line(0, &format!("impl From<‹{}›>", &LONG[2..])).lines().count(), 1);
+    }
+
+    #[test]
+    fn items_stand_apart_and_those_of_a_module_do_not_break_earlier() {
+        let mut code = Code::behind("// Head.\n".to_owned());
+        code.apart();
+        code.module("a", |code| {
+            for text in ["pub const B", LONG] {
+                code.apart();
+                code.begin();
+                marked(&format!("{text}(‹{}›)", "a".repeat(WIDTH - text.len() - 2)), code);
+                code.end();
+            }
+        });
+        let text = code.finish();
+        assert!(text.starts_with("// Head.\n\npub mod a {\n    pub const B"), "{text}");
+        assert_eq!(text.lines().map(str::len).collect::<Vec<_>>(), [8, 0, 11, WIDTH + 4, 0, WIDTH + 4, 1]);
+    }
+
+    #[test]
+    fn what_reorders_text_is_shown() {
+        assert_eq!(Code::behind("a\u{202e}b\u{20ac}".to_owned()).finish(), "a\\u{202e}b\u{20ac}");
+    }
+}

@@ -1,0 +1,322 @@
+//! How large the messages of procedures can be.
+
+use std::fmt;
+
+use rpcrdma_layout::{Items, Lengths, Size};
+
+use super::layout::{Layout, Layouts};
+use crate::ir::{Module, Procedure, Sum, Version};
+
+/// What is counted beside arguments and results. In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assumed {
+    /// The inline threshold, in both directions; by default that of the binding, or 1024 (RFC 8166 section 3.3.2).
+    pub inline: Option<u32>,
+    /// The body of the credential in a call.
+    pub credential: u32,
+    /// The body of the verifier in a reply.
+    pub verifier: u32,
+}
+
+impl Default for Assumed {
+    /// The largest AUTH_SYS credential (RFC 5531 appendix A), and the largest verifier.
+    fn default() -> Self {
+        Assumed { inline: None, credential: 340, verifier: 400 }
+    }
+}
+
+impl Assumed {
+    fn at(self, version: &Version) -> Headers {
+        let bound = version.binding.as_ref().and_then(|binding| binding.inline_threshold);
+        let Assumed { inline, credential, verifier } = self;
+        Headers { inline: inline.or(bound).unwrap_or(INLINE), credential, verifier }
+    }
+}
+
+/// What is counted beside the arguments and results of a version.
+#[derive(Clone, Copy)]
+struct Headers {
+    inline: u32,
+    credential: u32,
+    verifier: u32,
+}
+
+/// The threshold of a connection whose ends have not learned another (RFC 8166 section 3.3.2).
+const INLINE: u32 = 1024;
+
+/// A transport header with three empty lists (RFC 8166 section 4.2, 4.3).
+const TRANSPORT: u64 = 28;
+/// A Read chunk of one segment in the header; a Write chunk of one segment takes as much.
+const CHUNK: u64 = 24;
+/// A Reply chunk of one segment in the header.
+const REPLY_CHUNK: u64 = 20;
+/// An RPC call's header besides the credential's body; the verifier of a call is AUTH_NONE (RFC 5531 section 9).
+const CALL: u64 = 40;
+/// An RPC reply's header besides the verifier's body.
+const REPLY: u64 = 24;
+/// More Write chunks than this the runtime does not offer for one call.
+const WRITE_CHUNKS: u64 = 16;
+
+/// A size that may depend on the arguments of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// At most this many bytes.
+    Bytes(u64),
+    /// As the arguments of the call say: a sum.
+    Arguments(String),
+    /// Nothing bounds it.
+    Unbounded,
+}
+
+impl Bound {
+    fn of(size: Size) -> Self {
+        size.bound().map_or(Bound::Unbounded, Bound::Bytes)
+    }
+
+    fn fits(&self, room: Option<u64>) -> bool {
+        matches!((self, room), (Bound::Bytes(bytes), Some(room)) if *bytes <= room)
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bound::Bytes(bytes) => write!(f, "{bytes}"),
+            Bound::Arguments(sum) => f.write_str(sum),
+            Bound::Unbounded => f.write_str("unbounded"),
+        }
+    }
+}
+
+/// One direction of a procedure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The largest arguments or the largest result, without any header.
+    pub whole: Bound,
+    /// The same with the eligible items out of the stream.
+    pub reduced: Bound,
+    /// What the largest takes.
+    pub needs: Needs,
+}
+
+/// What a message takes that does not fit inline (RFC 8166 section 3.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Read chunks of a call, or Write chunks of a reply: how many eligible items there can be, at most.
+    pub chunks: Size,
+    /// A Position-Zero Read chunk of a call, or a Reply chunk of a reply: it is long.
+    pub long: bool,
+    /// It has no bound, so no memory can be offered for it: such a reply needs a bound in the binding.
+    pub unbounded: bool,
+}
+
+impl Needs {
+    /// Whether the message is always sent inline as it is.
+    #[must_use]
+    pub fn inline(&self) -> bool {
+        *self == Needs::default()
+    }
+}
+
+/// A procedure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcedureSizes {
+    /// Its name in the document.
+    pub name: String,
+    /// Its number.
+    pub number: u32,
+    /// Its call.
+    pub call: Message,
+    /// Its reply.
+    pub reply: Message,
+}
+
+/// A version of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionSizes {
+    /// The program's name.
+    pub program: String,
+    /// The version's name.
+    pub name: String,
+    /// Whether it has a binding. Without one nothing is eligible, and it is not called over RPC-over-RDMA.
+    pub bound: bool,
+    /// The inline threshold that is assumed.
+    pub inline: u32,
+    /// Its procedures in order.
+    pub procedures: Vec<ProcedureSizes>,
+}
+
+pub(super) fn versions(module: &Module, layouts: &Layouts, assumed: Assumed) -> Vec<VersionSizes> {
+    let programs = module.programs.iter();
+    let all = programs.flat_map(|program| program.versions.iter().map(move |version| (program, version)));
+    all.map(|(program, version)| VersionSizes {
+        program: program.name.clone(),
+        name: version.name.clone(),
+        bound: version.binding.as_ref().is_some_and(|binding| !binding.backward),
+        inline: assumed.at(version).inline,
+        procedures: version
+            .procedures
+            .iter()
+            .map(|procedure| sizes_of(procedure, layouts, assumed.at(version)))
+            .collect(),
+    })
+    .collect()
+}
+
+fn sizes_of(procedure: &Procedure, layouts: &Layouts, headers: Headers) -> ProcedureSizes {
+    let reply = reply(procedure, layouts.ty(&procedure.result), headers);
+    let call = call(layouts.ty(&procedure.arguments), &reply.needs, headers);
+    ProcedureSizes { name: procedure.name.clone(), number: procedure.number, call, reply }
+}
+
+/// Returns true if neither the result's type nor the binding bounds what a client has to offer for the reply.
+pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
+    sizes_of(procedure, layouts, Assumed::default().at(version)).reply.needs.unbounded
+}
+
+/// How many bytes the Read chunks of a procedure's longest call hold, if that has a bound.
+pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
+    let Lengths { max, max_reduced, .. } = layouts.ty(&procedure.arguments).lengths;
+    let needs = sizes_of(procedure, layouts, Assumed::default().at(version)).call.needs;
+    let stays = if needs.inline() {
+        max
+    } else if needs.long {
+        Size::ZERO
+    } else {
+        max_reduced
+    };
+    max.bound()?.checked_sub(stays.bound()?)
+}
+
+/// How large a procedure's messages can be, in a line for its documentation.
+pub(crate) fn line(procedure: &Procedure, layouts: &Layouts) -> String {
+    let (arguments, result) = (layouts.ty(&procedure.arguments), layouts.ty(&procedure.result));
+    let Reply { whole, reduced, .. } = bounds(procedure, result);
+    let taken =
+        words(&Bound::of(arguments.lengths.max), &Bound::of(arguments.lengths.max_reduced), arguments.items);
+    format!("Arguments: {taken}. Result: {}.", words(&whole, &reduced, result.items))
+}
+
+fn words(whole: &Bound, reduced: &Bound, items: Items) -> String {
+    let most = |bound: &Bound| match bound {
+        Bound::Bytes(0) => "none".to_owned(),
+        Bound::Bytes(bytes) => format!("at most {bytes} bytes"),
+        Bound::Arguments(sum) => format!("at most `{sum}` bytes"),
+        Bound::Unbounded => "unbounded".to_owned(),
+    };
+    if items.is_none() || *reduced == Bound::Unbounded {
+        return most(whole);
+    }
+    format!("{}, and {} without eligible items", most(whole), most(reduced))
+}
+
+/// How a call travels: as it is, with its items in Read chunks, or in a chunk at position zero. The chunks that it
+/// offers for the reply are in its header.
+fn call(arguments: Layout, reply: &Needs, headers: Headers) -> Message {
+    let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
+        + if reply.long { REPLY_CHUNK } else { 0 };
+    let header = TRANSPORT + offered + CALL + u64::from(headers.credential).next_multiple_of(4);
+    let room = |chunks: u64| {
+        let header = chunks.checked_mul(CHUNK)?.checked_add(header)?;
+        u64::from(headers.inline).checked_sub(header)
+    };
+    let (whole, reduced) = (Bound::of(arguments.lengths.max), Bound::of(arguments.lengths.max_reduced));
+    let needs = if whole.fits(room(0)) {
+        Needs::default()
+    } else {
+        let chunks = arguments.items.count;
+        let fits = chunks.bound().is_some_and(|items| reduced.fits(room(items)));
+        let unbounded = arguments.lengths.max_reduced == Size::Unbounded;
+        Needs { chunks, long: arguments.items.is_none() || !fits, unbounded }
+    };
+    Message { whole, reduced, needs }
+}
+
+/// How a reply travels: what the runtime offers memory for.
+fn reply(procedure: &Procedure, result: Layout, headers: Headers) -> Message {
+    let header = TRANSPORT + REPLY + u64::from(headers.verifier).next_multiple_of(4);
+    let room = |chunks: u64| {
+        let header = chunks.checked_mul(CHUNK)?.checked_add(header)?;
+        u64::from(headers.inline).checked_sub(header)
+    };
+    let Reply { whole, reduced, item } = bounds(procedure, result);
+    if whole.fits(room(0)) {
+        return Message { whole, reduced, needs: Needs::default() };
+    }
+    let chunks = result.items.count;
+    let offered = chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS);
+    // Items that find no Write chunk stay in the stream.
+    let stream = if chunks.fits(WRITE_CHUNKS) { &reduced } else { &whole };
+    let long = !stream.fits(room(offered));
+    let unbounded = item == Bound::Unbounded || long && *stream == Bound::Unbounded;
+    let needs = Needs { chunks, long, unbounded };
+    Message { whole, reduced, needs }
+}
+
+/// A result with what its binding says.
+struct Reply {
+    whole: Bound,
+    reduced: Bound,
+    item: Bound,
+}
+
+/// The bounds that the result's type has, narrowed by the binding as the runtime narrows them.
+fn bounds(procedure: &Procedure, result: Layout) -> Reply {
+    let mut reply = Reply {
+        whole: Bound::of(result.lengths.max),
+        reduced: Bound::of(result.lengths.max_reduced),
+        item: Bound::of(result.items.largest),
+    };
+    if let Some(item) = &procedure.reply.item {
+        narrow(&mut reply.item, &largest(item));
+        let with_items = together(&reply.reduced, &reply.item, result.items.count);
+        narrow(&mut reply.whole, &with_items);
+    }
+    if let Some(whole) = &procedure.reply.whole {
+        let whole = largest(whole);
+        narrow(&mut reply.whole, &whole);
+        narrow(&mut reply.reduced, &whole);
+        if reply.item != Bound::Bytes(0) {
+            narrow(&mut reply.item, &whole);
+        }
+    }
+    reply
+}
+
+/// The smaller of two: a number before a sum of which nobody knows, and that before nothing.
+fn narrow(bound: &mut Bound, to: &Bound) {
+    *bound = match (&*bound, to) {
+        (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),
+        (Bound::Unbounded, other) => other.clone(),
+        (one, _) => one.clone(),
+    };
+}
+
+/// A sum over arguments.
+fn largest(sum: &Sum) -> Bound {
+    if sum.fields.is_empty() {
+        return Bound::Bytes(sum.number);
+    }
+    let mut terms: Vec<String> = sum.fields.iter().map(|field| field.idents.join(".")).collect();
+    if sum.number > 0 {
+        terms.push(sum.number.to_string());
+    }
+    Bound::Arguments(terms.join(" + "))
+}
+
+/// A stream and its items, with their padding.
+fn together(stream: &Bound, item: &Bound, items: Size) -> Bound {
+    match (stream, item, items.bound()) {
+        (Bound::Bytes(stream), Bound::Bytes(item), Some(items)) => {
+            let padded = item.checked_next_multiple_of(4).and_then(|item| item.checked_mul(items));
+            padded.and_then(|all| all.checked_add(*stream)).map_or(Bound::Unbounded, Bound::Bytes)
+        }
+        (Bound::Bytes(stream), Bound::Arguments(item), Some(1)) => {
+            Bound::Arguments(format!("{item} + padding + {stream}"))
+        }
+        (Bound::Bytes(stream), Bound::Arguments(item), Some(items)) => {
+            Bound::Arguments(format!("{items} * ({item} + padding) + {stream}"))
+        }
+        _ => Bound::Unbounded,
+    }
+}
