@@ -1,6 +1,6 @@
 //! From documents to the text of Rust files. Reads and writes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::ast::Specification;
@@ -11,141 +11,14 @@ use crate::extract::{Form, extract};
 use crate::hir::Hir;
 use crate::ir::{Data, Module};
 use crate::lower::{self, Style};
-use crate::names::{self, Names, Taken};
+use crate::names::{self, Taken};
 use crate::replies;
 use crate::resolve::{self, Document, Known, Resolved, Trust};
 use crate::sizes::layout::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span};
 use crate::unread::Unread;
 
-/// What is emitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// One file, `NAME.rs`: a module, or to be included. It uses the standard library's `Vec` and `Box`, or those
-    /// of `alloc`.
-    Module {
-        /// The file's name without `.rs`.
-        name: String,
-        /// Whether the standard library is there.
-        std: bool,
-    },
-    /// Files to be put into a directory of modules: `mod.rs` and one for each document. One document alone is
-    /// one file, called after it.
-    Directory {
-        /// Whether the standard library is there.
-        std: bool,
-    },
-    /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the standard
-    /// library.
-    Crate(Package),
-}
-
-/// A crate that is emitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Package {
-    /// Its name.
-    pub name: String,
-    /// What it is, in a line.
-    pub title: String,
-    /// What its manifest stands on.
-    pub manifest: Manifest,
-}
-
-/// What the manifest of a crate stands on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Manifest {
-    /// It is whole in itself.
-    Alone {
-        /// The directory of the runtime's crate, if it is not the registry's.
-        runtime: Option<String>,
-    },
-    /// It is a member of a workspace, from whose manifest it takes its version, edition, licence, lints and dependencies.
-    Member,
-}
-
-impl Package {
-    /// Whether it is a member of a workspace.
-    #[must_use]
-    pub fn is_member(&self) -> bool {
-        self.manifest == Manifest::Member
-    }
-}
-
-/// What may be set for a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// What is emitted.
-    pub output: Output,
-    /// The path of the runtime in emitted code; `crate` within the runtime itself.
-    pub runtime: String,
-    /// How definitions are called.
-    pub names: Names,
-    /// How variable-length data is held.
-    pub data: Data,
-    /// Types that exist in Rust: the document's name, and the path.
-    pub externs: BTreeMap<String, String>,
-    /// What types derive besides: `serde`, `arbitrary`, or the path of a derive. In a crate the first two hang on
-    /// features of that name. The runtime needs its features of that name.
-    pub derives: Vec<String>,
-    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that no document
-    /// defines may be used as a constant.
-    pub defined: BTreeSet<String>,
-    /// Whether names that documents leave to others are known: the usual typedefs of integers, and RPC's own names.
-    pub prelude: bool,
-    /// Whether the rest is emitted where definitions have errors: without these, and without what needs them.
-    pub keep_going: bool,
-    /// How the files are made again, for their heads.
-    pub command: String,
-}
-
-impl Options {
-    /// One file `NAME.rs` for a crate with the standard library, as a build script wants it.
-    #[must_use]
-    pub fn module(name: impl Into<String>) -> Self {
-        Options::new(Output::Module { name: name.into(), std: true })
-    }
-
-    /// One file `NAME.rs` for a crate without the standard library.
-    #[must_use]
-    pub fn no_std_module(name: impl Into<String>) -> Self {
-        Options::new(Output::Module { name: name.into(), std: false })
-    }
-
-    /// Files for a directory of modules, for a crate with the standard library or without it.
-    #[must_use]
-    pub fn directory(std: bool) -> Self {
-        Options::new(Output::Directory { std })
-    }
-
-    /// A crate that builds on its own.
-    #[must_use]
-    pub fn package(name: impl Into<String>, title: impl Into<String>) -> Self {
-        let manifest = Manifest::Alone { runtime: None };
-        Options::new(Output::Crate(Package { name: name.into(), title: title.into(), manifest }))
-    }
-
-    /// A crate that is a member of a workspace.
-    #[must_use]
-    pub fn member(name: impl Into<String>, title: impl Into<String>) -> Self {
-        let manifest = Manifest::Member;
-        Options::new(Output::Crate(Package { name: name.into(), title: title.into(), manifest }))
-    }
-
-    fn new(output: Output) -> Self {
-        Options {
-            output,
-            runtime: "::rpcrdma_runtime".to_owned(),
-            names: Names::default(),
-            data: Data::default(),
-            externs: BTreeMap::new(),
-            derives: Vec::new(),
-            defined: BTreeSet::new(),
-            prelude: true,
-            keep_going: false,
-            command: "rpcrdma-xdrgen generate".to_owned(),
-        }
-    }
-}
+pub use crate::options::{Manifest, Options, Output, Package};
 
 /// What a run read and found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -38,6 +38,7 @@ pub mod ir;
 mod likeness;
 mod lower;
 pub mod names;
+mod options;
 pub mod parse;
 mod replies;
 mod resolve;

@@ -8,8 +8,8 @@ use askama::Template;
 use super::code::Code;
 use super::documents::{Document, Part};
 use super::{Emitter, Known};
-use crate::generate::{Manifest, Package};
 use crate::ir::{Body, Field, Item, Type};
+use crate::options::{Manifest, Package};
 
 /// What the head of a file says.
 pub(crate) struct Head {

@@ -3,8 +3,8 @@
 use super::documents::Document;
 use super::file::{Files, filled};
 use super::{Emitter, Known};
-use crate::generate::Package;
 use crate::ir::{Procedure, Program, Type, Version};
+use crate::options::Package;
 
 impl Files<'_> {
     /// Returns the documentation of the crate, line by line.
