@@ -209,11 +209,14 @@ fn check_labels(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
     let (least, largest) = match written.as_str() {
         "i32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
         "u32" => (0, i128::from(u32::MAX)),
+        // Not in RFC 4506, but other compilers accept them.
+        "i64" => (i128::from(i64::MIN), i128::from(i64::MAX)),
+        "u64" => (0, i128::from(u64::MAX)),
         // No number is in an empty range.
         "bool" => (1, 0),
         name if SCALARS.contains(&name) || STRANGERS.iter().any(|(stranger, _)| *stranger == name) => {
             let message =
-                "a union's discriminant is an `i32`, a `u32`, a `bool` or an enum (RFC 4506 section 4.15)";
+                "a union's discriminant is an `i32`, a `u32`, a `bool` or an enum (RFC 4506 section 4.15), or an `i64` or a `u64`";
             return errors.push(Error::new(type_span(discriminant), message));
         }
         _ => return,

@@ -37,7 +37,7 @@ pub(crate) fn expand_union(container: &Container<'_>, discriminant: &Type, arms:
     let impls = impls(
         container,
         Parts {
-            sizes: union_sizes(arms),
+            sizes: union_sizes(discriminant, arms),
             fields: None,
             encode: quote!(#checked match self { #(#encode)* }),
             decode: quote! {
@@ -65,16 +65,17 @@ fn checked(container: &Container<'_>) -> Option<TokenStream> {
     })
 }
 
-fn union_sizes(arms: &[Arm<'_>]) -> Sizes {
+fn union_sizes(discriminant: &Type, arms: &[Arm<'_>]) -> Sizes {
+    let own = quote_spanned!(type_span(discriminant)=> <#discriminant as __xdr::Discriminant>::SIZE);
     let sizes: Vec<Sizes> =
         arms.iter().map(|arm| sum(arm.payload.as_ref().map(field_sizes).as_slice())).collect();
     let (mins, maxs): (Vec<_>, Vec<_>) = sizes.iter().map(|size| (&size.min, &size.max)).unzip();
     let (reduced, item): (Vec<_>, Vec<_>) = sizes.iter().map(|size| (&size.max_reduced, &size.item)).unzip();
     let items = sizes.iter().map(|size| &size.items);
     Sizes {
-        min: quote!(4u64.saturating_add(__xdr::derive_support::least(&[#(#mins),*]))),
-        max: quote!(__xdr::Size::Bounded(4).plus(__xdr::Size::ZERO #(.max(#maxs))*)),
-        max_reduced: quote!(__xdr::Size::Bounded(4).plus(__xdr::Size::ZERO #(.max(#reduced))*)),
+        min: quote!((#own).saturating_add(__xdr::derive_support::least(&[#(#mins),*]))),
+        max: quote!(__xdr::Size::Bounded(#own).plus(__xdr::Size::ZERO #(.max(#maxs))*)),
+        max_reduced: quote!(__xdr::Size::Bounded(#own).plus(__xdr::Size::ZERO #(.max(#reduced))*)),
         item: quote!(__xdr::Size::ZERO #(.max(#item))*),
         items: quote!(__xdr::Size::ZERO #(.max(#items))*),
     }

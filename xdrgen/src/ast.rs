@@ -159,6 +159,8 @@ pub enum TypeSpecifierKind {
     UnsignedShort,
     /// `string` as the argument or result of a procedure (rpcgen)
     String,
+    /// `opaque` as an argument or result, always with an [`ArraySize`]
+    Opaque,
     /// A name, with or without `struct`, `union` or `enum` before it.
     Named(Identifier),
     /// `enum { ... }` in place
@@ -260,4 +262,17 @@ pub struct ProcedureType {
     pub specifier: TypeSpecifier,
     /// `type *`: optional data (rpcgen).
     pub optional: bool,
+    /// `type[n]` or `type<n>`: many of them, or the bytes of a string or of opaque data.
+    pub size: Option<ArraySize>,
+    /// The name of an argument (rpcgen).
+    pub name: Option<Identifier>,
+}
+
+/// The size of an array without a declaration of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArraySize {
+    /// `[n]`
+    Fixed(Value),
+    /// `<n>` or `<>`
+    Variable(Option<Value>),
 }

@@ -241,6 +241,46 @@ fn programs_have_versions_and_procedures() {
 }
 
 #[test]
+fn arguments_may_have_names() {
+    let text = "program P { version V { int F(int id) = 1; int G(int a, string b<4>, struct s *c, unsigned) = 2; } = 1; } = 1;";
+    let DefinitionKind::Program(program) = one(text) else { panic!() };
+    let names = |procedure: &ProcedureDef| -> Vec<Option<String>> {
+        procedure.arguments.iter().map(|one| one.name.as_ref().map(|name| name.name.clone())).collect()
+    };
+    let [f, g] = &program.versions[0].procedures[..] else { panic!() };
+    assert_eq!(names(f), [Some("id".to_owned())]);
+    assert_eq!(names(g), [Some("a".to_owned()), Some("b".to_owned()), Some("c".to_owned()), None]);
+    assert!(matches!(&g.arguments[1].size, Some(ArraySize::Variable(Some(max))) if number(max) == 4));
+    assert!(g.arguments[2].optional);
+}
+
+#[test]
+fn arguments_and_results_may_be_arrays() {
+    let text = "program P { version V { int<4> F(int a[3]) = 1; opaque<> G(opaque b<N>) = 2; s[2] H(s<>) = 3; } = 1; } = 1;";
+    let (definitions, odd) = parse_warning(text, &[]);
+    assert_eq!(odd, ["X137"; 6]);
+    let DefinitionKind::Program(program) = &definitions[0].kind else { panic!() };
+    let [f, g, h] = &program.versions[0].procedures[..] else { panic!() };
+    let result = |procedure: &ProcedureDef| procedure.result.as_ref().and_then(|result| result.size.clone());
+    assert!(matches!(result(f), Some(ArraySize::Variable(Some(max))) if number(&max) == 4));
+    assert_eq!(result(g), Some(ArraySize::Variable(None)));
+    assert!(matches!(result(h), Some(ArraySize::Fixed(len)) if number(&len) == 2));
+    assert_eq!(g.arguments[0].specifier.kind, TypeSpecifierKind::Opaque);
+    assert_eq!(h.arguments[0].size, Some(ArraySize::Variable(None)));
+}
+
+#[test]
+fn characters_are_numbers() {
+    let table =
+        [("'a'", 97), ("' '", 32), ("'\\n'", 10), ("'\\0'", 0), ("'\\''", 39), ("'\"'", 34), ("'\\\\'", 92)];
+    for (text, value) in table {
+        let (definitions, odd) = parse_warning(&format!("const A = {text};"), &[]);
+        let DefinitionKind::Const(constant) = &definitions[0].kind else { panic!() };
+        assert_eq!((number(&constant.value), odd), (value, vec!["X137"]), "{text}");
+    }
+}
+
+#[test]
 fn program_and_version_may_be_names_of_fields() {
     let fields = fields("int program; unsigned int version;");
     assert_eq!(fields.iter().map(declared).collect::<Vec<_>>(), ["program", "version"]);

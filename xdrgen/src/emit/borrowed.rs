@@ -67,8 +67,9 @@ impl Emitter<'_> {
         let mut out = String::new();
         for procedure in &version.procedures {
             method_docs(procedure, CALL_FAILS, &mut out);
-            let taken = self.taken(procedure, ", args: &");
-            let (args, name) = (if taken.is_some() { "args" } else { "&()" }, procedure.ident.as_str());
+            let taken = self.taken(procedure, "&");
+            let args = if taken.is_some() { &procedure.parameter } else { "&()" };
+            let name = procedure.ident.as_str();
             add(&mut out, ["pub async fn ", &procedure.method, "(&self", taken.as_deref().unwrap_or("")]);
             add(&mut out, [") -> Result<borrowed::Reply<proc::", name, ">, C::Error> {\n"]);
             add(&mut out, ["let args = borrowed::Arguments::new(", args, ");\n"]);
@@ -90,7 +91,7 @@ impl Emitter<'_> {
         let mut out = String::new();
         for procedure in &version.procedures {
             method_docs(procedure, HANDLER_REFUSES, &mut out);
-            let taken = self.taken(procedure, ", args: ");
+            let taken = self.taken(procedure, "");
             add(&mut out, ["fn ", &procedure.method, "(&self, context: &program::CallContext"]);
             add(&mut out, [taken.as_deref().unwrap_or(""), ", answer: borrowed::Answer<'_, proc::"]);
             add(&mut out, [&procedure.ident, ">) -> impl Future<Output = "]);

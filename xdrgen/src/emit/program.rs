@@ -169,9 +169,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// The type that a client's or a handler's method takes, with what stands before it, if it takes anything.
-    pub(super) fn taken(&self, procedure: &Procedure, before: &str) -> Option<String> {
-        let mut taken = before.to_owned();
+    /// The parameter of a client's or a handler's method, with `mark` before its type, if it takes anything.
+    pub(super) fn taken(&self, procedure: &Procedure, mark: &str) -> Option<String> {
+        let mut taken = format!(", {}: {mark}", procedure.parameter);
         self.ty(&procedure.arguments, Place::Version, &mut taken);
         (procedure.arguments != Type::Void).then_some(taken)
     }
@@ -181,8 +181,8 @@ impl Emitter<'_> {
         let mut out = String::new();
         for procedure in &version.procedures {
             method_docs(procedure, CALL_FAILS, &mut out);
-            let taken = self.taken(procedure, ", args: &");
-            let args = if taken.is_some() { "args" } else { "&()" };
+            let taken = self.taken(procedure, "&");
+            let args = if taken.is_some() { &procedure.parameter } else { "&()" };
             add(&mut out, ["pub async fn ", &procedure.method, "(&self", taken.as_deref().unwrap_or("")]);
             out.push_str(") -> Result<");
             self.ty(&procedure.result, Place::Version, &mut out);
@@ -205,7 +205,7 @@ impl Emitter<'_> {
         let mut out = String::new();
         for procedure in &version.procedures {
             method_docs(procedure, HANDLER_REFUSES, &mut out);
-            let taken = self.taken(procedure, ", args: ");
+            let taken = self.taken(procedure, "");
             add(&mut out, ["fn ", &procedure.method, "(&self, context: &program::CallContext"]);
             add(&mut out, [taken.as_deref().unwrap_or(""), ") -> impl Future<Output = Result<"]);
             self.ty(&procedure.result, Place::Version, &mut out);

@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use nom::branch::alt;
 use nom::bytes::complete::{tag, take_until, take_while, take_while1};
-use nom::character::complete::{char, satisfy};
-use nom::combinator::{opt, recognize};
+use nom::character::complete::{char, one_of, satisfy};
+use nom::combinator::{consumed, map, map_opt, opt, recognize};
 use nom::error::{Error, ErrorKind};
-use nom::sequence::{delimited, pair};
+use nom::sequence::{delimited, pair, preceded};
 use nom::{IResult, Input, Parser};
 
 use super::condition::{Conditions, undefined};
@@ -456,6 +456,9 @@ fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
         {
             return (Kind::Text, text, None);
         }
+        if let Ok((_, (text, number))) = consumed(character).parse(rest) {
+            return (Kind::Malformed, text, Some(number));
+        }
         let is_mark =
             matches!(first, '{' | '}' | '(' | ')' | '[' | ']' | '<' | '>' | ';' | ':' | ',' | '=' | '*');
         (if is_mark { Kind::Mark } else { Kind::Unknown }, text, None)
@@ -483,6 +486,16 @@ fn constant(input: &str) -> IResult<&str, &str> {
 /// rpcgen's text constants, on one line.
 fn quoted(input: &str) -> IResult<&str, &str> {
     recognize(delimited(char('"'), take_while(|c: char| !matches!(c, '"' | '\n')), char('"'))).parse(input)
+}
+
+/// A character of C between apostrophes, which only rpcgen knows: its number in ASCII.
+fn character(input: &str) -> IResult<&str, i128> {
+    let plain = satisfy(|c| matches!(c, ' '..='~') && !matches!(c, '\\' | '\''));
+    let escaped = preceded(char('\\'), one_of("abfnrtv0\\'\"?"));
+    let escaped =
+        map_opt(escaped, |c| Some(*b"\x07\x08\x0c\n\r\t\x0b\0\\'\"?".get("abfnrtv0\\'\"?".find(c)?)?));
+    delimited(char('\''), alt((map(plain, |c| u32::from(c).into()), map(escaped, i128::from))), char('\''))
+        .parse(input)
 }
 
 fn comment(input: &str) -> IResult<&str, &str> {

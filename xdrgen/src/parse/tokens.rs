@@ -279,6 +279,12 @@ pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     })
 }
 
+/// Warns of what only some compilers accept, at the next token.
+pub(crate) fn portability(input: Tokens<'_>, what: &str, instead: &str) {
+    let span = input.context.span(input.at, input.at);
+    input.context.report(Diagnostic::portability(span, what, instead));
+}
+
 /// A name.
 pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
     match input.peek(0) {
