@@ -19,6 +19,19 @@ pub struct Specification {
     pub left_out: Vec<String>,
     /// Where text stands that could not be read: whatever it names may be defined there.
     pub unread: Vec<Span>,
+    /// The uses of macros that stand for more than a value, in order.
+    pub expansions: Vec<Expansion>,
+}
+
+/// A use of a macro. What it expands to has its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expansion {
+    /// The use, with its arguments.
+    pub span: Span,
+    /// The macro's name, and where its `#define` has it.
+    pub name: Identifier,
+    /// What it expands to, or the first part of that.
+    pub text: String,
 }
 
 /// One definition with what the document says around it.

@@ -329,8 +329,10 @@ fn analyzed(
     let known = known(&mut documents, sources, options, &mut found);
     let views = views(&documents);
     let unread = Unread::of(&views, sources, &found);
-    let (module, diagnostics, whole) = sema::analyze(&views, &bindings, &known, options.names);
+    let (module, mut diagnostics, whole) = sema::analyze(&views, &bindings, &known, options.names);
     let more = more.and(diagnostics.more);
+    let expansions: Vec<_> = views.iter().flat_map(|view| view.specification.expansions.clone()).collect();
+    crate::parse::explain(&mut diagnostics.kept, &expansions);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     diag::sort(&mut found);

@@ -315,6 +315,49 @@ fn defines_are_constants_where_they_are_numbers() {
     assert!(matches!(&definitions[1].kind, DefinitionKind::Const(constant) if number(&constant.value) == 16));
 }
 
+/// The fields of the only struct of a text.
+fn expanded(text: &str) -> Vec<String> {
+    let definitions = parse(text);
+    let bodies = definitions.iter().filter_map(|definition| match &definition.kind {
+        DefinitionKind::Struct(_, body) => Some(body),
+        _ => None,
+    });
+    bodies.flat_map(|body| &body.fields).map(|field| declared(field).to_owned()).collect()
+}
+
+#[test]
+fn macros_that_are_more_than_a_value_are_expanded() {
+    assert_eq!(expanded("#define HDR int h;\nstruct s { HDR int i; };\n"), ["h", "i"]);
+    assert_eq!(
+        expanded("#define TWO(t, a) t a; t a##_b;\nstruct s { TWO(unsigned int, x) };\n"),
+        ["x", "x_b"]
+    );
+    assert_eq!(
+        expanded("#define F(x) x\n#define G(x) F(x) F(F(int b;))\nstruct s { G(int a;) };\n"),
+        ["a", "b"]
+    );
+    assert_eq!(
+        expanded("#define F(a) \\\n  int a; /* why */ \\\n  int b;\nstruct s { F /* x */ (\n a) };\n"),
+        ["a", "b"]
+    );
+    assert_eq!(expanded("#define S(n) struct n { int n; };\nS(a)\nS(b)\n"), ["a", "b"]);
+    assert_eq!(expanded("#define H int a;\nstruct s { H };\n#undef H\nstruct t { int H; };\n"), ["a", "H"]);
+    assert_eq!(expanded("#define HERE\nstruct s { HERE int a; };\n"), ["a"]);
+    assert_eq!(expanded("#define F() int a;\nstruct s { F() };\nstruct t { int F; };\n"), ["a", "F"]);
+}
+
+#[test]
+fn macros_with_arguments_that_come_to_a_number_are_values() {
+    let text = "#define N 3\n#define SIZE(n) ((n) * 4 + N)\nstruct s { opaque a[SIZE(2)]; opaque b<SIZE(SIZE(0))>; };\n";
+    let definitions = parse(text);
+    let DefinitionKind::Struct(_, body) = &definitions.last().unwrap().kind else { panic!() };
+    assert!(matches!(&body.fields[0].kind, DeclarationKind::FixedOpaque(_, len) if number(len) == 11));
+    assert!(
+        matches!(&body.fields[1].kind, DeclarationKind::VariableOpaque(_, Some(max)) if number(max) == 15)
+    );
+    assert_eq!(definitions.last().unwrap().text, "struct s { opaque a[SIZE(2)]; opaque b<SIZE(SIZE(0))>; };");
+}
+
 #[test]
 fn conditions_choose_a_branch() {
     let text = "\

@@ -7,14 +7,14 @@ use nom::{Input, Parser};
 
 use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
-use super::lex::{Aside, Comment, Kind, Piece, Placed, narrow};
+use super::lex::{self, Aside, Comment, Kind, Piece, Placed, narrow};
 use super::program::program_def;
 use super::recover;
 use super::tokens::{
     Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, refuse, semicolon, token,
 };
 use crate::ast::{
-    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, Specification,
+    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Expansion, Identifier, Specification,
     TypeSpecifier, TypeSpecifierKind, Value,
 };
 use crate::diag::Diagnostic;
@@ -34,9 +34,9 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     // Nor are lines that are no definitions, behind the first of them.
     let mut lost = false;
     let mut left_out = Vec::new();
-    // Where a comment begins that has no end: there is one at most.
-    let open = context.lexed.diagnostics.kept.iter().find(|found| found.code == "X101");
-    let open = open.map(|open| open.primary.span.start);
+    // Where a comment begins that has no end, and macros are used that have no expansion.
+    let lexical = context.lexed.diagnostics.kept.iter().filter(|found| matches!(found.code, "X101" | "X138"));
+    let lexical: Vec<u32> = lexical.map(|found| found.primary.span.start).collect();
     let mut unread = Unread::default();
     while input.input_len() > 0 {
         while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
@@ -66,7 +66,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                     matches!(input.word(0), "program") || !BEGIN_DEFINITION.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
                 let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
-                let is_told = again && lost || is_commented_out(context, open, input.at, syntax.at);
+                let is_told = again && lost || lacks_text(context, &lexical, input.at, syntax.at);
                 if !is_told {
                     context.report(found);
                 }
@@ -79,7 +79,13 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     }
     definitions.extend(asides.map(|placed| aside(context, extract, placed)));
     let unread = unread.spans(context);
-    Specification { definitions, additions: Vec::new(), left_out, unread }
+    let expansions = context.lexed.expansions.iter().map(|one| expansion(context, one)).collect();
+    Specification { definitions, additions: Vec::new(), left_out, unread, expansions }
+}
+
+fn expansion(context: &Context<'_>, one: &lex::Expansion<'_>) -> Expansion {
+    let name = Identifier { name: one.name.to_owned(), span: context.map.span(one.defined.clone()) };
+    Expansion { span: context.map.span(one.used.clone()), name, text: one.text.clone() }
 }
 
 /// The tokens that are part of nothing, by their numbers.
@@ -102,12 +108,11 @@ impl Unread {
     }
 }
 
-/// Whether a definition breaks off since a comment in it is never closed. That is told already.
-fn is_commented_out(context: &Context<'_>, open: Option<u32>, start: usize, failed: usize) -> bool {
+/// Whether a definition breaks off behind one of some places, where text is missing from it. That is told already.
+fn lacks_text(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
-    open.is_some_and(|comment| {
-        begins(start) < comment && (context.token(failed).is_none() || comment < begins(failed))
-    })
+    let place = places.get(places.partition_point(|place| *place <= begins(start)));
+    place.is_some_and(|place| context.token(failed).is_none() || *place < begins(failed))
 }
 
 pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
@@ -209,7 +214,7 @@ pub(crate) fn finish(
 ) -> Definition {
     let span = context.span(first, last);
     let start = context.token(first).map_or(0, |token| token.start as usize);
-    let end = context.token(last).map_or(start, |token| token.end() as usize);
+    let end = context.token(last).map_or(start, |token| context.lexed.end(token) as usize);
     let column = context.token(first).map_or(0, |token| token.column as usize);
     let text = dedent(context.text.get(start..end).unwrap_or(""), column);
     let section = extract.section(span.start).map(str::to_owned);

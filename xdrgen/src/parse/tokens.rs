@@ -68,7 +68,7 @@ impl<'a> Context<'a> {
     pub(crate) fn span(&self, first: usize, last: usize) -> Span {
         let (Some(from), Some(to)) = (self.token(first), self.token(last)) else {
             let start = self.token(first).map_or_else(|| self.text_end(), |token| token.start);
-            let end = self.token(last).map_or(start, Token::end);
+            let end = self.token(last).map_or(start, |token| self.lexed.end(token));
             return self.map.span(start..end.max(start));
         };
         let (start, end) = (from.place.0, if first > last { from.place.0 } else { to.place.1 });
