@@ -8,6 +8,7 @@ use crate::binding;
 use crate::diag::{self, Count, Diagnostic};
 use crate::emit::{self, Emitter, Head, Known};
 use crate::extract::{Form, extract};
+use crate::include;
 use crate::ir::{Data, Module};
 use crate::names::{self, Names, Taken};
 use crate::sema::{self, Document, Trust};
@@ -246,6 +247,7 @@ pub(crate) fn resolved(
     let unread = Unread::of(&documents, sources, &found);
     let (module, diagnostics) = sema::definitions(&documents, &known, all);
     found.extend(diagnostics.kept.into_iter().filter(|found| !unread.may_have(found)));
+    include::report(sources, |id| which.contains(&id), &mut found);
     diag::sort(&mut found);
     (module, found)
 }
@@ -335,6 +337,9 @@ fn analyzed(
     crate::parse::explain(&mut diagnostics.kept, &expansions);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
+    if !options.keep_going {
+        include::report(sources, |_| true, &mut found);
+    }
     diag::sort(&mut found);
     let mut summary = summary(&module);
     summary.documents = documents.len();

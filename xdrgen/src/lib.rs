@@ -21,6 +21,7 @@ mod emit;
 pub mod extract;
 pub mod generate;
 mod hash;
+pub mod include;
 pub mod ir;
 pub mod names;
 pub mod parse;

@@ -19,6 +19,7 @@ use super::macros::{Expanded, Macros, Pasted};
 use super::undone::Undone;
 use crate::diag::{Diagnostic, Found};
 use crate::extract::{Map, Places};
+use crate::source::Span;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +114,18 @@ const SHOWN: usize = 60;
 
 /// How many tokens an expression in an expansion may have.
 const MAX_EXPRESSION: usize = 100;
+
+impl Placed<'_> {
+    /// The document that an `#include "name"` names, and where.
+    pub(crate) fn included(&self, map: &Map) -> Option<(String, Span)> {
+        let Aside::PassThrough(line) = self.aside else { return None };
+        let rest = line.strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+        let (name, behind) = rest.strip_prefix('"')?.split_once('"')?;
+        let end = self.end - narrow(behind.len() + 1);
+        let span = map.span(end - narrow(name.len())..end);
+        (!name.ends_with(".h")).then(|| (name.to_owned(), span))
+    }
+}
 
 /// A text cut into tokens.
 #[derive(Debug, Default)]
