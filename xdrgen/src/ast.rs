@@ -21,6 +21,29 @@ pub struct Specification {
     pub unread: Vec<Span>,
     /// The uses of macros that stand for more than a value, in order.
     pub expansions: Vec<Expansion>,
+    /// The namespaces, in the order in which they begin.
+    pub namespaces: Vec<Namespace>,
+}
+
+/// `namespace a { ... }` (xdrpp)
+#[derive(Clone, Debug, PartialEq)]
+pub struct Namespace {
+    /// Its name behind those of the namespaces around it: `a::b`.
+    pub path: String,
+    /// From its name to its closing `}`.
+    pub span: Span,
+    /// The namespace around it: its index.
+    pub outer: Option<usize>,
+}
+
+/// The innermost namespace of a place.
+pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&str> {
+    let behind = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
+    let mut namespace = namespaces.get(behind.checked_sub(1)?)?;
+    while namespace.span.end < place.end {
+        namespace = namespaces.get(namespace.outer?)?;
+    }
+    Some(&namespace.path)
 }
 
 /// A use of a macro. What it expands to has its place.

@@ -11,6 +11,7 @@ use crate::extract::{Form, extract};
 use crate::include;
 use crate::ir::{Data, Module};
 use crate::names::{self, Names, Taken};
+use crate::namespace;
 use crate::sema::{self, Document, Trust};
 use crate::sizes::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span};
@@ -199,9 +200,12 @@ pub(crate) struct Kept(Module, Vec<(SourceId, Specification, Trust)>);
 
 /// Does what [`generate`] does, and hands on what is not needed any more.
 pub(crate) fn generate_and_keep(sources: &Sources, options: &Options) -> (Generated, Kept) {
-    let (module, mut generated, documents) = analyzed(sources, options);
+    let (mut module, mut generated, documents) = analyzed(sources, options);
     if generated.whole {
-        let modules = modules(sources, &module, &mut generated.diagnostics);
+        let first = SourceId(u32::try_from(sources.iter().count()).unwrap_or(u32::MAX));
+        let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
+        let namespaces = namespace::separate(&mut module, specifications, first);
+        let modules = modules(sources, &namespaces, &module, &mut generated.diagnostics);
         generated.files = emitted(&module, modules, sources, options);
     }
     (generated, Kept(module, documents))
@@ -289,6 +293,7 @@ fn known<'a>(
     };
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
+    namespace::resolve(&mut specifications);
     let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source.name()));
     sema::merge(&mut specifications, &name_of, found);
     sema::supply(&mut specifications, &known);
@@ -429,10 +434,15 @@ fn shown(path: &Path) -> String {
 /// What modules of documents are not called: crates that stand beside them, and files with a meaning to Rust.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
-/// The modules of a run of several documents; a document that gives nothing has none. Of one document there are none.
-fn modules(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> Vec<emit::Document> {
+/// The modules of a run of several documents or of namespaces; what gives nothing has none. One document has none.
+fn modules(
+    sources: &Sources,
+    namespaces: &[(SourceId, &str)],
+    module: &Module,
+    found: &mut Vec<Diagnostic>,
+) -> Vec<emit::Document> {
     let all: Vec<_> = sources.iter().filter(|(_, source)| source.kind() == Kind::Document).collect();
-    if all.len() < 2 {
+    if all.len() < 2 && namespaces.is_empty() {
         return Vec::new();
     }
     let types = module.types.iter().map(|ty| ty.source);
@@ -452,6 +462,11 @@ fn modules(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> V
             found.push(warning.with_help("another file name would avoid the underscore"));
         }
         documents.push(emit::Document { source: id, ident, name });
+    }
+    for (id, path) in namespaces {
+        let name = format!("namespace {path}");
+        let (ident, _) = taken.take(names::snake(&path.replace("::", "_")), &name);
+        documents.push(emit::Document { source: *id, ident, name });
     }
     documents
 }

@@ -24,6 +24,7 @@ mod hash;
 pub mod include;
 pub mod ir;
 pub mod names;
+mod namespace;
 pub mod parse;
 mod sema;
 pub mod sizes;

@@ -182,6 +182,9 @@ fn long_texts_of_one_pattern() {
         "#define A(x) x\nA(A",
         "#define A int b;\nstruct a { A",
         "\n#define A(x) A##x A(A(",
+        "namespace a { ",
+        "namespace a { struct b { a::b *c; }; } ",
+        "namespace a::b { const c = a::b::c::",
     ];
     for pattern in patterns {
         survives_in_all_forms(&pattern.repeat(200_000 / pattern.len()));

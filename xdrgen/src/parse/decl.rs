@@ -8,7 +8,7 @@ use nom::{Input, Parser};
 
 use super::lex::Kind;
 use super::tokens::{
-    Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, portability, refuse, token,
+    Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, path, portability, refuse, token,
 };
 use crate::ast::{
     CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
@@ -133,7 +133,7 @@ pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
         return Err(fail(input, Reason::Arithmetic));
     }
     let (rest, value) = match input.peek(0).map(|found| found.kind) {
-        Some(Kind::Word) => map(identifier, Value::Name).parse(input)?,
+        Some(Kind::Word) => map(path, Value::Name).parse(input)?,
         _ => constant(input)?,
     };
     if is_operator(rest) { Err(fail(rest, Reason::Arithmetic)) } else { Ok((rest, value)) }
@@ -201,7 +201,7 @@ pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
 }
 
 fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
-    identifier(input).map_err(|_| refuse(input, Reason::Expected("a type", BEGIN_DECLARATION)))
+    path(input).map_err(|_| refuse(input, Reason::Expected("a type", BEGIN_DECLARATION)))
 }
 
 /// What stands behind `unsigned`.
@@ -219,7 +219,7 @@ fn unsigned(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
 
 /// `struct name`, `union name`, `enum name`: the name of something defined elsewhere.
 fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
-    let (rest, name) = identifier(input)?;
+    let (rest, name) = path(input)?;
     if matches!(rest.word(0), "{" | "switch") {
         return Err(fail(rest, Reason::NamedInside));
     }

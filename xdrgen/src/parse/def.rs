@@ -11,11 +11,12 @@ use super::lex::{self, Aside, Comment, Kind, Piece, Placed, narrow};
 use super::program::program_def;
 use super::recover;
 use super::tokens::{
-    Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, refuse, semicolon, token,
+    Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, path, refuse, semicolon,
+    token,
 };
 use crate::ast::{
-    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Expansion, Identifier, Specification,
-    TypeSpecifier, TypeSpecifierKind, Value,
+    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Expansion, Identifier, Namespace,
+    Specification, TypeSpecifier, TypeSpecifierKind, Value,
 };
 use crate::diag::Diagnostic;
 use crate::extract::Extract;
@@ -38,9 +39,14 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let lexical = context.lexed.diagnostics.kept.iter().filter(|found| matches!(found.code, "X101" | "X138"));
     let lexical: Vec<u32> = lexical.map(|found| found.primary.span.start).collect();
     let mut unread = Unread::default();
+    let mut namespaces = Namespaces::default();
     while input.input_len() > 0 {
         while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
             definitions.push(aside(context, extract, placed));
+        }
+        if let Some(rest) = namespaces.step(input, broken) {
+            (input, broken, lost) = (rest, false, false);
+            continue;
         }
         if input.word(0) == ";" || broken && recover::is_left_over(context, input.at) {
             unread.add(input.at, input.at + 1);
@@ -79,8 +85,62 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     }
     definitions.extend(asides.map(|placed| aside(context, extract, placed)));
     let unread = unread.spans(context);
+    let namespaces = namespaces.finish(context);
     let expansions = context.lexed.expansions.iter().map(|one| expansion(context, one)).collect();
-    Specification { definitions, additions: Vec::new(), left_out, unread, expansions }
+    Specification { definitions, additions: Vec::new(), left_out, unread, expansions, namespaces }
+}
+
+/// How long the path of a namespace may be: each of a document's namespaces has one.
+const MAX_PATH: usize = 255;
+
+/// The namespaces of a document.
+#[derive(Default)]
+struct Namespaces {
+    all: Vec<Namespace>,
+    /// Those that are open: their places in `all`, and their `{`.
+    open: Vec<(usize, usize)>,
+}
+
+impl Namespaces {
+    /// Reads `namespace a {`, or the `}` of one. Behind a broken definition a `}` is what is left of that.
+    fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
+        let context = input.context;
+        if input.word(0) == "}" && !broken {
+            let (closed, _) = self.open.pop()?;
+            let namespace = self.all.get_mut(closed)?;
+            namespace.span = namespace.span.to(context.span(input.at, input.at));
+            return Some(input.take_from(1));
+        }
+        let (rest, name) = path(input.take_from(1)).ok().filter(|_| input.word(0) == "namespace")?;
+        let (rest, open) = token("{")(rest).ok()?;
+        let outer = self.open.last().map(|(outer, _)| *outer);
+        let around = outer.and_then(|outer| self.all.get(outer)).map_or("", |around| around.path.as_str());
+        let mark = if around.is_empty() { "" } else { "::" };
+        let mut path = format!("{around}{mark}{}", name.name);
+        if path.len() > MAX_PATH {
+            let message = format!("the names of nested namespaces have more than {MAX_PATH} bytes");
+            let found = Diagnostic::error("X115", name.span, message).with_label("with this one");
+            context.report(found.with_help("nest namespaces less deep"));
+            path = around.to_owned();
+        }
+        let end = context.lexed.tokens.len().saturating_sub(1);
+        self.open.push((self.all.len(), open));
+        self.all.push(Namespace { path, span: context.span(input.at + 1, end), outer });
+        Some(rest)
+    }
+
+    /// Reports a namespace that is never closed, unless an error may have hidden its end.
+    fn finish(self, context: &Context<'_>) -> Vec<Namespace> {
+        let is_sound = context.found.borrow().errors() == 0;
+        if let Some((_, open)) = self.open.last().filter(|_| is_sound) {
+            let end = context.lexed.tokens.len();
+            let found = Diagnostic::error("X112", context.behind(end), "a `}` is missing")
+                .with_label("expected `}` here")
+                .with_related(context.span(*open, *open), "this `{` is never closed");
+            context.report(found.with_help("close the namespace with `}`"));
+        }
+        self.all
+    }
 }
 
 fn expansion(context: &Context<'_>, one: &lex::Expansion<'_>) -> Expansion {

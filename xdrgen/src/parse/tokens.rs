@@ -297,6 +297,25 @@ pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
     }
 }
 
+/// A name, with the namespaces before it: `a::b` (xdrpp).
+pub(crate) fn path(input: Tokens<'_>) -> Parse<'_, Identifier> {
+    let (mut rest, mut path) = identifier(input)?;
+    while is_behind_namespace(rest) {
+        let (behind, name) = identifier(rest.take_from(2))?;
+        path = Identifier { name: format!("{}::{}", path.name, name.name), span: path.span.to(name.span) };
+        rest = behind;
+    }
+    Ok((rest, path))
+}
+
+/// Whether `::` and a name follow.
+fn is_behind_namespace(input: Tokens<'_>) -> bool {
+    let (Some(first), Some(second), Some(name)) = (input.peek(0), input.peek(1), input.peek(2)) else {
+        return false;
+    };
+    first.text == ":" && second.text == ":" && first.end() == second.start && name.kind == Kind::Word
+}
+
 impl<'a> Input for Tokens<'a> {
     type Item = Token<'a>;
     type Iter = Copied<Iter<'a, Token<'a>>>;
