@@ -21,8 +21,21 @@ pub struct Specification {
     pub unread: Vec<Span>,
     /// The uses of macros that stand for more than a value, in order.
     pub expansions: Vec<Expansion>,
+    /// What text defines that does not count: the branches of conditions that do not hold.
+    pub hidden: Vec<Hidden>,
     /// The namespaces, in the order in which they begin.
     pub namespaces: Vec<Namespace>,
+}
+
+/// A name that a document defines under a condition that does not hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hidden {
+    /// The name.
+    pub name: Identifier,
+    /// The condition, as far as one line has it: `#ifdef LINUX`.
+    pub condition: String,
+    /// Whether it is in a later branch of the condition.
+    pub is_else: bool,
 }
 
 /// `namespace a { ... }` (xdrpp)

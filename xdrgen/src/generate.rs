@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ast::Specification;
 use crate::binding;
-use crate::diag::{self, Count, Diagnostic};
+use crate::diag::{self, Count, Diagnostic, Severity};
 use crate::emit::{self, Emitter, Head, Known};
 use crate::extract::{Form, extract};
 use crate::include;
@@ -326,6 +326,11 @@ fn analyzed(
     check_paths(options, &mut badly_set);
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
+    // One document of several may have none.
+    if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
+        let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.code == "X001");
+        empty.for_each(|found| found.severity = Severity::Error);
+    }
     let has_bad_settings = !badly_set.is_empty();
     found.append(&mut badly_set);
     let definitions = documents

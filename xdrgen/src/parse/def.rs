@@ -5,6 +5,7 @@ use std::ops::Range;
 use nom::combinator::{cut, map};
 use nom::{Input, Parser};
 
+use super::condition::Branch;
 use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
 use super::lex::{self, Aside, Comment, Kind, Piece, Placed, narrow};
@@ -15,8 +16,8 @@ use super::tokens::{
     token,
 };
 use crate::ast::{
-    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Expansion, Identifier, Namespace,
-    Specification, TypeSpecifier, TypeSpecifierKind, Value,
+    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Expansion, Hidden, Identifier,
+    Namespace, Specification, TypeSpecifier, TypeSpecifierKind, Value,
 };
 use crate::diag::Diagnostic;
 use crate::extract::Extract;
@@ -86,8 +87,9 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     definitions.extend(asides.map(|placed| aside(context, extract, placed)));
     let unread = unread.spans(context);
     let namespaces = namespaces.finish(context);
+    let hidden = context.lexed.hidden.iter().map(|(name, branch)| hidden(context, *name, branch)).collect();
     let expansions = context.lexed.expansions.iter().map(|one| expansion(context, one)).collect();
-    Specification { definitions, additions: Vec::new(), left_out, unread, expansions, namespaces }
+    Specification { definitions, additions: Vec::new(), left_out, unread, expansions, hidden, namespaces }
 }
 
 /// How long the path of a namespace may be: each of a document's namespaces has one.
@@ -141,6 +143,12 @@ impl Namespaces {
         }
         self.all
     }
+}
+
+fn hidden(context: &Context<'_>, name: Piece<'_>, branch: &Branch) -> Hidden {
+    let condition = context.text.get(branch.place.start as usize..branch.place.end as usize).unwrap_or("");
+    let condition = condition.lines().next().unwrap_or("").trim_end().to_owned();
+    Hidden { name: name.identifier(context), condition, is_else: branch.is_else }
 }
 
 fn expansion(context: &Context<'_>, one: &lex::Expansion<'_>) -> Expansion {
@@ -316,17 +324,20 @@ fn dedent(text: &str, column: usize) -> String {
     dedented
 }
 
+impl Piece<'_> {
+    fn identifier(self, context: &Context<'_>) -> Identifier {
+        let span = context.map.span(self.start..self.start + narrow(self.text.len()));
+        Identifier { name: self.text.to_owned(), span }
+    }
+}
+
 /// A line of another language as a definition.
 fn aside(context: &Context<'_>, extract: &Extract, placed: &Placed<'_>) -> Definition {
     let span = context.map.span(placed.start..placed.end);
     let kind = match placed.aside {
         Aside::PassThrough(text) => DefinitionKind::PassThrough(text.to_owned()),
         Aside::Define(name, value, number) => {
-            let identifier = |piece: Piece<'_>| {
-                let span = context.map.span(piece.start..piece.start + narrow(piece.text.len()));
-                Identifier { name: piece.text.to_owned(), span }
-            };
-            let (name, value) = (identifier(name), identifier(value));
+            let (name, value) = (name.identifier(context), value.identifier(context));
             let value = match number {
                 Some(number) => Value::Literal { value: number, span: value.span },
                 None => Value::Name(value),

@@ -13,7 +13,7 @@ use nom::error::{Error, ErrorKind};
 use nom::sequence::{delimited, pair, preceded};
 use nom::{IResult, Input, Parser};
 
-use super::condition::{Conditions, undefined};
+use super::condition::{Branch, Conditions, undefined};
 use super::expression;
 use super::macros::{Expanded, Macros, Pasted};
 use super::undone::Undone;
@@ -136,6 +136,8 @@ pub(crate) struct Lexed<'a> {
     pub(crate) asides: Vec<Placed<'a>>,
     /// The uses of macros, in their order.
     pub(crate) expansions: Vec<Expansion<'a>>,
+    /// Lines of branches that do not hold and define something: the name, its place, and the condition's.
+    pub(crate) hidden: Vec<(Piece<'a>, Branch)>,
     pub(crate) diagnostics: Found,
     /// What was passed over for an error: its bytes in the extracted text.
     pub(crate) unread: Vec<Range<u32>>,
@@ -287,8 +289,16 @@ impl<'a> Lexer<'a, '_> {
         self.at += length;
     }
 
-    fn skip_line(&mut self, rest: &str) {
-        self.at += line_length(rest);
+    /// Passes over a line that does not count.
+    fn skip_line(&mut self, rest: &'a str) {
+        let length = line_length(rest);
+        let line = rest.get(..length).unwrap_or("");
+        if let (Some(name), Some(branch)) = (hidden_name(line), self.conditions.inactive()) {
+            let start = narrow(self.at + name.start);
+            let text = line.get(name).unwrap_or("");
+            self.out.hidden.push((Piece { text, start }, branch));
+        }
+        self.at += length;
     }
 
     fn directive(&mut self, rest: &'a str) {
@@ -713,6 +723,23 @@ pub(crate) fn begun_definition(line: &str) -> Option<&str> {
         _ => false,
     };
     begins.then_some(name)
+}
+
+/// The bytes of the name that a line defines.
+fn hidden_name(line: &str) -> Option<Range<usize>> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !begins_definition(line) {
+        return None;
+    }
+    let behind = line.trim_start().trim_start_matches(is_part);
+    if !line.trim_start().starts_with("typedef") {
+        let behind = behind.trim_start_matches(|c| !is_part(c));
+        let start = line.len() - behind.len();
+        return Some(start..start + behind.find(|c| !is_part(c)).unwrap_or(behind.len()));
+    }
+    // The declared name stands before a size or the `;`.
+    let before = line.get(..line.find(['<', '[', ';'])?)?.trim_end();
+    Some(before.trim_end_matches(is_part).len()..before.len())
 }
 
 /// Whether a line begins as a definition does, or nearly: its keyword, its name, and what follows a name.
