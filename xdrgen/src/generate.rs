@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::ast::Specification;
 use crate::binding;
-use crate::diag::{self, Count, Diagnostic};
+use crate::diag::{self, Count, Diagnostic, Severity};
 use crate::emit::{self, Emitter, Head, Known};
 use crate::extract::{Form, extract};
+use crate::include;
 use crate::ir::{Data, Module};
 use crate::names::{self, Names, Taken};
+use crate::namespace;
 use crate::sema::{self, Document, Trust};
 use crate::sizes::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span};
@@ -189,9 +191,12 @@ impl Generated {
 /// whether it is a document or a binding file. All that is wrong is found in one run.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
-    let (module, mut generated) = analyzed(sources, options);
+    let (mut module, mut generated, documents) = analyzed(sources, options);
     if generated.whole {
-        let modules = modules(sources, &module, &mut generated.diagnostics);
+        let first = SourceId(u32::try_from(sources.iter().count()).unwrap_or(u32::MAX));
+        let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
+        let namespaces = namespace::separate(&mut module, specifications, first);
+        let modules = modules(sources, &namespaces, &module, &mut generated.diagnostics);
         generated.files = emitted(&module, modules, sources, options);
     }
     generated
@@ -206,7 +211,7 @@ pub fn check(sources: &Sources, options: &Options) -> Generated {
 /// Compiles documents to the intermediate form. It is whole if no diagnostic is an error.
 #[must_use]
 pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) {
-    let (module, generated) = analyzed(sources, options);
+    let (module, generated, _) = analyzed(sources, options);
     (module, generated.diagnostics)
 }
 
@@ -231,6 +236,7 @@ pub(crate) fn resolved(
     let unread = Unread::of(&documents, sources, &found);
     let (module, diagnostics) = sema::definitions(&documents, &known, all);
     found.extend(diagnostics.kept.into_iter().filter(|found| !unread.may_have(found)));
+    include::report(sources, |id| which.contains(&id), &mut found);
     diag::sort(&mut found);
     (module, found)
 }
@@ -272,6 +278,7 @@ fn known<'a>(
     };
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
+    namespace::resolve(&mut specifications);
     let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source.name()));
     sema::merge(&mut specifications, &name_of, found);
     sema::supply(&mut specifications, &known);
@@ -286,7 +293,10 @@ fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
 }
 
 /// The module, and what is to be said of it.
-fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
+fn analyzed(
+    sources: &Sources,
+    options: &Options,
+) -> (Module, Generated, Vec<(SourceId, Specification, Trust)>) {
     let mut documents: Vec<(SourceId, Specification, Trust)> = Vec::new();
     let mut bindings = Vec::new();
     let (mut found, mut more) = (Vec::new(), Count::default());
@@ -301,6 +311,11 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     check_paths(options, &mut badly_set);
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
+    // One document of several may have none.
+    if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
+        let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.code == "X001");
+        empty.for_each(|found| found.severity = Severity::Error);
+    }
     let has_bad_settings = !badly_set.is_empty();
     found.append(&mut badly_set);
     let definitions = documents
@@ -311,10 +326,15 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     let known = known(&mut documents, sources, options, &mut found);
     let views = views(&documents);
     let unread = Unread::of(&views, sources, &found);
-    let (module, diagnostics, whole) = sema::analyze(&views, &bindings, &known, options.names);
+    let (module, mut diagnostics, whole) = sema::analyze(&views, &bindings, &known, options.names);
     let more = more.and(diagnostics.more);
+    let expansions: Vec<_> = views.iter().flat_map(|view| view.specification.expansions.clone()).collect();
+    crate::parse::explain(&mut diagnostics.kept, &expansions);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
+    if !options.keep_going {
+        include::report(sources, |_| true, &mut found);
+    }
     diag::sort(&mut found);
     let mut summary = summary(&module);
     summary.documents = documents.len();
@@ -324,7 +344,7 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     } else {
         more.errors == 0 && !diag::has_errors(&found)
     };
-    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, whole })
+    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, whole }, documents)
 }
 
 /// Paths that the user gave go into code: they must be paths.
@@ -404,10 +424,15 @@ fn shown(path: &Path) -> String {
 /// What modules of documents are not called: crates that stand beside them, and files with a meaning to Rust.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
-/// The modules of a run of several documents; a document that gives nothing has none. Of one document there are none.
-fn modules(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> Vec<emit::Document> {
+/// The modules of a run of several documents or of namespaces; what gives nothing has none. One document has none.
+fn modules(
+    sources: &Sources,
+    namespaces: &[(SourceId, &str)],
+    module: &Module,
+    found: &mut Vec<Diagnostic>,
+) -> Vec<emit::Document> {
     let all: Vec<_> = sources.iter().filter(|(_, source)| source.kind() == Kind::Document).collect();
-    if all.len() < 2 {
+    if all.len() < 2 && namespaces.is_empty() {
         return Vec::new();
     }
     let types = module.types.iter().map(|ty| ty.source);
@@ -427,6 +452,11 @@ fn modules(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> V
             found.push(warning.with_help("another file name would avoid the underscore"));
         }
         documents.push(emit::Document { source: id, ident, name });
+    }
+    for (id, path) in namespaces {
+        let name = format!("namespace {path}");
+        let (ident, _) = taken.take(names::snake(&path.replace("::", "_")), &name);
+        documents.push(emit::Document { source: *id, ident, name });
     }
     documents
 }

@@ -1,6 +1,6 @@
 //! What documents say to C alone, for whoever misses what it defines: `#include` and `#define`.
 
-use crate::ast::{Definition, DefinitionKind, Identifier};
+use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};
 use crate::diag::Diagnostic;
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
@@ -14,6 +14,8 @@ pub(crate) struct Asides<'a> {
     macros: HashMap<&'a str, Span>,
     /// The included files that may be XDR, then the others.
     includes: HashMap<SourceId, [Vec<&'a str>; 2]>,
+    /// Definitions that do not count.
+    hidden: HashMap<&'a str, &'a Hidden>,
 }
 
 impl<'a> Asides<'a> {
@@ -38,6 +40,13 @@ impl<'a> Asides<'a> {
         }
     }
 
+    /// Remembers what a document defines under conditions that do not hold.
+    pub(crate) fn hide(&mut self, hidden: &'a [Hidden]) {
+        for one in hidden {
+            self.hidden.entry(&one.name.name).or_insert(one);
+        }
+    }
+
     /// Whether a document includes others.
     pub(crate) fn includes_files(&self, document: SourceId) -> bool {
         self.includes.contains_key(&document)
@@ -45,6 +54,16 @@ impl<'a> Asides<'a> {
 
     /// Says of a name that nothing defines where it may have been meant to come from.
     pub(crate) fn explain(&self, name: &Identifier, found: Diagnostic) -> Diagnostic {
+        if let Some(Hidden { name, condition, is_else }) = self.hidden.get(name.name.as_str()) {
+            let wanted = condition.strip_prefix("#ifdef").map(str::trim).filter(|_| !is_else);
+            let branch = if *is_else { "a later branch of " } else { "" };
+            let found = found.with_label("not defined under the conditions of this run");
+            let found = found.with_related(name.span, format!("defined here under {branch}`{condition}`"));
+            return match wanted {
+                Some(wanted) => found.with_help(format!("try `-D {wanted}`")),
+                None => found.with_help("the condition leaves this definition out: change what `-D` defines"),
+            };
+        }
         if let Some(place) = self.macros.get(name.name.as_str()) {
             let found = found.with_related(*place, "this means something to C alone");
             return found

@@ -24,6 +24,15 @@ enum Undefined<'a> {
     TakenFor(&'a str),
 }
 
+/// The number of a name that needs no definition.
+pub(crate) fn built_in(name: &str) -> Option<i128> {
+    match name {
+        "TRUE" | "true" => Some(1),
+        "FALSE" | "false" => Some(0),
+        _ => None,
+    }
+}
+
 /// For each member, the last one up to it that has a value of its own.
 fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     let mut last = None;
@@ -123,8 +132,13 @@ impl Consts {
         scope: &Scope<'v>,
         found: &mut Found,
     ) -> Undefined<'v> {
-        if let "TRUE" | "FALSE" = name {
-            return Undefined::Number(Some(i128::from(name == "TRUE")));
+        if let Some(value) = built_in(name) {
+            let standard = if value == 1 { "TRUE" } else { "FALSE" };
+            if name != standard && self.said.insert(name.to_owned()) {
+                let instead = format!("write `{standard}` (RFC 4506 section 4.4)");
+                found.push(Diagnostic::portability(span, &format!("`{name}`"), &instead));
+            }
+            return Undefined::Number(Some(value));
         }
         let name = &Identifier { name: name.to_owned(), span };
         let message = format!("no constant is called `{}`", name.name);

@@ -39,7 +39,7 @@ fn check_circles(module: &Module, spans: &[Span], is_endless: &dyn Fn(TypeId) ->
     });
     report(module, spans, &endless, found, |name, span| {
         Diagnostic::error("X222", span, format!("a value of `{name}` would have no end"))
-            .with_label("contains itself")
+            .with_label(format!("holds `{name}` again"))
             .with_help("let it be optional (`*`), or hold itself in a counted array (`<>`)")
     });
     let aliases = Graph::new(module, |id, body, named| {
@@ -47,14 +47,16 @@ fn check_circles(module: &Module, spans: &[Span], is_endless: &dyn Fn(TypeId) ->
             collect_named_in(body, named);
         }
     });
-    report(module, spans, &aliases, found, |name, span| {
-        Diagnostic::error("X223", span, format!("`{name}` is a name of itself"))
-            .with_label("leads back to itself by typedefs alone")
-            .with_help("put a struct in between")
-    });
+    report(module, spans, &aliases, found, alias_cycle);
 }
 
-/// Reports each circle once, at the first of its types in the documents.
+fn alias_cycle(name: &str, span: Span) -> Diagnostic {
+    Diagnostic::error("X223", span, format!("type alias cycle: `{name}` is a name of itself"))
+        .with_label("leads back to itself by typedefs alone")
+        .with_help("let one of the typedefs name another type, or put a struct in between")
+}
+
+/// Reports each circle once, at the first of its types in the documents: at the field that leads into it.
 fn report(
     module: &Module,
     spans: &[Span],
@@ -67,15 +69,33 @@ fn report(
         if !graph.is_circle(id, id) || !said.insert(graph.circle(id)) {
             continue;
         }
-        let (Some(ty), Some(span)) = (module.get(id), spans.get(id.0)) else { continue };
-        let mut error = say(&ty.name, *span);
-        for other in graph.way_around(id).into_iter().filter(|other| *other != id).take(NAMED) {
-            if let (Some(ty), Some(span)) = (module.get(other), spans.get(other.0)) {
-                error = error.with_related(*span, format!("by way of `{}`", ty.name));
+        let Some(ty) = module.get(id) else { continue };
+        // Each leads to the one before it, and the first to the last.
+        let way = graph.way_around(id);
+        let of_aliases =
+            way.iter().all(|id| matches!(module.get(*id).map(|ty| &ty.body), Some(Body::Alias(_))));
+        let mut to = way.last().copied().unwrap_or(id);
+        let mut place = |from| {
+            let place = link(module, from, to).or_else(|| spans.get(from.0).copied());
+            to = from;
+            place
+        };
+        let Some(span) = place(id) else { continue };
+        let mut error = if of_aliases { alias_cycle(&ty.name, span) } else { say(&ty.name, span) };
+        for other in way.into_iter().filter(|other| *other != id).take(NAMED) {
+            if let (Some(ty), Some(span)) = (module.get(other), place(other)) {
+                error = error.with_related(span, format!("by way of `{}`", ty.name));
             }
         }
         found.push(error);
     }
+}
+
+/// The field by which a type holds another in place. An alias has none.
+fn link(module: &Module, from: TypeId, to: TypeId) -> Option<Span> {
+    let mut fields = fields_of(&module.get(from)?.body);
+    let field = fields.find(|field| in_place_of(&field.ty) == Some(to))?;
+    Some(field.docs.span)
 }
 
 /// Reports the first definition that nests deeper than rustc would follow.
@@ -117,15 +137,16 @@ fn type_ends(ty: &Type, finite: &[bool]) -> bool {
 
 /// The types that a body holds in place.
 fn in_place(body: &Body) -> Vec<TypeId> {
-    let in_place = |ty: &Type| {
-        let mut ty = ty;
-        while let Type::FixedArray(of, _) = ty {
-            ty = of;
-        }
-        if let Type::Named(id) = ty { Some(*id) } else { None }
-    };
     match body {
-        Body::Alias(ty) => in_place(ty).into_iter().collect(),
-        body => fields_of(body).filter_map(|field| in_place(&field.ty)).collect(),
+        Body::Alias(ty) => in_place_of(ty).into_iter().collect(),
+        body => fields_of(body).filter_map(|field| in_place_of(&field.ty)).collect(),
     }
+}
+
+fn in_place_of(ty: &Type) -> Option<TypeId> {
+    let mut ty = ty;
+    while let Type::FixedArray(of, _) = ty {
+        ty = of;
+    }
+    if let Type::Named(id) = ty { Some(*id) } else { None }
 }

@@ -1,10 +1,10 @@
 //! Definitions that are left out: what is wrong in published documents, which nobody can mend, and, where a run is to
 //! keep going, what is wrong in any.
 
-use super::prelude;
 use super::scope::{Document, Trust, defined_name};
 use super::supply::Known;
 use super::uses::{Defined, Uses};
+use super::{consts, prelude};
 use crate::ast::{Definition, DefinitionKind, Identifier};
 use crate::diag::{Diagnostic, Severity};
 use crate::hash::{HashMap, HashSet};
@@ -164,7 +164,7 @@ impl<'a> Forgiven<'a> {
                 self.known.externs.contains_key(&name.1)
                     || self.known.prelude && prelude::scalar(&name.1).is_some()
             }
-            Space::Value => matches!(name.1.as_str(), "TRUE" | "FALSE"),
+            Space::Value => consts::built_in(&name.1).is_some(),
         }
     }
 }

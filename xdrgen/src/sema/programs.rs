@@ -3,10 +3,13 @@
 use super::consts;
 use super::lower::{Lower, taken};
 use super::text;
-use crate::ast::{Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, Value, VersionDef};
+use crate::ast::{
+    ArraySize, Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier,
+    TypeSpecifierKind, Value, VersionDef,
+};
 use crate::diag::Diagnostic;
 use crate::hash::HashMap;
-use crate::ir::{Body, Docs, Field, Procedure, Program, ReplyBounds, Type, Version};
+use crate::ir::{Body, Bound, Docs, Field, Procedure, Program, ReplyBounds, Type, Version};
 use crate::names::{self, HIDDEN_BY_VERBATIM, Names, Taken};
 use crate::source::Span;
 
@@ -21,6 +24,9 @@ const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 
 /// Types that the module of procedures uses by their names alone: no procedure is called so.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
+
+/// Names of parameters and constants that methods have besides what a procedure takes.
+const IN_METHODS: &[&str] = &["answer", "context"];
 
 /// Numbers and names that were seen in one place.
 #[derive(Default)]
@@ -88,7 +94,7 @@ impl<'a> Lower<'a> {
             let number = self.number(&procedure.number);
             let good = self.is_new(&procedure.name, &procedure.number, number, "procedure", &mut seen);
             let arguments = self.arguments(version, procedure);
-            let result = self.result(procedure);
+            let result = self.result(version, procedure);
             let name = procedure.name.name.strip_prefix(&prefix).unwrap_or(&procedure.name.name);
             let (ident, clash) = idents.take(self.names.of_type(name), &procedure.name.name);
             self.say_clash(&procedure.name, &ident, clash.filter(|_| good));
@@ -105,7 +111,18 @@ impl<'a> Lower<'a> {
             };
             let name = procedure.name.name.clone();
             let reply = ReplyBounds::default();
-            procedures.push(Procedure { name, ident, method, number, arguments, result, reply, docs });
+            let parameter = self.parameter(procedure);
+            procedures.push(Procedure {
+                name,
+                ident,
+                method,
+                number,
+                arguments,
+                parameter,
+                result,
+                reply,
+                docs,
+            });
         }
         let (ident, module) = self.version_names(program, version);
         let docs = Docs { comments: version.docs.clone(), span: version.name.span, ..Docs::default() };
@@ -139,21 +156,53 @@ impl<'a> Lower<'a> {
     }
 
     fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {
+        for name in procedure.arguments.iter().filter_map(|argument| argument.name.as_ref()) {
+            if self.is_type(&name.name) {
+                let message = format!("an argument is called `{}`, like a type", name.name);
+                let found = Diagnostic::warning("X119", name.span, message);
+                let help = "write a `,` before it if it is the type of another argument";
+                self.found.push(found.with_label("read as a name").with_help(help));
+            }
+        }
         match procedure.arguments.as_slice() {
             [] => Some(Type::Void),
-            [one] => self.procedure_type(one),
+            [one] => self.one_type(version, procedure, one, "args"),
             several => self.tuple(version, procedure, several),
         }
     }
 
-    fn result(&mut self, procedure: &ProcedureDef) -> Option<Type> {
+    fn result(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {
         match &procedure.result {
             None => Some(Type::Void),
-            Some(result) => self.procedure_type(result),
+            Some(result) => self.one_type(version, procedure, result, "res"),
         }
     }
 
-    fn procedure_type(&mut self, ty: &ProcedureType) -> Option<Type> {
+    /// The only argument, or the result. A counted array becomes a type whose field has the bound.
+    fn one_type(
+        &mut self,
+        version: &VersionDef,
+        procedure: &ProcedureDef,
+        one: &ProcedureType,
+        suffix: &str,
+    ) -> Option<Type> {
+        let (ty, max) = self.procedure_type(one)?;
+        if !matches!(ty, Type::Array(_)) {
+            return Some(ty);
+        }
+        let docs =
+            Docs { declaration: text::procedure_type(one), span: one.specifier.span, ..Docs::default() };
+        let body = Body::Newtype(field("0".to_owned(), "0".to_owned(), ty, max, docs));
+        let what = if suffix == "args" { "argument" } else { "result" };
+        let comment = format!("The {what} of {}.", procedure.name.name);
+        Some(self.own_type(version, procedure, suffix, comment, body))
+    }
+
+    /// The type of an argument or a result, and the largest count of a counted array.
+    fn procedure_type(&mut self, ty: &ProcedureType) -> Option<(Type, Option<Bound>)> {
+        if let Some(size) = &ty.size {
+            return self.sized_type(&ty.specifier, size);
+        }
         let plain = self.plain_specifier(&ty.specifier);
         if plain.is_none() && is_body(ty) {
             self.found.push(
@@ -167,45 +216,94 @@ impl<'a> Lower<'a> {
             );
         }
         let plain = plain?;
-        Some(if ty.optional { Type::Optional(Box::new(plain)) } else { plain })
+        Some((if ty.optional { Type::Optional(Box::new(plain)) } else { plain }, None))
     }
 
-    /// Several arguments, one behind the other: a struct.
+    /// An array, a string or opaque data with its size.
+    fn sized_type(&mut self, of: &TypeSpecifier, size: &ArraySize) -> Option<(Type, Option<Bound>)> {
+        let bound = match size {
+            ArraySize::Fixed(size) | ArraySize::Variable(Some(size)) => Some(self.bound(size)?),
+            ArraySize::Variable(None) => None,
+        };
+        let ty = match (&of.kind, size, bound.clone()) {
+            (TypeSpecifierKind::Opaque, ArraySize::Fixed(_), Some(len)) => Type::FixedOpaque(len),
+            (TypeSpecifierKind::Opaque, _, max) => Type::Opaque(max),
+            (TypeSpecifierKind::String, _, max) => Type::String(max),
+            (_, ArraySize::Fixed(_), Some(len)) => Type::FixedArray(Box::new(self.plain_specifier(of)?), len),
+            _ => return Some((Type::Array(Box::new(self.plain_specifier(of)?)), bound)),
+        };
+        Some((ty, None))
+    }
+
+    /// Several arguments, one behind the other: a struct, with names for its fields if the arguments have any.
     fn tuple(
         &mut self,
         version: &VersionDef,
         procedure: &ProcedureDef,
         arguments: &[ProcedureType],
     ) -> Option<Type> {
+        let is_named = arguments.iter().any(|argument| argument.name.is_some());
+        let mut idents = Taken::default();
+        let mut seen: HashMap<&str, Span> = HashMap::default();
         let mut fields = Vec::new();
         for (index, argument) in arguments.iter().enumerate() {
-            let ty = self.procedure_type(argument)?;
-            let declaration = format!("argument {}", index + 1);
-            let docs = Docs { declaration, span: argument.specifier.span, ..Docs::default() };
-            let (name, ident) = (index.to_string(), index.to_string());
-            fields.push(Field {
-                name,
-                ident,
-                ty,
-                max: None,
-                recursive: false,
-                list: false,
-                eligible: false,
-                docs,
-            });
+            let (ty, max) = self.procedure_type(argument)?;
+            let mut docs = Docs { span: argument.specifier.span, ..Docs::default() };
+            let (name, ident) = match &argument.name {
+                Some(name) => {
+                    if let Some(first) = seen.insert(&name.name, name.span) {
+                        self.found.push(second_argument(name, first));
+                    }
+                    docs.declaration = text::procedure_type(argument);
+                    (name.name.clone(), self.names.of_field(&name.name))
+                }
+                None => {
+                    docs.declaration = format!("argument {}", index + 1);
+                    let index = index.to_string();
+                    let ident = if is_named { format!("arg{index}") } else { index.clone() };
+                    (index, ident)
+                }
+            };
+            let (ident, _) = idents.take(ident, &name);
+            fields.push(field(name, ident, ty, max, docs));
         }
-        let path = format!("{}_args", procedure.name.name);
+        let body = if is_named { Body::Struct(fields) } else { Body::Tuple(fields) };
+        let comment = format!("The arguments of {}, one behind the other.", procedure.name.name);
+        Some(self.own_type(version, procedure, "args", comment, body))
+    }
+
+    /// A type for a procedure's arguments or its result.
+    fn own_type(
+        &mut self,
+        version: &VersionDef,
+        procedure: &ProcedureDef,
+        suffix: &str,
+        comment: String,
+        body: Body,
+    ) -> Type {
+        let path = format!("{}_{suffix}", procedure.name.name);
         let is_free = self.name_tuple(&path);
         let path = if is_free { path } else { format!("{}_{path}", version.name.name) };
         let docs = Docs {
-            comments: vec![format!("The arguments of {}, one behind the other.", procedure.name.name)],
+            comments: vec![comment],
             section: None,
             declaration: text::procedure(procedure),
             span: procedure.name.span,
         };
         let id = self.new_type(&path, &procedure.name, docs);
-        self.place(id, Some(Body::Tuple(fields)));
-        Some(Type::Named(id))
+        self.place(id, Some(body));
+        Type::Named(id)
+    }
+
+    /// What a method calls what it takes: as the only argument is called.
+    fn parameter(&self, procedure: &ProcedureDef) -> String {
+        match procedure.arguments.as_slice() {
+            [ProcedureType { name: Some(name), .. }] => {
+                let mut taken = Taken::with(IN_METHODS);
+                taken.take(self.names.of_field(&name.name), &name.name).0
+            }
+            _ => "args".to_owned(),
+        }
     }
 
     /// A program's, a version's or a procedure's number.
@@ -252,6 +350,16 @@ impl<'a> Lower<'a> {
         seen.numbers.insert(number, span);
         true
     }
+}
+
+fn field(name: String, ident: String, ty: Type, max: Option<Bound>, docs: Docs) -> Field {
+    Field { name, ident, ty, max, recursive: false, list: false, eligible: false, docs }
+}
+
+fn second_argument(name: &Identifier, first: Span) -> Diagnostic {
+    Diagnostic::error("X210", name.span, format!("two arguments are called `{}`", name.name))
+        .with_label("the second")
+        .with_related(first, "the first")
 }
 
 fn is_body(ty: &ProcedureType) -> bool {

@@ -90,6 +90,7 @@ impl<'a> Scope<'a> {
     ) -> Self {
         let trust = documents.iter().map(|document| (document.id, document.trust));
         let mut scope = Scope { trust: trust.collect(), ..Scope::default() };
+        documents.iter().for_each(|document| scope.asides.hide(&document.specification.hidden));
         let definitions = documents.iter().flat_map(|document| &document.specification.definitions);
         for definition in definitions {
             if left_out.contains(&definition.span) {

@@ -6,6 +6,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::consts;
 use super::prelude::{self, Prelude};
 use super::scope::defined_name;
 use super::uses::{Defined, Uses};
@@ -99,8 +100,7 @@ impl Supplier<'_> {
     }
 
     fn missing_value(&self, name: &Identifier) -> Option<Definition> {
-        let is_known =
-            self.defined.values.contains(&name.name) || matches!(name.name.as_str(), "TRUE" | "FALSE");
+        let is_known = self.defined.values.contains(&name.name) || consts::built_in(&name.name).is_some();
         if is_known {
             return None;
         }

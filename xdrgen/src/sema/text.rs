@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::ast::{Declaration, DeclarationKind, ProcedureDef, ProcedureType, TypeSpecifierKind, Value};
+use crate::ast::{
+    ArraySize, Declaration, DeclarationKind, ProcedureDef, ProcedureType, TypeSpecifierKind, Value,
+};
 
 /// A declaration as it would be written, without the `;`.
 pub(crate) fn declaration(declaration: &Declaration) -> String {
@@ -40,8 +42,16 @@ pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
     format!("{result} {}({arguments}) = {};", procedure.name.name, value(&procedure.number))
 }
 
-fn procedure_type(ty: &ProcedureType) -> String {
-    format!("{}{}", specifier(&ty.specifier.kind), if ty.optional { " *" } else { "" })
+pub(super) fn procedure_type(ty: &ProcedureType) -> String {
+    let name = ty.name.as_ref().map_or("", |name| name.name.as_str());
+    let size = match &ty.size {
+        None => String::new(),
+        Some(ArraySize::Fixed(len)) => format!("[{}]", value(len)),
+        Some(ArraySize::Variable(max)) => format!("<{}>", bound(max)),
+    };
+    let blank = if ty.optional || !name.is_empty() { " " } else { "" };
+    let star = if ty.optional { "*" } else { "" };
+    format!("{}{blank}{star}{name}{size}", specifier(&ty.specifier.kind))
 }
 
 /// A value as it was written.
@@ -67,6 +77,7 @@ fn specifier(kind: &TypeSpecifierKind) -> &str {
         TypeSpecifierKind::Short => "short",
         TypeSpecifierKind::UnsignedShort => "unsigned short",
         TypeSpecifierKind::String => "string",
+        TypeSpecifierKind::Opaque => "opaque",
         TypeSpecifierKind::Named(name) => &name.name,
         TypeSpecifierKind::Enum(_) => "enum { ... }",
         TypeSpecifierKind::Struct(_) => "struct { ... }",

@@ -17,6 +17,8 @@ use crate::source::Span;
 enum Kind {
     Int,
     Unsigned,
+    Hyper,
+    UnsignedHyper,
     Bool,
     Enum(TypeId),
 }
@@ -28,18 +30,23 @@ pub(crate) struct Places {
     values: HashMap<i128, usize>,
 }
 
+const DISCRIMINANTS: &str =
+    "a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)";
+
 /// How many values a warning names.
 const NAMED: usize = 5;
 
 impl<'a> Lower<'a> {
     pub(crate) fn union(&mut self, body: &'a UnionBody, path: &str, span: Span) -> Option<Body> {
-        let discriminant = self.field(&body.discriminant, path);
-        let kind = discriminant.as_ref().and_then(|field| self.discriminant_kind(&field.ty));
+        let mut discriminant = self.field(&body.discriminant, path);
+        let kind = discriminant
+            .as_mut()
+            .and_then(|field| self.discriminant_kind(&mut field.ty, body.discriminant.span));
         if discriminant.is_some() && kind.is_none() || discriminant.is_none() && is_void(&body.discriminant) {
             self.found.push(
                 Diagnostic::error("X215", body.discriminant.span, "this cannot choose the arm of a union")
                     .with_label("not an int, an unsigned int, a bool or an enum")
-                    .with_help("a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)"),
+                    .with_help(DISCRIMINANTS),
             );
         }
         let count = body.arms.len() + usize::from(body.default.is_some());
@@ -84,23 +91,34 @@ impl<'a> Lower<'a> {
         self.field(declaration, path)
     }
 
-    fn discriminant_kind(&self, ty: &Type) -> Option<Kind> {
-        let mut ty = ty;
+    /// What a discriminant is. One that only some compilers accept becomes the integer that is sent.
+    fn discriminant_kind(&mut self, ty: &mut Type, span: Span) -> Option<Kind> {
+        let mut behind = &*ty;
         // A longer chain of typedefs is an error of its own.
         for _ in 0..=MAX_DEPTH {
-            match ty {
-                Type::Scalar(Scalar::Int) => return Some(Kind::Int),
-                Type::Scalar(Scalar::UnsignedInt) => return Some(Kind::Unsigned),
-                Type::Scalar(Scalar::Bool) => return Some(Kind::Bool),
-                Type::Named(id) => match &self.module.get(*id)?.body {
-                    Body::Enum(_) => return Some(Kind::Enum(*id)),
-                    Body::Alias(of) => ty = of,
-                    _ => return None,
-                },
+            let Type::Named(id) = behind else { break };
+            match &self.module.get(*id)?.body {
+                Body::Enum(_) => return Some(Kind::Enum(*id)),
+                Body::Alias(of) => behind = of,
                 _ => return None,
             }
         }
-        None
+        let Type::Scalar(scalar) = *behind else { return None };
+        let (kind, sent, what) = match scalar {
+            Scalar::Int => return Some(Kind::Int),
+            Scalar::UnsignedInt => return Some(Kind::Unsigned),
+            Scalar::Bool => return Some(Kind::Bool),
+            Scalar::Char => (Kind::Int, Scalar::Int, "a `char`"),
+            Scalar::UnsignedChar => (Kind::Unsigned, Scalar::UnsignedInt, "an `unsigned char`"),
+            Scalar::Short => (Kind::Int, Scalar::Int, "a `short`"),
+            Scalar::UnsignedShort => (Kind::Unsigned, Scalar::UnsignedInt, "an `unsigned short`"),
+            Scalar::Hyper => (Kind::Hyper, Scalar::Hyper, "a `hyper`"),
+            Scalar::UnsignedHyper => (Kind::UnsignedHyper, Scalar::UnsignedHyper, "an `unsigned hyper`"),
+            _ => return None,
+        };
+        *ty = Type::Scalar(sent);
+        self.found.push(Diagnostic::portability(span, &format!("{what} as a discriminant"), DISCRIMINANTS));
+        Some(kind)
     }
 
     /// An arm's labels; those that are wrong are reported and left out.
@@ -146,13 +164,17 @@ impl<'a> Lower<'a> {
             Kind::Int | Kind::Enum(_) => {
                 u32::try_from(written).map_or(written, |bits| i128::from(bits.cast_signed()))
             }
-            Kind::Unsigned | Kind::Bool => written,
+            _ => written,
         };
         let label = match kind {
             Kind::Int if i32::try_from(number).is_ok() => Label::Number(number),
             Kind::Int => return self.label_range(value, written, "an int"),
             Kind::Unsigned if u32::try_from(number).is_ok() => Label::Number(number),
             Kind::Unsigned => return self.label_range(value, written, "an unsigned int"),
+            Kind::Hyper if i64::try_from(number).is_ok() => Label::Number(number),
+            Kind::Hyper => return self.label_range(value, written, "a hyper"),
+            Kind::UnsignedHyper if u64::try_from(number).is_ok() => Label::Number(number),
+            Kind::UnsignedHyper => return self.label_range(value, written, "an unsigned hyper"),
             Kind::Bool if number == 0 || number == 1 => Label::Bool(number == 1),
             Kind::Bool => return self.label_range(value, written, "a bool"),
             Kind::Enum(id) => match self.member_of(id, number) {
@@ -262,6 +284,8 @@ impl<'a> Lower<'a> {
                 .with_help(match what {
                     "a bool" => "a bool is TRUE or FALSE",
                     "an int" => "an int has 32 bits",
+                    "a hyper" => "a hyper has 64 bits, and is negative above 2^63-1",
+                    "an unsigned hyper" => "an unsigned hyper has no sign",
                     _ => "an unsigned int has 32 bits and no sign",
                 }),
         );
@@ -313,7 +337,7 @@ impl<'a> Lower<'a> {
                 .filter(|(value, _)| !seen.contains_key(value))
                 .map(|(_, name)| (*name).to_owned())
                 .collect(),
-            Kind::Int | Kind::Unsigned => return,
+            _ => return,
         };
         if missing.is_empty() {
             return;

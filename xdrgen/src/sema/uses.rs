@@ -2,8 +2,8 @@
 
 use super::scope::{declared_name, defined_name};
 use crate::ast::{
-    Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, ProcedureDef, ProgramDef,
-    StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
+    ArraySize, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, ProcedureDef,
+    ProgramDef, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
 };
 use crate::hash::HashSet;
 
@@ -101,7 +101,12 @@ impl<'d> Uses<'d> {
             self.value(&version.number);
             for ProcedureDef { result, arguments, number, .. } in &version.procedures {
                 self.value(number);
-                result.iter().chain(arguments).for_each(|ty| self.specifier(&ty.specifier));
+                for ty in result.iter().chain(arguments) {
+                    self.specifier(&ty.specifier);
+                    if let Some(ArraySize::Fixed(size) | ArraySize::Variable(Some(size))) = &ty.size {
+                        self.value(size);
+                    }
+                }
             }
         }
     }
