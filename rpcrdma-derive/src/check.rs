@@ -209,11 +209,14 @@ fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors
     let (least, largest) = match written.as_str() {
         "i32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
         "u32" => (0, i128::from(u32::MAX)),
+        // RFC 4506 does not allow these, but other compilers accept them.
+        "i64" => (i128::from(i64::MIN), i128::from(i64::MAX)),
+        "u64" => (0, i128::from(u64::MAX)),
         // No number is in an empty range.
         "bool" => (1, 0),
         name if SCALARS.contains(&name) || STRANGERS.iter().any(|(stranger, _)| *stranger == name) => {
             let message = format!(
-                "`{name}` cannot be a union's discriminant (RFC 4506 section 4.15): write `i32`, `u32`, `bool` or an enum"
+                "`{name}` cannot be a union's discriminant (RFC 4506 section 4.15): write `i32`, `u32`, `bool` or an enum, or `i64` or `u64`, which other compilers accept"
             );
             return errors.at(discriminant, &message);
         }

@@ -31,13 +31,14 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
             let fields = fields.iter().map(each);
             quote!(__xdr::Lengths::ZERO #(.and(#fields))*)
         }
-        Body::Union { arms, .. } => {
+        Body::Union { discriminant, arms } => {
             let mut arms = arms.iter().map(|arm| match &arm.payload {
                 Some(field) => each(field),
                 None => quote!(__xdr::Lengths::ZERO),
             });
             let first = arms.next();
-            quote!(__xdr::Lengths::fixed(4).and(#first #(.or(#arms))*))
+            let own = quote_spanned!(discriminant.span()=> <#discriminant as __xdr::Discriminant>::SIZE);
+            quote!(__xdr::Lengths::fixed(#own).and(#first #(.or(#arms))*))
         }
     };
     let items = match container.items {

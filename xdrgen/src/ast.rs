@@ -18,6 +18,55 @@ pub struct Specification {
     pub left_out: Vec<String>,
     /// Where text stands that could not be read: whatever it names may be defined there.
     pub unread: Vec<Span>,
+    /// The uses of macros that stand for more than a value, in order.
+    pub expansions: Vec<Expansion>,
+    /// What text defines that does not count: the branches of conditions that do not hold.
+    pub hidden: Vec<Hidden>,
+    /// The namespaces, in the order in which they begin.
+    pub namespaces: Vec<Namespace>,
+}
+
+/// A name that a document defines under a condition that does not hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hidden {
+    /// The name.
+    pub name: Identifier,
+    /// The condition, as far as one line has it: `#ifdef LINUX`.
+    pub condition: String,
+    /// Whether it is in a later branch of the condition.
+    pub is_else: bool,
+}
+
+/// `namespace a { ... }` (xdrpp)
+#[derive(Clone, Debug, PartialEq)]
+pub struct Namespace {
+    /// Its name behind those of the namespaces around it: `a::b`.
+    pub path: String,
+    /// From its name to its closing `}`.
+    pub span: Span,
+    /// The namespace around it: its index.
+    pub outer: Option<usize>,
+}
+
+/// The innermost namespace of a place.
+pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&str> {
+    let behind = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
+    let mut namespace = namespaces.get(behind.checked_sub(1)?)?;
+    while namespace.span.end < place.end {
+        namespace = namespaces.get(namespace.outer?)?;
+    }
+    Some(&namespace.path)
+}
+
+/// A use of a macro. What it expands to has its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expansion {
+    /// The use, with its arguments.
+    pub span: Span,
+    /// The macro's name, and where its `#define` has it.
+    pub name: Identifier,
+    /// What it expands to, or the first part of that.
+    pub text: String,
 }
 
 /// One definition with what the document says around it.
@@ -158,6 +207,8 @@ pub enum TypeSpecifierKind {
     UnsignedShort,
     /// `string` as the argument or result of a procedure (rpcgen)
     String,
+    /// `opaque` as an argument or result, always with an [`ArraySize`]
+    Opaque,
     /// A name, with or without `struct`, `union` or `enum` before it.
     Named(Identifier),
     /// `enum { ... }` in place
@@ -259,4 +310,17 @@ pub struct ProcedureType {
     pub specifier: TypeSpecifier,
     /// `type *`: optional data (rpcgen).
     pub optional: bool,
+    /// `type[n]` or `type<n>`: many of them, or the bytes of a string or of opaque data.
+    pub size: Option<ArraySize>,
+    /// The name of an argument (rpcgen).
+    pub name: Option<Identifier>,
+}
+
+/// The size of an array without a declaration of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArraySize {
+    /// `[n]`
+    Fixed(Value),
+    /// `<n>` or `<>`
+    Variable(Option<Value>),
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::diag::{self, Count, Diagnostic, Severity};
 use crate::generate::{Generated, Options, Output, Summary, generate};
+use crate::include;
 use crate::ir::Data;
 use crate::names::Names;
 use crate::source::{Source, Sources};
@@ -108,7 +109,8 @@ impl Build {
     }
 
     /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, named after the
-    /// first; of several, each is a module in it, named after its file.
+    /// first; of several, each is a module in it, named after its file. So is each file that a document includes
+    /// (`#include "sibling.x"`, relative to the document), and cargo runs the script again when one of them changes.
     pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
         self.documents.push(path.into());
         self
@@ -215,6 +217,9 @@ impl Build {
             let text = String::from_utf8_lossy(&bytes);
             sources.add(if is_binding { Source::binding(path, text) } else { Source::new(path, text) });
         }
+        include::load(&mut sources, &self.options.defined, |path| {
+            std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        });
         Ok(sources)
     }
 

@@ -16,6 +16,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use crate::diag;
 use crate::extract::extract;
 use crate::generate::{Manifest, Options, Output, Package, check, generate};
+use crate::include;
 use crate::ir::Data;
 use crate::names::Names;
 use crate::source::{Source, Sources};
@@ -294,6 +295,7 @@ impl Inputs {
             let text = read(path).map_err(|error| Failure::File(path.clone(), error))?;
             sources.add(Source::binding(path.clone(), text));
         }
+        include::load(&mut sources, &self.documents.define.iter().cloned().collect(), read);
         Ok(sources)
     }
 

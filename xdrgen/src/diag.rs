@@ -97,6 +97,14 @@ impl Diagnostic {
         Diagnostic::new(code, Severity::Warning, span, message.into())
     }
 
+    /// A warning that only some compilers accept what the grammar of the RFCs lacks.
+    #[must_use]
+    pub(crate) fn portability(span: Span, what: &str, instead: &str) -> Self {
+        Diagnostic::warning("X137", span, format!("not every compiler accepts {what}"))
+            .with_label("not in RFC 4506 or RFC 5531")
+            .with_help(instead)
+    }
+
     fn new(code: &'static str, severity: Severity, span: Span, message: String) -> Self {
         let primary = Label { span, text: String::new() };
         let (related, missing) = (Vec::new(), Vec::new());

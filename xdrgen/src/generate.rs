@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use crate::ast::Specification;
 use crate::binding;
-use crate::diag::{self, Count, Diagnostic};
+use crate::diag::{self, Count, Diagnostic, Found, Severity};
 use crate::emit::{self, Emitter, Head};
 use crate::extract::{Form, extract};
 use crate::hir::Hir;
+use crate::include;
 use crate::ir::{Data, Module};
 use crate::lower::{self, Style};
 use crate::names::{self, Taken};
+use crate::namespace;
 use crate::replies;
 use crate::resolve::{self, Document, Known, Resolved, Trust};
 use crate::sizes::layout::Layouts;
@@ -65,9 +67,12 @@ impl Generated {
 /// whether it is a document or a binding file. All that is wrong is found in one run.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
-    let (module, mut generated) = analyzed(sources, options);
+    let (mut module, mut generated, documents) = analyzed(sources, options);
     if generated.whole {
-        let modules = modules(sources, &module, &mut generated.diagnostics);
+        let first = SourceId(u32::try_from(sources.iter().count()).unwrap_or(u32::MAX));
+        let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
+        let namespaces = namespace::separate(&mut module, specifications, first);
+        let modules = modules(sources, &namespaces, &module, &mut generated.diagnostics);
         generated.files = emitted(&module, modules, sources, options);
     }
     generated
@@ -82,7 +87,7 @@ pub fn check(sources: &Sources, options: &Options) -> Generated {
 /// Compiles documents to the intermediate form. It is whole if no diagnostic is an error.
 #[must_use]
 pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) {
-    let (module, generated) = analyzed(sources, options);
+    let (module, generated, _) = analyzed(sources, options);
     (module, generated.diagnostics)
 }
 
@@ -107,6 +112,7 @@ pub(crate) fn resolved(
     let Resolved { hir, found: more, .. } =
         if all { resolve::latest(&documents, &known) } else { resolve::resolve(&documents, &known) };
     found.extend(more.kept.into_iter().filter(|found| !unread.may_have(found)));
+    include::report(sources, |id| which.contains(&id), &mut found);
     diag::sort(&mut found);
     (hir, found)
 }
@@ -148,6 +154,7 @@ fn known<'a>(
     };
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
+    namespace::resolve(&mut specifications);
     let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source.name()));
     resolve::merge(&mut specifications, &name_of, found);
     resolve::supply(&mut specifications, &known);
@@ -162,7 +169,10 @@ fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
 }
 
 /// The module, and what is to be said of it.
-fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
+fn analyzed(
+    sources: &Sources,
+    options: &Options,
+) -> (Module, Generated, Vec<(SourceId, Specification, Trust)>) {
     let mut documents: Vec<(SourceId, Specification, Trust)> = Vec::new();
     let mut bindings = Vec::new();
     let (mut found, mut more) = (Vec::new(), Count::default());
@@ -177,6 +187,11 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     check_paths(options, &mut badly_set);
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
+    // One document of several may have none.
+    if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
+        let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.code == "X001");
+        empty.for_each(|found| found.severity = Severity::Error);
+    }
     let has_bad_settings = !badly_set.is_empty();
     found.append(&mut badly_set);
     let definitions = documents
@@ -187,28 +202,28 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     let known = known(&mut documents, sources, options, &mut found);
     let views = views(&documents);
     let unread = Unread::of(&views, sources, &found);
-    let Resolved { mut hir, whole, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
+    let Resolved { hir, whole, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
     crate::check::uncovered_values(&hir, &mut diagnostics);
-    // What is missing after an error would make a binding look wrong that is not.
     let (module, mut summary) = if whole {
-        crate::check::apply(&mut hir, &bindings, &mut diagnostics);
-        let style = Style { names: options.names, data: options.data, externs: &options.externs };
-        let module = lower::lower(hir, &bindings, &style, &mut diagnostics);
-        replies::check(&module, &bindings, &mut diagnostics);
-        let counts = [module.types.len(), module.consts.len(), module.programs.len()];
-        let summary = summary(
-            counts,
-            module.programs.iter().flat_map(|one| &one.versions).map(|one| one.procedures.len()),
-        );
+        let module = lowered(hir, &bindings, options, &mut diagnostics);
+        let procedures = module.programs.iter().flat_map(|one| &one.versions).map(|one| one.procedures.len());
+        let summary =
+            summary([module.types.len(), module.consts.len(), module.programs.len()], procedures.sum());
         (module, summary)
     } else {
+        // What is missing after an error would make a binding look wrong that is not.
         let counts = [hir.types.len(), hir.consts.len(), hir.programs.len()];
-        (Module::default(), summary(counts, std::iter::once(hir.procedures().count())))
+        (Module::default(), summary(counts, hir.procedures().count()))
     };
     let whole = whole && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
+    let expansions: Vec<_> = views.iter().flat_map(|view| view.specification.expansions.clone()).collect();
+    crate::parse::explain(&mut diagnostics.kept, &expansions);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
+    if !options.keep_going {
+        include::report(sources, |_| true, &mut found);
+    }
     diag::sort(&mut found);
     summary.documents = documents.len();
     summary.definitions = definitions;
@@ -217,7 +232,7 @@ fn analyzed(sources: &Sources, options: &Options) -> (Module, Generated) {
     } else {
         more.errors == 0 && !diag::has_errors(&found)
     };
-    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, whole })
+    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, whole }, documents)
 }
 
 /// Paths that the user gave go into code: they must be paths.
@@ -263,9 +278,19 @@ fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// How much there is: types, constants, programs; and procedures, added up.
-fn summary([types, consts, programs]: [usize; 3], procedures: impl Iterator<Item = usize>) -> Summary {
-    Summary { types, consts, programs, procedures: procedures.sum(), ..Summary::default() }
+/// Applies bindings to a protocol in which nothing is wrong, and lowers it.
+fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &mut Found) -> Module {
+    let mut hir = hir;
+    crate::check::apply(&mut hir, bindings, found);
+    let style = Style { names: options.names, data: options.data, externs: &options.externs };
+    let module = lower::lower(hir, bindings, &style, found);
+    replies::check(&module, bindings, found);
+    module
+}
+
+/// How much there is: types, constants, programs; and procedures.
+fn summary([types, consts, programs]: [usize; 3], procedures: usize) -> Summary {
+    Summary { types, consts, programs, procedures, ..Summary::default() }
 }
 
 /// All sources, as heads of files show them.
@@ -291,10 +316,15 @@ fn shown(path: &Path) -> String {
 /// What modules of documents are not called: crates that stand beside them, and files with a meaning to Rust.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
-/// The modules of a run of several documents; a document that gives nothing has none. Of one document there are none.
-fn modules(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> Vec<emit::Document> {
+/// The modules of a run of several documents or of namespaces; what gives nothing has none. One document has none.
+fn modules(
+    sources: &Sources,
+    namespaces: &[(SourceId, &str)],
+    module: &Module,
+    found: &mut Vec<Diagnostic>,
+) -> Vec<emit::Document> {
     let all: Vec<_> = sources.iter().filter(|(_, source)| source.kind() == Kind::Document).collect();
-    if all.len() < 2 {
+    if all.len() < 2 && namespaces.is_empty() {
         return Vec::new();
     }
     let types = module.types.iter().map(|ty| ty.source);
@@ -314,6 +344,11 @@ fn modules(sources: &Sources, module: &Module, found: &mut Vec<Diagnostic>) -> V
             found.push(warning.with_help("another file name would avoid the underscore"));
         }
         documents.push(emit::Document { source: id, ident, name });
+    }
+    for (id, path) in namespaces {
+        let name = format!("namespace {path}");
+        let (ident, _) = taken.take(names::snake(&path.replace("::", "_")), &name);
+        documents.push(emit::Document { source: *id, ident, name });
     }
     documents
 }

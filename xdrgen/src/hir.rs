@@ -76,7 +76,7 @@ pub enum Body {
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// The arguments of a procedure that takes several.
+    /// The arguments of a procedure that takes several, or an array that it takes or returns.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),
@@ -260,6 +260,8 @@ pub struct Procedure {
     pub number: u32,
     /// What it takes.
     pub arguments: Type,
+    /// The name of its only argument.
+    pub parameter: Option<String>,
     /// What it returns.
     pub result: Type,
     /// The largest eligible item of its reply, where the binding says so.
@@ -287,6 +289,10 @@ pub enum Chooser {
     Int,
     /// `unsigned int`
     Unsigned,
+    /// `hyper`, which other compilers accept
+    Hyper,
+    /// `unsigned hyper`, likewise
+    UnsignedHyper,
     /// `bool`
     Bool,
     /// An enum.
@@ -337,6 +343,8 @@ impl Hir {
         match self.behind(discriminant) {
             Type::Scalar(Scalar::Int) => Some(Chooser::Int),
             Type::Scalar(Scalar::UnsignedInt) => Some(Chooser::Unsigned),
+            Type::Scalar(Scalar::Hyper) => Some(Chooser::Hyper),
+            Type::Scalar(Scalar::UnsignedHyper) => Some(Chooser::UnsignedHyper),
             Type::Scalar(Scalar::Bool) => Some(Chooser::Bool),
             Type::Named(id) if matches!(self.get(*id)?.body, Body::Enum(_)) => Some(Chooser::Enum(*id)),
             _ => None,

@@ -290,6 +290,8 @@ pub struct Procedure {
     pub number: u32,
     /// What it takes.
     pub arguments: Type,
+    /// What methods call that.
+    pub parameter: String,
     /// What it returns.
     pub result: Type,
     /// How large its reply can be, where the binding says so.

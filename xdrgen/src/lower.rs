@@ -138,12 +138,15 @@ impl<'a, 'f> Lower<'a, 'f> {
                 });
                 Body::Struct(fields.collect())
             }
-            hir::Body::Tuple(fields) => Body::Tuple(
-                fields
-                    .into_iter()
-                    .map(|field| Field { ident: field.name.clone(), ..self.field(field) })
-                    .collect(),
-            ),
+            hir::Body::Tuple(fields) => {
+                let fields = fields.into_iter();
+                let mut fields: Vec<Field> =
+                    fields.map(|field| Field { ident: field.name.clone(), ..self.field(field) }).collect();
+                match fields.pop() {
+                    Some(only) if fields.is_empty() => Body::Newtype(only),
+                    last => Body::Tuple(fields.into_iter().chain(last).collect()),
+                }
+            }
             hir::Body::Union(union) => self.union(union, chooser),
         }
     }
@@ -249,7 +252,9 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     fn label(&mut self, value: i128, chooser: Chooser) -> Label {
         match chooser {
-            Chooser::Int | Chooser::Unsigned => Label::Number(value),
+            Chooser::Int | Chooser::Unsigned | Chooser::Hyper | Chooser::UnsignedHyper => {
+                Label::Number(value)
+            }
             Chooser::Bool => Label::Bool(value != 0),
             Chooser::Enum(of) => {
                 let Lower { bodies, places, .. } = self;
@@ -283,14 +288,15 @@ impl<'a, 'f> Lower<'a, 'f> {
         let mut idents = self.naming.for_procedures();
         let mut methods = Taken::default();
         let procedures = procedures.into_iter().map(|procedure| {
-            let hir::Procedure { name, number, arguments, result, item, whole, docs } = procedure;
+            let hir::Procedure { name, number, arguments, parameter, result, item, whole, docs } = procedure;
             let short = name.strip_prefix(&prefix).unwrap_or(&name);
             let ident = self.naming.take(&mut idents, self.naming.names.of_type(short), &name, docs.span);
             let (method, _) = methods.take(self.naming.names.of_field(short), &name);
+            let parameter = self.naming.of_parameter(parameter);
             let (arguments, result) = (self.ty(arguments), self.ty(result));
             let bound = |sum: Option<hir::Sum>| sum.map(|sum| reply_bound(module, &arguments, sum));
             let reply = ReplyBounds { item: bound(item), whole: bound(whole) };
-            Procedure { name, ident, method, number, arguments, result, reply, docs }
+            Procedure { name, ident, method, number, arguments, parameter, result, reply, docs }
         });
         let procedures = procedures.collect();
         let (ident, module) = self.naming.of_version(program, &name);

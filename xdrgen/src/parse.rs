@@ -12,6 +12,7 @@ mod def;
 mod docs;
 pub(crate) mod expression;
 mod lex;
+mod macros;
 mod program;
 mod recover;
 mod region;
@@ -27,6 +28,7 @@ use crate::extract::{Extract, Form, extract};
 use crate::source::{SourceId, Sources, Span};
 
 pub(crate) use lex::{begins_definition, begun_definition};
+pub(crate) use macros::explain;
 pub(crate) use recover::meant_keyword;
 pub(crate) use region::{Region, region};
 
@@ -142,9 +144,18 @@ fn weakened(found: Diagnostic) -> Diagnostic {
     Diagnostic { severity: Severity::Warning, help, left_out, ..found }
 }
 
+/// The files that a document includes between quotation marks, as it names them, but for headers of C.
+pub(crate) fn includes(extract: &Extract, options: &Options) -> Vec<(String, Span)> {
+    let pasted = macros::Pasted::default();
+    let conditions = condition::Conditions::new(&options.defined);
+    let lexed = lex::lex(&extract.text, &extract.map, conditions, &pasted);
+    lexed.asides.iter().filter_map(|placed| placed.included(&extract.map)).collect()
+}
+
 fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
     let conditions = condition::Conditions::new(&options.defined);
-    let lexed = lex::lex(&extract.text, &extract.map, conditions);
+    let pasted = macros::Pasted::default();
+    let lexed = lex::lex(&extract.text, &extract.map, conditions, &pasted);
     let context = tokens::Context {
         text: &extract.text,
         map: &extract.map,
@@ -164,6 +175,7 @@ fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
             found.append(if lenient { one.weakened(weakened) } else { one });
         }
     }
+    macros::explain(&mut found.kept, &specification.expansions);
     diag::sort(&mut found.kept);
     (specification, found)
 }

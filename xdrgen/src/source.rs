@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::include::Include;
+
 /// Which document of a run: its index in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
@@ -120,23 +122,53 @@ impl Source {
 
 /// The documents of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(Vec<Source>);
+pub struct Sources {
+    all: Vec<Source>,
+    includes: Vec<Include>,
+}
 
 impl Sources {
     /// Adds a document.
     pub fn add(&mut self, source: Source) -> SourceId {
-        self.0.push(source);
-        SourceId(u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX))
+        self.all.push(source);
+        SourceId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
     }
 
     /// A document, if the id is of this run.
     #[must_use]
     pub fn get(&self, id: SourceId) -> Option<&Source> {
-        self.0.get(id.0 as usize)
+        self.all.get(id.0 as usize)
     }
 
     /// All of them, with their ids, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
-        self.0.iter().zip(0..).map(|(source, id)| (SourceId(id), source))
+        self.all.iter().zip(0..).map(|(source, id)| (SourceId(id), source))
+    }
+
+    /// Says which file a document includes.
+    pub fn include(&mut self, include: Include) {
+        self.includes.push(include);
+    }
+
+    /// What documents include.
+    #[must_use]
+    pub fn includes(&self) -> &[Include] {
+        &self.includes
+    }
+
+    /// Documents, and those that they include.
+    #[must_use]
+    pub fn with_included(&self, mut documents: Vec<SourceId>) -> Vec<SourceId> {
+        let mut at = 0;
+        while let Some(&document) = documents.get(at) {
+            let of = self.includes.iter().filter(|include| include.span.source == document);
+            for included in of.filter_map(|include| include.source) {
+                if !documents.contains(&included) {
+                    documents.push(included);
+                }
+            }
+            at += 1;
+        }
+        documents
     }
 }

@@ -461,6 +461,16 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/more.x:") && output.contains("`TREES`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
+    // So is a change of a file that a document includes.
+    scratch.write("specs/tree.x", "typedef int leaf;\n");
+    scratch.write("specs/more.x", &format!("#include \"tree.x\"\nstruct of_leaf {{ leaf one; }};\n{MORE}"));
+    let (success, output) = scratch.cargo(&["build", "--quiet"]);
+    assert!(success, "{output}");
+    scratch.write("specs/tree.x", "typedef int leave;\n");
+    let (success, output) = scratch.cargo(&["build", "--quiet"]);
+    assert!(!success && output.contains("specs/more.x:2:18") && output.contains("`leaf`"), "{output}");
+    scratch.write("specs/more.x", MORE);
+
     // What a binding says is in the types: a version without one is not bound.
     scratch.write("src/lib.rs", &format!("{}{BOUND}", LIB.trim_start()));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);

@@ -339,3 +339,60 @@ fn heads_have_the_command_that_makes_the_file_again() {
         "`rpcrdma-xdrgen generate 'a b.x' --output out --names verbatim --crate a --title 'One & two'`.";
     assert_eq!(head(&given, "out/Cargo.toml"), expected);
 }
+
+/// Files in directories, some of which include others.
+fn including(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn included_files_are_relative_to_the_file_that_includes_them_and_are_read_once() {
+    let folder = including(&[
+        (
+            "specs/a.x",
+            "#include \"sub/b.x\"\n#include \"c.x\"\n#include <d.x>\n#include \"e.h\"\nstruct a { b one; c two; };\n",
+        ),
+        ("specs/sub/b.x", "# include \"../c.x\"\n#include \"../a.x\"\nstruct b { c two; };\n"),
+        ("specs/c.x", "#ifdef MORE\n#include \"nowhere.x\"\n#endif\ntypedef int c;\n"),
+    ]);
+    let output = compiler(folder.path(), &["check", "specs/a.x"]);
+    assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
+    let output = compiler(folder.path(), &["check", "-D", "MORE", "specs/a.x"]);
+    assert!(text(&output.stderr).contains("warning[X004]"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("searched at `specs/nowhere.x`"), "{}", text(&output.stderr));
+    let output = compiler(folder.path(), &["generate", "specs/a.x"]);
+    let code = text(&output.stdout);
+    for module in ["pub mod a {", "pub mod b {", "pub mod c {"] {
+        assert_eq!(code.matches(module).count(), 1, "{module}\n{code}");
+    }
+}
+
+#[test]
+fn a_version_of_a_protocol_has_the_files_that_it_includes() {
+    let folder = including(&[
+        ("old/a.x", "#include \"b.x\"\nstruct a { b one; };\n"),
+        ("old/b.x", "typedef int b;\n"),
+        ("new/a.x", "#include \"b.x\"\nstruct a { b one; };\n"),
+        ("new/b.x", "typedef hyper b;\n"),
+    ]);
+    let output = compiler(folder.path(), &["diff", "old/a.x", "new/a.x"]);
+    assert!(text(&output.stdout).contains("typedef int b; -> typedef hyper b;"), "{}", text(&output.stdout));
+    assert_eq!((text(&output.stderr), output.status.code()), ("", Some(1)));
+}
+
+#[test]
+fn a_given_document_stands_for_an_included_file_elsewhere() {
+    let folder =
+        including(&[("a.x", "#include \"b.x\"\nstruct a { b one; };\n"), ("sub/b.x", "typedef int b;\n")]);
+    let output = compiler(folder.path(), &["check", "a.x", "sub/b.x"]);
+    assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
+    let output = compiler(folder.path(), &["check", "a.x"]);
+    assert!(text(&output.stderr).contains("error[X004]"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+}

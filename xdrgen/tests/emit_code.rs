@@ -392,3 +392,46 @@ fn a_changed_document_gives_findings_or_rust() {
         assert_eq!(generated.files.is_empty(), generated.has_errors(), "{text}");
     }
 }
+
+#[test]
+fn names_of_arguments_are_those_of_parameters_and_fields() {
+    let text = "program P { version V {\n int F(int id) = 1;\n int G(int a, bool) = 2;\n int H(string context<4>) = 3;\n\
+                int I(int, int) = 4;\n } = 1; } = 0x20000001;\n";
+    emits(
+        text,
+        &[
+            "pub struct GArgs { pub a: i32, pub arg1: bool, }",
+            "pub struct IArgs(pub i32, pub i32);",
+            "pub async fn f(&self, id: &i32) -> Result<i32, C::Error> { self.0.call::<proc::F>(id).await }",
+            "pub async fn g(&self, args: &super::GArgs)",
+            "pub async fn h( &self, context_: &::rpcrdma_runtime::xdr::XdrString<4>, )",
+            "fn f( &self, context: &program::CallContext, id: i32, )",
+        ],
+    );
+}
+
+#[test]
+fn a_counted_array_that_a_procedure_takes_or_returns_has_a_type() {
+    emits(
+        "program P { version V { int<4> F(int a<>) = 1; opaque<8> G(opaque[3]) = 2; } = 1; } = 0x20000001;\n",
+        &[
+            "pub struct FArgs(pub Vec<i32>);",
+            "pub struct FRes(#[xdr(max = 4)] pub Vec<i32>);",
+            "type Args = [u8; 3]; type Res = ::rpcrdma_runtime::xdr::Opaque<8>;",
+        ],
+    );
+}
+
+#[test]
+fn a_short_discriminant_is_sent_as_an_int_and_a_hyper_in_eight_bytes() {
+    emits(
+        "union u switch (short x) { case 'a': void; default: int y; };\n\
+         typedef hyper wide;\nunion w switch (wide x) { case -5000000000: int a; };\n",
+        &[
+            "#[xdr(union = \"i32\")]",
+            "#[xdr(case = 97)]",
+            "#[xdr(union = \"i64\")]",
+            "#[xdr(case = -5000000000)]",
+        ],
+    );
+}

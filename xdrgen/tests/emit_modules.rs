@@ -225,3 +225,35 @@ fn the_same_documents_give_the_same_bytes_wherever_they_are() {
     assert_eq!(here, emitted("/srv/two/three"));
     assert!(!format!("{here:?}").contains("/home"), "no directory of the machine is shown");
 }
+
+#[test]
+fn a_namespace_is_a_module_whichever_documents_have_it() {
+    let one = "namespace a {\nconst N = 2;\nstruct key { opaque id[N]; };\nnamespace b { typedef key keys<N>; }\n}\n\
+               struct whole { a::key one; a::b::keys all; opaque n[a::N]; };\n";
+    let two = "namespace a { union u switch (int x) { case N: key one; case other::M: void; }; }\n\
+               namespace other { const M = 5; struct key { int id; }; struct both { key own; a::key others; }; }\n";
+    let files = emit(&[("one.x", one)], &Options::module("out"));
+    let code = &files[0].1;
+    for expected in [
+        "pub mod a {",
+        "pub mod a_b {",
+        "pub mod one {",
+        "pub struct Key {",
+        "use super::a::{",
+        "pub all: Keys,",
+    ] {
+        assert!(code.contains(expected), "no `{expected}` in\n{code}");
+    }
+    let code = &emit(&[("one.x", one), ("two.x", two)], &Options::module("out"))[0].1;
+    assert_eq!(code.matches("pub mod a {").count(), 1, "{code}");
+    for expected in [
+        "pub struct AKey {",
+        "pub struct OtherKey {",
+        "pub own: OtherKey,",
+        "pub others: AKey,",
+        "pub one: AKey,",
+    ] {
+        assert!(code.contains(expected), "no `{expected}` in\n{code}");
+    }
+    assert!(!code.contains("pub mod two"), "{code}");
+}

@@ -241,6 +241,46 @@ fn programs_have_versions_and_procedures() {
 }
 
 #[test]
+fn arguments_may_have_names() {
+    let text = "program P { version V { int F(int id) = 1; int G(int a, string b<4>, struct s *c, unsigned) = 2; } = 1; } = 1;";
+    let DefinitionKind::Program(program) = one(text) else { panic!() };
+    let names = |procedure: &ProcedureDef| -> Vec<Option<String>> {
+        procedure.arguments.iter().map(|one| one.name.as_ref().map(|name| name.name.clone())).collect()
+    };
+    let [f, g] = &program.versions[0].procedures[..] else { panic!() };
+    assert_eq!(names(f), [Some("id".to_owned())]);
+    assert_eq!(names(g), [Some("a".to_owned()), Some("b".to_owned()), Some("c".to_owned()), None]);
+    assert!(matches!(&g.arguments[1].size, Some(ArraySize::Variable(Some(max))) if number(max) == 4));
+    assert!(g.arguments[2].optional);
+}
+
+#[test]
+fn arguments_and_results_may_be_arrays() {
+    let text = "program P { version V { int<4> F(int a[3]) = 1; opaque<> G(opaque b<N>) = 2; s[2] H(s<>) = 3; } = 1; } = 1;";
+    let (definitions, odd) = parse_warning(text, &[]);
+    assert_eq!(odd, ["X137"; 6]);
+    let DefinitionKind::Program(program) = &definitions[0].kind else { panic!() };
+    let [f, g, h] = &program.versions[0].procedures[..] else { panic!() };
+    let result = |procedure: &ProcedureDef| procedure.result.as_ref().and_then(|result| result.size.clone());
+    assert!(matches!(result(f), Some(ArraySize::Variable(Some(max))) if number(&max) == 4));
+    assert_eq!(result(g), Some(ArraySize::Variable(None)));
+    assert!(matches!(result(h), Some(ArraySize::Fixed(len)) if number(&len) == 2));
+    assert_eq!(g.arguments[0].specifier.kind, TypeSpecifierKind::Opaque);
+    assert_eq!(h.arguments[0].size, Some(ArraySize::Variable(None)));
+}
+
+#[test]
+fn characters_are_numbers() {
+    let table =
+        [("'a'", 97), ("' '", 32), ("'\\n'", 10), ("'\\0'", 0), ("'\\''", 39), ("'\"'", 34), ("'\\\\'", 92)];
+    for (text, value) in table {
+        let (definitions, odd) = parse_warning(&format!("const A = {text};"), &[]);
+        let DefinitionKind::Const(constant) = &definitions[0].kind else { panic!() };
+        assert_eq!((number(&constant.value), odd), (value, vec!["X137"]), "{text}");
+    }
+}
+
+#[test]
 fn program_and_version_may_be_names_of_fields() {
     let fields = fields("int program; unsigned int version;");
     assert_eq!(fields.iter().map(declared).collect::<Vec<_>>(), ["program", "version"]);
@@ -273,6 +313,49 @@ fn defines_are_constants_where_they_are_numbers() {
     };
     assert_eq!([value(3), value(6)], [8, 20]);
     assert!(matches!(&definitions[1].kind, DefinitionKind::Const(constant) if number(&constant.value) == 16));
+}
+
+/// The fields of the only struct of a text.
+fn expanded(text: &str) -> Vec<String> {
+    let definitions = parse(text);
+    let bodies = definitions.iter().filter_map(|definition| match &definition.kind {
+        DefinitionKind::Struct(_, body) => Some(body),
+        _ => None,
+    });
+    bodies.flat_map(|body| &body.fields).map(|field| declared(field).to_owned()).collect()
+}
+
+#[test]
+fn macros_that_are_more_than_a_value_are_expanded() {
+    assert_eq!(expanded("#define HDR int h;\nstruct s { HDR int i; };\n"), ["h", "i"]);
+    assert_eq!(
+        expanded("#define TWO(t, a) t a; t a##_b;\nstruct s { TWO(unsigned int, x) };\n"),
+        ["x", "x_b"]
+    );
+    assert_eq!(
+        expanded("#define F(x) x\n#define G(x) F(x) F(F(int b;))\nstruct s { G(int a;) };\n"),
+        ["a", "b"]
+    );
+    assert_eq!(
+        expanded("#define F(a) \\\n  int a; /* why */ \\\n  int b;\nstruct s { F /* x */ (\n a) };\n"),
+        ["a", "b"]
+    );
+    assert_eq!(expanded("#define S(n) struct n { int n; };\nS(a)\nS(b)\n"), ["a", "b"]);
+    assert_eq!(expanded("#define H int a;\nstruct s { H };\n#undef H\nstruct t { int H; };\n"), ["a", "H"]);
+    assert_eq!(expanded("#define HERE\nstruct s { HERE int a; };\n"), ["a"]);
+    assert_eq!(expanded("#define F() int a;\nstruct s { F() };\nstruct t { int F; };\n"), ["a", "F"]);
+}
+
+#[test]
+fn macros_with_arguments_that_come_to_a_number_are_values() {
+    let text = "#define N 3\n#define SIZE(n) ((n) * 4 + N)\nstruct s { opaque a[SIZE(2)]; opaque b<SIZE(SIZE(0))>; };\n";
+    let definitions = parse(text);
+    let DefinitionKind::Struct(_, body) = &definitions.last().unwrap().kind else { panic!() };
+    assert!(matches!(&body.fields[0].kind, DeclarationKind::FixedOpaque(_, len) if number(len) == 11));
+    assert!(
+        matches!(&body.fields[1].kind, DeclarationKind::VariableOpaque(_, Some(max)) if number(max) == 15)
+    );
+    assert_eq!(definitions.last().unwrap().text, "struct s { opaque a[SIZE(2)]; opaque b<SIZE(SIZE(0))>; };");
 }
 
 #[test]

@@ -178,6 +178,13 @@ fn long_texts_of_one_pattern() {
         "   struct a {\n   int b;\n",
         "typedef struct { int a;\n",
         "[Page 1]\n\n\n",
+        "#define A(x) x A(\n",
+        "#define A(x) x\nA(A",
+        "#define A int b;\nstruct a { A",
+        "\n#define A(x) A##x A(A(",
+        "namespace a { ",
+        "namespace a { struct b { a::b *c; }; } ",
+        "namespace a::b { const c = a::b::c::",
     ];
     for pattern in patterns {
         survives_in_all_forms(&pattern.repeat(200_000 / pattern.len()));
@@ -187,6 +194,26 @@ fn long_texts_of_one_pattern() {
         steps.push_str(&format!("{}struct a{depth} {{\n", " ".repeat(depth)));
     }
     survives_in_all_forms(&steps);
+}
+
+/// Macros whose expansions would be longer than any memory, or deeper than the stack.
+#[test]
+fn macros_that_grow() {
+    let mut doubled = "#define A0(x) x x\n".to_owned();
+    let mut chain = "#define C0 int a;\n".to_owned();
+    for at in 1..200 {
+        doubled.push_str(&format!("#define A{at}(x) A{}(A{}(x))\n", at - 1, at - 1));
+        chain.push_str(&format!("#define C{at} C{} C{}\n", at - 1, at - 1));
+    }
+    for at in [10, 60, 70, 199] {
+        survives("a.x", &format!("{doubled}struct s {{ A{at}(int a;) }};\n"));
+        survives("a.x", &format!("{chain}struct s {{ C{at} }};\n"));
+    }
+    let uses = "A(int a;) ".repeat(20_000);
+    survives("a.x", &format!("#define A(x) x x x x x x x x x x\nstruct s {{ {uses} }};\n"));
+    let nested = "A(".repeat(50_000);
+    survives("a.x", &format!("#define A(x) x\nstruct s {{ {nested}int a;{} }};\n", ")".repeat(50_000)));
+    survives("a.x", &format!("#define A(x) x##x\nstruct s {{ {} }};\n", "int A(b);".repeat(20_000)));
 }
 
 /// Texts that would cost careless checks the square of the number of definitions, or the stack.

@@ -310,17 +310,17 @@ fn labels_of_a_union() {
 
 #[test]
 fn discriminants_are_integers() {
-    finds("union u switch (hyper x) { case 1: void; };\n", &["X215 1:17"], &["RFC 4506 section 4.15"]);
+    finds("union u switch (float x) { case 1: void; };\n", &["X215 1:17"], &["RFC 4506 section 4.15"]);
     finds("struct s { int a; };\nunion u switch (s x) { case 1: void; };\n", &["X215 2:17"], &[]);
 }
 
 #[test]
 fn a_type_has_an_end() {
-    finds("struct a { int x; a y; };\n", &["X222 1:8"], &["would have no end", "optional"]);
-    finds("struct a { b x; };\nstruct b { a y[2]; };\n", &["X222 1:8"], &["by way of `b`"]);
-    finds("struct a { a x[0]; int y; };\n", &["X222 1:8"], &["would have no end"]);
-    finds("struct a { b x[0]; };\nstruct b { a y; };\n", &["X222 1:8"], &["by way of `b`"]);
-    finds("typedef a b;\ntypedef b a;\n", &["X222 1:11"], &[]);
+    finds("struct a { int x; a y; };\n", &["X222 1:19"], &["would have no end", "optional"]);
+    finds("struct a { b x; };\nstruct b { a y[2]; };\n", &["X222 1:12"], &["by way of `b`"]);
+    finds("struct a { a x[0]; int y; };\n", &["X222 1:12"], &["would have no end"]);
+    finds("struct a { b x[0]; };\nstruct b { a y; };\n", &["X222 1:12"], &["by way of `b`"]);
+    finds("typedef a b;\ntypedef b a;\n", &["X223 1:11"], &["type alias cycle"]);
     finds("typedef b *a;\ntypedef a *b;\n", &["X223 1:12"], &["typedefs alone"]);
     finds("struct a { int x; a *y; };\nstruct b { b z<>; };\n", &[], &[]);
     finds("union u switch (bool more) { case TRUE: u next; case FALSE: void; };\n", &[], &[]);
@@ -471,4 +471,26 @@ fn a_version_has_one_binding() {
 fn a_file_that_is_no_binding_has_a_place() {
     binding("[[binding]]\nprogramme = \"P\"\n", &["X300 2:1"], &[]);
     binding("[[binding]\n", &["X300 1:11"], &[]);
+}
+
+#[test]
+fn a_union_has_one_finding_for_all_values_that_lack_an_arm() {
+    let members: Vec<String> = (0..700).map(|at| format!("M{at} = {at}")).collect();
+    let text = format!("enum e {{ {} }};\nunion u switch (e x) {{ case M0: void; }};\n", members.join(", "));
+    finds(&text, &["X214 2:7"], &["no arm for M1, M2, M3, M4, M5 and 694 more"]);
+}
+
+#[test]
+fn a_run_without_any_definition_fails_and_an_empty_document_beside_another_does_not() {
+    let severity = |texts: &[&str]| {
+        let mut sources = Sources::default();
+        for (at, text) in texts.iter().enumerate() {
+            sources.add(Source::new(format!("{at}.x"), *text));
+        }
+        let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
+        found.iter().map(|found| (found.code, found.is_error())).collect::<Vec<_>>()
+    };
+    assert_eq!(severity(&[""]), [("X001", true)]);
+    assert_eq!(severity(&["", "/* none */\n"]), [("X001", true), ("X001", true)]);
+    assert_eq!(severity(&["const A = 1;\n", ""]), [("X001", false)]);
 }

@@ -69,17 +69,17 @@ pub trait Following: PartialEq {
     fn following(self) -> Self;
 }
 
-impl Following for i32 {
-    fn following(self) -> Self {
-        self.wrapping_add(1)
-    }
+macro_rules! following {
+    ($($ty:ident)*) => {$(
+        impl Following for $ty {
+            fn following(self) -> Self {
+                self.wrapping_add(1)
+            }
+        }
+    )*};
 }
 
-impl Following for u32 {
-    fn following(self) -> Self {
-        self.wrapping_add(1)
-    }
-}
+following!(i32 u32 i64 u64);
 
 /// At most `max` bytes.
 fn bytes<'a>(input: &mut Unstructured<'a>, max: usize) -> Result<&'a [u8]> {

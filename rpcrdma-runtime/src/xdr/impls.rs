@@ -169,6 +169,34 @@ impl Discriminant for u32 {
     }
 }
 
+impl Discriminant for i64 {
+    const SIZE: u64 = 8;
+
+    #[inline]
+    fn number(&self) -> i64 {
+        *self
+    }
+
+    #[inline]
+    fn word(&self) -> impl Encode {
+        *self
+    }
+}
+
+impl Discriminant for u64 {
+    const SIZE: u64 = 8;
+
+    #[inline]
+    fn number(&self) -> i64 {
+        self.cast_signed()
+    }
+
+    #[inline]
+    fn word(&self) -> impl Encode {
+        *self
+    }
+}
+
 impl Discriminant for bool {
     #[inline]
     fn number(&self) -> i64 {

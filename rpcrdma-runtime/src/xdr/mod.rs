@@ -47,7 +47,7 @@ pub use sink::{Length, Sink, Writer, encoded_len, to_bytes};
 pub use string::XdrString;
 
 /// What can choose the arm of a union: `i32`, `u32`, `bool` and every C-like enum that derives [`Xdr`]
-/// (RFC 4506 section 4.15).
+/// (RFC 4506 section 4.15); also `i64` and `u64`, which some compilers of XDR accept.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the discriminant of a union",
     label = "neither an integer of 32 bits, nor a bool, nor an enum",
@@ -57,11 +57,15 @@ pub trait Discriminant {
     /// The value as a number, for errors.
     fn number(&self) -> i64;
 
-    /// The word that it is on the wire.
+    /// How many bytes it has on the wire.
+    #[doc(hidden)]
+    const SIZE: u64 = 4;
+
+    /// What it is on the wire.
     #[doc(hidden)]
     #[inline]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 32 bits, with a sign or without
-    fn word(&self) -> u32 {
+    fn word(&self) -> impl Encode {
         self.number() as u32
     }
 }

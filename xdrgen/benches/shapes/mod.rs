@@ -25,6 +25,8 @@ pub(crate) const SHAPES: &[Shape] = &[
     Shape { name: "recursion", file: "a.x", text: recursive, sound: true },
     Shape { name: "names that become one", file: "a.x", text: clashes, sound: true },
     Shape { name: "procedures", file: "a.x", text: procedures, sound: true },
+    Shape { name: "namespaces", file: "a.x", text: namespaces, sound: true },
+    Shape { name: "macros", file: "a.x", text: macros, sound: true },
     Shape { name: "marked text with pages", file: "a.txt", text: marked, sound: true },
     Shape { name: "definitions in prose", file: "a.txt", text: prose, sound: true },
     Shape { name: "undefined names", file: "a.x", text: undefined, sound: false },
@@ -132,6 +134,29 @@ fn recursive(n: usize) -> String {
         line!(text, "struct list_{at} {{ int value; list_{at} *next; }};");
         line!(text, "struct tree_{at} {{ leaf_{at} *left; leaf_{at} *right; }};");
         line!(text, "struct leaf_{at} {{ tree_{at} *down; list_{at} *list; }};");
+    }
+    text
+}
+
+fn namespaces(n: usize) -> String {
+    let mut text = String::new();
+    for at in 0..n {
+        line!(
+            text,
+            "namespace space_{at} {{\nstruct part {{ int a; }};\ntypedef part parts_{at}<LIMIT>;\nconst LIMIT = 3;\n}}"
+        );
+        line!(text, "struct whole_{at} {{ space_{at}::part one; space_{at}::parts_{at} more; }};");
+    }
+    text
+}
+
+fn macros(n: usize) -> String {
+    let mut text =
+        "#define FIELD(type, name) type name; opaque name##_tag[SIZE(2)];\n#define SIZE(n) ((n) * 4)\n"
+            .to_owned();
+    for at in 0..n {
+        line!(text, "#define HEAD_{at} FIELD(int, first) FIELD(hyper, second)");
+        line!(text, "struct of_head_{at} {{ HEAD_{at} unsigned int third; }};");
     }
     text
 }

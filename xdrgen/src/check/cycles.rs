@@ -27,7 +27,7 @@ pub(super) fn endless_types(facts: &Facts<'_>, found: &mut Found) {
     });
     report(facts.hir, &endless, found, |name, span| {
         Diagnostic::error("X222", span, format!("a value of `{name}` would have no end"))
-            .with_label("contains itself")
+            .with_label(format!("holds `{name}` again"))
             .with_help("let it be optional (`*`), or hold itself in a counted array (`<>`)")
     });
 }
@@ -44,11 +44,13 @@ pub(super) fn alias_cycles(facts: &Facts<'_>, found: &mut Found) {
             named.extend(ty.body.types().filter_map(Type::named));
         }
     });
-    report(facts.hir, &aliases, found, |name, span| {
-        Diagnostic::error("X223", span, format!("`{name}` is a name of itself"))
-            .with_label("leads back to itself by typedefs alone")
-            .with_help("put a struct in between")
-    });
+    report(facts.hir, &aliases, found, alias_cycle);
+}
+
+fn alias_cycle(name: &str, span: Span) -> Diagnostic {
+    Diagnostic::error("X223", span, format!("type alias cycle: `{name}` is a name of itself"))
+        .with_label("leads back to itself by typedefs alone")
+        .with_help("let one of the typedefs name another type, or put a struct in between")
 }
 
 /// X225: reports the first definition that nests deeper than rustc would follow.
@@ -65,17 +67,29 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     );
 }
 
-/// Reports each cycle once, at the first of its types in the documents.
+/// Reports each cycle once, at the first of its types in the documents: at the field that leads into it.
 fn report(hir: &Hir, graph: &Graph, found: &mut Found, say: impl Fn(&str, Span) -> Diagnostic) {
     let mut said = HashSet::default();
     for (id, ty) in hir.typed() {
         if !graph.is_circle(id, id) || !said.insert(graph.circle(id)) {
             continue;
         }
-        let mut error = say(&ty.name, ty.docs.span);
-        let others = graph.way_around(id).into_iter().filter(|other| *other != id).take(NAMED);
-        for ty in others.filter_map(|other| hir.get(other)) {
-            error = error.with_related(ty.docs.span, format!("by way of `{}`", ty.name));
+        // Each leads to the one before it, and the first to the last.
+        let way = graph.way_around(id);
+        let of_aliases = way.iter().all(|id| matches!(hir.get(*id).map(|ty| &ty.body), Some(Body::Alias(_))));
+        let mut to = way.last().copied().unwrap_or(id);
+        let mut place = |from: TypeId, ty: &TypeDef| {
+            let mut fields = ty.body.fields();
+            let link = fields.find(|field| in_place(&field.ty) == Some(to)).map(|field| field.docs.span);
+            to = from;
+            link.unwrap_or(ty.docs.span)
+        };
+        let span = place(id, ty);
+        let mut error = if of_aliases { alias_cycle(&ty.name, span) } else { say(&ty.name, span) };
+        for other in way.into_iter().filter(|other| *other != id).take(NAMED) {
+            if let Some(ty) = hir.get(other) {
+                error = error.with_related(place(other, ty), format!("by way of `{}`", ty.name));
+            }
         }
         found.push(error);
     }

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{Failure, named_path, read_document};
 use crate::generate::Options;
+use crate::include;
 use crate::source::{SourceId, Sources};
 
 /// The documents of two versions.
@@ -38,6 +39,8 @@ impl Versions {
         };
         let base = all(&self.base, &self.more_base)?;
         let new = all(&self.new, &self.more_new)?;
+        include::load(&mut sources, &self.define.iter().cloned().collect(), super::read);
+        let (base, new) = (sources.with_included(base), sources.with_included(new));
         Ok((sources, base, new))
     }
 

@@ -131,7 +131,7 @@ impl Emitter<'_> {
     fn args(&self, procedure: &Procedure, reference: &str, code: &mut Code) {
         if procedure.arguments != Type::Void {
             code.comma();
-            code.add(["args: ", reference]);
+            code.add([&procedure.parameter, ": ", reference]);
             self.ty(&procedure.arguments, Place::Version, code);
         }
     }
@@ -171,7 +171,7 @@ impl Emitter<'_> {
         code.close_list("> {");
         code.end();
         code.block(|code| {
-            let args = if procedure.arguments == Type::Void { "&()" } else { "args" };
+            let args = if procedure.arguments == Type::Void { "&()" } else { &procedure.parameter };
             let (open, close, args) = if self.is_borrowed() {
                 code.line(["let args = borrowed::Arguments::new(", args, ");"]);
                 ("borrowed::Lent<proc::", ">", "&args")

@@ -41,6 +41,9 @@ const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 /// Types that the module of procedures uses by their names alone: no procedure is called so.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
+/// Names of parameters and constants that methods have besides what a procedure takes.
+const IN_METHODS: &[&str] = &["answer", "context"];
+
 /// The names that are taken.
 pub(super) struct Naming<'f> {
     pub(super) names: Names,
@@ -127,6 +130,12 @@ impl<'f> Naming<'f> {
             (Some(_), Some((_, number))) => (format!("{ident}{number}"), module),
             _ => (ident, module),
         }
+    }
+
+    /// What a method calls what it takes: as the only argument is called.
+    pub(super) fn of_parameter(&self, name: Option<String>) -> String {
+        let named = name.map(|name| Taken::with(IN_METHODS).take(self.names.of_field(&name), &name).0);
+        named.unwrap_or_else(|| "args".to_owned())
     }
 
     /// The names that no procedure of a version may have.

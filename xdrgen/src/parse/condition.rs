@@ -17,10 +17,19 @@ struct Open {
     active: bool,
     /// Whether a branch has counted already.
     taken: bool,
+    /// Whether a later branch than the first was there.
+    is_else: bool,
     /// Whether its `#else` was there.
     last: bool,
     /// Where the `#if` stands.
     place: Range<u32>,
+}
+
+/// A branch of a condition that does not hold: the condition's place, and whether it is a later branch.
+#[derive(Clone, Debug)]
+pub(crate) struct Branch {
+    pub(crate) place: Range<u32>,
+    pub(crate) is_else: bool,
 }
 
 /// Which names are defined, and which conditions are open.
@@ -48,6 +57,12 @@ impl Conditions {
         self.open.last().is_none_or(|open| open.active)
     }
 
+    /// The outermost branch for which the text does not count here.
+    pub(crate) fn inactive(&self) -> Option<Branch> {
+        let open = self.open.iter().find(|open| !open.active)?;
+        Some(Branch { place: open.place.clone(), is_else: open.is_else })
+    }
+
     pub(crate) fn define(&mut self, name: &str, value: Option<i128>) {
         self.defined.insert(name.to_owned(), value);
     }
@@ -58,7 +73,7 @@ impl Conditions {
             "ifdef" | "ifndef" | "if" => {
                 let outer = self.active();
                 let active = outer && self.holds(word, argument, &place);
-                self.open.push(Open { outer, active, taken: active, last: false, place });
+                self.open.push(Open { outer, active, taken: active, is_else: false, last: false, place });
             }
             "elif" => {
                 let holds = self.holds("if", argument, &place);
@@ -78,6 +93,7 @@ impl Conditions {
             return self.found.push((place.clone(), "an `#else` without its `#if`", "remove it"));
         };
         let behind = open.last;
+        open.is_else = true;
         open.last |= last;
         if behind {
             let message =

@@ -7,7 +7,9 @@ use nom::sequence::{delimited, preceded, terminated};
 use nom::{Input, Parser};
 
 use super::lex::Kind;
-use super::tokens::{Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, refuse, token};
+use super::tokens::{
+    Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, path, portability, refuse, token,
+};
 use crate::ast::{
     CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
     TypeSpecifierKind, UnionBody, Value,
@@ -112,12 +114,12 @@ fn warn_of_pointer(input: Tokens<'_>) {
 }
 
 /// `[` value `]`
-fn fixed(input: Tokens<'_>) -> Parse<'_, Value> {
+pub(crate) fn fixed(input: Tokens<'_>) -> Parse<'_, Value> {
     delimited(token("["), cut(value), cut(token("]"))).parse(input)
 }
 
 /// `<` \[ value \] `>`
-fn variable(input: Tokens<'_>) -> Parse<'_, Option<Value>> {
+pub(crate) fn variable(input: Tokens<'_>) -> Parse<'_, Option<Value>> {
     let (input, _) = token("<")(input)?;
     if input.word(0) == ">" {
         return Ok((input.take_from(1), None));
@@ -131,7 +133,7 @@ pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
         return Err(fail(input, Reason::Arithmetic));
     }
     let (rest, value) = match input.peek(0).map(|found| found.kind) {
-        Some(Kind::Word) => map(identifier, Value::Name).parse(input)?,
+        Some(Kind::Word) => map(path, Value::Name).parse(input)?,
         _ => constant(input)?,
     };
     if is_operator(rest) { Err(fail(rest, Reason::Arithmetic)) } else { Ok((rest, value)) }
@@ -157,6 +159,9 @@ pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
             let value = input.context.lexed.number(kind).unwrap_or(i128::MAX);
             if value < i128::from(i64::MIN) || value > i128::from(u64::MAX) {
                 return Err(fail(input, Reason::TooWide));
+            }
+            if input.word(0).starts_with('\'') {
+                portability(input, "a character as a number", &format!("write it as `{value}`"));
             }
             let span = input.context.span(input.at, input.at);
             Ok((input.take_from(1), Value::Literal { value, span }))
@@ -196,7 +201,7 @@ pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
 }
 
 fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
-    identifier(input).map_err(|_| refuse(input, Reason::Expected("a type", BEGIN_DECLARATION)))
+    path(input).map_err(|_| refuse(input, Reason::Expected("a type", BEGIN_DECLARATION)))
 }
 
 /// What stands behind `unsigned`.
@@ -214,7 +219,7 @@ fn unsigned(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
 
 /// `struct name`, `union name`, `enum name`: the name of something defined elsewhere.
 fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
-    let (rest, name) = identifier(input)?;
+    let (rest, name) = path(input)?;
     if matches!(rest.word(0), "{" | "switch") {
         return Err(fail(rest, Reason::NamedInside));
     }

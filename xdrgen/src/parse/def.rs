@@ -5,17 +5,19 @@ use std::ops::Range;
 use nom::combinator::{cut, map};
 use nom::{Input, Parser};
 
+use super::condition::Branch;
 use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
-use super::lex::{Aside, Comment, Kind, Piece, Placed, narrow};
+use super::lex::{self, Aside, Comment, Kind, Piece, Placed, narrow};
 use super::program::program_def;
 use super::recover;
 use super::tokens::{
-    Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, refuse, semicolon, token,
+    Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, path, refuse, semicolon,
+    token,
 };
 use crate::ast::{
-    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, Specification,
-    TypeSpecifier, TypeSpecifierKind, Value,
+    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Expansion, Hidden, Identifier,
+    Namespace, Specification, TypeSpecifier, TypeSpecifierKind, Value,
 };
 use crate::diag::Diagnostic;
 use crate::extract::Extract;
@@ -34,13 +36,18 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     // Nor are lines that are no definitions, behind the first of them.
     let mut lost = false;
     let mut left_out = Vec::new();
-    // Where a comment begins that has no end: there is one at most.
-    let open = context.lexed.diagnostics.kept.iter().find(|found| found.code == "X101");
-    let open = open.map(|open| open.primary.span.start);
+    // Where a comment begins that has no end, and macros are used that have no expansion.
+    let lexical = context.lexed.diagnostics.kept.iter().filter(|found| matches!(found.code, "X101" | "X138"));
+    let lexical: Vec<u32> = lexical.map(|found| found.primary.span.start).collect();
     let mut unread = Unread::default();
+    let mut namespaces = Namespaces::default();
     while input.input_len() > 0 {
         while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
             definitions.push(aside(context, extract, placed));
+        }
+        if let Some(rest) = namespaces.step(input, broken) {
+            (input, broken, lost) = (rest, false, false);
+            continue;
         }
         if input.word(0) == ";" || broken && recover::is_left_over(context, input.at) {
             unread.add(input.at, input.at + 1);
@@ -66,7 +73,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                     matches!(input.word(0), "program") || !BEGIN_DEFINITION.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
                 let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
-                let is_told = again && lost || is_commented_out(context, open, input.at, syntax.at);
+                let is_told = again && lost || lacks_text(context, &lexical, input.at, syntax.at);
                 if !is_told {
                     context.report(found);
                 }
@@ -79,7 +86,74 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     }
     definitions.extend(asides.map(|placed| aside(context, extract, placed)));
     let unread = unread.spans(context);
-    Specification { definitions, additions: Vec::new(), left_out, unread }
+    let namespaces = namespaces.finish(context);
+    let hidden = context.lexed.hidden.iter().map(|(name, branch)| hidden(context, *name, branch)).collect();
+    let expansions = context.lexed.expansions.iter().map(|one| expansion(context, one)).collect();
+    Specification { definitions, additions: Vec::new(), left_out, unread, expansions, hidden, namespaces }
+}
+
+/// How long the path of a namespace may be: each of a document's namespaces has one.
+const MAX_PATH: usize = 255;
+
+/// The namespaces of a document.
+#[derive(Default)]
+struct Namespaces {
+    all: Vec<Namespace>,
+    /// Those that are open: their places in `all`, and their `{`.
+    open: Vec<(usize, usize)>,
+}
+
+impl Namespaces {
+    /// Reads `namespace a {`, or the `}` of one. Behind a broken definition a `}` is what is left of that.
+    fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
+        let context = input.context;
+        if input.word(0) == "}" && !broken {
+            let (closed, _) = self.open.pop()?;
+            let namespace = self.all.get_mut(closed)?;
+            namespace.span = namespace.span.to(context.span(input.at, input.at));
+            return Some(input.take_from(1));
+        }
+        let (rest, name) = path(input.take_from(1)).ok().filter(|_| input.word(0) == "namespace")?;
+        let (rest, open) = token("{")(rest).ok()?;
+        let outer = self.open.last().map(|(outer, _)| *outer);
+        let around = outer.and_then(|outer| self.all.get(outer)).map_or("", |around| around.path.as_str());
+        let mark = if around.is_empty() { "" } else { "::" };
+        let mut path = format!("{around}{mark}{}", name.name);
+        if path.len() > MAX_PATH {
+            let message = format!("the names of nested namespaces have more than {MAX_PATH} bytes");
+            let found = Diagnostic::error("X115", name.span, message).with_label("with this one");
+            context.report(found.with_help("nest namespaces less deep"));
+            path = around.to_owned();
+        }
+        let end = context.lexed.tokens.len().saturating_sub(1);
+        self.open.push((self.all.len(), open));
+        self.all.push(Namespace { path, span: context.span(input.at + 1, end), outer });
+        Some(rest)
+    }
+
+    /// Reports a namespace that is never closed, unless an error may have hidden its end.
+    fn finish(self, context: &Context<'_>) -> Vec<Namespace> {
+        let is_sound = context.found.borrow().errors() == 0;
+        if let Some((_, open)) = self.open.last().filter(|_| is_sound) {
+            let end = context.lexed.tokens.len();
+            let found = Diagnostic::error("X112", context.behind(end), "a `}` is missing")
+                .with_label("expected `}` here")
+                .with_related(context.span(*open, *open), "this `{` is never closed");
+            context.report(found.with_help("close the namespace with `}`"));
+        }
+        self.all
+    }
+}
+
+fn hidden(context: &Context<'_>, name: Piece<'_>, branch: &Branch) -> Hidden {
+    let condition = context.text.get(branch.place.start as usize..branch.place.end as usize).unwrap_or("");
+    let condition = condition.lines().next().unwrap_or("").trim_end().to_owned();
+    Hidden { name: name.identifier(context), condition, is_else: branch.is_else }
+}
+
+fn expansion(context: &Context<'_>, one: &lex::Expansion<'_>) -> Expansion {
+    let name = Identifier { name: one.name.to_owned(), span: context.map.span(one.defined.clone()) };
+    Expansion { span: context.map.span(one.used.clone()), name, text: one.text.clone() }
 }
 
 /// The tokens that are part of nothing, by their numbers.
@@ -102,12 +176,11 @@ impl Unread {
     }
 }
 
-/// Whether a definition breaks off since a comment in it is never closed. That is told already.
-fn is_commented_out(context: &Context<'_>, open: Option<u32>, start: usize, failed: usize) -> bool {
+/// Whether a definition breaks off behind one of some places, where text is missing from it. That is told already.
+fn lacks_text(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
-    open.is_some_and(|comment| {
-        begins(start) < comment && (context.token(failed).is_none() || comment < begins(failed))
-    })
+    let place = places.get(places.partition_point(|place| *place <= begins(start)));
+    place.is_some_and(|place| context.token(failed).is_none() || *place < begins(failed))
 }
 
 pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
@@ -209,7 +282,7 @@ pub(crate) fn finish(
 ) -> Definition {
     let span = context.span(first, last);
     let start = context.token(first).map_or(0, |token| token.start as usize);
-    let end = context.token(last).map_or(start, |token| token.end() as usize);
+    let end = context.token(last).map_or(start, |token| context.lexed.end(token) as usize);
     let column = context.token(first).map_or(0, |token| token.column as usize);
     let text = dedent(context.text.get(start..end).unwrap_or(""), column);
     let section = extract.section(span.start).map(str::to_owned);
@@ -251,17 +324,20 @@ fn dedent(text: &str, column: usize) -> String {
     dedented
 }
 
+impl Piece<'_> {
+    fn identifier(self, context: &Context<'_>) -> Identifier {
+        let span = context.map.span(self.start..self.start + narrow(self.text.len()));
+        Identifier { name: self.text.to_owned(), span }
+    }
+}
+
 /// A line of another language as a definition.
 fn aside(context: &Context<'_>, extract: &Extract, placed: &Placed<'_>) -> Definition {
     let span = context.map.span(placed.start..placed.end);
     let kind = match placed.aside {
         Aside::PassThrough(text) => DefinitionKind::PassThrough(text.to_owned()),
         Aside::Define(name, value, number) => {
-            let identifier = |piece: Piece<'_>| {
-                let span = context.map.span(piece.start..piece.start + narrow(piece.text.len()));
-                Identifier { name: piece.text.to_owned(), span }
-            };
-            let (name, value) = (identifier(name), identifier(value));
+            let (name, value) = (name.identifier(context), value.identifier(context));
             let value = match number {
                 Some(number) => Value::Literal { value: number, span: value.span },
                 None => Value::Name(value),

@@ -7,17 +7,19 @@ use std::ops::Range;
 
 use nom::branch::alt;
 use nom::bytes::complete::{tag, take_until, take_while, take_while1};
-use nom::character::complete::{char, satisfy};
-use nom::combinator::{opt, recognize};
+use nom::character::complete::{char, one_of, satisfy};
+use nom::combinator::{consumed, map, map_opt, opt, recognize};
 use nom::error::{Error, ErrorKind};
-use nom::sequence::{delimited, pair};
+use nom::sequence::{delimited, pair, preceded};
 use nom::{IResult, Input, Parser};
 
-use super::condition::{Conditions, undefined};
+use super::condition::{Branch, Conditions, undefined};
 use super::expression;
+use super::macros::{Expanded, Macros, Pasted};
 use super::undone::Undone;
 use crate::diag::{Diagnostic, Found};
 use crate::extract::{Map, Places};
+use crate::source::Span;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub(crate) struct Token<'a> {
     pub(crate) place: (u32, u32),
     /// Whether only blanks and comments stand before it on its line.
     pub(crate) first: bool,
+    /// Whether it is of a macro's body: its place is that of the use, and `start` the place of that in the text.
+    pub(crate) expanded: bool,
     /// How many bytes stand before it on its line.
     pub(crate) column: u32,
     /// How many comments stand before it in the text.
@@ -93,6 +97,36 @@ pub(crate) struct Placed<'a> {
     pub(crate) end: u32,
 }
 
+/// A use of a macro.
+#[derive(Debug)]
+pub(crate) struct Expansion<'a> {
+    pub(crate) name: &'a str,
+    /// The bytes of the use in the extracted text, arguments included.
+    pub(crate) used: Range<u32>,
+    /// Where the name stands in the `#define`.
+    pub(crate) defined: Range<u32>,
+    /// The first tokens that it became.
+    pub(crate) text: String,
+}
+
+/// How many characters of an expansion are shown.
+const SHOWN: usize = 60;
+
+/// How many tokens an expression in an expansion may have.
+const MAX_EXPRESSION: usize = 100;
+
+impl Placed<'_> {
+    /// The document that an `#include "name"` names, and where.
+    pub(crate) fn included(&self, map: &Map) -> Option<(String, Span)> {
+        let Aside::PassThrough(line) = self.aside else { return None };
+        let rest = line.strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+        let (name, behind) = rest.strip_prefix('"')?.split_once('"')?;
+        let end = self.end - narrow(behind.len() + 1);
+        let span = map.span(end - narrow(name.len())..end);
+        (!name.ends_with(".h")).then(|| (name.to_owned(), span))
+    }
+}
+
 /// A text cut into tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
@@ -100,12 +134,23 @@ pub(crate) struct Lexed<'a> {
     numbers: Vec<i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
+    /// The uses of macros, in their order.
+    pub(crate) expansions: Vec<Expansion<'a>>,
+    /// Lines of branches that do not hold and define something: the name, its place, and the condition's.
+    pub(crate) hidden: Vec<(Piece<'a>, Branch)>,
     pub(crate) diagnostics: Found,
     /// What was passed over for an error: its bytes in the extracted text.
     pub(crate) unread: Vec<Range<u32>>,
 }
 
 impl Lexed<'_> {
+    /// Where a token ends in the extracted text.
+    pub(crate) fn end(&self, token: &Token<'_>) -> u32 {
+        let at = self.expansions.partition_point(|expansion| expansion.used.start < token.start);
+        let expansion = self.expansions.get(at).filter(|_| token.expanded);
+        expansion.map_or_else(|| token.end(), |expansion| expansion.used.end)
+    }
+
     /// What a number is.
     pub(crate) fn number(&self, kind: Kind) -> Option<i128> {
         let Kind::Number(index) = kind else { return None };
@@ -122,8 +167,8 @@ impl Lexed<'_> {
 /// Few texts have more tokens than their length in bytes divided by this.
 const BYTES_OF_A_TOKEN: usize = 8;
 
-/// Cuts an extracted text into tokens. `conditions` answers `#ifdef`.
-pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed<'a> {
+/// Cuts an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` holds what macros make of several tokens.
+pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
     let mut header = conditions.clone();
     header.define("RPC_HDR", Some(1));
     let mut lexer = Lexer {
@@ -138,6 +183,7 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions) -> Lexed
         open: false,
         unclosed: false,
         undone: Undone::default(),
+        macros: Macros::new(pasted),
         out: Lexed { tokens: Vec::with_capacity(text.len() / BYTES_OF_A_TOKEN), ..Lexed::default() },
     };
     while lexer.at < text.len() {
@@ -169,6 +215,7 @@ struct Lexer<'a, 'm> {
     unclosed: bool,
     /// What `#undef` ends.
     undone: Undone<'a>,
+    macros: Macros<'a>,
     out: Lexed<'a>,
 }
 
@@ -242,8 +289,16 @@ impl<'a> Lexer<'a, '_> {
         self.at += length;
     }
 
-    fn skip_line(&mut self, rest: &str) {
-        self.at += line_length(rest);
+    /// Passes over a line that does not count.
+    fn skip_line(&mut self, rest: &'a str) {
+        let length = line_length(rest);
+        let line = rest.get(..length).unwrap_or("");
+        if let (Some(name), Some(branch)) = (hidden_name(line), self.conditions.inactive()) {
+            let start = narrow(self.at + name.start);
+            let text = line.get(name).unwrap_or("");
+            self.out.hidden.push((Piece { text, start }, branch));
+        }
+        self.at += length;
     }
 
     fn directive(&mut self, rest: &'a str) {
@@ -265,6 +320,7 @@ impl<'a> Lexer<'a, '_> {
             _ => {
                 if word == "undef" && self.conditions.active() {
                     self.undone.end(undefined(argument), &self.out);
+                    self.macros.undefine(undefined(argument));
                 }
                 self.header.directive(word, argument, place.clone());
                 self.conditions.directive(word, argument, place);
@@ -299,12 +355,15 @@ impl<'a> Lexer<'a, '_> {
         let number = written.or_else(|| if gap == 0 && !is_name { None } else { computed() });
         self.conditions.define(name, number);
         self.header.define(name, number);
+        let begin = narrow(offset);
         if name == value || number.is_none() && !is_name {
+            self.macros.define(name, after, begin..begin + narrow(name.len()));
             return self.remember(line, place);
         }
+        self.macros.undefine(name);
         let at = offset + name.len() + gap;
         self.undone.begin(name, number, &self.out);
-        let name = Piece { text: name, start: narrow(offset) };
+        let name = Piece { text: name, start: begin };
         let value = Piece { text: value, start: narrow(at) };
         let aside = Aside::Define(name, value, number.filter(|_| !is_name));
         let before = self.out.tokens.len();
@@ -424,24 +483,83 @@ impl<'a> Lexer<'a, '_> {
 
     fn token(&mut self, rest: &'a str) {
         let (kind, text, number) = one_token(rest);
+        let expanded = match kind {
+            Kind::Word => self.macros.expand(text, rest.get(text.len()..).unwrap_or("")),
+            _ => None,
+        };
+        match expanded {
+            None => self.push_token(kind, text, number, text.len(), false),
+            Some(expanded) => self.push_expanded(text, expanded),
+        }
+    }
+
+    /// Adds the tokens that a macro's use became, or the number that these come to.
+    fn push_expanded(&mut self, name: &'a str, expanded: Expanded<'a>) {
+        let length = name.len() + expanded.length;
+        let used = narrow(self.at)..narrow(self.at + length);
+        match expanded.tokens {
+            Ok(tokens) => {
+                let text = tokens.join(" ").chars().take(SHOWN).collect();
+                self.out.expansions.push(Expansion { name, used, defined: expanded.place, text });
+                let (mut rest, mut before) = (tokens.as_slice(), "=");
+                while let Some((token, after)) = rest.split_first() {
+                    if let Some((count, number)) = self.computed(before, rest) {
+                        self.push_token(Kind::Malformed, name, Some(number), length, true);
+                        rest = rest.get(count..).unwrap_or_default();
+                        before = "";
+                        continue;
+                    }
+                    let (kind, text, number) = one_token(token);
+                    self.push_token(kind, text, number, length, true);
+                    (rest, before) = (after, token);
+                }
+            }
+            Err(fault) => {
+                let span = self.map.span(used.start..used.start + narrow(name.len()));
+                let defined = self.map.span(expanded.place);
+                let (message, help) = fault.text(name);
+                let found = Diagnostic::error("X138", span, message).with_label("used here");
+                self.out.diagnostics.push(found.with_related(defined, "the macro").with_help(help));
+            }
+        }
+        self.advance(length);
+        self.fresh = false;
+    }
+
+    /// What an expression at the start of some tokens comes to, and how many are its own. A single token is none.
+    fn computed(&self, before: &str, tokens: &[&str]) -> Option<(usize, i128)> {
+        if !matches!(before, "[" | "<" | "=" | "case") {
+            return None;
+        }
+        let ends = |token: &&str| matches!(*token, "]" | ">" | ";" | "," | "}" | ":");
+        let count = tokens.iter().take(MAX_EXPRESSION).position(ends).unwrap_or(tokens.len());
+        let text = tokens.get(..count).filter(|_| (2..MAX_EXPRESSION).contains(&count))?.join(" ");
+        Some((count, expression::evaluate(&text, &self.conditions)?))
+    }
+
+    /// Adds a token for the next `length` bytes of the text.
+    fn push_token(&mut self, kind: Kind, text: &'a str, number: Option<i128>, length: usize, expanded: bool) {
         let kind = number.map_or(kind, |number| self.out.kind_of(number));
         let start = narrow(self.at);
         self.out.tokens.push(Token {
             kind,
             text,
             start,
-            place: self.places.of(start..narrow(self.at + text.len())),
+            place: self.places.of(start..narrow(self.at + length)),
             first: self.fresh,
+            expanded,
             column: narrow(self.at - self.line),
             comments: narrow(self.out.comments.len()),
         });
         self.fresh = false;
-        self.at += text.len();
+        if !expanded {
+            self.at += text.len();
+        }
     }
 }
 
 /// The token at the start of a text, and the number that it is.
-fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
+pub(super) fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
     if let Ok((_, text)) = word(rest) {
         (Kind::Word, text, None)
     } else if rest.starts_with(|c: char| c == '-' || c.is_ascii_digit())
@@ -456,6 +574,9 @@ fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
         {
             return (Kind::Text, text, None);
         }
+        if let Ok((_, (text, number))) = consumed(character).parse(rest) {
+            return (Kind::Malformed, text, Some(number));
+        }
         let is_mark =
             matches!(first, '{' | '}' | '(' | ')' | '[' | ']' | '<' | '>' | ';' | ':' | ',' | '=' | '*');
         (if is_mark { Kind::Mark } else { Kind::Unknown }, text, None)
@@ -463,7 +584,7 @@ fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
 }
 
 /// An identifier or a keyword. An underscore may begin one, as it does in files for rpcgen.
-fn word(input: &str) -> IResult<&str, &str> {
+pub(super) fn word(input: &str) -> IResult<&str, &str> {
     // Most tokens are words: their bytes are looked at, and no character is put together.
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let length = input.as_bytes().iter().take_while(|byte| is_part(byte)).count();
@@ -485,7 +606,17 @@ fn quoted(input: &str) -> IResult<&str, &str> {
     recognize(delimited(char('"'), take_while(|c: char| !matches!(c, '"' | '\n')), char('"'))).parse(input)
 }
 
-fn comment(input: &str) -> IResult<&str, &str> {
+/// A character of C between apostrophes, which only rpcgen knows: its number in ASCII.
+fn character(input: &str) -> IResult<&str, i128> {
+    let plain = satisfy(|c| matches!(c, ' '..='~') && !matches!(c, '\\' | '\''));
+    let escaped = preceded(char('\\'), one_of("abfnrtv0\\'\"?"));
+    let escaped =
+        map_opt(escaped, |c| Some(*b"\x07\x08\x0c\n\r\t\x0b\0\\'\"?".get("abfnrtv0\\'\"?".find(c)?)?));
+    delimited(char('\''), alt((map(plain, |c| u32::from(c).into()), map(escaped, i128::from))), char('\''))
+        .parse(input)
+}
+
+pub(super) fn comment(input: &str) -> IResult<&str, &str> {
     recognize(delimited(tag("/*"), take_until("*/"), tag("*/"))).parse(input)
 }
 
@@ -543,7 +674,7 @@ fn line_length(rest: &str) -> usize {
 }
 
 /// The bytes up to the end of a line that goes on behind a backslash.
-fn joined_length(rest: &str) -> usize {
+pub(super) fn joined_length(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {
         let text = line.trim_end_matches(['\n', '\r']);
@@ -592,6 +723,23 @@ pub(crate) fn begun_definition(line: &str) -> Option<&str> {
         _ => false,
     };
     begins.then_some(name)
+}
+
+/// The bytes of the name that a line defines.
+fn hidden_name(line: &str) -> Option<Range<usize>> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !begins_definition(line) {
+        return None;
+    }
+    let behind = line.trim_start().trim_start_matches(is_part);
+    if !line.trim_start().starts_with("typedef") {
+        let behind = behind.trim_start_matches(|c| !is_part(c));
+        let start = line.len() - behind.len();
+        return Some(start..start + behind.find(|c| !is_part(c)).unwrap_or(behind.len()));
+    }
+    // The declared name stands before a size or the `;`.
+    let before = line.get(..line.find(['<', '[', ';'])?)?.trim_end();
+    Some(before.trim_end_matches(is_part).len()..before.len())
 }
 
 /// Whether a line begins as a definition does, or nearly: its keyword, its name, and what follows a name.

@@ -4,10 +4,10 @@ use nom::combinator::{cut, map, opt};
 use nom::multi::{many1, separated_list1};
 use nom::{Input, Parser};
 
-use super::decl::{type_specifier, value};
-use super::tokens::{Parse, Reason, Tokens, fail, identifier, refuse, semicolon, token};
+use super::decl::{fixed, type_specifier, value, variable};
+use super::tokens::{Parse, Reason, Tokens, fail, identifier, portability, refuse, semicolon, token};
 use crate::ast::{
-    ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier, TypeSpecifierKind, Value, VersionDef,
+    ArraySize, ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier, TypeSpecifierKind, Value, VersionDef,
 };
 
 /// program-def, without its `;`
@@ -85,19 +85,48 @@ fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<ProcedureType>> {
     if input.word(0) == "void" {
         return Ok((input.take_from(1), Vec::new()));
     }
-    cut(separated_list1(token(","), cut(procedure_type))).parse(input)
+    cut(separated_list1(token(","), cut(argument))).parse(input)
 }
 
-/// A type, or rpcgen's `string`, or `type *`.
+/// An argument: a type, and its name in files for rpcgen. A size stands behind the one or the other.
+fn argument(input: Tokens<'_>) -> Parse<'_, ProcedureType> {
+    let (rest, mut ty) = procedure_type(input)?;
+    let (mut rest, name) = opt(identifier).parse(rest)?;
+    if name.is_some() && !ty.optional && ty.size.is_none() {
+        (rest, ty.size) = array_size(rest, &ty.specifier)?;
+    }
+    Ok((rest, ProcedureType { name, ..ty }))
+}
+
+/// A type, rpcgen's `string`, `type *`, or an array of a type.
 fn procedure_type(input: Tokens<'_>) -> Parse<'_, ProcedureType> {
-    let (rest, specifier) = match input.word(0) {
-        "string" => {
-            let span = input.context.span(input.at, input.at);
-            let (rest, _) = opt((token("<"), cut(token(">")))).parse(input.take_from(1))?;
-            (rest, TypeSpecifier { kind: TypeSpecifierKind::String, span })
-        }
-        _ => type_specifier(input)?,
+    let bytes = |kind| {
+        let span = input.context.span(input.at, input.at);
+        Ok((input.take_from(1), TypeSpecifier { kind, span }))
     };
+    let is_sized = |at| matches!(input.word(at), "[" | "<");
+    let (rest, specifier) = match input.word(0) {
+        "string" => bytes(TypeSpecifierKind::String),
+        "opaque" if is_sized(1) || is_sized(2) => bytes(TypeSpecifierKind::Opaque),
+        _ => type_specifier(input),
+    }?;
     let (rest, star) = opt(token("*")).parse(rest)?;
-    Ok((rest, ProcedureType { specifier, optional: star.is_some() }))
+    let (rest, size) = if star.is_some() { (rest, None) } else { array_size(rest, &specifier)? };
+    Ok((rest, ProcedureType { specifier, optional: star.is_some(), size, name: None }))
+}
+
+/// `[n]`, `<n>` or `<>`. rpcgen has it behind `string` only.
+fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Option<ArraySize>> {
+    let is_string = of.kind == TypeSpecifierKind::String;
+    let (rest, size) = match input.word(0) {
+        "[" if is_string => return Err(fail(input, Reason::StringSize)),
+        "[" => map(fixed, ArraySize::Fixed).parse(input)?,
+        "<" => map(variable, ArraySize::Variable).parse(input)?,
+        _ => return Ok((input, None)),
+    };
+    if !is_string {
+        portability(input, "an array as an argument or result", "give the array a name by `typedef`");
+    }
+    // `string<>` says no more than `string`.
+    Ok((rest, Some(size).filter(|size| !is_string || *size != ArraySize::Variable(None))))
 }

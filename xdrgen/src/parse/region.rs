@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::condition::Conditions;
 use super::lex::{Kind, lex};
+use super::macros::Pasted;
 use super::tokens::{Context, Tokens};
 use super::{def, recover};
 use crate::diag::Diagnostic;
@@ -31,7 +32,8 @@ pub(crate) enum Region {
 
 /// Parses the definition at the start of a text; what follows it does not matter.
 pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
-    let lexed = lex(text, map, Conditions::default());
+    let pasted = Pasted::default();
+    let lexed = lex(text, map, Conditions::default(), &pasted);
     let context = Context { text, map, lexed: &lexed, prose: true, published, found: RefCell::default() };
     let input = Tokens::new(&context);
     let last = match def::definition(input) {

@@ -68,7 +68,7 @@ impl<'a> Context<'a> {
     pub(crate) fn span(&self, first: usize, last: usize) -> Span {
         let (Some(from), Some(to)) = (self.token(first), self.token(last)) else {
             let start = self.token(first).map_or_else(|| self.text_end(), |token| token.start);
-            let end = self.token(last).map_or(start, Token::end);
+            let end = self.token(last).map_or(start, |token| self.lexed.end(token));
             return self.map.span(start..end.max(start));
         };
         let (start, end) = (from.place.0, if first > last { from.place.0 } else { to.place.1 });
@@ -279,6 +279,12 @@ pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     })
 }
 
+/// Warns of what only some compilers accept, at the next token.
+pub(crate) fn portability(input: Tokens<'_>, what: &str, instead: &str) {
+    let span = input.context.span(input.at, input.at);
+    input.context.report(Diagnostic::portability(span, what, instead));
+}
+
 /// A name.
 pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
     match input.peek(0) {
@@ -289,6 +295,25 @@ pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
         Some(found) if found.kind == Kind::Word => Err(refuse(input, Reason::KeywordAsName)),
         _ => Err(refuse(input, Reason::Expected("a name", &[]))),
     }
+}
+
+/// A name, with the namespaces before it: `a::b` (xdrpp).
+pub(crate) fn path(input: Tokens<'_>) -> Parse<'_, Identifier> {
+    let (mut rest, mut path) = identifier(input)?;
+    while is_behind_namespace(rest) {
+        let (behind, name) = identifier(rest.take_from(2))?;
+        path = Identifier { name: format!("{}::{}", path.name, name.name), span: path.span.to(name.span) };
+        rest = behind;
+    }
+    Ok((rest, path))
+}
+
+/// Whether `::` and a name follow.
+fn is_behind_namespace(input: Tokens<'_>) -> bool {
+    let (Some(first), Some(second), Some(name)) = (input.peek(0), input.peek(1), input.peek(2)) else {
+        return false;
+    };
+    first.text == ":" && second.text == ":" && first.end() == second.start && name.kind == Kind::Word
 }
 
 impl<'a> Input for Tokens<'a> {

@@ -1,7 +1,7 @@
 //! What documents say to C alone, for whoever misses what it defines: `#include` and `#define`.
 
 use super::unresolved::Origin;
-use crate::ast::{Definition, DefinitionKind, Identifier};
+use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
@@ -14,6 +14,8 @@ pub(crate) struct Asides<'a> {
     macros: HashMap<&'a str, Span>,
     /// The included files that may be XDR, then the others.
     includes: HashMap<SourceId, [Vec<&'a str>; 2]>,
+    /// Definitions that do not count.
+    hidden: HashMap<&'a str, &'a Hidden>,
 }
 
 impl<'a> Asides<'a> {
@@ -38,6 +40,13 @@ impl<'a> Asides<'a> {
         }
     }
 
+    /// Remembers what a document defines under conditions that do not hold.
+    pub(crate) fn hide(&mut self, hidden: &'a [Hidden]) {
+        for one in hidden {
+            self.hidden.entry(&one.name.name).or_insert(one);
+        }
+    }
+
     /// Whether a document includes others.
     pub(crate) fn includes_files(&self, document: SourceId) -> bool {
         self.includes.contains_key(&document)
@@ -45,6 +54,9 @@ impl<'a> Asides<'a> {
 
     /// Where a name that nothing defines may have been meant to come from.
     pub(crate) fn origin(&self, name: &Identifier) -> Option<Origin> {
+        if let Some(hidden) = self.hidden.get(name.name.as_str()) {
+            return Some(Origin::Hidden((*hidden).clone()));
+        }
         if let Some(place) = self.macros.get(name.name.as_str()) {
             return Some(Origin::Macro(*place));
         }

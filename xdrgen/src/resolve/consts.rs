@@ -1,5 +1,6 @@
 //! Constants and the values of enum members.
 
+use super::prelude::built_in;
 use super::scope::{Named, Scope, ValueSource};
 use super::unresolved::{Reason, Space, Unresolved};
 use crate::ast::{EnumBody, Identifier, Value};
@@ -128,8 +129,13 @@ impl Consts {
         found: &mut Found,
         unresolved: &mut Vec<Unresolved>,
     ) -> Undefined<'v> {
-        if let "TRUE" | "FALSE" = name {
-            return Undefined::Number(Some(i128::from(name == "TRUE")));
+        if let Some(value) = built_in(name) {
+            let standard = if value == 1 { "TRUE" } else { "FALSE" };
+            if name != standard && self.said.insert(name.to_owned()) {
+                let instead = format!("write `{standard}` (RFC 4506 section 4.4)");
+                found.push(Diagnostic::portability(span, &format!("`{name}`"), &instead));
+            }
+            return Undefined::Number(Some(value));
         }
         let name = &Identifier { name: name.to_owned(), span };
         if let Some(near) = scope.taken_for(name, scope.value_names()) {

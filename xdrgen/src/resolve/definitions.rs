@@ -133,6 +133,11 @@ impl<'a> Resolver<'a> {
         self.place(id, body);
     }
 
+    /// Whether a definition or the prelude has a type of this name.
+    pub(crate) fn is_type(&self, name: &str) -> bool {
+        self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
+    }
+
     /// Takes a name for the type that a procedure's arguments become. Says whether it was free.
     pub(crate) fn name_tuple(&mut self, name: &str) -> bool {
         !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
@@ -274,9 +279,10 @@ impl<'a> Resolver<'a> {
             TypeSpecifierKind::UnsignedShort => Scalar::UnsignedShort,
             TypeSpecifierKind::String => return Some(Type::String(None)),
             TypeSpecifierKind::Named(name) => return self.named(name),
-            TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_) => {
-                return None;
-            }
+            TypeSpecifierKind::Opaque
+            | TypeSpecifierKind::Enum(_)
+            | TypeSpecifierKind::Struct(_)
+            | TypeSpecifierKind::Union(_) => return None,
         };
         Some(Type::Scalar(scalar))
     }
@@ -311,7 +317,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// A bound or a length: 0 to 2^32-1.
-    fn bound(&mut self, value: &Value) -> Option<Bound> {
+    pub(super) fn bound(&mut self, value: &Value) -> Option<Bound> {
         let number = self.eval(value)?;
         let Ok(bounded) = u32::try_from(number) else {
             self.bad_bound(value, number);

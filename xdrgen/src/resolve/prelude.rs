@@ -104,6 +104,15 @@ pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     })
 }
 
+/// The number of a name that needs no definition.
+pub(crate) fn built_in(name: &str) -> Option<i128> {
+    match name {
+        "TRUE" | "true" => Some(1),
+        "FALSE" | "false" => Some(0),
+        _ => None,
+    }
+}
+
 /// The prelude's definitions by their names, as text with the comment before it. A run parses those that it uses.
 #[derive(Default)]
 pub(crate) struct Prelude(HashMap<&'static str, String>);

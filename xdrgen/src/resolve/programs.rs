@@ -3,7 +3,10 @@
 use super::consts;
 use super::definitions::{Resolver, docs};
 use super::text;
-use crate::ast::{Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, Value, VersionDef};
+use crate::ast::{
+    ArraySize, Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier,
+    TypeSpecifierKind, Value, VersionDef,
+};
 use crate::diag::Diagnostic;
 use crate::hash::HashMap;
 use crate::hir::{Body, Docs, Field, Procedure, Program, Type, Version};
@@ -59,7 +62,7 @@ impl<'a> Resolver<'a> {
             let number = self.number(&procedure.number);
             let good = self.is_new(&procedure.name, &procedure.number, number, "procedure", &mut seen);
             let arguments = self.arguments(version, procedure);
-            let result = self.result(procedure);
+            let result = self.result(version, procedure);
             let (Some(number), Some(arguments), Some(result), true) = (number, arguments, result, good)
             else {
                 lost.push(procedure.name.name.clone());
@@ -67,28 +70,66 @@ impl<'a> Resolver<'a> {
             };
             let name = procedure.name.name.clone();
             let docs = of_procedure(procedure, procedure.docs.clone());
-            procedures.push(Procedure { name, number, arguments, result, item: None, whole: None, docs });
+            let parameter = match procedure.arguments.as_slice() {
+                [ProcedureType { name: Some(name), .. }] => Some(name.name.clone()),
+                _ => None,
+            };
+            let (item, whole) = (None, None);
+            procedures.push(Procedure { name, number, arguments, parameter, result, item, whole, docs });
         }
         let docs = Docs { comments: version.docs.clone(), span: version.name.span, ..Docs::default() };
         Version { name: version.name.name.clone(), number, procedures, lost, binding: None, docs }
     }
 
     fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {
+        for name in procedure.arguments.iter().filter_map(|argument| argument.name.as_ref()) {
+            if self.is_type(&name.name) {
+                let message = format!("an argument is called `{}`, like a type", name.name);
+                let found = Diagnostic::warning("X119", name.span, message);
+                let help = "write a `,` before it if it is the type of another argument";
+                self.found.push(found.with_label("read as a name").with_help(help));
+            }
+        }
         match procedure.arguments.as_slice() {
             [] => Some(Type::Void),
-            [one] => self.procedure_type(one),
-            several => self.tuple(version, procedure, several),
+            [one] => self.one_type(version, procedure, one, "args"),
+            several => self.several(version, procedure, several),
         }
     }
 
-    fn result(&mut self, procedure: &ProcedureDef) -> Option<Type> {
+    fn result(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {
         match &procedure.result {
             None => Some(Type::Void),
-            Some(result) => self.procedure_type(result),
+            Some(result) => self.one_type(version, procedure, result, "res"),
         }
     }
 
+    /// The only argument, or the result. A counted array becomes a type of its own.
+    fn one_type(
+        &mut self,
+        version: &VersionDef,
+        procedure: &ProcedureDef,
+        one: &ProcedureType,
+        suffix: &str,
+    ) -> Option<Type> {
+        let ty = self.procedure_type(one)?;
+        if !matches!(ty, Type::Array(..)) {
+            return Some(ty);
+        }
+        let docs =
+            Docs { declaration: text::procedure_type(one), span: one.specifier.span, ..Docs::default() };
+        let body =
+            Body::Tuple(vec![Field { name: "0".to_owned(), at: docs.span, ty, eligible: false, docs }]);
+        let what = if suffix == "args" { "argument" } else { "result" };
+        let comment = format!("The {what} of {}.", procedure.name.name);
+        Some(self.own_type(version, procedure, suffix, comment, body))
+    }
+
+    /// The type of an argument or a result.
     fn procedure_type(&mut self, ty: &ProcedureType) -> Option<Type> {
+        if let Some(size) = &ty.size {
+            return self.sized_type(&ty.specifier, size);
+        }
         let plain = self.plain_specifier(&ty.specifier);
         if plain.is_none() && is_body(ty) {
             self.found.push(
@@ -105,28 +146,71 @@ impl<'a> Resolver<'a> {
         Some(if ty.optional { Type::Optional(Box::new(plain)) } else { plain })
     }
 
-    /// Several arguments, one behind the other: a struct.
-    fn tuple(
+    /// An array, a string or opaque data with its size.
+    fn sized_type(&mut self, of: &TypeSpecifier, size: &ArraySize) -> Option<Type> {
+        let bound = match size {
+            ArraySize::Fixed(size) | ArraySize::Variable(Some(size)) => Some(self.bound(size)?),
+            ArraySize::Variable(None) => None,
+        };
+        Some(match (&of.kind, size, bound) {
+            (TypeSpecifierKind::Opaque, ArraySize::Fixed(_), Some(len)) => Type::FixedOpaque(len),
+            (TypeSpecifierKind::Opaque, _, max) => Type::Opaque(max),
+            (TypeSpecifierKind::String, _, max) => Type::String(max),
+            (_, ArraySize::Fixed(_), Some(len)) => Type::FixedArray(Box::new(self.plain_specifier(of)?), len),
+            (_, _, max) => Type::Array(Box::new(self.plain_specifier(of)?), max),
+        })
+    }
+
+    /// Several arguments, one behind the other: a struct, with names for its fields if the arguments have any.
+    fn several(
         &mut self,
         version: &VersionDef,
         procedure: &ProcedureDef,
         arguments: &[ProcedureType],
     ) -> Option<Type> {
+        let is_named = arguments.iter().any(|argument| argument.name.is_some());
+        let mut seen: HashMap<&str, Span> = HashMap::default();
         let mut fields = Vec::new();
         for (index, argument) in arguments.iter().enumerate() {
             let ty = self.procedure_type(argument)?;
-            let declaration = format!("argument {}", index + 1);
-            let docs = Docs { declaration, span: argument.specifier.span, ..Docs::default() };
-            let (name, at) = (index.to_string(), docs.span);
-            fields.push(Field { name, at, ty, eligible: false, docs });
+            let mut docs = Docs { span: argument.specifier.span, ..Docs::default() };
+            let name = match &argument.name {
+                Some(name) => {
+                    if let Some(first) = seen.insert(&name.name, name.span) {
+                        let message = format!("two arguments are called `{}`", name.name);
+                        let error = Diagnostic::error("X210", name.span, message).with_label("the second");
+                        self.found.push(error.with_related(first, "the first"));
+                    }
+                    docs.declaration = text::procedure_type(argument);
+                    name.name.clone()
+                }
+                None => {
+                    docs.declaration = format!("argument {}", index + 1);
+                    if is_named { format!("arg{index}") } else { index.to_string() }
+                }
+            };
+            fields.push(Field { name, at: docs.span, ty, eligible: false, docs });
         }
-        let path = format!("{}_args", procedure.name.name);
+        let body = if is_named { Body::Struct(fields) } else { Body::Tuple(fields) };
+        let comment = format!("The arguments of {}, one behind the other.", procedure.name.name);
+        Some(self.own_type(version, procedure, "args", comment, body))
+    }
+
+    /// A type for a procedure's arguments or its result.
+    fn own_type(
+        &mut self,
+        version: &VersionDef,
+        procedure: &ProcedureDef,
+        suffix: &str,
+        comment: String,
+        body: Body,
+    ) -> Type {
+        let path = format!("{}_{suffix}", procedure.name.name);
         let is_free = self.name_tuple(&path);
         let path = if is_free { path } else { format!("{}_{path}", version.name.name) };
-        let comment = format!("The arguments of {}, one behind the other.", procedure.name.name);
         let id = self.new_type(&path, of_procedure(procedure, vec![comment]));
-        self.place(id, Some(Body::Tuple(fields)));
-        Some(Type::Named(id))
+        self.place(id, Some(body));
+        Type::Named(id)
     }
 
     /// A program's, a version's or a procedure's number.

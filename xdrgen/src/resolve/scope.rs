@@ -96,6 +96,7 @@ impl<'a> Scope<'a> {
         let trust = documents.iter().map(|document| (document.id, document.trust));
         let externs = Some(known.externs);
         let mut scope = Scope { trust: trust.collect(), externs, ..Scope::default() };
+        documents.iter().for_each(|document| scope.asides.hide(&document.specification.hidden));
         let better = better(documents, known, &mut scope.repeats);
         for definition in documents.iter().flat_map(|document| &document.specification.definitions) {
             match better.get(&std::ptr::from_ref(definition)) {

@@ -36,7 +36,7 @@ impl Known<'_> {
 
     /// Whether a value's name means something without a definition.
     pub(crate) fn is_value(&self, name: &str) -> bool {
-        matches!(name, "TRUE" | "FALSE")
+        prelude::built_in(name).is_some()
     }
 }
 

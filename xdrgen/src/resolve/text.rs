@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::ast::{
-    Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, ProcedureDef, ProcedureType,
-    StructBody, TypeSpecifierKind, UnionBody, Value,
+    ArraySize, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, ProcedureDef,
+    ProcedureType, StructBody, TypeSpecifierKind, UnionBody, Value,
 };
 
 /// A declaration as it would be written, without the `;`.
@@ -120,8 +120,16 @@ pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
     format!("{result} {}({arguments}) = {};", procedure.name.name, value(&procedure.number))
 }
 
-fn procedure_type(ty: &ProcedureType) -> String {
-    format!("{}{}", specifier(&ty.specifier.kind, false), if ty.optional { " *" } else { "" })
+pub(super) fn procedure_type(ty: &ProcedureType) -> String {
+    let name = ty.name.as_ref().map_or("", |name| name.name.as_str());
+    let size = match &ty.size {
+        None => String::new(),
+        Some(ArraySize::Fixed(len)) => format!("[{}]", value(len)),
+        Some(ArraySize::Variable(max)) => format!("<{}>", bound(max)),
+    };
+    let blank = if ty.optional || !name.is_empty() { " " } else { "" };
+    let star = if ty.optional { "*" } else { "" };
+    format!("{}{blank}{star}{name}{size}", specifier(&ty.specifier.kind, false))
 }
 
 /// A value as it was written.
@@ -147,6 +155,7 @@ fn specifier(kind: &TypeSpecifierKind, bodies: bool) -> Cow<'_, str> {
         TypeSpecifierKind::Short => "short",
         TypeSpecifierKind::UnsignedShort => "unsigned short",
         TypeSpecifierKind::String => "string",
+        TypeSpecifierKind::Opaque => "opaque",
         TypeSpecifierKind::Named(name) => &name.name,
         TypeSpecifierKind::Enum(body) if bodies => return enumeration(body).into(),
         TypeSpecifierKind::Struct(body) if bodies => return structure(body).into(),

@@ -7,21 +7,25 @@ use super::text;
 use crate::ast::{CaseSpec, Declaration, DeclarationKind, Identifier, UnionBody, Value};
 use crate::diag::Diagnostic;
 use crate::hash::HashMap;
-use crate::hir::{Arm, Body, Chooser, Docs, Label, Member, TypeId, Union};
+use crate::hir::{Arm, Body, Chooser, Docs, Label, Member, Scalar, Type, TypeId, Union};
 use crate::source::Span;
+
+const DISCRIMINANTS: &str =
+    "a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)";
 
 /// How many values a warning names.
 const NAMED: usize = 5;
 
 impl<'a> Resolver<'a> {
     pub(crate) fn union(&mut self, body: &'a UnionBody, path: &str, at: Span) -> Option<Body> {
-        let discriminant = self.field(&body.discriminant, path);
-        let kind = discriminant.as_ref().and_then(|field| self.hir.chooser(&field.ty));
+        let mut discriminant = self.field(&body.discriminant, path);
+        let kind =
+            discriminant.as_mut().and_then(|field| self.chooser(&mut field.ty, body.discriminant.span));
         if discriminant.is_some() && kind.is_none() || discriminant.is_none() && is_void(&body.discriminant) {
             self.found.push(
                 Diagnostic::error("X215", body.discriminant.span, "this cannot choose the arm of a union")
                     .with_label("not an int, an unsigned int, a bool or an enum")
-                    .with_help("a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)"),
+                    .with_help(DISCRIMINANTS),
             );
         }
         let count = body.arms.len() + usize::from(body.default.is_some());
@@ -50,6 +54,22 @@ impl<'a> Resolver<'a> {
         kind?;
         let (discriminant_name, discriminant) = (discriminant.name, discriminant.ty);
         Some(Body::Union(Union { at, discriminant_name, discriminant, arms, sound }))
+    }
+
+    /// What a discriminant is. One that only some compilers accept becomes the integer that is sent.
+    fn chooser(&mut self, ty: &mut Type, span: Span) -> Option<Chooser> {
+        let (sent, what) = match self.hir.behind(ty) {
+            Type::Scalar(Scalar::Char) => (Scalar::Int, "a `char`"),
+            Type::Scalar(Scalar::UnsignedChar) => (Scalar::UnsignedInt, "an `unsigned char`"),
+            Type::Scalar(Scalar::Short) => (Scalar::Int, "a `short`"),
+            Type::Scalar(Scalar::UnsignedShort) => (Scalar::UnsignedInt, "an `unsigned short`"),
+            Type::Scalar(Scalar::Hyper) => (Scalar::Hyper, "a `hyper`"),
+            Type::Scalar(Scalar::UnsignedHyper) => (Scalar::UnsignedHyper, "an `unsigned hyper`"),
+            ty => return self.hir.chooser(ty),
+        };
+        *ty = Type::Scalar(sent);
+        self.found.push(Diagnostic::portability(span, &format!("{what} as a discriminant"), DISCRIMINANTS));
+        self.hir.chooser(ty)
     }
 
     /// An arm's labels; those that are wrong are reported and left out.
@@ -89,12 +109,16 @@ impl<'a> Resolver<'a> {
             Chooser::Int | Chooser::Enum(_) => {
                 u32::try_from(written).map_or(written, |bits| i128::from(bits.cast_signed()))
             }
-            Chooser::Unsigned | Chooser::Bool => written,
+            _ => written,
         };
         match kind {
             Chooser::Int if i32::try_from(number).is_err() => self.label_range(value, written, "an int"),
             Chooser::Unsigned if u32::try_from(number).is_err() => {
                 self.label_range(value, written, "an unsigned int")
+            }
+            Chooser::Hyper if i64::try_from(number).is_err() => self.label_range(value, written, "a hyper"),
+            Chooser::UnsignedHyper if u64::try_from(number).is_err() => {
+                self.label_range(value, written, "an unsigned hyper")
             }
             Chooser::Bool if number != 0 && number != 1 => self.label_range(value, written, "a bool"),
             Chooser::Enum(id) if !self.places_in(id).values.contains_key(&number) => {
@@ -165,6 +189,8 @@ impl<'a> Resolver<'a> {
                 .with_help(match what {
                     "a bool" => "a bool is TRUE or FALSE",
                     "an int" => "an int has 32 bits",
+                    "a hyper" => "a hyper has 64 bits, and is negative above 2^63-1",
+                    "an unsigned hyper" => "an unsigned hyper has no sign",
                     _ => "an unsigned int has 32 bits and no sign",
                 }),
         );

@@ -1,5 +1,6 @@
 //! Names that a document uses and nothing defines, as values.
 
+use crate::ast::Hidden;
 use crate::diag::Diagnostic;
 use crate::source::Span;
 
@@ -40,9 +41,11 @@ pub(crate) enum Reason {
     LikeBuiltIn(&'static str),
 }
 
-/// What says something of a name to C alone.
+/// What says something of a name that does not count.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
+    /// A condition that does not hold.
+    Hidden(Hidden),
     /// A macro.
     Macro(Span),
     /// The files that the document includes.
@@ -116,6 +119,17 @@ impl Unresolved {
             _ => found,
         };
         match &self.origin {
+            Some(Origin::Hidden(Hidden { name, condition, is_else })) => {
+                let wanted = condition.strip_prefix("#ifdef").map(str::trim).filter(|_| !is_else);
+                let branch = if *is_else { "a later branch of " } else { "" };
+                let found = found.with_label("not defined under the conditions of this run");
+                let found =
+                    found.with_related(name.span, format!("defined here under {branch}`{condition}`"));
+                found.with_help(match wanted {
+                    Some(wanted) => format!("try `-D {wanted}`"),
+                    None => "the condition leaves this definition out: change what `-D` defines".to_owned(),
+                })
+            }
             Some(Origin::Macro(place)) => found
                 .with_related(*place, "this means something to C alone")
                 .with_help("write a number as `const NAME = value;`, and a type as `typedef type NAME;`"),

@@ -2,7 +2,7 @@
 
 use super::named::{defined_name, is_own_name};
 use crate::ast::{
-    Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifier,
+    ArraySize, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifier,
     TypeSpecifierKind, Value,
 };
 use crate::hash::HashSet;
@@ -36,7 +36,12 @@ fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
                     to(Role::DefinesValue(&procedure.name));
                     to(Role::UsesValue(&procedure.number));
                     let types = procedure.result.iter().chain(&procedure.arguments);
-                    types.for_each(|ty| specifier(&ty.specifier.kind, to));
+                    for ty in types {
+                        specifier(&ty.specifier.kind, to);
+                        if let Some(ArraySize::Fixed(size) | ArraySize::Variable(Some(size))) = &ty.size {
+                            to(Role::UsesValue(size));
+                        }
+                    }
                 }
             }
         }

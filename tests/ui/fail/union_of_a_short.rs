@@ -1,7 +1,7 @@
 use rpcrdma_runtime::xdr::Xdr;
 
 #[derive(Xdr)]
-#[xdr(union = "u64")]
+#[xdr(union = "u16")]
 enum Reply {
     #[xdr(case = 0)]
     Data(u32),

@@ -1,0 +1,344 @@
+//! Macros that stand for more than a value: `#define HDR int h;` and macros with arguments.
+//!
+//! A use is replaced by the tokens of the macro's body. All of these stand where the use stands, so that a finding points
+//! at it. A document's macros expand by at most [`MAX_WORK`] tokens and [`MAX_DEPTH`] levels.
+
+use std::cell::{Cell, OnceCell};
+use std::ops::Range;
+
+use super::lex::{comment, joined_length, one_token, word};
+use crate::ast::Expansion;
+use crate::diag::{Diagnostic, Label};
+use crate::hash::HashMap;
+use crate::source::Span;
+
+/// How many tokens the expansions of a document may read and write.
+const MAX_WORK: usize = 1 << 18;
+
+/// How deep macros may stand in the bodies and arguments of macros.
+const MAX_DEPTH: usize = 64;
+
+/// How many tokens of a document `##` may make.
+const MAX_PASTED: usize = 1 << 12;
+
+/// The macros that are defined at some place of a text.
+pub(super) struct Macros<'a> {
+    known: HashMap<&'a str, Macro<'a>>,
+    pasted: &'a Pasted,
+    work: usize,
+}
+
+struct Macro<'a> {
+    /// None for a macro without arguments.
+    parameters: Option<Vec<&'a str>>,
+    body: Vec<&'a str>,
+    /// Where its name stands in its `#define`.
+    place: Range<u32>,
+}
+
+/// A use, and what it becomes.
+pub(super) struct Expanded<'a> {
+    pub(super) tokens: Result<Vec<&'a str>, Fault<'a>>,
+    /// The bytes of its arguments.
+    pub(super) length: usize,
+    /// Where the macro's name stands in its `#define`.
+    pub(super) place: Range<u32>,
+}
+
+/// Why a use cannot be expanded.
+pub(super) enum Fault<'a> {
+    Recursive(&'a str),
+    TooDeep,
+    TooLong,
+    Open,
+    Count { expected: usize, found: usize },
+}
+
+impl Fault<'_> {
+    /// The message and the help of a finding.
+    pub(super) fn text(&self, name: &str) -> (String, String) {
+        match self {
+            Fault::Recursive(of) => (
+                format!("the macro `{of}` expands to itself"),
+                "a macro's expansion must not contain the macro".to_owned(),
+            ),
+            Fault::TooDeep => (
+                format!("`{name}` expands more than {MAX_DEPTH} levels deep"),
+                "write out the inner macros".to_owned(),
+            ),
+            Fault::TooLong => (
+                format!("macros expand to more than {MAX_WORK} tokens"),
+                "this macro and those behind it are not expanded".to_owned(),
+            ),
+            Fault::Open => {
+                (format!("the arguments of `{name}` are never closed"), "end them with `)`".to_owned())
+            }
+            Fault::Count { expected, found } => (
+                format!("wrong number of arguments of the macro `{name}`: {found}, not {expected}"),
+                "give as many arguments as its `#define` has".to_owned(),
+            ),
+        }
+    }
+}
+
+impl<'a> Macros<'a> {
+    pub(super) fn new(pasted: &'a Pasted) -> Self {
+        Macros { known: HashMap::default(), pasted, work: 0 }
+    }
+
+    /// Defines a macro if it stands for more than a value or a type. `after` is the text behind its name.
+    pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: Range<u32>) {
+        self.known.remove(name);
+        let (parameters, body) = match after.strip_prefix('(') {
+            Some(list) => {
+                let Some((list, body)) = list.split_once(')') else { return };
+                let named: Vec<&str> = list.split(',').map(str::trim).collect();
+                let parameters = if list.trim().is_empty() { Vec::new() } else { named };
+                if !parameters.iter().all(|name| word(name).is_ok_and(|(rest, _)| rest.is_empty())) {
+                    return;
+                }
+                (Some(parameters), body)
+            }
+            None => (None, after),
+        };
+        let body: Vec<&str> = Body(body).take(MAX_WORK).collect();
+        if parameters.is_some() || is_text(&body) {
+            self.known.insert(name, Macro { parameters, body, place });
+        }
+    }
+
+    pub(super) fn undefine(&mut self, name: &str) {
+        self.known.remove(name);
+    }
+
+    /// Expands a name, if it is a macro's and its arguments follow in `rest`, if it takes any.
+    pub(super) fn expand(&mut self, name: &'a str, rest: &'a str) -> Option<Expanded<'a>> {
+        let found = self.known.get(name)?;
+        let place = found.place.clone();
+        let mut scan = Body(rest);
+        let (mut written, mut open) = (vec![name], 0_usize);
+        while found.parameters.is_some() && (open > 0 || written.len() == 1) {
+            let token = scan.next().unwrap_or("");
+            match token {
+                "(" => open += 1,
+                _ if open == 0 => return None,
+                ")" => open -= 1,
+                "" => return Some(Expanded { tokens: Err(Fault::Open), length: 0, place }),
+                _ => {}
+            }
+            written.push(token);
+            // What is read in vain counts, too.
+            self.work += 1;
+            if self.work > MAX_WORK {
+                return Some(Expanded { tokens: Err(self.stop()), length: 0, place });
+            }
+        }
+        let length = rest.len() - scan.0.len();
+        let mut tokens = Vec::new();
+        let done = self.replace(&written, &mut Vec::new(), 0, &mut tokens);
+        if let Err(Fault::TooLong) = done {
+            self.stop();
+        }
+        Some(Expanded { tokens: done.map(|()| tokens), length, place })
+    }
+
+    /// No macro is expanded behind this.
+    fn stop(&mut self) -> Fault<'a> {
+        self.known.clear();
+        Fault::TooLong
+    }
+
+    /// Adds tokens to `out`, with macros replaced. `open` has the names of those whose bodies these tokens are.
+    fn replace(
+        &mut self,
+        tokens: &[&'a str],
+        open: &mut Vec<&'a str>,
+        depth: usize,
+        out: &mut Vec<&'a str>,
+    ) -> Result<(), Fault<'a>> {
+        let mut rest = tokens;
+        while let Some((token, after)) = rest.split_first() {
+            rest = after;
+            self.work += 1;
+            if self.work > MAX_WORK {
+                return Err(Fault::TooLong);
+            }
+            let Some(found) = self.known.get(token) else {
+                out.push(token);
+                continue;
+            };
+            let arguments = match &found.parameters {
+                Some(_) if rest.first() != Some(&"(") => {
+                    out.push(token);
+                    continue;
+                }
+                Some(parameters) => {
+                    let (arguments, behind) = arguments(rest)?;
+                    let none = arguments.len() == 1 && arguments.first().is_some_and(|one| one.is_empty());
+                    let found = if none && parameters.is_empty() { 0 } else { arguments.len() };
+                    if found != parameters.len() {
+                        return Err(Fault::Count { expected: parameters.len(), found });
+                    }
+                    rest = behind;
+                    arguments
+                }
+                None => Vec::new(),
+            };
+            if open.contains(token) {
+                return Err(Fault::Recursive(token));
+            }
+            if depth == MAX_DEPTH {
+                return Err(Fault::TooDeep);
+            }
+            let mut expanded = Vec::with_capacity(arguments.len());
+            for argument in &arguments {
+                let mut one = Vec::new();
+                self.replace(argument, open, depth + 1, &mut one)?;
+                expanded.push(one);
+            }
+            let body = self.substitute(token, &arguments, &expanded)?;
+            open.push(token);
+            self.replace(&body, open, depth + 1, out)?;
+            open.pop();
+        }
+        Ok(())
+    }
+
+    /// A macro's body with its arguments: expanded, but as they were written beside `##`.
+    fn substitute(
+        &mut self,
+        name: &str,
+        arguments: &[&[&'a str]],
+        expanded: &[Vec<&'a str>],
+    ) -> Result<Vec<&'a str>, Fault<'a>> {
+        let Some(Macro { parameters, body, .. }) = self.known.get(name) else { return Ok(Vec::new()) };
+        let mut out: Vec<&str> = Vec::new();
+        let mut pastes = false;
+        for (at, token) in body.iter().enumerate() {
+            if *token == "##" {
+                pastes = true;
+                continue;
+            }
+            let parameter = parameters.as_ref().and_then(|names| names.iter().position(|name| name == token));
+            let written = pastes || body.get(at + 1) == Some(&"##");
+            let one = std::slice::from_ref(token);
+            let tokens = match parameter {
+                Some(index) if written => arguments.get(index).copied().unwrap_or_default(),
+                Some(index) => expanded.get(index).map_or(&[][..], Vec::as_slice),
+                None => one,
+            };
+            self.work += tokens.len();
+            if self.work > MAX_WORK {
+                return Err(Fault::TooLong);
+            }
+            match (out.last_mut().filter(|_| pastes), tokens.split_first()) {
+                (Some(last), Some((first, rest))) => {
+                    *last = self.pasted.add(format!("{last}{first}")).ok_or(Fault::TooLong)?;
+                    out.extend(rest);
+                }
+                _ => out.extend(tokens),
+            }
+            pastes = false;
+        }
+        Ok(out)
+    }
+}
+
+/// Arguments, and what follows their `)`.
+type Arguments<'t, 'a> = (Vec<&'t [&'a str]>, &'t [&'a str]);
+
+/// The arguments at the start of some tokens: from `(` to its `)`, parted by `,`.
+fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault<'a>> {
+    let mut arguments = Vec::new();
+    let (mut open, mut start) = (0_usize, 1);
+    for (at, token) in tokens.iter().enumerate() {
+        match *token {
+            "(" => open += 1,
+            ")" => open = open.saturating_sub(1),
+            _ => {}
+        }
+        if open == 0 || open == 1 && *token == "," {
+            arguments.push(tokens.get(start..at).unwrap_or_default());
+            start = at + 1;
+        }
+        if open == 0 {
+            return Ok((arguments, tokens.get(start..).unwrap_or_default()));
+        }
+    }
+    Err(Fault::Open)
+}
+
+/// Whether a body is more than a value or a type, which have meanings of their own.
+fn is_text(body: &[&str]) -> bool {
+    let is_word = |token: &&str| word(token).is_ok();
+    let begins_type = |token: &&str| matches!(*token, "struct" | "union" | "enum");
+    if body.iter().all(is_word) {
+        // `int h`, but not `unsigned int` or `struct s`.
+        let names = body.iter().filter(|token| !super::tokens::is_keyword(token)).count();
+        return body.is_empty()
+            || names > 0 && body.len() > 1 && !(body.len() == 2 && body.first().is_some_and(begins_type));
+    }
+    body.first() == Some(&"<")
+        || body.iter().any(|token| matches!(*token, ";" | "{" | "}" | "," | ":" | "[" | "]" | "="))
+}
+
+/// The tokens of a text, without blanks, comments and the `\` of lines that go on.
+struct Body<'a>(&'a str);
+
+impl<'a> Iterator for Body<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        loop {
+            self.0 = self.0.trim_start_matches(|c: char| c.is_whitespace() || c == '\\');
+            if let Ok((rest, _)) = comment(self.0) {
+                self.0 = rest;
+            } else if self.0.starts_with("//") {
+                self.0 = self.0.get(joined_length(self.0)..).unwrap_or("");
+            } else {
+                break;
+            }
+        }
+        if self.0.is_empty() {
+            return None;
+        }
+        let length = if self.0.starts_with("##") { 2 } else { one_token(self.0).1.len() };
+        let (token, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(token)
+    }
+}
+
+/// Says of findings at the uses of macros what these expand to. The uses are in the order of their places.
+pub(crate) fn explain(found: &mut [Diagnostic], expansions: &[Expansion]) {
+    let place = |span: Span| (span.source, span.start);
+    for found in found {
+        let span = found.primary.span;
+        // What is missing behind a use is missed at the place behind it.
+        let behind = expansions.partition_point(|one| place(one.span) <= place(span));
+        let Some(one) = behind.checked_sub(1).and_then(|at| expansions.get(at)) else { continue };
+        if span.source != one.span.source || span.start > one.span.end {
+            continue;
+        }
+        let text = format!("`{}` expands to `{}`", one.name.name, one.text);
+        let help = found.help.take().map_or_else(|| text.clone(), |help| format!("{help}; {text}"));
+        found.help = Some(help);
+        let defined = Label { span: one.name.span, text: "in this expansion of the macro".to_owned() };
+        found.related.push(defined);
+    }
+}
+
+/// The texts of tokens that `##` makes, which no document has.
+#[derive(Default)]
+pub(crate) struct Pasted {
+    texts: OnceCell<Box<[OnceCell<String>]>>,
+    count: Cell<usize>,
+}
+
+impl Pasted {
+    fn add(&self, text: String) -> Option<&str> {
+        let texts = self.texts.get_or_init(|| (0..MAX_PASTED).map(|_| OnceCell::new()).collect());
+        let at = self.count.replace(self.count.get() + 1);
+        texts.get(at).map(|slot| slot.get_or_init(|| text).as_str())
+    }
+}
