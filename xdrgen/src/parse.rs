@@ -2,7 +2,8 @@
 //!
 //! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, one function a production, widened by what
 //! published documents and files for rpcgen have: `%` lines, the C preprocessor's lines, `struct name` as a type,
-//! `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string` as an argument.
+//! `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string` as an argument, names of arguments,
+//! arrays as arguments and results, characters as numbers, macros with arguments, and xdrpp's namespaces.
 //! The time it takes is linear in the text, and bodies stand at most 64 deep in one another.
 
 mod additions;
