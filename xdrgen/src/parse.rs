@@ -165,8 +165,10 @@ fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
         published: extract.published,
         found: RefCell::default(),
     };
-    let specification = def::specification(&context, extract);
+    let mut specification = def::specification(&context, extract);
     let of_grammar = context.found.into_inner();
+    specification.expansions = lexed.expansions.into_iter().map(|(_, expansion)| expansion).collect();
+    specification.hidden = lexed.hidden;
     let mut found = Found::default();
     extract.diagnostics.iter().for_each(|one| found.push(one.clone()));
     // What the scanner of an indented document kept it has parsed, and has told what it thinks of it.

@@ -15,9 +15,10 @@ use nom::error::{Error, ErrorKind};
 use nom::sequence::{delimited, pair, preceded};
 use nom::{IResult, Input, Parser};
 
-use super::condition::{Branch, Conditions};
+use super::condition::Conditions;
 use super::macros::{Macros, Pasted};
 use super::undone::Undone;
+use crate::ast::{Expansion, Hidden};
 use crate::diag::{Diagnostic, Found};
 use crate::extract::{Map, Places};
 
@@ -97,18 +98,6 @@ pub(crate) struct Placed<'a> {
     pub(crate) end: u32,
 }
 
-/// A use of a macro.
-#[derive(Debug)]
-pub(crate) struct Expansion<'a> {
-    pub(crate) name: &'a str,
-    /// The bytes of the use in the extracted text, arguments included.
-    pub(crate) used: Range<u32>,
-    /// Where the name stands in the `#define`.
-    pub(crate) defined: Range<u32>,
-    /// The first tokens that it became.
-    pub(crate) text: String,
-}
-
 /// A text cut into tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
@@ -116,10 +105,10 @@ pub(crate) struct Lexed<'a> {
     numbers: Vec<i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
-    /// The uses of macros, in their order.
-    pub(crate) expansions: Vec<Expansion<'a>>,
-    /// Lines of branches that do not hold and define something: the name, its place, and the condition's.
-    pub(crate) hidden: Vec<(Piece<'a>, Branch)>,
+    /// The uses of macros, in their order, and their bytes in the extracted text.
+    pub(crate) expansions: Vec<(Range<u32>, Expansion)>,
+    /// What is defined in branches of conditions that do not hold.
+    pub(crate) hidden: Vec<Hidden>,
     pub(crate) diagnostics: Found,
     /// What was passed over for an error: its bytes in the extracted text.
     pub(crate) unread: Vec<Range<u32>>,
@@ -128,9 +117,9 @@ pub(crate) struct Lexed<'a> {
 impl Lexed<'_> {
     /// Where a token ends in the extracted text.
     pub(crate) fn end(&self, token: &Token<'_>) -> u32 {
-        let at = self.expansions.partition_point(|expansion| expansion.used.start < token.start);
+        let at = self.expansions.partition_point(|(used, _)| used.start < token.start);
         let expansion = self.expansions.get(at).filter(|_| token.expanded);
-        expansion.map_or_else(|| token.end(), |expansion| expansion.used.end)
+        expansion.map_or_else(|| token.end(), |(used, _)| used.end)
     }
 
     /// What a number is.

@@ -8,9 +8,10 @@ use nom::sequence::pair;
 use nom::{IResult, Parser};
 
 use super::{
-    Aside, Expansion, Kind, Lexer, Piece, Placed, begins_definition, is_word, joined_length, line_length,
-    narrow, one_token, whole_number, word,
+    Aside, Kind, Lexer, Piece, Placed, begins_definition, is_word, joined_length, line_length, narrow,
+    one_token, whole_number, word,
 };
+use crate::ast::{Expansion, Hidden, Identifier};
 use crate::diag::Diagnostic;
 use crate::extract::Map;
 use crate::parse::condition::undefined;
@@ -63,14 +64,22 @@ impl<'a> Lexer<'a, '_> {
         self.at += length;
     }
 
+    /// A name that stands at a place of the extracted text.
+    fn identifier(&self, name: &str, start: usize) -> Identifier {
+        let span = self.map.span(narrow(start)..narrow(start + name.len()));
+        Identifier { name: name.to_owned(), span }
+    }
+
     /// Passes over a line that does not count.
     pub(super) fn skip_line(&mut self, rest: &'a str) {
         let length = line_length(rest);
         let line = rest.get(..length).unwrap_or("");
-        if let (Some(name), Some(branch)) = (hidden_name(line), self.conditions.inactive()) {
-            let start = narrow(self.at + name.start);
-            let text = line.get(name).unwrap_or("");
-            self.out.hidden.push((Piece { text, start }, branch));
+        if let (Some(name), Some((condition, is_else))) = (hidden_name(line), self.conditions.inactive()) {
+            let condition = self.text.get(condition.start as usize..condition.end as usize).unwrap_or("");
+            let condition = condition.lines().next().unwrap_or("").trim_end().to_owned();
+            let start = self.at + name.start;
+            let name = self.identifier(line.get(name).unwrap_or(""), start);
+            self.out.hidden.push(Hidden { name, condition, is_else });
         }
         self.at += length;
     }
@@ -131,7 +140,7 @@ impl<'a> Lexer<'a, '_> {
         self.header.define(name, number);
         let begin = narrow(offset);
         if name == value || number.is_none() && !is_name {
-            self.macros.define(name, after, begin..begin + narrow(name.len()));
+            self.macros.define(name, after, offset);
             return self.remember(line, place);
         }
         self.macros.undefine(name);
@@ -195,7 +204,9 @@ impl<'a> Lexer<'a, '_> {
         match expanded.tokens {
             Ok(tokens) => {
                 let text = tokens.join(" ").chars().take(SHOWN).collect();
-                self.out.expansions.push(Expansion { name, used, defined: expanded.place, text });
+                let span = self.map.span(used.clone());
+                let defined = self.identifier(name, expanded.place);
+                self.out.expansions.push((used, Expansion { span, name: defined, text }));
                 let (mut rest, mut before) = (tokens.as_slice(), "=");
                 while let Some((token, after)) = rest.split_first() {
                     if let Some((count, number)) = self.computed(before, rest) {
@@ -211,7 +222,7 @@ impl<'a> Lexer<'a, '_> {
             }
             Err(fault) => {
                 let span = self.map.span(used.start..used.start + narrow(name.len()));
-                let defined = self.map.span(expanded.place);
+                let defined = self.identifier(name, expanded.place).span;
                 let (message, help) = fault.text(name);
                 let found = Diagnostic::error("X138", span, message).with_label("used here");
                 self.out.diagnostics.push(found.with_related(defined, "the macro").with_help(help));
