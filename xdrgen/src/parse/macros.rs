@@ -20,6 +20,9 @@ const MAX_DEPTH: usize = 64;
 /// How many tokens of a document `##` may make.
 const MAX_PASTED: usize = 1 << 12;
 
+/// How many parameters a macro may have, as in C: each token of its body is compared to them.
+const MAX_PARAMETERS: usize = 127;
+
 /// The macros that are defined at some place of a text.
 pub(super) struct Macros<'a> {
     known: HashMap<&'a str, Macro<'a>>,
@@ -93,7 +96,9 @@ impl<'a> Macros<'a> {
                 let Some((list, body)) = list.split_once(')') else { return };
                 let named: Vec<&str> = list.split(',').map(str::trim).collect();
                 let parameters = if list.trim().is_empty() { Vec::new() } else { named };
-                if !parameters.iter().all(|name| word(name).is_ok_and(|(rest, _)| rest.is_empty())) {
+                if parameters.len() > MAX_PARAMETERS
+                    || !parameters.iter().all(|name| word(name).is_ok_and(|(rest, _)| rest.is_empty()))
+                {
                     return;
                 }
                 (Some(parameters), body)

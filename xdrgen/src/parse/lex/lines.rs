@@ -19,7 +19,7 @@ use crate::parse::expression;
 use crate::parse::macros::Expanded;
 use crate::source::Span;
 
-/// How many characters of an expansion are shown.
+/// How many characters of an expansion or of a condition are shown.
 const SHOWN: usize = 60;
 
 /// How many tokens an expression in an expansion may have.
@@ -76,7 +76,7 @@ impl<'a> Lexer<'a, '_> {
         let line = rest.get(..length).unwrap_or("");
         if let (Some(name), Some((condition, is_else))) = (hidden_name(line), self.conditions.inactive()) {
             let condition = self.text.get(condition.start as usize..condition.end as usize).unwrap_or("");
-            let condition = condition.lines().next().unwrap_or("").trim_end().to_owned();
+            let condition = condition.lines().next().unwrap_or("").trim_end().chars().take(SHOWN).collect();
             let start = self.at + name.start;
             let name = self.identifier(line.get(name).unwrap_or(""), start);
             self.out.hidden.push(Hidden { name, condition, is_else });
