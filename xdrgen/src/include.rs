@@ -10,24 +10,13 @@ use std::path::{Component, Path, PathBuf};
 use crate::diag::{Diagnostic, Severity};
 use crate::extract::extract;
 use crate::parse::{self, Options};
-use crate::source::{Kind, Source, SourceId, Sources, Span};
+use crate::source::{Include, Kind, Source, SourceId, Sources, Span};
 
 /// How many files a run may include.
 const MAX_INCLUDED: usize = 1000;
 
 /// How many findings of missing names one missing file explains.
 const NAMED: usize = 4;
-
-/// An `#include` of a document.
-#[derive(Clone, Debug)]
-pub struct Include {
-    /// Where the file's name stands.
-    pub span: Span,
-    /// The file's path: relative to the document that includes it.
-    pub path: PathBuf,
-    /// The document; none if the file could not be read.
-    pub source: Option<SourceId>,
-}
 
 /// Adds the documents that others include, and those that these include. A file's path is relative to the document that
 /// includes it; where it cannot be read, a given document with its file name stands for it. `defined` answers `#ifdef`.

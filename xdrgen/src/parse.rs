@@ -2,7 +2,8 @@
 //!
 //! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, one function a production, widened by what
 //! published documents and files for rpcgen have: `%` lines, the C preprocessor's lines, `struct name` as a type,
-//! `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string` as an argument.
+//! `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string` as an argument, names of arguments,
+//! arrays as arguments and results, characters as numbers, macros with arguments, and xdrpp's namespaces.
 //! The time it takes is linear in the text, and bodies stand at most 64 deep in one another.
 
 mod additions;
@@ -164,8 +165,10 @@ fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
         published: extract.published,
         found: RefCell::default(),
     };
-    let specification = def::specification(&context, extract);
+    let mut specification = def::specification(&context, extract);
     let of_grammar = context.found.into_inner();
+    specification.expansions = lexed.expansions.into_iter().map(|(_, expansion)| expansion).collect();
+    specification.hidden = lexed.hidden;
     let mut found = Found::default();
     extract.diagnostics.iter().for_each(|one| found.push(one.clone()));
     // What the scanner of an indented document kept it has parsed, and has told what it thinks of it.

@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::include::Include;
-
 /// Which document of a run: its index in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
@@ -118,6 +116,17 @@ impl Source {
             column: u32::try_from(column).unwrap_or(u32::MAX),
         }
     }
+}
+
+/// An `#include` of a document.
+#[derive(Clone, Debug)]
+pub struct Include {
+    /// Where the file's name stands.
+    pub span: Span,
+    /// The file's path: relative to the document that includes it.
+    pub path: PathBuf,
+    /// The document; none if the file could not be read.
+    pub source: Option<SourceId>,
 }
 
 /// The documents of a run.

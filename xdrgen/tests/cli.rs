@@ -342,11 +342,11 @@ fn heads_have_the_command_that_makes_the_file_again() {
 
 /// Files in directories, some of which include others.
 fn including(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     for (path, content) in files {
         let path = folder.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be written");
+        std::fs::write(path, content).expect("it can be written");
     }
     folder
 }

@@ -211,6 +211,12 @@ fn macros_that_grow() {
     }
     let uses = "A(int a;) ".repeat(20_000);
     survives("a.x", &format!("#define A(x) x x x x x x x x x x\nstruct s {{ {uses} }};\n"));
+    let parameters: Vec<String> = (0..10_000).map(|at| format!("p{at}")).collect();
+    let (list, body) = (parameters.join(","), parameters.join(" "));
+    let uses = format!("A({}) ", ",".repeat(9_999)).repeat(20);
+    survives("a.x", &format!("#define A({list}) {body}\nstruct s {{ {uses} }};\n"));
+    let hidden = "struct a {\n".repeat(10_000);
+    survives("a.x", &format!("#ifdef {}\n{hidden}#endif\n", "A".repeat(100_000)));
     let nested = "A(".repeat(50_000);
     survives("a.x", &format!("#define A(x) x\nstruct s {{ {nested}int a;{} }};\n", ")".repeat(50_000)));
     survives("a.x", &format!("#define A(x) x##x\nstruct s {{ {} }};\n", "int A(b);".repeat(20_000)));
@@ -244,7 +250,7 @@ fn long_chains_of_definitions() {
         assert_eq!(codes(&format!("{end}{}", lines.concat())), ["X225"]);
     }
     let around = format!("typedef t0 t{LINKS};\n");
-    assert_eq!(codes(&format!("{}{around}", repeat(too_deep[0]))), ["X222"]);
+    assert_eq!(codes(&format!("{}{around}", repeat(too_deep[0]))), ["X223"]);
     assert_eq!(codes(&format!("{}{around}", repeat(too_deep[1]))), ["X222"]);
     assert_eq!(codes(&repeat(&|link, next| format!("const A{link} = A{next};\n"))), ["X202"]);
     assert_eq!(codes(&repeat(&|link, _| format!("struct t{link} {{ missing_{link} a; }};\n"))), ["X200"]);

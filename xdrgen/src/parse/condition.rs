@@ -25,13 +25,6 @@ struct Open {
     place: Range<u32>,
 }
 
-/// A branch of a condition that does not hold: the condition's place, and whether it is a later branch.
-#[derive(Clone, Debug)]
-pub(crate) struct Branch {
-    pub(crate) place: Range<u32>,
-    pub(crate) is_else: bool,
-}
-
 /// Which names are defined, and which conditions are open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
@@ -57,10 +50,10 @@ impl Conditions {
         self.open.last().is_none_or(|open| open.active)
     }
 
-    /// The outermost branch for which the text does not count here.
-    pub(crate) fn inactive(&self) -> Option<Branch> {
+    /// The outermost condition for which the text does not count here, and whether this is a later branch of it.
+    pub(crate) fn inactive(&self) -> Option<(Range<u32>, bool)> {
         let open = self.open.iter().find(|open| !open.active)?;
-        Some(Branch { place: open.place.clone(), is_else: open.is_else })
+        Some((open.place.clone(), open.is_else))
     }
 
     pub(crate) fn define(&mut self, name: &str, value: Option<i128>) {

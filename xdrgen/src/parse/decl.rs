@@ -8,33 +8,14 @@ use nom::{Input, Parser};
 
 use super::lex::Kind;
 use super::tokens::{
-    Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, path, portability, refuse, token,
+    BEGIN_DECLARATION, Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, path,
+    portability, refuse, token,
 };
 use crate::ast::{
     CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
     TypeSpecifierKind, UnionBody, Value,
 };
 use crate::diag::Diagnostic;
-
-/// The words that begin a declaration.
-const BEGIN_DECLARATION: &[&str] = &[
-    "void",
-    "opaque",
-    "string",
-    "int",
-    "unsigned",
-    "hyper",
-    "float",
-    "double",
-    "quadruple",
-    "bool",
-    "enum",
-    "struct",
-    "union",
-    "char",
-    "short",
-    "long",
-];
 
 /// declaration, without the comments around it.
 pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {

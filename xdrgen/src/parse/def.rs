@@ -5,10 +5,9 @@ use std::ops::Range;
 use nom::combinator::{cut, map};
 use nom::{Input, Parser};
 
-use super::condition::Branch;
 use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
-use super::lex::{self, Aside, Comment, Kind, Piece, Placed, narrow};
+use super::lex::{Aside, Comment, Kind, Piece, Placed, narrow};
 use super::program::program_def;
 use super::recover;
 use super::tokens::{
@@ -16,8 +15,8 @@ use super::tokens::{
     token,
 };
 use crate::ast::{
-    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Expansion, Hidden, Identifier,
-    Namespace, Specification, TypeSpecifier, TypeSpecifierKind, Value,
+    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, Namespace, Specification,
+    TypeSpecifier, TypeSpecifierKind, Value,
 };
 use crate::diag::Diagnostic;
 use crate::extract::Extract;
@@ -87,9 +86,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     definitions.extend(asides.map(|placed| aside(context, extract, placed)));
     let unread = unread.spans(context);
     let namespaces = namespaces.finish(context);
-    let hidden = context.lexed.hidden.iter().map(|(name, branch)| hidden(context, *name, branch)).collect();
-    let expansions = context.lexed.expansions.iter().map(|one| expansion(context, one)).collect();
-    Specification { definitions, additions: Vec::new(), left_out, unread, expansions, hidden, namespaces }
+    Specification { definitions, left_out, unread, namespaces, ..Specification::default() }
 }
 
 /// How long the path of a namespace may be: each of a document's namespaces has one.
@@ -143,17 +140,6 @@ impl Namespaces {
         }
         self.all
     }
-}
-
-fn hidden(context: &Context<'_>, name: Piece<'_>, branch: &Branch) -> Hidden {
-    let condition = context.text.get(branch.place.start as usize..branch.place.end as usize).unwrap_or("");
-    let condition = condition.lines().next().unwrap_or("").trim_end().to_owned();
-    Hidden { name: name.identifier(context), condition, is_else: branch.is_else }
-}
-
-fn expansion(context: &Context<'_>, one: &lex::Expansion<'_>) -> Expansion {
-    let name = Identifier { name: one.name.to_owned(), span: context.map.span(one.defined.clone()) };
-    Expansion { span: context.map.span(one.used.clone()), name, text: one.text.clone() }
 }
 
 /// The tokens that are part of nothing, by their numbers.

@@ -3,23 +3,24 @@
 //! The lexer is total: a byte that begins nothing becomes a token of its own, and the parser says so when it
 //! trips over it. Comments, `%` lines and the C preprocessor's lines are no tokens; they are kept beside.
 
+mod lines;
+
 use std::ops::Range;
 
 use nom::branch::alt;
-use nom::bytes::complete::{tag, take_until, take_while, take_while1};
+use nom::bytes::complete::{tag, take_until, take_while};
 use nom::character::complete::{char, one_of, satisfy};
 use nom::combinator::{consumed, map, map_opt, opt, recognize};
 use nom::error::{Error, ErrorKind};
 use nom::sequence::{delimited, pair, preceded};
 use nom::{IResult, Input, Parser};
 
-use super::condition::{Branch, Conditions, undefined};
-use super::expression;
-use super::macros::{Expanded, Macros, Pasted};
+use super::condition::Conditions;
+use super::macros::{Macros, Pasted};
 use super::undone::Undone;
+use crate::ast::{Expansion, Hidden};
 use crate::diag::{Diagnostic, Found};
 use crate::extract::{Map, Places};
-use crate::source::Span;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,36 +98,6 @@ pub(crate) struct Placed<'a> {
     pub(crate) end: u32,
 }
 
-/// A use of a macro.
-#[derive(Debug)]
-pub(crate) struct Expansion<'a> {
-    pub(crate) name: &'a str,
-    /// The bytes of the use in the extracted text, arguments included.
-    pub(crate) used: Range<u32>,
-    /// Where the name stands in the `#define`.
-    pub(crate) defined: Range<u32>,
-    /// The first tokens that it became.
-    pub(crate) text: String,
-}
-
-/// How many characters of an expansion are shown.
-const SHOWN: usize = 60;
-
-/// How many tokens an expression in an expansion may have.
-const MAX_EXPRESSION: usize = 100;
-
-impl Placed<'_> {
-    /// The document that an `#include "name"` names, and where.
-    pub(crate) fn included(&self, map: &Map) -> Option<(String, Span)> {
-        let Aside::PassThrough(line) = self.aside else { return None };
-        let rest = line.strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
-        let (name, behind) = rest.strip_prefix('"')?.split_once('"')?;
-        let end = self.end - narrow(behind.len() + 1);
-        let span = map.span(end - narrow(name.len())..end);
-        (!name.ends_with(".h")).then(|| (name.to_owned(), span))
-    }
-}
-
 /// A text cut into tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
@@ -134,10 +105,10 @@ pub(crate) struct Lexed<'a> {
     numbers: Vec<i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
-    /// The uses of macros, in their order.
-    pub(crate) expansions: Vec<Expansion<'a>>,
-    /// Lines of branches that do not hold and define something: the name, its place, and the condition's.
-    pub(crate) hidden: Vec<(Piece<'a>, Branch)>,
+    /// The uses of macros, in their order, and their bytes in the extracted text.
+    pub(crate) expansions: Vec<(Range<u32>, Expansion)>,
+    /// What is defined in branches of conditions that do not hold.
+    pub(crate) hidden: Vec<Hidden>,
     pub(crate) diagnostics: Found,
     /// What was passed over for an error: its bytes in the extracted text.
     pub(crate) unread: Vec<Range<u32>>,
@@ -146,9 +117,9 @@ pub(crate) struct Lexed<'a> {
 impl Lexed<'_> {
     /// Where a token ends in the extracted text.
     pub(crate) fn end(&self, token: &Token<'_>) -> u32 {
-        let at = self.expansions.partition_point(|expansion| expansion.used.start < token.start);
+        let at = self.expansions.partition_point(|(used, _)| used.start < token.start);
         let expansion = self.expansions.get(at).filter(|_| token.expanded);
-        expansion.map_or_else(|| token.end(), |expansion| expansion.used.end)
+        expansion.map_or_else(|| token.end(), |(used, _)| used.end)
     }
 
     /// What a number is.
@@ -251,169 +222,6 @@ impl<'a> Lexer<'a, '_> {
         self.text.get(self.line..self.at).is_some_and(|before| before.trim().is_empty())
     }
 
-    /// `%` lines, the preprocessor's, and Linux's `pragma`.
-    fn line_of_another_language(&mut self, rest: &'a str, next: char) -> bool {
-        match next {
-            '#' => self.directive(rest),
-            '%' if self.conditions.active() => self.pass_through(rest),
-            '%' if self.header.active() && is_macro(rest) => {
-                let length = joined_length(rest);
-                self.push_aside(rest, length);
-            }
-            'p' if self.conditions.active() && is_pragma(rest) => self.pragma(rest),
-            _ => return false,
-        }
-        true
-    }
-
-    /// `pragma` directive name `;`, for Linux's compiler: which C it makes of a type, and nothing about XDR. What
-    /// stands behind the `;` is XDR again.
-    fn pragma(&mut self, rest: &str) {
-        let line = rest.get(..line_length(rest)).unwrap_or("");
-        let end = line.find(';').map(|at| at + 1);
-        let directive = line.split_ascii_whitespace().nth(1).unwrap_or("").trim_end_matches(';');
-        let odd = match end {
-            None => Some(("a `pragma` is not closed", "end it with `;`")),
-            Some(_) if PRAGMAS.contains(&directive) => None,
-            Some(_) => Some((
-                "a `pragma` that is not known",
-                "those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`",
-            )),
-        };
-        let length = end.unwrap_or(line.trim_end().len());
-        if let Some((message, help)) = odd {
-            let span = self.map.span(narrow(self.at)..narrow(self.at + length));
-            let found = Diagnostic::warning("X133", span, message);
-            self.out.diagnostics.push(found.with_label("this line is left out").with_help(help));
-        }
-        self.at += length;
-    }
-
-    /// Passes over a line that does not count.
-    fn skip_line(&mut self, rest: &'a str) {
-        let length = line_length(rest);
-        let line = rest.get(..length).unwrap_or("");
-        if let (Some(name), Some(branch)) = (hidden_name(line), self.conditions.inactive()) {
-            let start = narrow(self.at + name.start);
-            let text = line.get(name).unwrap_or("");
-            self.out.hidden.push((Piece { text, start }, branch));
-        }
-        self.at += length;
-    }
-
-    fn directive(&mut self, rest: &'a str) {
-        let length = self.closed_length(rest, joined_length(rest));
-        let line = rest.get(..length).unwrap_or("");
-        let start = self.at;
-        self.advance(length);
-        let body = line.get(1..).unwrap_or("");
-        let blanks = body.len() - body.trim_start().len();
-        let body = body.trim_start();
-        let word = body.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
-        let place = narrow(start)..narrow(start + line.trim_end().len());
-        let argument = body.get(word.len()..).unwrap_or("");
-        match word {
-            "define" if self.conditions.active() => {
-                self.define(argument, start + 1 + blanks + word.len(), place, line);
-            }
-            "include" if self.conditions.active() => self.remember(line, place),
-            _ => {
-                if word == "undef" && self.conditions.active() {
-                    self.undone.end(undefined(argument), &self.out);
-                    self.macros.undefine(undefined(argument));
-                }
-                self.header.directive(word, argument, place.clone());
-                self.conditions.directive(word, argument, place);
-            }
-        }
-    }
-
-    /// The length of a preprocessor's line, with the comment that begins on it and ends on a later one.
-    fn closed_length(&mut self, rest: &str, length: usize) -> usize {
-        let line = rest.get(..length).unwrap_or("");
-        let opened = line.rfind("/*").filter(|open| !line.get(*open..).unwrap_or("").contains("*/"));
-        let Some(open) = opened.filter(|_| self.conditions.active() && !self.unclosed) else { return length };
-        match rest.get(open..).and_then(|rest| rest.find("*/")) {
-            Some(close) => open + close + 2,
-            None => {
-                self.unclosed = true;
-                length
-            }
-        }
-    }
-
-    /// `#define`: of a number or a name it is a constant, of anything else a line for C.
-    fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
-        let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
-        let Ok((after, name)) = word(name) else { return };
-        let value = after.split("/*").next().unwrap_or("").trim();
-        let gap = after.len() - after.trim_start().len();
-        let computed = || expression::evaluate(value, &self.conditions);
-        let written = whole_number(value);
-        let is_name = written.is_none() && is_word(value);
-        // `F(a) x` is a macro with an argument where no blank parts the name from `(`.
-        let number = written.or_else(|| if gap == 0 && !is_name { None } else { computed() });
-        self.conditions.define(name, number);
-        self.header.define(name, number);
-        let begin = narrow(offset);
-        if name == value || number.is_none() && !is_name {
-            self.macros.define(name, after, begin..begin + narrow(name.len()));
-            return self.remember(line, place);
-        }
-        self.macros.undefine(name);
-        let at = offset + name.len() + gap;
-        self.undone.begin(name, number, &self.out);
-        let name = Piece { text: name, start: begin };
-        let value = Piece { text: value, start: narrow(at) };
-        let aside = Aside::Define(name, value, number.filter(|_| !is_name));
-        let before = self.out.tokens.len();
-        self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
-    }
-
-    /// Keeps a preprocessor's line that is nothing to XDR, for whoever misses what it defines.
-    fn remember(&mut self, line: &'a str, place: Range<u32>) {
-        let (aside, before) = (Aside::PassThrough(line.trim_end()), self.out.tokens.len());
-        self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
-    }
-
-    fn pass_through(&mut self, rest: &'a str) {
-        let length = joined_length(rest);
-        let line = rest.get(1..length).unwrap_or("").trim_end();
-        // `%/*` may run over several lines, with `%` before each of them or without.
-        let opened =
-            line.rfind("/*").filter(|open| line.get(*open..).is_some_and(|rest| !rest.contains("*/")));
-        if let Some(open) = opened {
-            let close = if self.unclosed { None } else { rest.find("*/") };
-            self.unclosed = close.is_none();
-            if let Some(close) = close {
-                let length = close + 2;
-                if line.get(..open).is_some_and(|before| before.trim().is_empty()) {
-                    return self.push_comment(length);
-                }
-                return self.push_aside(rest, length);
-            }
-        } else if line.trim_start().starts_with("/*") && line.ends_with("*/") {
-            return self.push_comment(length);
-        }
-        self.push_aside(rest, length);
-    }
-
-    fn push_aside(&mut self, rest: &'a str, length: usize) {
-        let text = rest.get(1..length).unwrap_or("").trim_end();
-        let start = self.at;
-        self.advance(length);
-        if text.trim().is_empty() {
-            return;
-        }
-        let (aside, before) = (Aside::PassThrough(text), self.out.tokens.len());
-        self.out.asides.push(Placed {
-            aside,
-            before,
-            start: narrow(start),
-            end: narrow(start + 1 + text.len()),
-        });
-    }
-
     /// Moves on over bytes that may hold line ends.
     fn advance(&mut self, length: usize) {
         let passed = self.text.get(self.at..self.at + length).unwrap_or("");
@@ -491,50 +299,6 @@ impl<'a> Lexer<'a, '_> {
             None => self.push_token(kind, text, number, text.len(), false),
             Some(expanded) => self.push_expanded(text, expanded),
         }
-    }
-
-    /// Adds the tokens that a macro's use became, or the number that these come to.
-    fn push_expanded(&mut self, name: &'a str, expanded: Expanded<'a>) {
-        let length = name.len() + expanded.length;
-        let used = narrow(self.at)..narrow(self.at + length);
-        match expanded.tokens {
-            Ok(tokens) => {
-                let text = tokens.join(" ").chars().take(SHOWN).collect();
-                self.out.expansions.push(Expansion { name, used, defined: expanded.place, text });
-                let (mut rest, mut before) = (tokens.as_slice(), "=");
-                while let Some((token, after)) = rest.split_first() {
-                    if let Some((count, number)) = self.computed(before, rest) {
-                        self.push_token(Kind::Malformed, name, Some(number), length, true);
-                        rest = rest.get(count..).unwrap_or_default();
-                        before = "";
-                        continue;
-                    }
-                    let (kind, text, number) = one_token(token);
-                    self.push_token(kind, text, number, length, true);
-                    (rest, before) = (after, token);
-                }
-            }
-            Err(fault) => {
-                let span = self.map.span(used.start..used.start + narrow(name.len()));
-                let defined = self.map.span(expanded.place);
-                let (message, help) = fault.text(name);
-                let found = Diagnostic::error("X138", span, message).with_label("used here");
-                self.out.diagnostics.push(found.with_related(defined, "the macro").with_help(help));
-            }
-        }
-        self.advance(length);
-        self.fresh = false;
-    }
-
-    /// What an expression at the start of some tokens comes to, and how many are its own. A single token is none.
-    fn computed(&self, before: &str, tokens: &[&str]) -> Option<(usize, i128)> {
-        if !matches!(before, "[" | "<" | "=" | "case") {
-            return None;
-        }
-        let ends = |token: &&str| matches!(*token, "]" | ">" | ";" | "," | "}" | ":");
-        let count = tokens.iter().take(MAX_EXPRESSION).position(ends).unwrap_or(tokens.len());
-        let text = tokens.get(..count).filter(|_| (2..MAX_EXPRESSION).contains(&count))?.join(" ");
-        Some((count, expression::evaluate(&text, &self.conditions)?))
     }
 
     /// Adds a token for the next `length` bytes of the text.
@@ -651,23 +415,6 @@ fn whole_number(text: &str) -> Option<i128> {
     constant(text).ok().filter(|(rest, _)| rest.is_empty()).and_then(|(_, text)| number(text))
 }
 
-/// What may follow `pragma`: what C is made of a type, and where it goes.
-const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public", "skip"];
-
-/// `%#define`
-fn is_macro(rest: &str) -> bool {
-    let line = rest.strip_prefix('%').unwrap_or(rest).trim_start();
-    line.strip_prefix('#').is_some_and(|line| line.trim_start().starts_with("define"))
-}
-
-/// Linux's `pragma` lines: the word, and something that is not a declaration's mark.
-fn is_pragma(rest: &str) -> bool {
-    let Some(after) = rest.strip_prefix("pragma") else { return false };
-    let pragma: IResult<&str, (&str, &str)> =
-        pair(take_while1(|c: char| c == ' ' || c == '\t'), alt((word, tag(";")))).parse(after);
-    pragma.is_ok()
-}
-
 /// The bytes up to the line's end.
 fn line_length(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
@@ -723,23 +470,6 @@ pub(crate) fn begun_definition(line: &str) -> Option<&str> {
         _ => false,
     };
     begins.then_some(name)
-}
-
-/// The bytes of the name that a line defines.
-fn hidden_name(line: &str) -> Option<Range<usize>> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !begins_definition(line) {
-        return None;
-    }
-    let behind = line.trim_start().trim_start_matches(is_part);
-    if !line.trim_start().starts_with("typedef") {
-        let behind = behind.trim_start_matches(|c| !is_part(c));
-        let start = line.len() - behind.len();
-        return Some(start..start + behind.find(|c| !is_part(c)).unwrap_or(behind.len()));
-    }
-    // The declared name stands before a size or the `;`.
-    let before = line.get(..line.find(['<', '[', ';'])?)?.trim_end();
-    Some(before.trim_end_matches(is_part).len()..before.len())
 }
 
 /// Whether a line begins as a definition does, or nearly: its keyword, its name, and what follows a name.

@@ -4,7 +4,6 @@
 //! at it. A document's macros expand by at most [`MAX_WORK`] tokens and [`MAX_DEPTH`] levels.
 
 use std::cell::{Cell, OnceCell};
-use std::ops::Range;
 
 use super::lex::{comment, joined_length, one_token, word};
 use crate::ast::Expansion;
@@ -21,6 +20,9 @@ const MAX_DEPTH: usize = 64;
 /// How many tokens of a document `##` may make.
 const MAX_PASTED: usize = 1 << 12;
 
+/// How many parameters a macro may have, as in C: each token of its body is compared to them.
+const MAX_PARAMETERS: usize = 127;
+
 /// The macros that are defined at some place of a text.
 pub(super) struct Macros<'a> {
     known: HashMap<&'a str, Macro<'a>>,
@@ -32,8 +34,8 @@ struct Macro<'a> {
     /// None for a macro without arguments.
     parameters: Option<Vec<&'a str>>,
     body: Vec<&'a str>,
-    /// Where its name stands in its `#define`.
-    place: Range<u32>,
+    /// Where its name begins in its `#define`, in the extracted text.
+    place: usize,
 }
 
 /// A use, and what it becomes.
@@ -42,7 +44,7 @@ pub(super) struct Expanded<'a> {
     /// The bytes of its arguments.
     pub(super) length: usize,
     /// Where the macro's name stands in its `#define`.
-    pub(super) place: Range<u32>,
+    pub(super) place: usize,
 }
 
 /// Why a use cannot be expanded.
@@ -87,14 +89,16 @@ impl<'a> Macros<'a> {
     }
 
     /// Defines a macro if it stands for more than a value or a type. `after` is the text behind its name.
-    pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: Range<u32>) {
+    pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: usize) {
         self.known.remove(name);
         let (parameters, body) = match after.strip_prefix('(') {
             Some(list) => {
                 let Some((list, body)) = list.split_once(')') else { return };
                 let named: Vec<&str> = list.split(',').map(str::trim).collect();
                 let parameters = if list.trim().is_empty() { Vec::new() } else { named };
-                if !parameters.iter().all(|name| word(name).is_ok_and(|(rest, _)| rest.is_empty())) {
+                if parameters.len() > MAX_PARAMETERS
+                    || !parameters.iter().all(|name| word(name).is_ok_and(|(rest, _)| rest.is_empty()))
+                {
                     return;
                 }
                 (Some(parameters), body)
@@ -114,7 +118,7 @@ impl<'a> Macros<'a> {
     /// Expands a name, if it is a macro's and its arguments follow in `rest`, if it takes any.
     pub(super) fn expand(&mut self, name: &'a str, rest: &'a str) -> Option<Expanded<'a>> {
         let found = self.known.get(name)?;
-        let place = found.place.clone();
+        let place = found.place;
         let mut scan = Body(rest);
         let (mut written, mut open) = (vec![name], 0_usize);
         while found.parameters.is_some() && (open > 0 || written.len() == 1) {

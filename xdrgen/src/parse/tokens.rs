@@ -19,28 +19,31 @@ pub(crate) const MAX_DEPTH: u8 = 64;
 /// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. `program` and `version`
 /// are not among them: fields are called so in published documents, and they cannot be taken for another there.
 const KEYWORDS: [&str; 21] = [
+    "void",
+    "opaque",
+    "string",
+    "int",
+    "unsigned",
+    "hyper",
+    "float",
+    "double",
+    "quadruple",
     "bool",
-    "case",
+    "enum",
+    "struct",
+    "union",
     "char",
+    "short",
+    "long",
+    "case",
     "const",
     "default",
-    "double",
-    "enum",
-    "float",
-    "hyper",
-    "int",
-    "long",
-    "opaque",
-    "quadruple",
-    "short",
-    "string",
-    "struct",
     "switch",
     "typedef",
-    "union",
-    "unsigned",
-    "void",
 ];
+
+/// The words that begin a declaration.
+pub(crate) const BEGIN_DECLARATION: &[&str] = KEYWORDS.split_at(16).0;
 
 pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
