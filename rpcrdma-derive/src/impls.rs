@@ -42,32 +42,13 @@ pub(crate) fn unlisted(krate: &Path) -> Option<TokenStream> {
 }
 
 pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bodies) -> TokenStream {
-    let (ident, unlisted) = (owner.ident, unlisted(krate));
-    let (_, type_generics, _) = owner.generics.split_for_impl();
-    let for_layout = bounded(owner.generics, &parse_quote!(__xdr::Layout));
-    let for_encode = bounded(owner.generics, &parse_quote!(__xdr::Encode));
-    let for_decode = decoding(owner.generics);
-    let (layout_impl, _, layout_where) = for_layout.split_for_impl();
-    let (encode_impl, _, encode_where) = for_encode.split_for_impl();
-    let (decode_impl, _, decode_where) = for_decode.split_for_impl();
     let Layout { lengths, items, check } = layout;
     let Bodies { inline, encode, fields, decode, beside } = bodies;
-    let fields = fields.iter().map(|fields| {
-        quote! {
-            #inline
-            fn encode_fields<__S: __xdr::Sink + ?::core::marker::Sized, const __RUN: bool>(
-                &self,
-                __sink: &mut __S,
-            ) -> ::core::result::Result<(), __xdr::Error> {
-                #fields
-            }
-        }
-    });
     // With parameters the check depends on them: it is in a constant that each use of the type needs. A struct's code asks
     // for that constant anyway.
     let is_plain = owner.generics.params.is_empty();
     let inner = check.as_ref().filter(|_| !is_plain);
-    let ask = inner.filter(|_| bodies.fields.is_none());
+    let ask = inner.filter(|_| fields.is_none());
     let ask = ask.map(|_| {
         quote!(
             const {
@@ -76,41 +57,48 @@ pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bo
         )
     });
     let outer = check.iter().filter(|_| is_plain);
+    let result = quote!(::core::result::Result<(), __xdr::Error>);
+    let sink = quote!(__S: __xdr::Sink + ?::core::marker::Sized);
+    let fields = fields.iter().map(|fields| {
+        quote! {
+            #inline
+            fn encode_fields<#sink, const __RUN: bool>(&self, __sink: &mut __S) -> #result { #fields }
+        }
+    });
+    let unlisted = unlisted(krate);
+    let implement = |name: TokenStream, generics: &Generics, body: TokenStream| {
+        let (ident, (impl_generics, _, where_clause)) = (owner.ident, generics.split_for_impl());
+        let (_, type_generics, _) = owner.generics.split_for_impl();
+        quote! {
+            #[automatically_derived]
+            #unlisted
+            impl #impl_generics __xdr::#name for #ident #type_generics #where_clause { #body }
+        }
+    };
+    let layout = quote! {
+        const LENGTHS: __xdr::Lengths = { #inner #lengths };
+        const HELD: __xdr::Items = #items;
+    };
+    let encode = quote! {
+        #inline
+        fn encode<#sink>(&self, __sink: &mut __S) -> #result { #ask #encode }
+        #(#fields)*
+    };
+    let decode = quote! {
+        #inline
+        fn decode(__reader: &mut __xdr::Reader<'__de>) -> ::core::result::Result<Self, __xdr::Error> {
+            #ask
+            #decode
+        }
+    };
+    let layout = implement(quote!(Layout), &bounded(owner.generics, &parse_quote!(__xdr::Layout)), layout);
+    let encode = implement(quote!(Encode), &bounded(owner.generics, &parse_quote!(__xdr::Encode)), encode);
+    let decode = implement(quote!(Decode<'__de>), &decoding(owner.generics), decode);
     quote! {
         #beside
-
         #(const _: () = { #outer };)*
-
-        #[automatically_derived]
-        #unlisted
-        impl #layout_impl __xdr::Layout for #ident #type_generics #layout_where {
-            const LENGTHS: __xdr::Lengths = { #inner #lengths };
-            const HELD: __xdr::Items = #items;
-        }
-
-        #[automatically_derived]
-        #unlisted
-        impl #encode_impl __xdr::Encode for #ident #type_generics #encode_where {
-            #inline
-            fn encode<__S: __xdr::Sink + ?::core::marker::Sized>(
-                &self,
-                __sink: &mut __S,
-            ) -> ::core::result::Result<(), __xdr::Error> {
-                #ask
-                #encode
-            }
-
-            #(#fields)*
-        }
-
-        #[automatically_derived]
-        #unlisted
-        impl #decode_impl __xdr::Decode<'__de> for #ident #type_generics #decode_where {
-            #inline
-            fn decode(__reader: &mut __xdr::Reader<'__de>) -> ::core::result::Result<Self, __xdr::Error> {
-                #ask
-                #decode
-            }
-        }
+        #layout
+        #encode
+        #decode
     }
 }

@@ -71,19 +71,19 @@ fn is_of_parameter(generics: &Generics, discriminant: &Type) -> bool {
 pub(crate) fn pattern(arm: &Arm<'_>, chooses: &TokenStream) -> TokenStream {
     let cases = &arm.cases;
     if cases.len() > 1 && cases.iter().any(is_name) {
-        return quote!(__discriminant if #chooses);
+        return quote!(__discriminant if { let __kept = &__discriminant; #chooses });
     }
     quote!(#(#cases)|*)
 }
 
-/// For each arm, whether `__discriminant` chooses it.
+/// For each arm, whether `__kept`, a reference to a discriminant, chooses it.
 pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Vec<TokenStream> {
     let generics = container.owner.generics;
     let arguments = is_of_parameter(generics, discriminant).then(|| {
         let parameters = parameters(generics);
         quote!(::<#(#parameters),*>)
     });
-    let place = quote!(__place #arguments (&__discriminant));
+    let place = quote!(__place #arguments (__kept));
     let mut next = 0;
     let chooses = |arm: &Arm<'_>| {
         let own = next..next + arm.cases.len();

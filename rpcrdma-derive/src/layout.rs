@@ -3,13 +3,14 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use rpcrdma_layout::Size;
+use syn::Ident;
 use syn::spanned::Spanned;
 
 use crate::ast::{Body, Container, Field, Kind};
 use crate::check::BACKWARD;
 use crate::cycle::Cycle;
 use crate::names::element;
-use crate::syntax::{is_one_of, is_scalar, local};
+use crate::syntax::{is_one_of, is_scalar};
 
 const HIDDEN: &str = "behind this field are DDP-eligible items that the derive cannot see: say on the type how many it holds and how large one can be, as in `#[xdr(items = unbounded, largest = 4096)]`";
 const STATED: &str =
@@ -79,7 +80,8 @@ fn lengths(field: &Field<'_>) -> TokenStream {
 
 /// A constant of the field's type.
 fn constant(field: &Field<'_>, name: &str) -> TokenStream {
-    let (ty, span, name) = (&field.called, field.ty.span(), local(name));
+    let (ty, span) = (&field.called, field.ty.span());
+    let name = Ident::new(name, span);
     if let Kind::Array(bound) = field.kind() {
         let element = element(field);
         let of = quote_spanned!(span=> <#element as __xdr::Layout>::#name);

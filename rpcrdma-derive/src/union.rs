@@ -27,7 +27,10 @@ pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
         Some(default) => decode_arm(default, &quote!(_)),
         None => quote!(_ => ::core::result::Result::Err(__xdr::Error::new(#unknown, __at)),),
     };
-    let allowed = allowed();
+    let keeps = arms.iter().zip(&choices).enumerate().filter(|(_, (arm, _))| arm.kept.is_some());
+    let keeps =
+        keeps.map(|(index, (_, chooses))| keeps_discriminant(container, index, discriminant, chooses));
+    let (allowed, place) = (allowed(), place(container, discriminant, arms));
     Bodies {
         // Inlined, the code of all arms would be repeated in each union that holds this.
         inline: quote!(#[inline]),
@@ -39,7 +42,7 @@ pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
             #allowed
             match __discriminant { #(#decode)* #otherwise }
         },
-        beside: place(container, discriminant, arms),
+        beside: Some(quote!(#place #(#keeps)*)),
     }
 }
 
@@ -90,4 +93,26 @@ fn parts(
     let kept = arm.kept.map(|_| kept.clone());
     let parts: Vec<_> = kept.into_iter().chain(arm.payload.as_ref().map(payload)).collect();
     (!parts.is_empty()).then(|| quote!((#(#parts),*)))
+}
+
+/// Says which discriminants an arm may keep, for other formats than XDR.
+fn keeps_discriminant(
+    container: &Container<'_>,
+    index: usize,
+    discriminant: &Type,
+    chooses: &TokenStream,
+) -> TokenStream {
+    let (ident, (impl_generics, type_generics, where_clause)) =
+        (container.owner.ident, container.owner.generics.split_for_impl());
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __xdr::derive_support::Keeps<#index> for #ident #type_generics #where_clause {
+            type Discriminant = #discriminant;
+
+            #[inline]
+            fn chooses(__kept: &#discriminant) -> bool {
+                #chooses
+            }
+        }
+    }
 }

@@ -106,6 +106,15 @@ impl<T: DdpItem> Eligible for T {
     }
 }
 
+/// A union whose arm of this index keeps the discriminant that chose it.
+pub trait Keeps<const ARM: usize> {
+    /// The discriminant.
+    type Discriminant;
+
+    /// Returns true if a discriminant chooses this arm: with any other the value would be decoded as something else.
+    fn chooses(discriminant: &Self::Discriminant) -> bool;
+}
+
 /// Asks once for all the bytes of a type whose encodings have one length: the compiler sees that the reads
 /// behind it cannot fail.
 ///
