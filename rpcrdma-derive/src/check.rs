@@ -215,8 +215,7 @@ fn check_labels(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
         // No number is in an empty range.
         "bool" => (1, 0),
         name if SCALARS.contains(&name) || STRANGERS.iter().any(|(stranger, _)| *stranger == name) => {
-            let message =
-                "a union's discriminant is an `i32`, a `u32`, a `bool` or an enum (RFC 4506 section 4.15), or an `i64` or a `u64`";
+            let message = "a union's discriminant is an `i32`, a `u32`, a `bool` or an enum (RFC 4506 section 4.15), or an `i64` or a `u64`";
             return errors.push(Error::new(type_span(discriminant), message));
         }
         _ => return,
