@@ -39,13 +39,18 @@ fn same_types(files: &[&str], rows: &[Row]) {
     let known = measured(files, &Assumed::default()).types;
     let ours: Vec<(&str, [Option<u64>; 5])> = known
         .iter()
-        .map(|(name, of)| (name.as_str(), [
-            Some(of.lengths.min),
-            size(of.lengths.max),
-            size(of.lengths.max_reduced),
-            size(of.items.largest),
-            size(of.items.count),
-        ]))
+        .map(|(name, of)| {
+            (
+                name.as_str(),
+                [
+                    Some(of.lengths.min),
+                    size(of.lengths.max),
+                    size(of.lengths.max_reduced),
+                    size(of.items.largest),
+                    size(of.items.count),
+                ],
+            )
+        })
         .collect();
     for (name, sizes) in rows {
         let of = ours
