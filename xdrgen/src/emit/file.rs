@@ -1,15 +1,14 @@
 //! Files: frames, imports and items.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use askama::Template;
 
 use super::code::Code;
-use super::documents::{Document, Part};
+use super::documents::Document;
 use super::{Emitter, Known};
 use crate::generate::{Manifest, Package};
-use crate::ir::{Body, Field, Item, Type};
+use crate::ir::Item;
 
 /// What the head of a file says.
 pub(crate) struct Head {
@@ -66,28 +65,25 @@ impl Files<'_> {
         if self.emitter.documents.is_empty() {
             self.emitter.all(&mut code);
         }
-        for part in self.emitter.parts() {
-            let Document { ident, name, .. } = part.document;
+        for document in &self.emitter.documents {
             code.apart();
-            code.line(["/// From `", name, "`."]);
-            code.module(ident, |code| self.emitter.part(&part, code));
+            code.line(["/// From `", &document.name, "`."]);
+            code.module(&document.ident, |code| self.emitter.document(document, code));
         }
         code.finish()
     }
 
     /// Declares the documents' modules, and returns a file for each.
     fn modules(&self, code: &mut Code) -> Vec<(PathBuf, String)> {
-        let file = |part: Part<'_>| {
-            let Document { ident, name, .. } = part.document;
+        let file = |document: &Document| {
+            let Document { ident, name, .. } = document;
             code.apart();
-            code.line(["/// From `", name, "`."]);
-            code.lines("#[rustfmt::skip]");
-            code.line(["pub mod ", ident, ";"]);
+            code.lines(&format!("/// From `{name}`.\n#[rustfmt::skip]\npub mod {ident};"));
             let mut file = self.file(&format!("`{name}`"));
-            self.emitter.part(&part, &mut file);
+            self.emitter.document(document, &mut file);
             (PathBuf::from(format!("{ident}.rs")), file.finish())
         };
-        self.emitter.parts().into_iter().map(file).collect()
+        self.emitter.documents.iter().map(file).collect()
     }
 
     /// Returns `mod.rs` and a file for each document.
@@ -183,22 +179,20 @@ pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
 }
 
 impl Emitter<'_> {
-    /// Writes every item.
+    /// Writes every item, behind the `use` lines that the items need.
     fn all(&self, code: &mut Code) {
         code.apart();
-        self.imports(&self.module.order, code);
+        let begin = code.len();
         self.items(&self.module.order, code);
+        self.imports(None, begin, code);
     }
 
-    /// Writes the `use` lines and the items of a document's module.
-    fn part(&self, part: &Part<'_>, code: &mut Code) {
+    /// Writes the items of a document, behind the `use` lines that they need.
+    fn document(&self, document: &Document, code: &mut Code) {
         code.apart();
-        self.imports(&part.items, code);
-        for (module, names) in &part.uses {
-            let names: Vec<&str> = names.iter().copied().collect();
-            use_line(&format!("super::{module}"), &names, code);
-        }
-        self.items(&part.items, code);
+        let begin = code.len();
+        self.items(&self.items_of(document), code);
+        self.imports(Some(document), begin, code);
     }
 
     fn items(&self, items: &[Item], code: &mut Code) {
@@ -221,50 +215,26 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes `use` lines for what items need of the runtime and of `alloc`.
-    fn imports(&self, items: &[Item], code: &mut Code) {
-        let mut names = BTreeSet::new();
-        for item in items {
-            let Item::Type(id) = item else { continue };
-            match self.module.get(*id).map(|ty| &ty.body) {
-                None => {}
-                Some(Body::Alias(of)) => self.names_of(of, &mut names),
-                Some(body) => {
-                    names.insert("Xdr");
-                    crate::sema::fields_of(body).for_each(|field| self.names_of_field(field, &mut names));
-                }
-            }
-        }
+    /// Inserts `use` lines for the names that the items behind `begin` use.
+    fn imports(&self, document: Option<&Document>, begin: usize, code: &mut Code) {
+        let (mut used, mut lines) = code.imports();
         for (path, name) in [("alloc::boxed", "Box"), ("alloc::vec", "Vec")] {
-            if names.remove(name) && !self.std {
-                use_line(path, &[name], code);
+            if used.imported.remove(name) && !self.std {
+                use_line(path, [name], &mut lines);
             }
         }
-        let names: Vec<&str> = names.into_iter().collect();
-        use_line(&format!("{}::xdr", self.runtime), &names, code);
-    }
-
-    fn names_of_field(&self, field: &Field, names: &mut BTreeSet<&'static str>) {
-        match &field.ty {
-            Type::Array(of) if field.list && self.is_borrowed() => {
-                names.insert("ListRef");
-                self.names_of(of, names);
-            }
-            ty => self.names_of(ty, names),
+        use_line(&format!("{}::xdr", self.runtime), used.imported.iter().copied(), &mut lines);
+        for (module, names) in document.iter().flat_map(|own| self.foreign(&used, own.source)) {
+            use_line(&format!("super::{module}"), names, &mut lines);
         }
-    }
-
-    fn names_of(&self, ty: &Type, names: &mut BTreeSet<&'static str>) {
-        names.extend(self.imported(ty));
-        if let Type::Array(of) | Type::Boxed(of) | Type::FixedArray(of, _) | Type::Optional(of) = ty {
-            self.names_of(of, names);
-        }
+        code.insert(begin, lines);
     }
 }
 
 /// Writes a `use` of names of one module.
-fn use_line(module: &str, names: &[&str], code: &mut Code) {
-    match names {
+fn use_line<'n>(module: &str, names: impl IntoIterator<Item = &'n str>, code: &mut Code) {
+    let names: Vec<&str> = names.into_iter().collect();
+    match names.as_slice() {
         [] => {}
         [one] => code.line(["use ", module, "::", one, ";"]),
         several => {

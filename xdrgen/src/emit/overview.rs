@@ -1,5 +1,6 @@
 //! The front page of a crate: what it contains.
 
+use super::code::Code;
 use super::documents::Document;
 use super::file::{Files, filled};
 use super::{Emitter, Known};
@@ -80,7 +81,9 @@ impl Emitter<'_> {
             return String::new();
         }
         let named = if let Type::Named(id) = ty { self.module.get(*id) } else { None };
-        let Some(named) = named else { return format!("`{}`", compact(&self.flat(ty))) };
+        let Some(named) = named else {
+            return format!("`{}`", compact(&self.flat(ty, &mut Code::default())));
+        };
         let shown = named.ident.trim_start_matches("r#");
         let home = self.documents.iter().find(|document| document.source == named.source);
         match home {
