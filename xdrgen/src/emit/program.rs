@@ -53,15 +53,11 @@ impl Emitter<'_> {
     }
 
     fn version_imports(&self, version: &Version, code: &mut Code) {
-        let names = match (version.procedures.is_empty(), self.is_borrowed()) {
-            (true, _) => "",
-            (false, true) => "::{self, borrowed}",
-            (false, false) => "::{self, answer}",
-        };
-        if !version.procedures.is_empty() {
-            code.line(["use ::core::future::Future;"]);
-        }
-        code.line(["use ", &self.runtime, "::proto::program", names, ";"]);
+        let is_lent = self.is_borrowed() && !version.procedures.is_empty();
+        let answer = if !is_lent || lacks_null(version) { ", answer" } else { "" };
+        let borrowed = if is_lent { ", borrowed" } else { "" };
+        code.line(["use ::core::future::Future;"]);
+        code.line(["use ", &self.runtime, "::proto::program::{self", answer, borrowed, "};"]);
     }
 
     /// Writes a type for each procedure.
@@ -251,11 +247,15 @@ impl<H: Handler> program::Service for Server<H> {{
 
     /// Writes the body of a dispatcher.
     fn dispatch(&self, version: &Version, code: &mut Code) {
+        let null = lacks_null(version);
         if self.is_borrowed() && !version.procedures.is_empty() {
-            code.line(["let call = borrowed::Call::new(args)?;"]);
+            code.line(["let call = borrowed::Call::new(args", if null { ".clone()" } else { "" }, ")?;"]);
         }
         code.line(["match context.procedure {"]);
         code.block(|code| {
+            if null {
+                code.line(["0 => answer(args, reply, |()| ::core::future::ready(Ok(()))).await,"]);
+            }
             for procedure in &version.procedures {
                 code.begin().show(procedure.number).push(" => ");
                 if self.is_borrowed() {
@@ -364,6 +364,12 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     lines.part();
     lines.push("# Errors");
     lines.push(errors);
+}
+
+/// Returns true if a version does not declare procedure 0. Its server answers it all the same: by convention, procedure 0 of
+/// any program takes and returns nothing (RFC 5531 section 12.1).
+fn lacks_null(version: &Version) -> bool {
+    version.procedures.iter().all(|procedure| procedure.number != 0)
 }
 
 /// Returns true if a procedure does nothing, as procedure 0 of any program: handlers need not implement it.
