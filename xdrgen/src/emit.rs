@@ -10,6 +10,8 @@ mod overview;
 mod program;
 mod types;
 
+use std::borrow::Cow;
+
 use crate::hash::HashSet;
 use crate::ir::{Bound, Data, Field, Module, Scalar, Type, TypeDef, TypeId};
 use crate::names::Names;
@@ -88,7 +90,7 @@ impl Emitter<'_> {
                 Err(name) => self.path(name, from, code),
             },
             Type::Named(id) => self.named(*id, from, code),
-            Type::Extern(path) => _ = code.push(path),
+            Type::Extern(path) => _ = code.push(&spaced(path)),
             Type::FixedOpaque(len) => array(|code| _ = code.push("u8"), len, code),
             Type::FixedArray(of, len) => array(|code| self.ty(of, from, code), len, code),
             Type::SmallOpaque(max) => {
@@ -176,6 +178,14 @@ impl Emitter<'_> {
 /// Returns the parameters of a type.
 fn parameter(ty: &TypeDef) -> &'static str {
     if ty.borrows { "<'a>" } else { "" }
+}
+
+/// Returns a path as a formatter spaces it, whatever blanks the user gave.
+fn spaced(path: &str) -> Cow<'_, str> {
+    if !path.contains([' ', ',', ';']) {
+        return path.into();
+    }
+    overview::compact(path).replace(",>", ">").replace(',', ", ").replace(';', "; ").into()
 }
 
 /// Writes the type of an array of `len` elements.

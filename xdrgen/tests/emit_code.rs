@@ -335,10 +335,10 @@ fn types_that_exist_in_rust_are_named_and_not_emitted() {
     let mut options = Options::module("a");
     options.externs.insert("time".to_owned(), "crate::clock::Time".to_owned());
     let text = "struct time { int s; };\nstruct stamp { time at; other_time *then; };\n";
-    options.externs.insert("other_time".to_owned(), "::clock::Time".to_owned());
+    options.externs.insert("other_time".to_owned(), " ::clock :: Time<8,[u8;4] >".to_owned());
     let files = emit_files(&[("a.x", text)], &options);
     assert!(files[0].1.contains("pub at: crate::clock::Time"), "{}", files[0].1);
-    assert!(files[0].1.contains("pub then: Option<::clock::Time>"));
+    assert!(files[0].1.contains("pub then: Option<::clock::Time<8, [u8; 4]>>"));
     assert!(!files[0].1.contains("pub struct Time"));
 }
 

@@ -136,9 +136,7 @@ impl Code {
 
     /// Writes a line that has no place to break.
     pub(super) fn line<const N: usize>(&mut self, parts: [&str; N]) {
-        self.begin();
-        self.add(parts);
-        self.out.push('\n');
+        self.begin().add(parts).push("\n");
     }
 
     /// Writes lines that have no place to break.

@@ -1,8 +1,8 @@
 //! Derives besides the encoding: serde's, arbitrary's and others; and the attributes by which the first two keep bounds.
 
-use super::Emitter;
 use super::code::Code;
 use super::types::{Stands, field_attribute};
+use super::{Emitter, spaced};
 use crate::hash::HashSet;
 use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Scalar, Type, Union};
 use crate::sema::MAX_DEPTH;
@@ -20,11 +20,7 @@ pub(crate) enum Known {
 impl Known {
     /// Returns the derive that a name selects, unless the name is the path of a derive.
     pub(crate) fn named(name: &str) -> Option<Known> {
-        match name {
-            "serde" => Some(Known::Serde),
-            "arbitrary" => Some(Known::Arbitrary),
-            _ => None,
-        }
+        [Known::Serde, Known::Arbitrary].into_iter().find(|known| known.name() == name)
     }
 
     /// Returns its crate, which is also the feature of emitted crates and of the runtime.
@@ -77,11 +73,13 @@ impl Emitter<'_> {
         let mut traits: Vec<&str> =
             traits.into_iter().filter(|(derived, _)| *derived).map(|(_, name)| name).collect();
         let mut gated = Vec::new();
-        for derive in self.derives {
-            match Known::named(derive) {
+        let paths: Vec<_> =
+            self.derives.iter().map(|derive| (spaced(derive), Known::named(derive))).collect();
+        for (path, known) in &paths {
+            match known {
                 Some(known) if self.features => gated.push(known),
                 Some(known) => traits.extend(known.traits()),
-                None => traits.push(derive),
+                None => traits.push(path),
             }
         }
         code.used.imported.insert("Xdr");

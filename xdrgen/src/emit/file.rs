@@ -63,12 +63,12 @@ impl Files<'_> {
     pub(crate) fn module(&self) -> String {
         let mut code = self.file(&self.head.documents);
         if self.emitter.documents.is_empty() {
-            self.emitter.all(&mut code);
+            self.emitter.body(None, &mut code);
         }
         for document in &self.emitter.documents {
             code.apart();
             code.line(["/// From `", &document.name, "`."]);
-            code.module(&document.ident, |code| self.emitter.document(document, code));
+            code.module(&document.ident, |code| self.emitter.body(Some(document), code));
         }
         code.finish()
     }
@@ -80,7 +80,7 @@ impl Files<'_> {
             code.apart();
             code.lines(&format!("/// From `{name}`.\n#[rustfmt::skip]\npub mod {ident};"));
             let mut file = self.file(&format!("`{name}`"));
-            self.emitter.document(document, &mut file);
+            self.emitter.body(Some(document), &mut file);
             (PathBuf::from(format!("{ident}.rs")), file.finish())
         };
         self.emitter.documents.iter().map(file).collect()
@@ -107,7 +107,7 @@ impl Files<'_> {
         let mut code = Code::behind(rendered(&LibFile { docs: &docs, std_features: &std_features }));
         let mut files = Vec::new();
         if self.emitter.documents.is_empty() {
-            self.emitter.all(&mut code);
+            self.emitter.body(None, &mut code);
         } else {
             files = self.modules(&mut code);
         }
@@ -179,20 +179,15 @@ pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
 }
 
 impl Emitter<'_> {
-    /// Writes every item, behind the `use` lines that the items need.
-    fn all(&self, code: &mut Code) {
+    /// Writes the items of a document, or every item, behind the `use` lines that they need.
+    fn body(&self, document: Option<&Document>, code: &mut Code) {
         code.apart();
         let begin = code.len();
-        self.items(&self.module.order, code);
-        self.imports(None, begin, code);
-    }
-
-    /// Writes the items of a document, behind the `use` lines that they need.
-    fn document(&self, document: &Document, code: &mut Code) {
-        code.apart();
-        let begin = code.len();
-        self.items(&self.items_of(document), code);
-        self.imports(Some(document), begin, code);
+        match document {
+            Some(document) => self.items(&self.items_of(document), code),
+            None => self.items(&self.module.order, code),
+        }
+        self.imports(document, begin, code);
     }
 
     fn items(&self, items: &[Item], code: &mut Code) {

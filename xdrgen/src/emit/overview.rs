@@ -110,7 +110,7 @@ impl Emitter<'_> {
 }
 
 /// Removes the blanks from a type, except for those that separate words.
-fn compact(text: &str) -> String {
+pub(super) fn compact(text: &str) -> String {
     let mut compact = String::new();
     for word in text.split(' ') {
         let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
