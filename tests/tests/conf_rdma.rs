@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
-use rpcrdma_runtime::proto::program::{AuthStat, AuthSys, CallContext, Caller, Credential, Reject, Service};
+use rpcrdma_runtime::proto::program::{
+    AuthStat, AuthSys, CallContext, Caller, Credential, Origin, Program, Reject, Service,
+};
 use rpcrdma_runtime::proto::rdma::{
     Call, Config, Event, FailReason, ReplyResources, Requester, Responder, ResponderEvent, Stated, Traffic,
 };
@@ -19,8 +21,8 @@ use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_reply,
 };
-use rpcrdma_runtime::wire::rpc::ReplyError;
-use rpcrdma_runtime::xdr::Message;
+use rpcrdma_runtime::wire::rpc::{self, CallHeader, ReplyError};
+use rpcrdma_runtime::xdr::{Encode, Message, Reader, Received, Sink, Writer};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_services::conf::{self, Flavors};
 use rpcrdma_tests::gss::Toy;
@@ -240,6 +242,24 @@ async fn over_tcp_there_is_nothing_to_configure() {
     let client = vers1::Client(Client::connect_tcp(address).await.unwrap());
     let answer = client.conf_rdma(&ConfigRdmaReq::default()).await;
     assert!(matches!(answer, Err(CallError::Rejected(ReplyError::ProcedureUnavailable))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_program_that_declares_no_procedure_0_answers_it() {
+    let mut services = Services::new();
+    services.add(conf::server(Flavors::Any));
+    let (program, version) = (<vers1::Vers1 as Program>::NUMBER, <vers1::Vers1 as Program>::VERSION);
+    for (args, expected) in [(0, Ok(())), (4, Err(ReplyError::GarbageArguments))] {
+        let mut writer = Writer::new();
+        let header = CallHeader { xid: XID, program, version, procedure: 0, credential: Credential::None };
+        header.encode(&mut writer).unwrap();
+        writer.put(&vec![0; args]).unwrap();
+        let answer = services.answer(&Received::whole(writer.into_bytes()), Origin::default()).await.unwrap();
+        let answer = answer.flatten();
+        let mut reader = Reader::from_bytes(&answer);
+        assert_eq!(rpc::decode_reply(&mut reader, XID), expected);
+        reader.finish().unwrap();
+    }
 }
 
 /// A server that says this of itself.

@@ -205,7 +205,6 @@ enum Failure {
 /// file cannot be read or written.
 #[must_use]
 pub fn main() -> ExitCode {
-    keep_memory();
     let command = Command::parse();
     let reporting = &command.reporting;
     let done = match &command.task {
@@ -230,13 +229,6 @@ pub fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Lets the allocator keep what it is given back. That of Linux hands large blocks to the system at once, and each page of the
-/// next one costs time anew, until it has seen a large block come back.
-fn keep_memory() {
-    const LARGE: usize = 8 << 20;
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
 
 fn run_extract(documents: &Documents, reporting: &Reporting) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ mod overview;
 mod program;
 mod types;
 
-use std::fmt::Write;
+use std::borrow::Cow;
 
 use crate::hash::HashSet;
 use crate::ir::{Bound, Data, Field, Module, Scalar, Type, TypeDef, TypeId};
@@ -84,30 +84,24 @@ impl Emitter<'_> {
     fn ty(&self, ty: &Type, from: Place, code: &mut Code) {
         let name = self.imported(ty).unwrap_or_default();
         match ty {
-            Type::Void => code.push("()"),
+            Type::Void => _ = code.push("()"),
             Type::Scalar(scalar) => match scalar_type(*scalar) {
-                Ok(name) => code.push(name),
+                Ok(name) => _ = code.push(name),
                 Err(name) => self.path(name, from, code),
             },
             Type::Named(id) => self.named(*id, from, code),
-            Type::Extern(path) => code.push(path),
-            Type::FixedOpaque(len) => array(|code| code.push("u8"), len, code),
+            Type::Extern(path) => _ = code.push(&spaced(path)),
+            Type::FixedOpaque(len) => array(|code| _ = code.push("u8"), len, code),
             Type::FixedArray(of, len) => array(|code| self.ty(of, from, code), len, code),
             Type::SmallOpaque(max) => {
-                let braces = if max.constant.is_some() { ["{ ", " }"] } else { ["", ""] };
+                let [open, close] = if max.constant.is_some() { ["{ ", " }"] } else { ["", ""] };
                 self.path(name, from, code);
-                code.open("<");
-                code.push(braces[0]);
-                size_bound(max, code.text());
-                code.push(braces[1]);
-                code.close_list(">");
+                code.open("<").push(open).then(|code| size_bound(max, code)).push(close).close_list(">");
             }
             Type::Opaque(max) | Type::String(max) => self.generic(name, None, max.as_ref(), from, code),
             Type::Array(of) | Type::Boxed(of) => self.generic(name, Some(of), None, from, code),
             Type::Optional(of) => {
-                code.open("Option<");
-                self.ty(of, from, code);
-                code.close_list(">");
+                code.open("Option<").then(|code| self.ty(of, from, code)).close_list(">");
             }
         }
     }
@@ -124,15 +118,24 @@ impl Emitter<'_> {
     }
 
     /// Writes the name of a type of the runtime or of `alloc`.
-    fn path(&self, name: &str, from: Place, code: &mut Code) {
-        if from != Place::Types && !matches!(name, "Vec" | "Box") {
+    fn path(&self, name: &'static str, from: Place, code: &mut Code) {
+        if from == Place::Types {
+            code.used.imported.insert(name);
+        } else if !matches!(name, "Vec" | "Box") {
             code.add([&self.runtime, "::xdr::"]);
         }
         code.push(name);
     }
 
     /// Writes such a type with its arguments: a lifetime if it borrows, the type that it holds, and a bound.
-    fn generic(&self, name: &str, of: Option<&Type>, max: Option<&Bound>, from: Place, code: &mut Code) {
+    fn generic(
+        &self,
+        name: &'static str,
+        of: Option<&Type>,
+        max: Option<&Bound>,
+        from: Place,
+        code: &mut Code,
+    ) {
         self.path(name, from, code);
         if !self.is_borrowed() && of.is_none() && max.is_none() {
             return;
@@ -142,12 +145,10 @@ impl Emitter<'_> {
             code.push(if from == Place::Version { "'_" } else { "'a" });
         }
         if let Some(of) = of {
-            code.comma();
-            self.ty(of, from, code);
+            self.ty(of, from, code.comma());
         }
         if let Some(max) = max {
-            code.comma();
-            self.argument_bound(max, code.text());
+            code.comma().then(|code| self.argument_bound(max, code));
         }
         code.close_list(">");
     }
@@ -160,18 +161,17 @@ impl Emitter<'_> {
             Place::Version => "super::",
             Place::Procedures => "super::super::",
         };
+        code.used.types.insert(id);
         let lifetime = if ty.borrows && from == Place::Version { "<'_>" } else { parameter(ty) };
         code.add([above, &ty.ident, lifetime]);
     }
 
     /// Writes a bound as a `u32` among a type's arguments. There, a name that a constant shares with a type means the
     /// type.
-    fn argument_bound(&self, bound: &Bound, out: &mut String) {
-        let is_type =
-            bound.constant.as_ref().is_some_and(|constant| self.also_types.contains(constant.as_str()));
-        out.push_str(if is_type { "{ " } else { "" });
-        word_bound(bound, out);
-        out.push_str(if is_type { " }" } else { "" });
+    fn argument_bound(&self, bound: &Bound, code: &mut Code) {
+        let is_type = bound.constant.as_ref().is_some_and(|name| self.also_types.contains(name.as_str()));
+        let [open, close] = if is_type { ["{ ", " }"] } else { ["", ""] };
+        code.push(open).then(|code| word_bound(bound, code)).push(close);
     }
 }
 
@@ -180,13 +180,17 @@ fn parameter(ty: &TypeDef) -> &'static str {
     if ty.borrows { "<'a>" } else { "" }
 }
 
+/// Returns a path as a formatter spaces it, whatever blanks the user gave.
+fn spaced(path: &str) -> Cow<'_, str> {
+    if !path.contains([' ', ',', ';']) {
+        return path.into();
+    }
+    overview::compact(path).replace(",>", ">").replace(',', ", ").replace(';', "; ").into()
+}
+
 /// Writes the type of an array of `len` elements.
 fn array(element: impl FnOnce(&mut Code), len: &Bound, code: &mut Code) {
-    code.open("[");
-    element(code);
-    code.push("; ");
-    size_bound(len, code.text());
-    code.close("]");
+    code.open("[").then(element).push("; ").then(|code| size_bound(len, code)).close("]");
 }
 
 /// Returns the name of a scalar's type: one of Rust's own, else one of the runtime's.
@@ -208,27 +212,21 @@ fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
 }
 
 /// Writes a bound as a `u32`.
-fn word_bound(bound: &Bound, out: &mut String) {
-    match &bound.constant {
-        Some(constant) => out.push_str(constant),
-        None => number(bound.value, out),
+fn word_bound(bound: &Bound, code: &mut Code) {
+    let Some(constant) = &bound.constant else {
+        code.show(bound.value);
+        return;
+    };
+    if !code.used.consts.contains(constant) {
+        code.used.consts.insert(constant.clone());
     }
+    code.push(constant);
 }
 
 /// Writes a bound as a `usize`.
-fn size_bound(bound: &Bound, out: &mut String) {
-    word_bound(bound, out);
+fn size_bound(bound: &Bound, code: &mut Code) {
+    word_bound(bound, code);
     if bound.constant.is_some() {
-        out.push_str(" as usize");
+        code.push(" as usize");
     }
-}
-
-/// Writes a number. Writing to a string does not fail.
-fn number(value: impl std::fmt::Display, out: &mut String) {
-    let _ = write!(out, "{value}");
-}
-
-/// Writes a string literal.
-fn quoted(text: &str, out: &mut String) {
-    let _ = write!(out, "{text:?}");
 }

@@ -304,13 +304,18 @@ fn head(sources: &Sources, options: &Options) -> Head {
         }
         None => String::new(),
     };
-    Head { documents, command: options.command.clone() }
+    Head { documents, command: one_line(&options.command) }
 }
 
-/// A document's name in what is emitted, the same on every machine.
+/// Returns a document's name as files show it: the same on every machine, and part of one line.
 fn shown(path: &Path) -> String {
     let name = if path.is_absolute() { path.file_name().map(Path::new).unwrap_or(path) } else { path };
-    name.to_string_lossy().replace('\\', "/")
+    one_line(&name.to_string_lossy().replace('\\', "/"))
+}
+
+/// Returns a text that cannot end the comment that it is put in.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, "?")
 }
 
 /// What modules of documents are not called: crates that stand beside them, and files with a meaning to Rust.

@@ -1,9 +1,5 @@
 //! Names for Rust: idiomatic, and never two alike in one place.
 
-use std::iter::Peekable;
-
-use proc_macro2::{Spacing, TokenStream, TokenTree};
-
 use crate::hash::{HashMap, HashSet};
 
 /// How what a document defines is called in Rust.
@@ -264,77 +260,107 @@ const KEYWORDS: [&str; 52] = [
     "yield",
 ];
 
-/// Returns true if a name is a Rust identifier and not a keyword. The lexer is asked only about what is not a plain word:
-/// it takes far longer.
+/// Returns true if a name is a Rust identifier and not a keyword.
 pub(crate) fn is_ident(name: &str) -> bool {
-    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    if name.bytes().all(is_part) && name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return name.len() > LONGEST_KEYWORD || KEYWORDS.binary_search(&name).is_err();
+    let word = name.strip_prefix("r#").unwrap_or(name);
+    if word == "_" || word.starts_with(char::is_numeric) || end_of_word(word) != word.len() || word.is_empty()
+    {
+        return false;
     }
-    let tokens: Vec<TokenTree> = tokens(name).collect();
-    matches!(tokens.as_slice(), [TokenTree::Ident(ident)] if ident == name && name != "_")
+    if word.len() < name.len() {
+        return !OF_PATHS.contains(&word);
+    }
+    word.len() > LONGEST_KEYWORD || KEYWORDS.binary_search(&word).is_err()
 }
+
+/// Keywords that a path may have in place of a name.
+const OF_PATHS: [&str; 4] = ["crate", "self", "super", "Self"];
 
 /// Returns true if `text` is a Rust path: names joined by `::`, each of which may have generic arguments.
 pub(crate) fn is_path(text: &str) -> bool {
-    let mut tokens = tokens(text).peekable();
-    path(&mut tokens) && tokens.next().is_none()
+    path(text).is_some_and(|rest| rest.trim().is_empty())
 }
 
-/// The tokens of `text`; none if it has others than those of Rust.
-fn tokens(text: &str) -> proc_macro2::token_stream::IntoIter {
-    text.parse::<TokenStream>().unwrap_or_default().into_iter()
+/// Returns the length of the letters, digits and underscores that a text begins with.
+fn end_of_word(text: &str) -> usize {
+    text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
 }
 
-type Tokens = Peekable<proc_macro2::token_stream::IntoIter>;
+/// Returns what follows a mark, if the text begins with it.
+fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
+    text.trim_start().strip_prefix(mark)
+}
 
-/// Skips a path. Returns false if no path follows.
-fn path(tokens: &mut Tokens) -> bool {
-    let mut more = true;
-    colons(tokens);
-    while more {
-        let Some(TokenTree::Ident(name)) = tokens.next() else { return false };
-        let name = name.to_string();
-        if !is_ident(&name) && !["crate", "self", "super", "Self"].contains(&name.as_str()) {
-            return false;
+/// Returns what follows a path.
+fn path(text: &str) -> Option<&str> {
+    let mut rest = after(text, "::").unwrap_or(text);
+    loop {
+        let raw = after(rest, "r#");
+        let word = raw.unwrap_or(rest).trim_start();
+        let (word, behind) = word.split_at(end_of_word(word));
+        let is_name = if raw.is_some() { is_ident(&format!("r#{word}")) } else { is_ident(word) };
+        if !is_name && (raw.is_some() || !OF_PATHS.contains(&word)) {
+            return None;
         }
-        more = colons(tokens);
-        if punct(tokens, '<') {
-            if !arguments(tokens) {
-                return false;
-            }
-            more = colons(tokens);
+        rest = behind;
+        let open = after(rest, "::").and_then(|rest| after(rest, "<")).or_else(|| after(rest, "<"));
+        if let Some(inner) = open {
+            rest = arguments(inner)?;
         }
-    }
-    true
-}
-
-/// Takes generic arguments and the `>` behind them: paths, lifetimes, literals, and what stands in brackets.
-fn arguments(tokens: &mut Tokens) -> bool {
-    while !punct(tokens, '>') {
-        let is_whole = tokens.next_if(|token| matches!(token, TokenTree::Literal(_) | TokenTree::Group(_)));
-        let is_argument =
-            is_whole.is_some() || if punct(tokens, '\'') { tokens.next().is_some() } else { path(tokens) };
-        if !is_argument || !(punct(tokens, ',') || is_punct(tokens.peek(), '>')) {
-            return false;
+        match after(rest, "::") {
+            Some(more) => rest = more,
+            None => return Some(rest),
         }
     }
-    true
 }
 
-/// Takes `::` if it is next.
-fn colons(tokens: &mut Tokens) -> bool {
-    let is_first = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint);
-    tokens.next_if(is_first).is_some() && punct(tokens, ':')
+/// Returns what follows generic arguments and the `>` behind them.
+fn arguments(text: &str) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        if let Some(behind) = after(rest, ">") {
+            return Some(behind);
+        }
+        rest = argument(rest.trim_start())?;
+        match after(rest, ",") {
+            Some(more) => rest = more,
+            None => return after(rest, ">"),
+        }
+    }
 }
 
-/// Takes a mark if it is next.
-fn punct(tokens: &mut Tokens, mark: char) -> bool {
-    is_punct(tokens.peek(), mark) && tokens.next().is_some()
+/// Returns what follows a generic argument: a path, a lifetime, a number, or what stands in brackets.
+fn argument(text: &str) -> Option<&str> {
+    match text.chars().next()? {
+        '\'' => {
+            let word = text.get(1..)?;
+            Some(end_of_word(word)).filter(|end| *end > 0).and_then(|end| word.get(end..))
+        }
+        '0'..='9' => text.get(end_of_word(text)..),
+        '(' | '[' | '{' => bracketed(text),
+        _ => path(text),
+    }
 }
 
-fn is_punct(token: Option<&TokenTree>, mark: char) -> bool {
-    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
+/// Returns what follows a bracket and what stands in it.
+fn bracketed(text: &str) -> Option<&str> {
+    let close = match text.chars().next()? {
+        '(' => ')',
+        '[' => ']',
+        _ => '}',
+    };
+    let mut rest = text.get(1..)?;
+    loop {
+        let at = rest.find(['(', '[', '{', ')', ']', '}'])?;
+        let (inner, bracket) = rest.split_at(at);
+        if !inner.chars().all(|c| c.is_alphanumeric() || " _:;,<>&'*+-".contains(c)) {
+            return None;
+        }
+        if bracket.starts_with([')', ']', '}']) {
+            return bracket.strip_prefix(close);
+        }
+        rest = bracketed(bracket)?;
+    }
 }
 
 /// A name as an identifier of Rust: a keyword becomes a raw one or, where there is none, gets an underscore.

@@ -261,6 +261,18 @@ fn a_version_is_a_module() {
 }
 
 #[test]
+fn a_server_answers_procedure_0_whether_it_is_declared_or_not() {
+    let null = "0 => answer(args, reply, |()| ::core::future::ready(Ok(()))).await,";
+    let text = "struct s { opaque x<>; };\nprogram P { version V1 { int GET(s) = 1; } = 1; } = 100;\n";
+    let borrowed = Options { data: rpcrdma_xdrgen::Data::Borrowed, ..Options::module("a") };
+    for options in [Options::module("a"), borrowed] {
+        let code = code_with(text, &options);
+        assert!(code.contains(null), "{code}");
+    }
+    assert!(!code(PROGRAM).contains(null), "a handler may answer a procedure 0 that is declared");
+}
+
+#[test]
 fn a_binding_recommends_a_threshold_or_says_that_nobody_connects_to_call() {
     let emitted = |more: &str| {
         let binding = format!("[[binding]]\nprogram = \"P\"\nversion = \"P_V1\"\n{more}\neligible = []\n");
@@ -342,10 +354,10 @@ fn types_that_exist_in_rust_are_named_and_not_emitted() {
     let mut options = Options::module("a");
     options.externs.insert("time".to_owned(), "crate::clock::Time".to_owned());
     let text = "struct time { int s; };\nstruct stamp { time at; other_time *then; };\n";
-    options.externs.insert("other_time".to_owned(), "::clock::Time".to_owned());
+    options.externs.insert("other_time".to_owned(), " ::clock :: Time<8,[u8;4] >".to_owned());
     let files = emit_files(&[("a.x", text)], &options);
     assert!(files[0].1.contains("pub at: crate::clock::Time"), "{}", files[0].1);
-    assert!(files[0].1.contains("pub then: Option<::clock::Time>"));
+    assert!(files[0].1.contains("pub then: Option<::clock::Time<8, [u8; 4]>>"));
     assert!(!files[0].1.contains("pub struct Time"));
 }
 

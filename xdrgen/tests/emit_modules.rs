@@ -87,6 +87,22 @@ fn a_directory_has_a_file_for_each_document() {
 }
 
 #[test]
+fn names_of_files_stay_in_their_comments() {
+    let named = ["a\nfn b() {}\r\u{7f}.x", "c\u{202e}.x"];
+    let files = [(named[0], "const A = 1;"), (named[1], "const B = 2;")];
+    let command = "again\nfn c() {}".to_owned();
+    for options in [Options::module("a"), Options::directory(true), Options::package("find", "Where")] {
+        let options = Options { command: command.clone(), ..options };
+        for (path, text) in [emit(&files, &options), emit(&files[..1], &options)].concat() {
+            let is_code = |line: &str| line.trim_start().starts_with("fn ");
+            assert!(!text.lines().any(is_code), "{path}:\n{text}");
+            assert!(!text.contains(|c: char| c != '\n' && c.is_control()), "{path}:\n{text}");
+            assert!(path == "Cargo.toml" || !text.contains('\u{202e}'), "{path}:\n{text}");
+        }
+    }
+}
+
+#[test]
 fn names_of_modules_stay_apart() {
     let mut sources = Sources::default();
     for (name, text) in [("a/one.x", "const A = 1;"), ("b/ONE.x", "const B = 2;"), ("std.x", "const C = 3;")]

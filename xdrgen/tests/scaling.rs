@@ -6,7 +6,7 @@ mod shapes;
 
 use allocation_counter::{AllocationInfo, measure};
 use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Options, diag, generate};
+use rpcrdma_xdrgen::{Options, check, diag, generate};
 use shapes::{SHAPES, Shape};
 
 /// How many parts the smaller document has: more than the hundred names that are looked for by likeness before the rest is
@@ -49,4 +49,21 @@ fn work_grows_with_the_document() {
         let fits = count <= times * 1.1 && bytes <= times * 1.5 && peak <= times * 1.5;
         assert!(fits, "{name}: {found}, for {times:.1}x the text");
     }
+}
+
+/// Fewer members than an enum can have, so that the test is short: what each takes is what counts.
+const MEMBERS: usize = 900;
+
+#[test]
+fn emission_takes_no_more_memory_than_its_text() {
+    let members: Vec<String> = (0..MEMBERS).map(|value| format!("MEMBER_{value} = {value}")).collect();
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", format!("enum many {{ {} }};", members.join(", "))));
+    let options = Options::module("a");
+    let checked = measure(|| drop(check(&sources, &options)));
+    let mut text = 0;
+    let generated = measure(|| text = generate(&sources, &options).files[0].1.len());
+    // A buffer that grows may have twice the room that it needs.
+    let limit = checked.bytes_max + 2 * text as u64;
+    assert!(generated.bytes_max <= limit, "{} bytes at once, and at most {limit}", generated.bytes_max);
 }

@@ -178,6 +178,7 @@ pub mod vers1 {
         > {
             ::alloc::boxed::Box::pin(async move {
                 match context.procedure {
+                    0 => answer(args, reply, |()| ::core::future::ready(Ok(()))).await,
                     1 => {
                         answer(args, reply, |args| self.0.conf_rdma(context, args)).await
                     }

@@ -3,6 +3,12 @@
 //! A line is written as if it had room. While it is written, the places where it may break are noted: brackets, commas,
 //! the dots of a chain of calls. Only a line that turns out too long is broken there, as a formatter breaks it.
 
+use std::collections::BTreeSet;
+use std::fmt::{Display, Write};
+
+use crate::hash::HashSet;
+use crate::ir::TypeId;
+
 /// The longest line in bytes.
 const WIDTH: usize = 89;
 /// One level of indentation.
@@ -25,6 +31,15 @@ enum Break {
     Dot,
 }
 
+/// The names that a text uses.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    /// Names of the runtime and of `alloc` without their paths.
+    pub(super) imported: BTreeSet<&'static str>,
+    pub(super) types: HashSet<TypeId>,
+    pub(super) consts: HashSet<String>,
+}
+
 /// A text, and the line at its end.
 #[derive(Debug, Default)]
 pub(super) struct Code {
@@ -37,6 +52,7 @@ pub(super) struct Code {
     line: usize,
     /// Where the line may break.
     breaks: Vec<(usize, Break)>,
+    pub(super) used: Used,
 }
 
 impl Code {
@@ -60,6 +76,18 @@ impl Code {
         seen
     }
 
+    /// Returns the names that were used, and a text for what imports them.
+    pub(super) fn imports(&mut self) -> (Used, Code) {
+        (std::mem::take(&mut self.used), Code { margin: self.margin, ..Code::default() })
+    }
+
+    /// Inserts lines, with an empty line behind them.
+    pub(super) fn insert(&mut self, at: usize, lines: Code) {
+        if !lines.out.is_empty() {
+            self.out.insert_str(at, &(lines.out + "\n"));
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.out.len()
     }
@@ -69,20 +97,29 @@ impl Code {
         &mut self.out
     }
 
-    pub(super) fn push(&mut self, text: &str) {
+    pub(super) fn push(&mut self, text: &str) -> &mut Self {
         self.out.push_str(text);
+        self
     }
 
-    pub(super) fn add<const N: usize>(&mut self, parts: [&str; N]) {
+    pub(super) fn add<const N: usize>(&mut self, parts: [&str; N]) -> &mut Self {
         parts.into_iter().for_each(|part| self.out.push_str(part));
+        self
+    }
+
+    /// Writes a number, or what else has no place to break. Writing to a string does not fail.
+    pub(super) fn show(&mut self, value: impl Display) -> &mut Self {
+        let _ = write!(self.out, "{value}");
+        self
     }
 
     /// Begins a line.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self) -> &mut Self {
         (0..self.margin).for_each(|_| self.out.push_str(INDENT));
         self.line = self.out.len();
         (0..self.indent).for_each(|_| self.out.push_str(INDENT));
         self.breaks.clear();
+        self
     }
 
     /// Ends the line, which is broken if it is too long.
@@ -99,9 +136,7 @@ impl Code {
 
     /// Writes a line that has no place to break.
     pub(super) fn line<const N: usize>(&mut self, parts: [&str; N]) {
-        self.begin();
-        self.add(parts);
-        self.out.push('\n');
+        self.begin().add(parts).push("\n");
     }
 
     /// Writes lines that have no place to break.
@@ -147,72 +182,62 @@ impl Code {
     }
 
     /// Writes text that ends with an opening bracket.
-    pub(super) fn open(&mut self, text: &str) {
-        self.push(text);
-        self.note(Break::Open);
+    pub(super) fn open(&mut self, text: &str) -> &mut Self {
+        self.push(text).note(Break::Open)
     }
 
     /// Separates a part in brackets from the one before it, if there is one.
-    pub(super) fn comma(&mut self) {
-        if self.breaks.last() != Some(&(self.out.len(), Break::Open)) {
-            self.note(Break::Comma);
-            self.push(", ");
+    pub(super) fn comma(&mut self) -> &mut Self {
+        if self.breaks.last() == Some(&(self.out.len(), Break::Open)) {
+            return self;
         }
+        self.note(Break::Comma).push(", ")
     }
 
     /// Writes text that begins with a closing bracket.
-    pub(super) fn close(&mut self, text: &str) {
-        self.note(Break::Close);
-        self.push(text);
+    pub(super) fn close(&mut self, text: &str) -> &mut Self {
+        self.note(Break::Close).push(text)
     }
 
     /// Does the same behind a list that may end with a comma.
-    pub(super) fn close_list(&mut self, text: &str) {
-        self.note(Break::CloseList);
-        self.push(text);
+    pub(super) fn close_list(&mut self, text: &str) -> &mut Self {
+        self.note(Break::CloseList).push(text)
     }
 
     /// Separates an attribute in brackets from what it belongs to.
-    pub(super) fn after_attribute(&mut self) {
-        self.note(Break::Attribute);
-        self.push(" ");
+    pub(super) fn after_attribute(&mut self) -> &mut Self {
+        self.note(Break::Attribute).push(" ")
     }
 
     /// Continues a chain of calls with text that begins with a dot.
-    pub(super) fn dot(&mut self, text: &str) {
-        self.note(Break::Dot);
-        self.push(text);
+    pub(super) fn dot(&mut self, text: &str) -> &mut Self {
+        self.note(Break::Dot).push(text)
+    }
+
+    /// Continues with what a function writes.
+    pub(super) fn then(&mut self, write: impl FnOnce(&mut Code)) -> &mut Self {
+        write(self);
+        self
     }
 
     /// Writes an attribute with arguments in a line of its own.
     pub(super) fn attribute<'p>(&mut self, name: &str, arguments: impl IntoIterator<Item = &'p str>) {
-        self.begin();
-        self.add(["#[", name]);
-        self.open("(");
+        self.begin().add(["#[", name]).open("(");
         for argument in arguments {
-            self.comma();
-            self.push(argument);
+            self.comma().push(argument);
         }
-        self.close(")]");
-        self.end();
+        self.close(")]").end();
     }
 
     /// Writes the head of an implementation behind `impl` and the trait. The type has a line of its own if it does not fit
     /// behind the trait.
     pub(super) fn end_impl(&mut self, target: impl Fn(&mut Code)) {
-        let tail = |code: &mut Code| {
-            code.push("for ");
-            target(code);
-            code.push(" {");
-        };
         self.settle();
         let end = self.out.len();
-        self.push(" ");
-        tail(self);
+        self.push(" for ").then(&target).push(" {");
         if self.column() > WIDTH {
             self.out.truncate(end);
-            self.next_line();
-            tail(self);
+            self.next_line().push("for ").then(&target).push(" {");
         }
         self.end();
     }
@@ -221,29 +246,30 @@ impl Code {
     pub(super) fn end_arm(&mut self, body: usize) {
         // The comma may exceed the limit.
         if self.column() <= WIDTH {
-            return self.push(",\n");
+            self.push(",\n");
+            return;
         }
         let (text, breaks) = (self.out.split_off(body), std::mem::take(&mut self.breaks));
-        self.push("{");
-        self.indent += 1;
-        self.next_line();
-        self.expression(&Cutter::cut(&text, body, &breaks), 0);
-        self.indent -= 1;
-        self.next_line();
-        self.push("}\n");
+        self.push("{\n");
+        self.block(|code| {
+            code.begin();
+            code.expression(&Cutter::cut(&text, body, &breaks), 0);
+            code.push("\n");
+        });
     }
 
-    fn note(&mut self, place: Break) {
+    fn note(&mut self, place: Break) -> &mut Self {
         self.breaks.push((self.out.len(), place));
+        self
     }
 
     fn column(&self) -> usize {
         self.out.len() - self.line
     }
 
-    fn next_line(&mut self) {
+    fn next_line(&mut self) -> &mut Self {
         self.out.push('\n');
-        self.begin();
+        self.begin()
     }
 
     /// Breaks the line if it is too long.
@@ -310,14 +336,13 @@ impl Code {
     fn flat(&mut self, part: &[Piece<'_>]) {
         for piece in part {
             match piece {
-                Piece::Text(text) => self.push(text),
+                Piece::Text(text) => self.out.push_str(text),
                 Piece::List(parts, _) => {
                     for (index, part) in parts.iter().enumerate() {
-                        self.push(if index > 0 { ", " } else { "" });
-                        self.flat(part);
+                        self.push(if index > 0 { ", " } else { "" }).flat(part);
                     }
                 }
-                Piece::Attribute => self.push(" "),
+                Piece::Attribute => self.out.push(' '),
                 Piece::Dot => {}
             }
         }
@@ -420,16 +445,14 @@ mod tests {
                 ';' => code.comma(),
                 '@' => code.after_attribute(),
                 '.' => code.dot("."),
-                sign => code.push(sign.encode_utf8(&mut [0; 4])),
-            }
+                sign => code.show(sign),
+            };
         }
     }
 
     fn line(indent: usize, text: &str) -> String {
         let mut code = Code { indent, ..Code::default() };
-        code.begin();
-        marked(text, &mut code);
-        code.end();
+        code.begin().then(|code| marked(text, code)).end();
         code.finish()
     }
 
@@ -472,11 +495,8 @@ mod tests {
     fn an_arm_that_does_not_fit_has_braces() {
         let arm = |body: &str| {
             let mut code = Code::default();
-            code.begin();
-            code.push("0 => ");
-            let begin = code.len();
-            marked(body, &mut code);
-            code.end_arm(begin);
+            let begin = code.begin().push("0 => ").len();
+            code.then(|code| marked(body, code)).end_arm(begin);
             code.finish()
         };
         assert_eq!(arm("a(‹b›)"), "0 => a(b),\n");
@@ -487,9 +507,8 @@ mod tests {
     fn a_type_that_does_not_fit_behind_its_trait_has_a_line_of_its_own() {
         let head = |name: &str| {
             let mut code = Code::default();
-            code.begin();
-            marked(&format!("impl From<‹{LONG}›>"), &mut code);
-            code.end_impl(|code| code.push(name));
+            code.begin().then(|code| marked(&format!("impl From<‹{LONG}›>"), code));
+            code.end_impl(|code| _ = code.push(name));
             code.block(|_| ());
             code.finish()
         };
@@ -504,9 +523,8 @@ mod tests {
         code.module("a", |code| {
             for text in ["pub const B", LONG] {
                 code.apart();
-                code.begin();
-                marked(&format!("{text}(‹{}›)", "a".repeat(WIDTH - text.len() - 2)), code);
-                code.end();
+                let text = format!("{text}(‹{}›)", "a".repeat(WIDTH - text.len() - 2));
+                code.begin().then(|code| marked(&text, code)).end();
             }
         });
         let text = code.finish();

@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::types::{Stands, field_attribute};
-use super::{Emitter, quoted};
+use super::{Emitter, spaced};
 use crate::hash::HashSet;
 use crate::hir::MAX_DEPTH;
 use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Scalar, Type, Union};
@@ -20,11 +20,7 @@ pub(crate) enum Known {
 impl Known {
     /// Returns the derive that a name selects, unless the name is the path of a derive.
     pub(crate) fn named(name: &str) -> Option<Known> {
-        match name {
-            "serde" => Some(Known::Serde),
-            "arbitrary" => Some(Known::Arbitrary),
-            _ => None,
-        }
+        [Known::Serde, Known::Arbitrary].into_iter().find(|known| known.name() == name)
     }
 
     /// Returns its crate, which is also the feature of emitted crates and of the runtime.
@@ -77,13 +73,16 @@ impl Emitter<'_> {
         let mut traits: Vec<&str> =
             traits.into_iter().filter(|(derived, _)| *derived).map(|(_, name)| name).collect();
         let mut gated = Vec::new();
-        for derive in self.derives {
-            match Known::named(derive) {
+        let paths: Vec<_> =
+            self.derives.iter().map(|derive| (spaced(derive), Known::named(derive))).collect();
+        for (path, known) in &paths {
+            match known {
                 Some(known) if self.features => gated.push(known),
                 Some(known) => traits.extend(known.traits()),
-                None => traits.push(derive),
+                None => traits.push(path),
             }
         }
+        code.used.imported.insert("Xdr");
         code.attribute("derive", traits);
         for known in gated {
             let traits = known.traits().join(", ");
@@ -97,18 +96,14 @@ impl Emitter<'_> {
             && let Some(shape) = self.shape(&field.ty, field.max.as_ref())
         {
             let with = format!("{}::xdr::serde_as::As::<{shape}>", self.runtime);
-            self.hint(Known::Serde, stands, code, |code| quoted(&with, code.text()));
+            self.hint(Known::Serde, stands, code, |code| _ = code.add(["\"", &with, "\""]));
         }
         if self.knows(Known::Arbitrary)
             && let Some(max) = &field.max
         {
             self.hint(Known::Arbitrary, stands, code, |code| {
-                code.add([&self.runtime, "::xdr::arbitrary_with::array::"]);
-                code.open("<");
-                code.push("_");
-                code.comma();
-                self.argument_bound(max, code.text());
-                code.close(">");
+                code.add([&self.runtime, "::xdr::arbitrary_with::array::"]).open("<");
+                code.push("_").comma().then(|code| self.argument_bound(max, code)).close(">");
             });
         }
     }
@@ -116,7 +111,7 @@ impl Emitter<'_> {
     /// Writes what the derives are told of an arm: arbitrary skips one that no discriminant chooses.
     pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
         if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
-            self.attribute(Known::Arbitrary, Stands::Alone, code, |code| code.push("skip"));
+            self.attribute(Known::Arbitrary, Stands::Alone, code, |code| _ = code.push("skip"));
         }
     }
 
@@ -126,20 +121,14 @@ impl Emitter<'_> {
             && let Some((function, labels)) = union.arms.get(index).and_then(|arm| self.choice(union, arm))
         {
             self.hint(Known::Arbitrary, Stands::Inline, code, |code| {
-                code.add([&self.runtime, "::xdr::arbitrary_with::", function]);
-                code.open("(");
-                code.open("&[");
-                for label in &labels {
-                    code.comma();
-                    self.label(label, code.text());
-                }
-                code.close("]");
-                code.close(")");
+                code.add([&self.runtime, "::xdr::arbitrary_with::", function]).open("(").open("&[");
+                labels.iter().for_each(|label| self.label(label, code.comma()));
+                code.close("]").close(")");
             });
         }
         if self.knows(Known::Serde) {
             let with = format!("{}::xdr::serde_as::Kept::<{name}, {index}>", self.runtime);
-            self.hint(Known::Serde, Stands::Inline, code, |code| quoted(&with, code.text()));
+            self.hint(Known::Serde, Stands::Inline, code, |code| _ = code.add(["\"", &with, "\""]));
         }
     }
 
@@ -187,9 +176,10 @@ impl Emitter<'_> {
             Type::Array(of) => match max {
                 None => wrapped("Many", of),
                 Some(max) => {
-                    let mut bound = String::new();
-                    self.argument_bound(max, &mut bound);
-                    Some(format!("{shapes}::Bounded<{},{}>", inner(of), bound.replace(' ', "")))
+                    let mut code = Code::default();
+                    self.argument_bound(max, &mut code);
+                    let max = code.finish().replace(' ', "");
+                    Some(format!("{shapes}::Bounded<{},{max}>", inner(of)))
                 }
             },
             Type::FixedOpaque(len) => {
@@ -226,10 +216,7 @@ impl Emitter<'_> {
 
     /// Writes an attribute of a derive that names a function or a shape.
     fn hint(&self, of: Known, stands: Stands, code: &mut Code, with: impl FnOnce(&mut Code)) {
-        self.attribute(of, stands, code, |code| {
-            code.push("with = ");
-            with(code);
-        });
+        self.attribute(of, stands, code, |code| with(code.push("with = ")));
     }
 
     /// Writes an attribute of a derive. In a crate it depends on the feature.
@@ -237,14 +224,9 @@ impl Emitter<'_> {
         field_attribute(stands, code, |code| {
             code.push("#[");
             if self.features {
-                code.open("cfg_attr(");
-                code.add(["feature = \"", of.name(), "\""]);
-                code.comma();
+                code.open("cfg_attr(").add(["feature = \"", of.name(), "\""]).comma();
             }
-            code.push(of.name());
-            code.open("(");
-            argument(code);
-            code.close(")");
+            code.push(of.name()).open("(").then(argument).close(")");
             if self.features {
                 code.close(")");
             }

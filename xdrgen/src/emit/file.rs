@@ -1,14 +1,13 @@
 //! Files: frames, imports and items.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use askama::Template;
 
 use super::code::Code;
-use super::documents::{Document, Part};
+use super::documents::Document;
 use super::{Emitter, Known};
-use crate::ir::{Body, Field, Item, Type};
+use crate::ir::Item;
 use crate::options::{Manifest, Package};
 
 /// What the head of a file says.
@@ -64,30 +63,27 @@ impl Files<'_> {
     pub(crate) fn module(&self) -> String {
         let mut code = self.file(&self.head.documents);
         if self.emitter.documents.is_empty() {
-            self.emitter.all(&mut code);
+            self.emitter.body(None, &mut code);
         }
-        for part in self.emitter.parts() {
-            let Document { ident, name, .. } = part.document;
+        for document in &self.emitter.documents {
             code.apart();
-            code.line(["/// From `", name, "`."]);
-            code.module(ident, |code| self.emitter.part(&part, code));
+            code.line(["/// From `", &document.name, "`."]);
+            code.module(&document.ident, |code| self.emitter.body(Some(document), code));
         }
         code.finish()
     }
 
     /// Declares the documents' modules, and returns a file for each.
     fn modules(&self, code: &mut Code) -> Vec<(PathBuf, String)> {
-        let file = |part: Part<'_>| {
-            let Document { ident, name, .. } = part.document;
+        let file = |document: &Document| {
+            let Document { ident, name, .. } = document;
             code.apart();
-            code.line(["/// From `", name, "`."]);
-            code.lines("#[rustfmt::skip]");
-            code.line(["pub mod ", ident, ";"]);
+            code.lines(&format!("/// From `{name}`.\n#[rustfmt::skip]\npub mod {ident};"));
             let mut file = self.file(&format!("`{name}`"));
-            self.emitter.part(&part, &mut file);
+            self.emitter.body(Some(document), &mut file);
             (PathBuf::from(format!("{ident}.rs")), file.finish())
         };
-        self.emitter.parts().into_iter().map(file).collect()
+        self.emitter.documents.iter().map(file).collect()
     }
 
     /// Returns `mod.rs` and a file for each document.
@@ -111,7 +107,7 @@ impl Files<'_> {
         let mut code = Code::behind(rendered(&LibFile { docs: &docs, std_features: &std_features }));
         let mut files = Vec::new();
         if self.emitter.documents.is_empty() {
-            self.emitter.all(&mut code);
+            self.emitter.body(None, &mut code);
         } else {
             files = self.modules(&mut code);
         }
@@ -183,22 +179,15 @@ pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
 }
 
 impl Emitter<'_> {
-    /// Writes every item.
-    fn all(&self, code: &mut Code) {
+    /// Writes the items of a document, or every item, behind the `use` lines that they need.
+    fn body(&self, document: Option<&Document>, code: &mut Code) {
         code.apart();
-        self.imports(&self.module.order, code);
-        self.items(&self.module.order, code);
-    }
-
-    /// Writes the `use` lines and the items of a document's module.
-    fn part(&self, part: &Part<'_>, code: &mut Code) {
-        code.apart();
-        self.imports(&part.items, code);
-        for (module, names) in &part.uses {
-            let names: Vec<&str> = names.iter().copied().collect();
-            use_line(&format!("super::{module}"), &names, code);
+        let begin = code.len();
+        match document {
+            Some(document) => self.items(&self.items_of(document), code),
+            None => self.items(&self.module.order, code),
         }
-        self.items(&part.items, code);
+        self.imports(document, begin, code);
     }
 
     fn items(&self, items: &[Item], code: &mut Code) {
@@ -221,50 +210,26 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes `use` lines for what items need of the runtime and of `alloc`.
-    fn imports(&self, items: &[Item], code: &mut Code) {
-        let mut names = BTreeSet::new();
-        for item in items {
-            let Item::Type(id) = item else { continue };
-            match self.module.get(*id).map(|ty| &ty.body) {
-                None => {}
-                Some(Body::Alias(of)) => self.names_of(of, &mut names),
-                Some(body) => {
-                    names.insert("Xdr");
-                    body.fields().for_each(|field| self.names_of_field(field, &mut names));
-                }
-            }
-        }
+    /// Inserts `use` lines for the names that the items behind `begin` use.
+    fn imports(&self, document: Option<&Document>, begin: usize, code: &mut Code) {
+        let (mut used, mut lines) = code.imports();
         for (path, name) in [("alloc::boxed", "Box"), ("alloc::vec", "Vec")] {
-            if names.remove(name) && !self.std {
-                use_line(path, &[name], code);
+            if used.imported.remove(name) && !self.std {
+                use_line(path, [name], &mut lines);
             }
         }
-        let names: Vec<&str> = names.into_iter().collect();
-        use_line(&format!("{}::xdr", self.runtime), &names, code);
-    }
-
-    fn names_of_field(&self, field: &Field, names: &mut BTreeSet<&'static str>) {
-        match &field.ty {
-            Type::Array(of) if field.list && self.is_borrowed() => {
-                names.insert("ListRef");
-                self.names_of(of, names);
-            }
-            ty => self.names_of(ty, names),
+        use_line(&format!("{}::xdr", self.runtime), used.imported.iter().copied(), &mut lines);
+        for (module, names) in document.iter().flat_map(|own| self.foreign(&used, own.source)) {
+            use_line(&format!("super::{module}"), names, &mut lines);
         }
-    }
-
-    fn names_of(&self, ty: &Type, names: &mut BTreeSet<&'static str>) {
-        names.extend(self.imported(ty));
-        if let Type::Array(of) | Type::Boxed(of) | Type::FixedArray(of, _) | Type::Optional(of) = ty {
-            self.names_of(of, names);
-        }
+        code.insert(begin, lines);
     }
 }
 
 /// Writes a `use` of names of one module.
-fn use_line(module: &str, names: &[&str], code: &mut Code) {
-    match names {
+fn use_line<'n>(module: &str, names: impl IntoIterator<Item = &'n str>, code: &mut Code) {
+    let names: Vec<&str> = names.into_iter().collect();
+    match names.as_slice() {
         [] => {}
         [one] => code.line(["use ", module, "::", one, ";"]),
         several => {

@@ -1,5 +1,6 @@
 //! The front page of a crate: what it contains.
 
+use super::code::Code;
 use super::documents::Document;
 use super::file::{Files, filled};
 use super::{Emitter, Known};
@@ -80,7 +81,9 @@ impl Emitter<'_> {
             return String::new();
         }
         let named = if let Type::Named(id) = ty { self.module.get(*id) } else { None };
-        let Some(named) = named else { return format!("`{}`", compact(&self.flat(ty))) };
+        let Some(named) = named else {
+            return format!("`{}`", compact(&self.flat(ty, &mut Code::default())));
+        };
         let shown = named.ident.trim_start_matches("r#");
         let home = self.documents.iter().find(|document| document.source == named.source);
         match home {
@@ -107,7 +110,7 @@ impl Emitter<'_> {
 }
 
 /// Removes the blanks from a type, except for those that separate words.
-fn compact(text: &str) -> String {
+pub(super) fn compact(text: &str) -> String {
     let mut compact = String::new();
     for word in text.split(' ') {
         let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');

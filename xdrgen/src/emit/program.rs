@@ -2,10 +2,12 @@
 //!
 //! Borrowed output has the same parts, based on `program::borrowed` of the runtime.
 
+use std::fmt::Display;
+
 use super::code::Code;
 use super::docs::{self, Lines};
 use super::types::alias;
-use super::{Emitter, Place, number, quoted};
+use super::{Emitter, Place};
 use crate::ir::{Binding, Procedure, Program, ReplyBounds, Sum, Type, Version};
 use crate::sizes::messages as sizes;
 
@@ -51,15 +53,11 @@ impl Emitter<'_> {
     }
 
     fn version_imports(&self, version: &Version, code: &mut Code) {
-        let names = match (version.procedures.is_empty(), self.is_borrowed()) {
-            (true, _) => "",
-            (false, true) => "::{self, borrowed}",
-            (false, false) => "::{self, answer}",
-        };
-        if !version.procedures.is_empty() {
-            code.line(["use ::core::future::Future;"]);
-        }
-        code.line(["use ", &self.runtime, "::proto::program", names, ";"]);
+        let is_lent = self.is_borrowed() && !version.procedures.is_empty();
+        let answer = if !is_lent || lacks_null(version) { ", answer" } else { "" };
+        let borrowed = if is_lent { ", borrowed" } else { "" };
+        code.line(["use ::core::future::Future;"]);
+        code.line(["use ", &self.runtime, "::proto::program::{self", answer, borrowed, "};"]);
     }
 
     /// Writes a type for each procedure.
@@ -91,14 +89,11 @@ impl Emitter<'_> {
         code.block(|code| {
             code.line(["type Program = super::", &version.ident, ";"]);
             for (name, ty) in [("Args", &procedure.arguments), ("Res", &procedure.result)] {
-                code.begin();
-                code.add(["type ", name, lifetime, " = "]);
-                self.ty(ty, Place::Procedures, code);
-                code.push(";");
-                code.end();
+                code.begin().add(["type ", name, lifetime, " = "]);
+                code.then(|code| self.ty(ty, Place::Procedures, code)).push(";").end();
             }
-            numbered("NUMBER", "u32", procedure.number, code);
-            named(&procedure.name, code);
+            constant("NUMBER: u32", procedure.number, code);
+            constant("NAME: &'static str", format_args!("{:?}", procedure.name), code);
             self.reply_bounds(&procedure.reply, code);
         });
     }
@@ -115,13 +110,9 @@ impl Emitter<'_> {
         code.apart();
         code.line(["fn reply_bounds(", args, ": &Self::Args", of_args, ") -> program::ReplyBounds {"]);
         code.block(|code| {
-            code.begin();
-            code.add(["program::ReplyBounds::of::<Self::Res", of_res, ">()"]);
+            code.begin().add(["program::ReplyBounds::of::<Self::Res", of_res, ">()"]);
             for (name, terms) in sums() {
-                code.dot(name);
-                code.open("(");
-                sum(terms, code);
-                code.close_list(")");
+                code.dot(name).open("(").then(|code| sum(terms, code)).close_list(")");
             }
             code.end();
         });
@@ -130,9 +121,8 @@ impl Emitter<'_> {
     /// Writes the parameter that takes the arguments of a procedure, if it has any.
     fn args(&self, procedure: &Procedure, reference: &str, code: &mut Code) {
         if procedure.arguments != Type::Void {
-            code.comma();
-            code.add([&procedure.parameter, ": ", reference]);
-            self.ty(&procedure.arguments, Place::Version, code);
+            let parameter = code.comma().add([&procedure.parameter, ": ", reference]);
+            self.ty(&procedure.arguments, Place::Version, parameter);
         }
     }
 
@@ -152,24 +142,15 @@ impl Emitter<'_> {
     fn client_method(&self, procedure: &Procedure, code: &mut Code) {
         code.apart();
         method_docs(procedure, CALL_FAILS, code);
-        code.begin();
-        code.add(["pub async fn ", &procedure.method]);
-        code.open("(");
-        code.push("&self");
+        code.begin().add(["pub async fn ", &procedure.method]).open("(").push("&self");
         self.args(procedure, "&", code);
-        code.close_list(") -> ");
-        code.open("Result<");
+        code.close_list(") -> ").open("Result<");
         if self.is_borrowed() {
-            code.open("borrowed::Reply<");
-            code.add(["proc::", &procedure.ident]);
-            code.close_list(">");
+            code.open("borrowed::Reply<").add(["proc::", &procedure.ident]).close_list(">");
         } else {
             self.ty(&procedure.result, Place::Version, code);
         }
-        code.comma();
-        code.push("C::Error");
-        code.close_list("> {");
-        code.end();
+        code.comma().push("C::Error").close_list("> {").end();
         code.block(|code| {
             let args = if procedure.arguments == Type::Void { "&()" } else { &procedure.parameter };
             let (open, close, args) = if self.is_borrowed() {
@@ -178,15 +159,8 @@ impl Emitter<'_> {
             } else {
                 ("proc::", "", args)
             };
-            code.begin();
-            code.push("self.0");
-            code.dot(".call::<");
-            code.add([open, &procedure.ident, close, ">"]);
-            code.open("(");
-            code.push(args);
-            code.close_list(")");
-            code.dot(".await");
-            code.end();
+            code.begin().push("self.0").dot(".call::<").add([open, &procedure.ident, close, ">"]);
+            code.open("(").push(args).close_list(")").dot(".await").end();
         });
     }
 
@@ -207,41 +181,23 @@ impl Emitter<'_> {
     fn handler_method(&self, procedure: &Procedure, code: &mut Code) {
         code.apart();
         method_docs(procedure, HANDLER_REFUSES, code);
-        code.begin();
-        code.add(["fn ", &procedure.method]);
-        code.open("(");
-        code.push("&self");
-        code.comma();
-        code.push("context: &program::CallContext");
-        self.args(procedure, "", code);
+        code.begin().add(["fn ", &procedure.method]).open("(").push("&self");
+        self.args(procedure, "", code.comma().push("context: &program::CallContext"));
         if self.is_borrowed() {
-            code.comma();
-            code.push("answer: ");
-            code.open("borrowed::Answer<");
-            code.push("'_");
-            code.comma();
-            code.add(["proc::", &procedure.ident]);
-            code.close_list(">");
+            code.comma().push("answer: ").open("borrowed::Answer<").push("'_").comma();
+            code.add(["proc::", &procedure.ident]).close_list(">");
         }
-        code.close_list(") -> ");
-        code.open("impl Future<");
-        code.push("Output = ");
-        code.open("Result<");
+        code.close_list(") -> ").open("impl Future<").push("Output = ").open("Result<");
         if self.is_borrowed() {
             code.push("borrowed::Answered");
         } else {
             self.ty(&procedure.result, Place::Version, code);
         }
-        code.comma();
-        code.push("program::Reject");
-        code.close_list(">");
-        code.close_list("> + Send");
+        code.comma().push("program::Reject").close_list(">").close_list("> + Send");
         if !is_null(procedure) {
-            code.push(";");
-            return code.end();
+            return code.push(";").end();
         }
-        code.push(" {");
-        code.end();
+        code.push(" {").end();
         let result = if self.is_borrowed() { "answer.with(&())" } else { "Ok(())" };
         code.block(|code| {
             code.line(["let _ = context;"]);
@@ -292,15 +248,17 @@ impl<H: Handler> program::Service for Server<H> {{
 
     /// Writes the body of a dispatcher.
     fn dispatch(&self, version: &Version, code: &mut Code) {
+        let null = lacks_null(version);
         if self.is_borrowed() && !version.procedures.is_empty() {
-            code.line(["let call = borrowed::Call::new(args)?;"]);
+            code.line(["let call = borrowed::Call::new(args", if null { ".clone()" } else { "" }, ")?;"]);
         }
         code.line(["match context.procedure {"]);
         code.block(|code| {
+            if null {
+                code.line(["0 => answer(args, reply, |()| ::core::future::ready(Ok(()))).await,"]);
+            }
             for procedure in &version.procedures {
-                code.begin();
-                number(procedure.number, code.text());
-                code.push(" => ");
+                code.begin().show(procedure.number).push(" => ");
                 if self.is_borrowed() {
                     lent_call(procedure, code);
                 } else {
@@ -321,22 +279,11 @@ fn marker(program: &Program, version: &Version, code: &mut Code) {
     unit_struct(&version.ident, code);
     implementation("program::Program", &version.ident, code);
     code.block(|code| {
-        numbered("NUMBER", "u32", program.number, code);
-        numbered("VERSION", "u32", version.number, code);
-        named(&version.name, code);
-        code.begin();
-        code.push("const PROCEDURES: &'static [(u32, &'static str)] = ");
-        code.open("&[");
-        for procedure in &version.procedures {
-            code.comma();
-            code.push("(");
-            number(procedure.number, code.text());
-            code.push(", ");
-            quoted(&procedure.name, code.text());
-            code.push(")");
-        }
-        code.close_list("];");
-        code.end();
+        constant("NUMBER: u32", program.number, code);
+        constant("VERSION: u32", version.number, code);
+        constant("NAME: &'static str", format_args!("{:?}", version.name), code);
+        let pairs = version.procedures.iter().map(|one| format!("({}, {:?})", one.number, one.name));
+        slice("PROCEDURES: &'static [(u32, &'static str)]", pairs, code);
     });
 }
 
@@ -350,21 +297,11 @@ fn bound(name: &str, binding: &Binding, code: &mut Code) {
     }
     implementation("program::Binding", name, code);
     code.block(|code| {
-        match binding.port {
-            Some(port) => numbered("PORT", "Option<u16>", format_args!("Some({port})"), code),
-            None => numbered("PORT", "Option<u16>", "None", code),
-        }
-        code.begin();
-        code.push("const NETIDS: &'static [&'static str] = ");
-        code.open("&[");
-        for netid in &binding.netids {
-            code.comma();
-            quoted(netid, code.text());
-        }
-        code.close_list("];");
-        code.end();
+        constant("PORT: Option<u16>", format_args!("{:?}", binding.port), code);
+        let netids = binding.netids.iter().map(|netid| format!("{netid:?}"));
+        slice("NETIDS: &'static [&'static str]", netids, code);
         if let Some(bytes) = binding.inline_threshold {
-            numbered("INLINE_THRESHOLD", "Option<u32>", format_args!("Some({bytes})"), code);
+            constant("INLINE_THRESHOLD: Option<u32>", format_args!("Some({bytes})"), code);
         }
     });
 }
@@ -377,74 +314,47 @@ fn unit_struct(name: &str, code: &mut Code) {
 /// Writes the head of an implementation of a trait.
 fn implementation(name: &str, target: &str, code: &mut Code) {
     code.apart();
-    code.begin();
-    code.add(["impl ", name]);
-    code.end_impl(|code| code.push(target));
+    code.begin().add(["impl ", name]);
+    code.end_impl(|code| _ = code.push(target));
 }
 
 /// Writes an associated constant.
-fn numbered(name: &str, ty: &str, value: impl std::fmt::Display, code: &mut Code) {
-    code.begin();
-    code.add(["const ", name, ": ", ty, " = "]);
-    number(value, code.text());
-    code.push(";");
-    code.end();
+fn constant(name: &str, value: impl Display, code: &mut Code) {
+    code.begin().add(["const ", name, " = "]).show(value).push(";").end();
 }
 
-/// Writes the associated constant with the document's name.
-fn named(name: &str, code: &mut Code) {
-    numbered("NAME", "&'static str", format_args!("{name:?}"), code);
+/// Writes an associated constant that is a slice.
+fn slice(name: &str, elements: impl Iterator<Item = String>, code: &mut Code) {
+    code.begin().add(["const ", name, " = "]).open("&[");
+    elements.for_each(|element| _ = code.comma().push(&element));
+    code.close_list("];").end();
 }
 
 /// Writes what a dispatcher does for one procedure.
 fn call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     let body = code.len();
-    code.open("answer(");
-    code.push("args");
-    code.comma();
-    code.push("reply");
-    code.comma();
+    code.open("answer(").push("args").comma().push("reply").comma();
     code.add([if has_args { "|args| self.0." } else { "|()| self.0." }, &procedure.method]);
-    code.open("(");
-    code.push("context");
+    code.open("(").push("context");
     if has_args {
-        code.comma();
-        code.push("args");
+        code.comma().push("args");
     }
-    code.close_list(")");
-    code.close_list(")");
-    code.dot(".await");
-    code.end_arm(body);
+    code.close_list(")").close_list(")").dot(".await").end_arm(body);
 }
 
 /// Writes what a dispatcher does for one procedure whose arguments borrow.
 fn lent_call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
-    code.push("{\n");
-    code.block(|code| {
-        code.begin();
-        code.add([if has_args { "let args = " } else { "" }, "call.arguments::"]);
-        code.open("<");
-        code.add(["proc::", &procedure.ident]);
-        code.close_list(">()?;");
-        code.end();
-        code.begin();
-        code.push("self.0");
-        code.dot(".");
-        code.push(&procedure.method);
-        code.open("(");
-        code.push("context");
+    code.push("{\n").block(|code| {
+        code.begin().push(if has_args { "let args = " } else { "" });
+        code.push("call.arguments::").open("<").add(["proc::", &procedure.ident]).close_list(">()?;").end();
+        code.begin().push("self.0").dot(".").push(&procedure.method).open("(").push("context");
         if has_args {
-            code.comma();
-            code.push("args");
+            code.comma().push("args");
         }
-        code.comma();
-        code.push("borrowed::Answer::new(reply)");
-        code.close_list(")");
-        code.dot(".await");
-        code.dot(".map(borrowed::Answered::done)");
-        code.end();
+        code.comma().push("borrowed::Answer::new(reply)").close_list(")");
+        code.dot(".await").dot(".map(borrowed::Answered::done)").end();
     });
 }
 
@@ -457,6 +367,12 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     lines.push(errors);
 }
 
+/// Returns true if a version does not declare procedure 0. Its server answers it all the same: by convention, procedure 0 of
+/// any program takes and returns nothing (RFC 5531 section 12.1).
+fn lacks_null(version: &Version) -> bool {
+    version.procedures.iter().all(|procedure| procedure.number != 0)
+}
+
 /// Returns true if a procedure does nothing, as procedure 0 of any program: handlers need not implement it.
 fn is_null(procedure: &Procedure) -> bool {
     procedure.number == 0 && procedure.arguments == Type::Void && procedure.result == Type::Void
@@ -464,22 +380,16 @@ fn is_null(procedure: &Procedure) -> bool {
 
 /// Writes a sum over the arguments.
 fn sum(sum: &Sum, code: &mut Code) {
-    let mut terms = 0;
-    let mut term = |code: &mut Code, text: &str| {
-        terms += 1;
-        if terms == 1 {
-            return code.push(text);
-        }
-        code.dot(".saturating_add");
-        code.open("(");
-        code.push(text);
-        code.close_list(")");
-    };
-    for field in &sum.fields {
+    let fields = sum.fields.iter().map(|field| {
         let path = format!("args.{}", field.idents.join("."));
-        term(code, &if field.wide { path } else { format!("u64::from({path})") });
-    }
-    if sum.number > 0 || sum.fields.is_empty() {
-        term(code, &sum.number.to_string());
+        if field.wide { path } else { format!("u64::from({path})") }
+    });
+    let number = (sum.number > 0 || sum.fields.is_empty()).then(|| sum.number.to_string());
+    for (index, term) in fields.chain(number).enumerate() {
+        if index == 0 {
+            code.push(&term);
+        } else {
+            code.dot(".saturating_add").open("(").push(&term).close_list(")");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::docs::{self, Lines};
-use super::{Emitter, Place, number, parameter, quoted, word_bound};
+use super::{Emitter, Place, parameter, word_bound};
 use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
 
 /// The path of the runtime that derives assume.
@@ -19,13 +19,9 @@ pub(super) enum Stands {
 
 /// Writes an attribute of a field.
 pub(super) fn field_attribute(stands: Stands, code: &mut Code, write: impl FnOnce(&mut Code)) {
-    if stands == Stands::Alone {
-        code.begin();
-    }
-    write(code);
     match stands {
-        Stands::Alone => code.end(),
-        Stands::Inline => code.after_attribute(),
+        Stands::Alone => code.begin().then(write).end(),
+        Stands::Inline => _ = code.then(write).after_attribute(),
     }
 }
 
@@ -39,11 +35,11 @@ impl Emitter<'_> {
         };
         definition_docs(&constant.name, &constant.ident, &constant.docs, code);
         self.allow_const(&constant.ident, code);
-        code.begin();
-        code.add(["pub const ", &constant.ident, ": ", ty, " = "]);
-        number(constant.value, code.text());
-        code.push(";");
-        code.end();
+        code.begin()
+            .add(["pub const ", &constant.ident, ": ", ty, " = "])
+            .show(constant.value)
+            .push(";")
+            .end();
     }
 
     /// Writes a type and its implementations.
@@ -52,11 +48,8 @@ impl Emitter<'_> {
         self.allow_type(ty, code);
         match &ty.body {
             Body::Alias(of) => {
-                code.begin();
-                code.add(["pub type ", &ty.ident, parameter(ty), " = "]);
-                self.ty(of, Place::Types, code);
-                code.push(";");
-                code.end();
+                code.begin().add(["pub type ", &ty.ident, parameter(ty), " = "]);
+                code.then(|code| self.ty(of, Place::Types, code)).push(";").end();
             }
             Body::Newtype(field) => {
                 self.tuple(ty, std::slice::from_ref(field), code);
@@ -78,11 +71,8 @@ impl Emitter<'_> {
                 docs::part(&field.docs, &mut Lines::new(code));
                 alias(&field.name, &field.ident, code);
                 self.field_attributes(field, Stands::Alone, code);
-                code.begin();
-                code.add(["pub ", &field.ident, ": "]);
-                self.field_type(field, Place::Types, code);
-                code.push(",");
-                code.end();
+                code.begin().add(["pub ", &field.ident, ": "]);
+                code.then(|code| self.field_type(field, Place::Types, code)).push(",").end();
             }
         });
     }
@@ -90,25 +80,20 @@ impl Emitter<'_> {
     fn tuple(&self, ty: &TypeDef, fields: &[Field], code: &mut Code) {
         self.derive_attributes(ty.derives, true, code);
         self.container_attribute(ty, None, code);
-        code.begin();
-        code.add(["pub struct ", &ty.ident, parameter(ty)]);
-        code.open("(");
+        code.begin().add(["pub struct ", &ty.ident, parameter(ty)]).open("(");
         for field in fields {
-            code.comma();
-            self.field_attributes(field, Stands::Inline, code);
-            code.push("pub ");
-            self.field_type(field, Place::Types, code);
+            self.field_attributes(field, Stands::Inline, code.comma());
+            self.field_type(field, Place::Types, code.push("pub "));
         }
-        code.close_list(");");
-        code.end();
+        code.close_list(");").end();
     }
 
     /// Writes the conversions between a struct of one unnamed field and that field.
     fn conversions(&self, ty: &TypeDef, field: &Field, code: &mut Code) {
-        let name = |code: &mut Code| code.add([&ty.ident, parameter(ty)]);
+        let name = |code: &mut Code| _ = code.add([&ty.ident, parameter(ty)]);
         let held = |code: &mut Code| self.field_type(field, Place::Types, code);
-        conversion(parameter(ty), held, name, &[&ty.ident, "(value)"], code);
-        conversion(parameter(ty), name, held, &["value.0"], code);
+        conversion(parameter(ty), held, name, &format!("{}(value)", ty.ident), code);
+        conversion(parameter(ty), name, held, "value.0", code);
     }
 
     /// Writes `#[xdr(...)]` of a type if it says anything.
@@ -118,24 +103,18 @@ impl Emitter<'_> {
         if ty.items.is_none() && arguments.iter().all(|(_, value)| value.is_none()) {
             return;
         }
-        code.begin();
-        code.open("#[xdr(");
+        code.begin().open("#[xdr(");
         for (key, value) in arguments {
             let Some(value) = value else { continue };
-            code.comma();
-            code.push(key);
-            quoted(value, code.text());
+            code.comma().show(format_args!("{key}{value:?}"));
         }
         if let Some(items) = ty.items {
-            code.comma();
-            code.add(["items = ", &items.count.to_string()]);
+            code.comma().show(format_args!("items = {}", items.count));
             if !items.is_none() {
-                code.comma();
-                code.add(["largest = ", &items.largest.to_string()]);
+                code.comma().show(format_args!("largest = {}", items.largest));
             }
         }
-        code.close(")]");
-        code.end();
+        code.close(")]").end();
     }
 
     /// Writes what the derives are told of a field.
@@ -144,17 +123,14 @@ impl Emitter<'_> {
         let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
         let says = |holds: bool, attribute: &str, code: &mut Code| {
             if holds {
-                field_attribute(stands, code, |code| code.push(attribute));
+                field_attribute(stands, code, |code| _ = code.push(attribute));
             }
         };
         says(field.eligible, "#[ddp_eligible]", code);
         says(field.list && owns, "#[xdr(list)]", code);
         if let Some(max) = field.max.as_ref().filter(|_| owns) {
             field_attribute(stands, code, |code| {
-                code.open("#[xdr(");
-                code.push("max = ");
-                word_bound(max, code.text());
-                code.close(")]");
+                code.open("#[xdr(").push("max = ").then(|code| word_bound(max, code)).close(")]");
             });
         }
         says(field.recursive, "#[xdr(recursive)]", code);
@@ -173,11 +149,7 @@ impl Emitter<'_> {
                 if member.value == 0 {
                     code.line(["#[default]"]);
                 }
-                code.begin();
-                code.add([&member.ident, " = "]);
-                number(member.value, code.text());
-                code.push(",");
-                code.end();
+                code.begin().add([&member.ident, " = "]).show(member.value).push(",").end();
             }
         });
         if members.iter().any(|member| member.same_as.is_some()) {
@@ -201,7 +173,7 @@ impl Emitter<'_> {
     }
 
     fn union(&self, ty: &TypeDef, union: &Union, code: &mut Code) {
-        let discriminant = self.flat(&union.discriminant);
+        let discriminant = self.flat(&union.discriminant, code);
         let initial = union.initial.and_then(|index| union.arms.get(index)).filter(|_| ty.derives.default);
         let derived = initial.is_some_and(|arm| !arm.keeps_discriminant() && arm.payload.is_none());
         self.derive_attributes(ty.derives, derived, code);
@@ -231,8 +203,7 @@ impl Emitter<'_> {
     fn arm(&self, of: &str, union: &Union, index: usize, discriminant: &str, code: &mut Code) {
         let Some(arm) = union.arms.get(index) else { return };
         self.arm_hint(union, arm, code);
-        code.begin();
-        code.push(&arm.ident);
+        code.begin().push(&arm.ident);
         if arm.keeps_discriminant() || arm.payload.is_some() {
             code.open("(");
             if arm.keeps_discriminant() {
@@ -240,54 +211,46 @@ impl Emitter<'_> {
                 code.push(discriminant);
             }
             if let Some(field) = &arm.payload {
-                code.comma();
-                self.field_attributes(field, Stands::Inline, code);
+                self.field_attributes(field, Stands::Inline, code.comma());
                 self.field_type(field, Place::Types, code);
             }
             code.close_list(")");
         }
-        code.push(",");
-        code.end();
+        code.push(",").end();
     }
 
     /// Writes the attribute that says which discriminants choose an arm.
     fn labels(&self, arm: &Arm, code: &mut Code) {
-        code.begin();
-        code.open("#[xdr(");
-        code.push(if arm.labels.is_empty() { "default" } else { "" });
+        code.begin().open("#[xdr(").push(if arm.labels.is_empty() { "default" } else { "" });
         for label in &arm.labels {
-            code.comma();
-            code.push("case = ");
             let quote = if matches!(label, Label::Member { .. }) { "\"" } else { "" };
-            code.push(quote);
-            self.label(label, code.text());
-            code.push(quote);
+            code.comma().add(["case = ", quote]).then(|code| self.label(label, code)).push(quote);
         }
-        code.close(")]");
-        code.end();
+        code.close(")]").end();
     }
 
     /// Writes a label as a value.
-    pub(super) fn label(&self, label: &Label, out: &mut String) {
+    pub(super) fn label(&self, label: &Label, code: &mut Code) {
         match label {
-            Label::Number(value) => number(value, out),
-            Label::Bool(value) => number(value, out),
+            Label::Number(value) => _ = code.show(value),
+            Label::Bool(value) => _ = code.show(value),
             Label::Member { of, index } => {
                 let Some(ty) = self.module.get(*of) else { return };
+                code.used.types.insert(*of);
                 if let Body::Enum(members) = &ty.body
                     && let Some(member) = members.get(*index)
                 {
-                    out.extend([&ty.ident, "::", &member.ident]);
+                    code.add([&ty.ident, "::", &member.ident]);
                 }
             }
         }
     }
 
-    /// Returns a type beside the types in one line.
-    pub(super) fn flat(&self, ty: &Type) -> String {
-        let mut code = Code::default();
-        self.ty(ty, Place::Types, &mut code);
-        code.finish()
+    /// Returns a type beside the types, for use in a text.
+    pub(super) fn flat(&self, ty: &Type, code: &mut Code) -> String {
+        let begin = code.len();
+        self.ty(ty, Place::Types, code);
+        code.text().split_off(begin)
     }
 }
 
@@ -296,45 +259,30 @@ fn conversion(
     lifetime: &str,
     from: impl Fn(&mut Code),
     to: impl Fn(&mut Code),
-    value: &[&str],
+    value: &str,
     code: &mut Code,
 ) {
     code.apart();
-    code.begin();
-    code.add(["impl", lifetime, " "]);
-    code.open("::core::convert::From<");
-    from(code);
-    code.close_list(">");
+    code.begin().add(["impl", lifetime, " "]).open("::core::convert::From<").then(&from).close_list(">");
     code.end_impl(to);
     code.block(|code| {
-        code.begin();
-        code.push("fn from");
-        code.open("(");
-        code.push("value: ");
-        from(code);
-        code.close_list(") -> Self {");
-        code.end();
-        code.block(|code| code.line([&value.concat()]));
+        code.begin().open("fn from(").push("value: ").then(from).close_list(") -> Self {").end();
+        code.block(|code| code.line([value]));
     });
 }
 
 /// Writes `Default` for a union whose initial arm carries something.
 fn default_arm(ty: &TypeDef, arm: &Arm, code: &mut Code) {
-    code.begin();
-    code.add(["impl", parameter(ty), " ::core::default::Default"]);
-    code.end_impl(|code| code.add([&ty.ident, parameter(ty)]));
+    code.begin().add(["impl", parameter(ty), " ::core::default::Default"]);
+    code.end_impl(|code| _ = code.add([&ty.ident, parameter(ty)]));
     code.block(|code| {
         code.line(["fn default() -> Self {"]);
         code.block(|code| {
-            code.begin();
-            code.add([&ty.ident, "::", &arm.ident]);
-            code.open("(");
+            code.begin().add([&ty.ident, "::", &arm.ident]).open("(");
             for _ in 0..usize::from(arm.keeps_discriminant()) + usize::from(arm.payload.is_some()) {
-                code.comma();
-                code.push("::core::default::Default::default()");
+                code.comma().push("::core::default::Default::default()");
             }
-            code.close_list(")");
-            code.end();
+            code.close_list(")").end();
         });
     });
 }
@@ -348,11 +296,6 @@ fn definition_docs(name: &str, ident: &str, text: &Docs, code: &mut Code) {
 pub(super) fn alias(name: &str, ident: &str, code: &mut Code) {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
     if is_name && ident.trim_start_matches("r#") != name {
-        code.begin();
-        code.open("#[doc(");
-        code.push("alias = ");
-        quoted(name, code.text());
-        code.close(")]");
-        code.end();
+        code.begin().open("#[doc(").show(format_args!("alias = {name:?}")).close(")]").end();
     }
 }
