@@ -407,17 +407,22 @@ fn better<'a>(
     known: &Known<'_>,
     repeats: &mut Repeats,
 ) -> HashMap<*const Definition, &'a Definition> {
-    let mut again: HashMap<(SourceId, &str), Vec<&Definition>> = HashMap::default();
-    for document in documents.iter().filter(|document| document.trust != Trust::Own) {
-        for definition in document.specification.definitions.iter().filter(|one| is_type(one)) {
-            let name = defined_name(definition).map_or("", |name| name.name.as_str());
-            again.entry((document.id, name)).or_default().push(definition);
-        }
-    }
-    again.retain(|_, all| all.len() > 1);
     let mut better = HashMap::default();
-    if again.is_empty() {
+    let types = || {
+        let published = documents.iter().filter(|document| document.trust != Trust::Own);
+        let all = published.flat_map(|document| &document.specification.definitions);
+        let named = all.filter(|one| is_type(one)).filter_map(|one| Some((defined_name(one)?, one)));
+        named.map(|(name, one)| ((name.span.source, name.name.as_str()), one))
+    };
+    // Most documents define nothing again.
+    let mut seen = HashSet::default();
+    let twice: HashSet<_> = types().map(|(name, _)| name).filter(|name| !seen.insert(*name)).collect();
+    if twice.is_empty() {
         return better;
+    }
+    let mut again: HashMap<(SourceId, &str), Vec<&Definition>> = HashMap::default();
+    for (name, definition) in types().filter(|(name, _)| twice.contains(name)) {
+        again.entry(name).or_default().push(definition);
     }
     let mut defined = Defined::default();
     let all = documents.iter().flat_map(|document| &document.specification.definitions);
