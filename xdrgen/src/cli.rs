@@ -14,7 +14,6 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::diag;
-use crate::extract::extract;
 use crate::generate::{Manifest, Options, Output, Package, check, generate};
 use crate::include;
 use crate::ir::Data;
@@ -236,7 +235,7 @@ fn run_extract(documents: &Documents, reporting: &Reporting) -> Result<(), Failu
     let mut text = String::new();
     let mut found = Vec::new();
     for (id, source) in sources.iter() {
-        let extract = extract(id, source);
+        let extract = crate::parse::extract(id, source);
         text.push_str(&extract.text);
         found.extend(extract.diagnostics);
     }

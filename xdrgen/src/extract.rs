@@ -9,9 +9,11 @@ mod lines;
 mod map;
 mod scan;
 
+use std::collections::BTreeSet;
+
 use crate::diag::Diagnostic;
 use crate::hash::HashSet;
-use crate::parse::begun_definition;
+use crate::keywords::begun_definition;
 use crate::source::{Source, SourceId, Span};
 
 pub use lines::Section;
@@ -28,6 +30,29 @@ pub enum Form {
     /// It is XDR throughout.
     Plain,
 }
+
+/// What a recognizer finds at the start of a text.
+pub enum Region {
+    /// A definition.
+    Definition {
+        /// Where it ends in the text, comments behind it included.
+        end: usize,
+        /// Its tokens with one blank between two: equal for equal definitions.
+        key: String,
+        /// The names that it uses as sizes.
+        sizes: BTreeSet<String>,
+        /// The constants and enum members that it defines.
+        constants: BTreeSet<String>,
+        /// What is odd about it.
+        found: Vec<Diagnostic>,
+    },
+    /// Something that is no definition, and why.
+    Broken(Diagnostic),
+}
+
+/// Tries to parse one definition at the start of a text, whose bytes stand in the document where the map says. What
+/// follows the definition does not matter. The flag tells whether the document is a published RFC.
+pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 
 /// The XDR of a document.
 #[derive(Clone, Debug)]
@@ -56,9 +81,9 @@ impl Extract {
     }
 }
 
-/// Extracts the XDR of a document, whatever its form.
+/// Extracts the XDR of a document, whatever its form. The recognizer tells definitions from prose.
 #[must_use]
-pub fn extract(id: SourceId, source: &Source) -> Extract {
+pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Extract {
     let document = source.text();
     let lines = lines::lines(document);
     let form = form(source, &lines);
@@ -70,8 +95,8 @@ pub fn extract(id: SourceId, source: &Source) -> Extract {
     let published =
         lines::is_numbered(document, &lines) || form == Form::Indented && lines::is_paged(document, &lines);
     let extract = match form {
-        Form::Marked => marked(id, document, &lines, sections, published),
-        Form::Indented => scan::indented(id, document, &lines, sections, published),
+        Form::Marked => marked(id, document, &lines, sections, published, recognizer),
+        Form::Indented => scan::indented(id, document, &lines, sections, published, recognizer),
         Form::Plain => plain(id, document),
     };
     Extract { published, ..extract }
@@ -106,10 +131,11 @@ fn marked(
     lines: &[lines::Line],
     sections: Vec<Section>,
     published: bool,
+    recognizer: Recognizer<'_>,
 ) -> Extract {
     let mut builder = Builder::new(id, document);
     let mut prose = false;
-    let gaps = gaps::gaps(id, document, lines, published);
+    let gaps = gaps::gaps(id, document, lines, published, recognizer);
     let mut lost = gaps.lines.iter().peekable();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
         let text = line.text(document);

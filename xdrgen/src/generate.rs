@@ -7,7 +7,7 @@ use crate::ast::Specification;
 use crate::binding;
 use crate::diag::{self, Count, Diagnostic, Found, Severity};
 use crate::emit::{self, Emitter, Head};
-use crate::extract::{Form, extract};
+use crate::extract::Form;
 use crate::hir::Hir;
 use crate::include;
 use crate::ir::{Data, Module};
@@ -125,7 +125,7 @@ fn read(
     found: &mut Vec<Diagnostic>,
     more: &mut Count,
 ) -> (SourceId, Specification, Trust) {
-    let extract = extract(id, source);
+    let extract = crate::parse::extract(id, source);
     let parse_options = crate::parse::Options { defined: options.defined.clone() };
     let (specification, read) = crate::parse::read(&extract, &parse_options);
     found.extend(read.kept);

@@ -8,7 +8,6 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::diag::{Diagnostic, Severity};
-use crate::extract::extract;
 use crate::parse::{self, Options};
 use crate::source::{Include, Kind, Source, SourceId, Sources, Span};
 
@@ -33,7 +32,7 @@ pub fn load(
             continue;
         }
         let folder = source.name().parent().unwrap_or(Path::new("")).to_owned();
-        let included = parse::includes(&extract(id, source), &options);
+        let included = parse::includes(&parse::extract(id, source), &options);
         for (name, span) in included {
             let path = normal(&folder.join(&name));
             let document = |fits: &dyn Fn(SourceId, &Path) -> bool| {

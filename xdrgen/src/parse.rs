@@ -17,6 +17,7 @@ mod macros;
 mod program;
 mod recover;
 mod region;
+mod token;
 mod tokens;
 mod undone;
 
@@ -25,13 +26,10 @@ use std::collections::BTreeSet;
 
 use crate::ast::Specification;
 use crate::diag::{self, Count, Diagnostic, Found, LeftOut, Severity};
-use crate::extract::{Extract, Form, extract};
-use crate::source::{SourceId, Sources, Span};
+use crate::extract::{self, Extract, Form};
+use crate::source::{Source, SourceId, Sources, Span};
 
-pub(crate) use lex::{begins_definition, begun_definition};
 pub(crate) use macros::explain;
-pub(crate) use recover::meant_keyword;
-pub(crate) use region::{Region, region};
 
 /// What may be set for a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +47,12 @@ pub struct Parsed {
     pub diagnostics: Vec<Diagnostic>,
     /// How many more there are than anybody could read, which are not kept.
     pub more: Count,
+}
+
+/// Extracts the XDR of a document, whatever its form. Text that parses as a definition is one.
+#[must_use]
+pub fn extract(id: SourceId, source: &Source) -> Extract {
+    extract::extract(id, source, &region::region)
 }
 
 /// Extracts and parses all documents. No name is defined for `#ifdef`.

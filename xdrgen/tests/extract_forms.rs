@@ -1,7 +1,8 @@
 //! The three forms of documents, and that each extracted byte leads back to its own place.
 
 use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
-use rpcrdma_xdrgen::extract::{Extract, Form, extract};
+use rpcrdma_xdrgen::extract;
+use rpcrdma_xdrgen::extract::{Extract, Form};
 use rpcrdma_xdrgen::parse::{Options, parse_extract};
 use rpcrdma_xdrgen::source::{Source, SourceId};
 

@@ -107,6 +107,7 @@ const WITHOUT_CYCLES: &[&str] = &[
     "nfs/src",
     "rpcrdma-derive/src",
     "rpcrdma-layout/src",
+    "xdrgen/src",
     "services/src",
     "tools/src",
     "tests/lab/src",

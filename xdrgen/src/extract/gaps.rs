@@ -2,9 +2,9 @@
 
 use super::lines::Line;
 use super::map::Map;
-use super::mark;
+use super::{Recognizer, Region, mark};
 use crate::diag::{Diagnostic, Severity};
-use crate::parse::{Region, begun_definition, region};
+use crate::keywords::begun_definition;
 use crate::source::{SourceId, Span};
 
 /// Which lines without a mark are read as if they had one, and what is said of them.
@@ -16,7 +16,13 @@ pub(super) struct Gaps {
 }
 
 /// Looks at the lines without a mark that stand inside a body. In a published document they stay prose.
-pub(super) fn gaps(id: SourceId, document: &str, lines: &[Line], published: bool) -> Gaps {
+pub(super) fn gaps(
+    id: SourceId,
+    document: &str,
+    lines: &[Line],
+    published: bool,
+    recognizer: Recognizer<'_>,
+) -> Gaps {
     let mut gaps = Gaps::default();
     let mut body = Body::default();
     // Lines that may have lost their marks, if a marked one of the same body follows.
@@ -37,7 +43,7 @@ pub(super) fn gaps(id: SourceId, document: &str, lines: &[Line], published: bool
                 waiting.clear();
             }
             body.read(xdr);
-        } else if body.is_open() && reads_as_part(text.trim(), body.of_enum) {
+        } else if body.is_open() && reads_as_part(text.trim(), body.of_enum, recognizer) {
             waiting.push(index);
         }
     }
@@ -85,10 +91,10 @@ impl Body {
 }
 
 /// Whether a line is a part of a body: a declaration, a member of an enum, an arm or its label, a procedure.
-fn reads_as_part(line: &str, of_enum: bool) -> bool {
+fn reads_as_part(line: &str, of_enum: bool, recognizer: Recognizer<'_>) -> bool {
     let code = line.split("/*").next().unwrap_or("").trim_end();
     let one = |text: String| {
-        matches!(region(&text, &Map::default(), false), Region::Definition { found, end, .. }
+        matches!(recognizer(&text, &Map::default(), false), Region::Definition { found, end, .. }
             if found.is_empty() && end == text.len())
     };
     if of_enum {

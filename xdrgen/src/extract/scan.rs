@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 
 use super::lines::{Line, Section, heading};
-use super::{Builder, Extract, Form};
+use super::{Builder, Extract, Form, Recognizer, Region};
 use crate::diag::{Diagnostic, Severity};
-use crate::parse::{Region, begins_definition, meant_keyword, region};
+use crate::keywords::{begins_definition, meant_keyword};
 use crate::source::{SourceId, Span};
 
 /// A definition that was found: its lines, comments before it included, and what to call it.
@@ -43,8 +43,9 @@ pub(super) fn indented(
     lines: &[Line],
     sections: Vec<Section>,
     published: bool,
+    recognizer: Recognizer<'_>,
 ) -> Extract {
-    let mut scan = Scan::new(id, document, lines, published);
+    let mut scan = Scan::new(id, document, lines, published, recognizer);
     scan.run();
     let sizes = scan.sizes();
     let mut pieces: Vec<(usize, Piece)> = scan.pieces;
@@ -89,6 +90,7 @@ struct Scan<'a> {
     lines: &'a [Line],
     /// Whether nobody can mend the document.
     published: bool,
+    recognizer: Recognizer<'a>,
     pieces: Vec<(usize, Piece)>,
     keys: BTreeSet<String>,
     sizes: BTreeSet<String>,
@@ -97,12 +99,19 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(id: SourceId, document: &'a str, lines: &'a [Line], published: bool) -> Self {
+    fn new(
+        id: SourceId,
+        document: &'a str,
+        lines: &'a [Line],
+        published: bool,
+        recognizer: Recognizer<'a>,
+    ) -> Self {
         Scan {
             id,
             document,
             lines,
             published,
+            recognizer,
             pieces: Vec::new(),
             keys: BTreeSet::new(),
             sizes: BTreeSet::new(),
@@ -148,7 +157,7 @@ impl<'a> Scan<'a> {
         let limit = self.limit(line);
         let mut builder = Builder::new(self.id, self.document);
         copy(&mut builder, self.lines, &Found { first: line, last: limit, end: usize::MAX, indent });
-        match region(&builder.text, &builder.map, self.published) {
+        match (self.recognizer)(&builder.text, &builder.map, self.published) {
             Region::Definition { end, key, sizes, constants, found } => {
                 let document_end = builder.map.document(u32::try_from(end).ok()?) as usize;
                 let last = self.lines.partition_point(|line| line.range.start < document_end);
@@ -197,7 +206,9 @@ impl<'a> Scan<'a> {
         builder.line_end();
         let last = self.limit(line);
         copy(&mut builder, self.lines, &Found { first: line + 1, last, end: usize::MAX, indent: 0 });
-        let Region::Definition { end, .. } = region(&builder.text, &builder.map, false) else { return None };
+        let Region::Definition { end, .. } = (self.recognizer)(&builder.text, &builder.map, false) else {
+            return None;
+        };
         let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         let span = Span { source: self.id, start: narrow(start), end: narrow(start + word.len()) };
         let name = text.trim_start().get(word.len()..).unwrap_or("").trim_start();

@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
-use super::lex::{begins_definition, narrow};
+use super::token::narrow;
 use crate::diag::Diagnostic;
 use crate::extract::{Extract, Map};
+use crate::keywords::begins_definition;
 
 /// How long the lines of one addition may be.
 const MAX_LINES: usize = 1000;

@@ -6,7 +6,7 @@ use nom::multi::{many0, many1};
 use nom::sequence::{delimited, preceded, terminated};
 use nom::{Input, Parser};
 
-use super::lex::Kind;
+use super::token::Kind;
 use super::tokens::{
     BEGIN_DECLARATION, Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, path,
     portability, refuse, token,

@@ -7,9 +7,9 @@ use nom::{Input, Parser};
 
 use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
-use super::lex::{Aside, Comment, Kind, Piece, Placed, narrow};
 use super::program::program_def;
 use super::recover;
+use super::token::{Aside, Comment, Kind, Piece, Placed, narrow};
 use super::tokens::{
     Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, path, refuse, semicolon,
     token,
@@ -20,10 +20,8 @@ use crate::ast::{
 };
 use crate::diag::Diagnostic;
 use crate::extract::Extract;
+use crate::keywords::DEFINITIONS;
 use crate::source::Span;
-
-/// The words that begin a definition.
-pub(crate) const BEGIN_DEFINITION: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
 
 /// specification: definitions to the end of the text. After an error it goes on at the next definition.
 pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specification {
@@ -68,8 +66,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 let names = recover::names(context, input.at, resume);
                 let name = names.first().map_or("", String::as_str);
                 // What begins as no definition may have been any.
-                let is_program =
-                    matches!(input.word(0), "program") || !BEGIN_DEFINITION.contains(&input.word(0));
+                let is_program = matches!(input.word(0), "program") || !DEFINITIONS.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
                 let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
                 let is_told = again && lost || lacks_text(context, &lexical, input.at, syntax.at);
@@ -181,8 +178,8 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     let (rest, kind) = match input.word(0) {
         "const" => constant_def(input)?,
         "program" => map(program_def, DefinitionKind::Program).parse(input)?,
-        word if BEGIN_DEFINITION.contains(&word) => type_def(input)?,
-        _ => return Err(refuse(input, Reason::Expected("a definition", BEGIN_DEFINITION))),
+        word if DEFINITIONS.contains(&word) => type_def(input)?,
+        _ => return Err(refuse(input, Reason::Expected("a definition", DEFINITIONS))),
     };
     let (rest, last) = end_of_definition(rest, &kind)?;
     Ok((rest, (kind, last)))

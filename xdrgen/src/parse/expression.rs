@@ -1,6 +1,6 @@
 //! Arithmetic of the C preprocessor, as far as `#if` and the values of `#define` have it.
 
-use super::lex::number;
+use super::token::number;
 
 /// How deep parentheses and signs may stand in one another.
 const MAX_DEPTH: usize = 64;

@@ -5,10 +5,11 @@
 
 use std::cell::{Cell, OnceCell};
 
-use super::lex::{comment, joined_length, one_token, word};
+use super::token::{comment, joined_length, one_token};
 use crate::ast::Expansion;
 use crate::diag::{Diagnostic, Label};
 use crate::hash::HashMap;
+use crate::keywords::word;
 use crate::source::Span;
 
 /// How many tokens the expansions of a document may read and write.
@@ -97,7 +98,7 @@ impl<'a> Macros<'a> {
                 let named: Vec<&str> = list.split(',').map(str::trim).collect();
                 let parameters = if list.trim().is_empty() { Vec::new() } else { named };
                 if parameters.len() > MAX_PARAMETERS
-                    || !parameters.iter().all(|name| word(name).is_ok_and(|(rest, _)| rest.is_empty()))
+                    || !parameters.iter().all(|name| word(name).is_some_and(|(rest, _)| rest.is_empty()))
                 {
                     return;
                 }
@@ -274,7 +275,7 @@ fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault<'
 
 /// Whether a body is more than a value or a type, which have meanings of their own.
 fn is_text(body: &[&str]) -> bool {
-    let is_word = |token: &&str| word(token).is_ok();
+    let is_word = |token: &&str| word(token).is_some();
     let begins_type = |token: &&str| matches!(*token, "struct" | "union" | "enum");
     if body.iter().all(is_word) {
         // `int h`, but not `unsigned int` or `struct s`.

@@ -1,9 +1,9 @@
 //! What a syntax error says, and where the parser goes on after it.
 
-use super::def::BEGIN_DEFINITION;
-use super::lex::{Kind, Token};
+use super::token::{Kind, Token};
 use super::tokens::{Context, MAX_DEPTH, Reason, Syntax, is_keyword};
 use crate::diag::Diagnostic;
+use crate::keywords::{DEFINITIONS, one_slip};
 
 /// Where to go on after an error, and how many bodies of the broken definition are open there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -411,7 +411,7 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<Diagno
         if first + 2 < error.at {
             return None;
         }
-        let all: Vec<&str> = BEGIN_TYPE.iter().chain(BEGIN_DEFINITION).copied().collect();
+        let all: Vec<&str> = BEGIN_TYPE.iter().chain(DEFINITIONS).copied().collect();
         // The type of a typedef stands behind its keyword.
         let first =
             if context.token(first).is_some_and(|token| token.text == "typedef") { first + 1 } else { first };
@@ -438,45 +438,4 @@ fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Optio
     }
     let word = word.to_ascii_lowercase();
     keywords.iter().copied().find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
-}
-
-/// The keyword of a definition that a word is a slip of.
-pub(crate) fn meant_keyword(word: &str) -> Option<&'static str> {
-    let mut keywords = BEGIN_DEFINITION.iter().copied();
-    if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
-        return None;
-    }
-    keywords.find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
-}
-
-fn one_slip(word: &[u8], keyword: &[u8]) -> bool {
-    let same = word.iter().zip(keyword).take_while(|(a, b)| a == b).count();
-    let (word, keyword) = (word.get(same..).unwrap_or_default(), keyword.get(same..).unwrap_or_default());
-    match (word, keyword) {
-        ([], []) => true,
-        ([a, b, word @ ..], [c, d, keyword @ ..]) if a == d && b == c && word == keyword => true,
-        _ => {
-            let skip = |bytes: &'_ [u8]| bytes.get(1..).unwrap_or_default().to_vec();
-            skip(word) == skip(keyword) || skip(word) == keyword || word == skip(keyword)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::one_slip;
-
-    #[test]
-    fn one_slip_is_a_letter_more_less_other_or_swapped() {
-        let slip = |word: &str, keyword: &str| one_slip(word.as_bytes(), keyword.as_bytes());
-        assert!(slip("strcut", "struct"));
-        assert!(slip("struc", "struct"));
-        assert!(slip("structt", "struct"));
-        assert!(slip("strict", "struct"));
-        assert!(slip("struct", "struct"));
-        assert!(slip("typdef", "typedef"));
-        assert!(slip("tyepdef", "typedef"));
-        assert!(!slip("string", "struct"));
-        assert!(!slip("st", "struct"));
-    }
 }

@@ -4,31 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::condition::Conditions;
-use super::lex::{Kind, lex};
+use super::lex::lex;
 use super::macros::Pasted;
+use super::token::{Kind, narrow};
 use super::tokens::{Context, Tokens};
 use super::{def, recover};
-use crate::diag::Diagnostic;
-use crate::extract::Map;
-
-/// What stands at the start of a text.
-pub(crate) enum Region {
-    /// A definition.
-    Definition {
-        /// Where it ends in the text, comments behind it included.
-        end: usize,
-        /// Its tokens with one blank between two: equal for equal definitions.
-        key: String,
-        /// The names that it uses as sizes.
-        sizes: BTreeSet<String>,
-        /// The constants and enum members that it defines.
-        constants: BTreeSet<String>,
-        /// What is odd about it.
-        found: Vec<Diagnostic>,
-    },
-    /// Something that is no definition, and why.
-    Broken(Diagnostic),
-}
+use crate::extract::{Map, Region};
 
 /// Parses the definition at the start of a text; what follows it does not matter.
 pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
@@ -46,7 +27,7 @@ pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
     let tokens = lexed.tokens.get(..=last).unwrap_or_default();
     let behind = context.after(last).last().map(|comment| comment.start as usize + comment.text.len());
     let end = behind.unwrap_or(0).max(tokens.last().map_or(0, |token| token.end() as usize));
-    let limit = map.document(super::lex::narrow(end));
+    let limit = map.document(narrow(end));
     let words = |pick: fn(&str, &str) -> bool| {
         let windows = tokens.windows(3);
         let picked = windows.filter_map(|window| match window {

@@ -7,7 +7,7 @@ use std::slice::Iter;
 use nom::error::{ErrorKind, ParseError};
 use nom::{IResult, Input, Needed};
 
-use super::lex::{Comment, Kind, Lexed, Token};
+use super::token::{Comment, Kind, Lexed, Token};
 use crate::ast::Identifier;
 use crate::diag::{Diagnostic, Found};
 use crate::extract::Map;
@@ -86,7 +86,7 @@ impl<'a> Context<'a> {
     }
 
     fn text_end(&self) -> u32 {
-        super::lex::narrow(self.text.len())
+        super::token::narrow(self.text.len())
     }
 
     /// The comments before a token.

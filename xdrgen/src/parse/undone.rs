@@ -4,7 +4,7 @@
 use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::lex::{Aside, Kind, Lexed};
+use super::token::{Aside, Kind, Lexed};
 
 /// A macro with a number, by its places among the tokens and the asides of a text: from its definition to its end.
 struct Ended {

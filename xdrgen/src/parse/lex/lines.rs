@@ -2,21 +2,17 @@
 
 use std::ops::Range;
 
-use nom::branch::alt;
-use nom::bytes::complete::{tag, take_while1};
-use nom::sequence::pair;
-use nom::{IResult, Parser};
-
-use super::{
-    Aside, Kind, Lexer, Piece, Placed, begins_definition, is_word, joined_length, line_length, narrow,
-    one_token, whole_number, word,
-};
+use super::Lexer;
 use crate::ast::{Expansion, Hidden, Identifier};
 use crate::diag::Diagnostic;
 use crate::extract::Map;
+use crate::keywords::{begins_definition, word};
 use crate::parse::condition::undefined;
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
+use crate::parse::token::{
+    Aside, Kind, Piece, Placed, is_word, joined_length, line_length, narrow, one_token, whole_number,
+};
 use crate::source::Span;
 
 /// How many characters of an expansion or of a condition are shown.
@@ -128,7 +124,7 @@ impl<'a> Lexer<'a, '_> {
     /// `#define`: of a number or a name it is a constant, of anything else a line for C.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
-        let Ok((after, name)) = word(name) else { return };
+        let Some((after, name)) = word(name) else { return };
         let value = after.split("/*").next().unwrap_or("").trim();
         let gap = after.len() - after.trim_start().len();
         let computed = || expression::evaluate(value, &self.conditions);
@@ -255,10 +251,10 @@ fn is_macro(rest: &str) -> bool {
 
 /// Linux's `pragma` lines: the word, and something that is not a declaration's mark.
 fn is_pragma(rest: &str) -> bool {
-    let Some(after) = rest.strip_prefix("pragma") else { return false };
-    let pragma: IResult<&str, (&str, &str)> =
-        pair(take_while1(|c: char| c == ' ' || c == '\t'), alt((word, tag(";")))).parse(after);
-    pragma.is_ok()
+    rest.strip_prefix("pragma").is_some_and(|after| {
+        let what = after.trim_start_matches([' ', '\t']);
+        what.len() < after.len() && (what.starts_with(';') || word(what).is_some())
+    })
 }
 
 /// The bytes of the name that a line defines.

@@ -1,0 +1,97 @@
+//! The keywords that begin definitions, looked for in lines of text. Extraction and parsing share them.
+
+/// The keywords with which a definition begins.
+pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
+
+/// Splits an identifier or a keyword from the start of a text: what follows it, and the word. An underscore may begin
+/// one, as it does in files for rpcgen.
+pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
+    // Most tokens are words, so this looks at bytes.
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let length = text.as_bytes().iter().take_while(|byte| is_part(byte)).count();
+    if length == 0 || text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    text.split_at_checked(length).map(|(word, rest)| (rest, word))
+}
+
+/// The name of the definition that a line without doubt begins: with its `{`, `switch` or `=`.
+pub(crate) fn begun_definition(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    // Most lines begin none, and this shows by their first byte.
+    if !line.starts_with(['c', 'e', 's', 'p', 'u']) {
+        return None;
+    }
+    let (rest, keyword) = word(line)?;
+    let (after, name) = word(rest.trim_start()).filter(|_| rest.starts_with(char::is_whitespace))?;
+    let after = after.trim();
+    let begins = match keyword {
+        "const" => after.starts_with('=') && after.ends_with(';'),
+        "enum" | "struct" | "program" => after == "{",
+        "union" => after.starts_with("switch") && after.ends_with('{'),
+        _ => false,
+    };
+    begins.then_some(name)
+}
+
+/// Whether a line begins as a definition does, or nearly: its keyword, its name, and what follows a name.
+pub(crate) fn begins_definition(line: &str) -> bool {
+    let Some((rest, keyword)) = word(line.trim_start()) else { return false };
+    let body = rest.trim_start();
+    // RFC 1094 has `struct *name {`.
+    let body = body.strip_prefix('*').unwrap_or(body);
+    let Some((after, name)) = word(body) else { return false };
+    if !rest.starts_with(char::is_whitespace) || name == "switch" {
+        return false;
+    }
+    let after = after.trim_start();
+    match keyword {
+        "const" => after.starts_with('='),
+        "typedef" => true,
+        "enum" | "struct" | "program" => after.starts_with('{') || after.is_empty(),
+        "union" => after.starts_with("switch") || after.starts_with('(') || after.is_empty(),
+        _ => false,
+    }
+}
+
+/// The keyword of a definition that a word is a slip of.
+pub(crate) fn meant_keyword(word: &str) -> Option<&'static str> {
+    let mut keywords = DEFINITIONS.iter().copied();
+    if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
+        return None;
+    }
+    keywords.find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
+}
+
+/// Whether a word is one slip away from a keyword: a letter too many, too few, wrong, or two in the wrong order.
+pub(crate) fn one_slip(word: &[u8], keyword: &[u8]) -> bool {
+    let same = word.iter().zip(keyword).take_while(|(a, b)| a == b).count();
+    let (word, keyword) = (word.get(same..).unwrap_or_default(), keyword.get(same..).unwrap_or_default());
+    match (word, keyword) {
+        ([], []) => true,
+        ([a, b, word @ ..], [c, d, keyword @ ..]) if a == d && b == c && word == keyword => true,
+        _ => {
+            let skip = |bytes: &'_ [u8]| bytes.get(1..).unwrap_or_default().to_vec();
+            skip(word) == skip(keyword) || skip(word) == keyword || word == skip(keyword)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_slip;
+
+    #[test]
+    fn one_slip_is_a_letter_more_less_other_or_swapped() {
+        let slip = |word: &str, keyword: &str| one_slip(word.as_bytes(), keyword.as_bytes());
+        assert!(slip("strcut", "struct"));
+        assert!(slip("struc", "struct"));
+        assert!(slip("structt", "struct"));
+        assert!(slip("strict", "struct"));
+        assert!(slip("struct", "struct"));
+        assert!(slip("typdef", "typedef"));
+        assert!(slip("tyepdef", "typedef"));
+        assert!(!slip("string", "struct"));
+        assert!(!slip("st", "struct"));
+    }
+}

@@ -1,0 +1,231 @@
+//! Tokens of the XDR language (RFC 4506 section 6.2), and the functions that recognize one at the start of a text.
+
+use std::ops::Range;
+
+use nom::branch::alt;
+use nom::bytes::complete::{tag, take_until, take_while};
+use nom::character::complete::{char, one_of, satisfy};
+use nom::combinator::{consumed, map, map_opt, opt, recognize};
+use nom::sequence::{delimited, pair, preceded};
+use nom::{IResult, Parser};
+
+use crate::ast::{Expansion, Hidden};
+use crate::diag::Found;
+use crate::keywords::word;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A name or a keyword.
+    Word,
+    /// A number that is one: its index among [`Lexed::numbers`]. It would take half of a token's room.
+    Number(u32),
+    /// Something that begins as a number does.
+    Malformed,
+    /// A text between quotation marks, which only rpcgen knows.
+    Text,
+    /// One of the language's marks.
+    Mark,
+    /// Anything else.
+    Unknown,
+}
+
+/// A token, and where it stands in the extracted text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) text: &'a str,
+    pub(crate) start: u32,
+    /// Where its first byte stands in the document, and where the place behind its last does.
+    pub(crate) place: (u32, u32),
+    /// Whether only blanks and comments stand before it on its line.
+    pub(crate) first: bool,
+    /// Whether it is of a macro's body: its place is that of the use, and `start` the place of that in the text.
+    pub(crate) expanded: bool,
+    /// How many bytes stand before it on its line.
+    pub(crate) column: u32,
+    /// How many comments stand before it in the text.
+    pub(crate) comments: u32,
+}
+
+impl Token<'_> {
+    pub(crate) fn end(&self) -> u32 {
+        self.start + narrow(self.text.len())
+    }
+}
+
+/// A comment, and whether it belongs to what stands before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Comment<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) start: u32,
+    /// It begins on the line of the token before it, or continues such a comment in the same column.
+    pub(crate) behind: bool,
+    pub(super) column: u32,
+}
+
+/// A line that is no XDR and yet says something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Aside<'a> {
+    /// `%text`
+    PassThrough(&'a str),
+    /// `#define NAME value`: the name, what stands as its value, and the number that this is, if it is one.
+    Define(Piece<'a>, Piece<'a>, Option<i128>),
+}
+
+/// A part of such a line, and where it begins in the extracted text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) start: u32,
+}
+
+/// An aside, which token it stands before, and its bytes in the extracted text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed<'a> {
+    pub(crate) aside: Aside<'a>,
+    pub(crate) before: usize,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// A text cut into tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Lexed<'a> {
+    pub(crate) tokens: Vec<Token<'a>>,
+    pub(super) numbers: Vec<i128>,
+    pub(crate) comments: Vec<Comment<'a>>,
+    pub(crate) asides: Vec<Placed<'a>>,
+    /// The uses of macros, in their order, and their bytes in the extracted text.
+    pub(crate) expansions: Vec<(Range<u32>, Expansion)>,
+    /// What is defined in branches of conditions that do not hold.
+    pub(crate) hidden: Vec<Hidden>,
+    pub(crate) diagnostics: Found,
+    /// What was passed over for an error: its bytes in the extracted text.
+    pub(crate) unread: Vec<Range<u32>>,
+}
+
+impl Lexed<'_> {
+    /// Where a token ends in the extracted text.
+    pub(crate) fn end(&self, token: &Token<'_>) -> u32 {
+        let at = self.expansions.partition_point(|(used, _)| used.start < token.start);
+        let expansion = self.expansions.get(at).filter(|_| token.expanded);
+        expansion.map_or_else(|| token.end(), |(used, _)| used.end)
+    }
+
+    /// What a number is.
+    pub(crate) fn number(&self, kind: Kind) -> Option<i128> {
+        let Kind::Number(index) = kind else { return None };
+        self.numbers.get(index as usize).copied()
+    }
+
+    /// The kind of a token that is a number.
+    pub(super) fn kind_of(&mut self, number: i128) -> Kind {
+        self.numbers.push(number);
+        Kind::Number(narrow(self.numbers.len() - 1))
+    }
+}
+
+/// The token at the start of a text, and the number that it is.
+pub(super) fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
+    if let Some((_, text)) = word(rest) {
+        (Kind::Word, text, None)
+    } else if rest.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && let Ok((_, text)) = constant(rest)
+    {
+        (Kind::Malformed, text, number(text))
+    } else {
+        let first = rest.chars().next().unwrap_or(' ');
+        let text = rest.get(..first.len_utf8()).unwrap_or(rest);
+        if first == '"'
+            && let Ok((_, text)) = quoted(rest)
+        {
+            return (Kind::Text, text, None);
+        }
+        if let Ok((_, (text, number))) = consumed(character).parse(rest) {
+            return (Kind::Malformed, text, Some(number));
+        }
+        let is_mark =
+            matches!(first, '{' | '}' | '(' | ')' | '[' | ']' | '<' | '>' | ';' | ':' | ',' | '=' | '*');
+        (if is_mark { Kind::Mark } else { Kind::Unknown }, text, None)
+    }
+}
+
+/// Whatever begins as a decimal, hexadecimal or octal constant does.
+fn constant(input: &str) -> IResult<&str, &str> {
+    let digits =
+        pair(satisfy(|c| c.is_ascii_digit()), take_while(|c: char| c.is_ascii_alphanumeric() || c == '_'));
+    recognize(pair(opt(char('-')), digits)).parse(input)
+}
+
+/// rpcgen's text constants, on one line.
+fn quoted(input: &str) -> IResult<&str, &str> {
+    recognize(delimited(char('"'), take_while(|c: char| !matches!(c, '"' | '\n')), char('"'))).parse(input)
+}
+
+/// A character of C between apostrophes, which only rpcgen knows: its number in ASCII.
+fn character(input: &str) -> IResult<&str, i128> {
+    let plain = satisfy(|c| matches!(c, ' '..='~') && !matches!(c, '\\' | '\''));
+    let escaped = preceded(char('\\'), one_of("abfnrtv0\\'\"?"));
+    let escaped =
+        map_opt(escaped, |c| Some(*b"\x07\x08\x0c\n\r\t\x0b\0\\'\"?".get("abfnrtv0\\'\"?".find(c)?)?));
+    delimited(char('\''), alt((map(plain, |c| u32::from(c).into()), map(escaped, i128::from))), char('\''))
+        .parse(input)
+}
+
+pub(super) fn comment(input: &str) -> IResult<&str, &str> {
+    recognize(delimited(tag("/*"), take_until("*/"), tag("*/"))).parse(input)
+}
+
+/// The value of a constant; none if it is none, or wider than 127 bits.
+pub(super) fn number(text: &str) -> Option<i128> {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let value = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        radix(hex, 16)
+    } else if digits.len() > 1 && digits.starts_with('0') {
+        radix(digits, 8)
+    } else {
+        radix(digits, 10)
+    };
+    value.map(|value| sign * value)
+}
+
+/// Digits in a base. What does not fit is as wide as can be: the parser says that it is too wide.
+fn radix(digits: &str, base: u32) -> Option<i128> {
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(base)) {
+        return None;
+    }
+    Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
+}
+
+/// Whether a text is a name and nothing else.
+pub(super) fn is_word(text: &str) -> bool {
+    word(text).is_some_and(|(rest, _)| rest.is_empty())
+}
+
+/// The number that a text is, if it is one and nothing else.
+pub(super) fn whole_number(text: &str) -> Option<i128> {
+    constant(text).ok().filter(|(rest, _)| rest.is_empty()).and_then(|(_, text)| number(text))
+}
+
+/// The bytes up to the line's end.
+pub(super) fn line_length(rest: &str) -> usize {
+    rest.find('\n').unwrap_or(rest.len())
+}
+
+/// The bytes up to the end of a line that goes on behind a backslash.
+pub(super) fn joined_length(rest: &str) -> usize {
+    let mut length = 0;
+    for line in rest.split_inclusive('\n') {
+        let text = line.trim_end_matches(['\n', '\r']);
+        if !text.ends_with('\\') {
+            return length + text.len();
+        }
+        length += line.len();
+    }
+    length
+}
+
+pub(crate) fn narrow(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
