@@ -220,6 +220,9 @@ fn macros_that_grow() {
     let nested = "A(".repeat(50_000);
     survives("a.x", &format!("#define A(x) x\nstruct s {{ {nested}int a;{} }};\n", ")".repeat(50_000)));
     survives("a.x", &format!("#define A(x) x##x\nstruct s {{ {} }};\n", "int A(b);".repeat(20_000)));
+    // Each level doubles the token.
+    let levels: String = (1..40).map(|level| format!("#define D{level}(a) D{}(a##a)\n", level - 1)).collect();
+    survives("a.x", &format!("#define D0(a) a\n{levels}struct D39(x) {{ int x; }};\n"));
 }
 
 /// Texts that would cost careless checks the square of the number of definitions, or the stack.

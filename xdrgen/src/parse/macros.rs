@@ -19,7 +19,10 @@ const MAX_WORK: usize = 1 << 18;
 const MAX_DEPTH: usize = 64;
 
 /// How many tokens of a document `##` may make.
-const MAX_PASTED: usize = 1 << 12;
+const MAX_PASTED: usize = 1 << 14;
+
+/// The longest token that `##` may make, in bytes.
+const MAX_TOKEN: usize = 1 << 10;
 
 /// How many parameters a macro may have, as in C: each token of its body is compared to them.
 const MAX_PARAMETERS: usize = 127;
@@ -53,6 +56,8 @@ pub(super) enum Fault<'a> {
     Recursive(&'a str),
     TooDeep,
     TooLong,
+    TooManyPasted,
+    LongToken,
     Open,
     Count { expected: usize, found: usize },
 }
@@ -72,6 +77,14 @@ impl Fault<'_> {
             Fault::TooLong => (
                 format!("macros expand to more than {MAX_WORK} tokens"),
                 "this macro and those behind it are not expanded".to_owned(),
+            ),
+            Fault::TooManyPasted => (
+                format!("`##` makes more than {MAX_PASTED} tokens"),
+                "write out the names that it makes".to_owned(),
+            ),
+            Fault::LongToken => (
+                format!("`##` makes a token of more than {MAX_TOKEN} bytes in the expansion of `{name}`"),
+                "write out the name that it makes".to_owned(),
             ),
             Fault::Open => {
                 (format!("the arguments of `{name}` are never closed"), "end them with `)`".to_owned())
@@ -238,7 +251,10 @@ impl<'a> Macros<'a> {
             }
             match (out.last_mut().filter(|_| pastes), tokens.split_first()) {
                 (Some(last), Some((first, rest))) => {
-                    *last = self.pasted.add(format!("{last}{first}")).ok_or(Fault::TooLong)?;
+                    if last.len() + first.len() > MAX_TOKEN {
+                        return Err(Fault::LongToken);
+                    }
+                    *last = self.pasted.add(format!("{last}{first}")).ok_or(Fault::TooManyPasted)?;
                     out.extend(rest);
                 }
                 _ => out.extend(tokens),
