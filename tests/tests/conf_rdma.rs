@@ -22,7 +22,7 @@ use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_reply,
 };
 use rpcrdma_runtime::wire::rpc::{self, CallHeader, ReplyError};
-use rpcrdma_runtime::xdr::{Encode, Message, Reader, Received, Sink, Writer};
+use rpcrdma_runtime::xdr::{Message, Reader, Received, Sink, Writer};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_services::conf::{self, Flavors};
 use rpcrdma_tests::gss::Toy;
