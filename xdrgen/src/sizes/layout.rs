@@ -112,21 +112,33 @@ fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
 fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {
-        let mut round = 0;
-        let mut is_changed = true;
-        while std::mem::take(&mut is_changed) {
+        let bodies = || cycle.iter().filter_map(|id| Some(&module.get(*id)?.body));
+        // Nothing is known of a type that exists in Rust, and the derive checks what is stated for a cycle.
+        let is_unknown = cycle.len() > 1 && bodies().any(|body| body.types().any(names_extern));
+        let most = |known: &[Items]| {
+            bodies().map(|body| items_of_body(module, body, known)).fold(Items::NONE, Items::or)
+        };
+        let mut items = match is_unknown {
+            true => Items { count: Size::Unbounded, largest: Size::Unbounded },
+            false => most(&known),
+        };
+        // Each type of a cycle holds the others, so all of them hold as many items.
+        for _ in 0..2 {
             for id in cycle {
-                let Some(ty) = module.get(*id) else { continue };
-                let next = items_of_body(module, &ty.body, &known);
-                let Some(slot) = known.get_mut(id.0) else { continue };
-                let next = if round < cycle.len() { next } else { slot.grown(next) };
-                is_changed |= *slot != next;
-                *slot = next;
+                known.get_mut(id.0).into_iter().for_each(|slot| *slot = items);
             }
-            round += 1;
+            items = items.grown(most(&known));
         }
     }
     known
+}
+
+fn names_extern(ty: &Type) -> bool {
+    match ty {
+        Type::Extern(_) => true,
+        Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => names_extern(of),
+        _ => false,
+    }
 }
 
 fn items_of_body(module: &Module, body: &Body, known: &[Items]) -> Items {
