@@ -88,9 +88,11 @@ fn defines(modules: &Modules, at: &Names, name: &str) -> bool {
     let Some(module) = modules.get(at) else { return false };
     module.uses.contains_key(name)
         || fs::read_to_string(&module.file).is_ok_and(|text| {
-            ["fn", "struct", "enum", "trait", "type", "const", "static", "union"]
-                .iter()
-                .any(|keyword| text.contains(&format!("{keyword} {name}")))
+            let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            let is_item = |keyword: &str| {
+                matches!(keyword, "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union")
+            };
+            words.windows(2).any(|pair| matches!(pair, [keyword, word] if is_item(keyword) && *word == name))
         })
 }
 
@@ -109,11 +111,10 @@ fn reachable<'a>(imports: &'a BTreeMap<&'a Names, BTreeSet<Names>>, from: &Names
 fn read(source: &Path) -> Result<Modules, String> {
     let mut modules = Modules::new();
     let rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
-    let files: Vec<(Names, PathBuf)> = files::below(source)?
-        .into_iter()
-        .filter(rust)
-        .map(|file| (module_path(source, &file), file))
-        .collect();
+    // A program beside a library is a short crate of its own.
+    let is_program = |file: &PathBuf| *file == source.join("main.rs") && source.join("lib.rs").exists();
+    let files = files::below(source)?.into_iter().filter(rust).filter(|file| !is_program(file));
+    let files: Vec<(Names, PathBuf)> = files.map(|file| (module_path(source, &file), file)).collect();
     let known: BTreeSet<Names> = files.iter().map(|(at, _)| at.clone()).collect();
     for (at, file) in files {
         let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -174,7 +175,7 @@ impl Reader<'_> {
                 }
                 TokenTree::Ident(_) => {
                     let length = path_length(&tokens[place - 1..]);
-                    if !before(&tokens, place).is_some_and(|token| is_punct(token, '.')) {
+                    if !is_behind_dot(&tokens, place) {
                         self.tree(&tokens[place - 1..place - 1 + length], &[], Kind::Path);
                     }
                     place += length - 1;
@@ -203,7 +204,7 @@ impl Reader<'_> {
         while let Some(token) = tokens.next() {
             match token {
                 TokenTree::Ident(word) if word == "as" => renamed = tokens.next().map(ToString::to_string),
-                TokenTree::Ident(word) => path.push(word.to_string()),
+                TokenTree::Ident(word) => path.push(word.to_string().trim_start_matches("r#").to_owned()),
                 TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                     let inner: Vec<TokenTree> = group.stream().into_iter().collect();
                     inner
@@ -281,6 +282,12 @@ fn path_length(tokens: &[TokenTree]) -> usize {
     length
 }
 
+/// Returns true for a field or a method: behind one dot, but not behind the two of a range.
+fn is_behind_dot(tokens: &[TokenTree], place: usize) -> bool {
+    let is_dot = |place| before(tokens, place).is_some_and(|token| is_punct(token, '.'));
+    is_dot(place) && !is_dot(place - 1)
+}
+
 /// The token before the one that ends at `place`.
 fn before(tokens: &[TokenTree], place: usize) -> Option<&TokenTree> {
     tokens.get(place.checked_sub(2)?)
@@ -336,6 +343,17 @@ mod tests {
         let parent = ("a.rs", "mod child; pub use child::*;");
         let cycle = cycles(&[("lib.rs", "mod a; mod b;"), parent, through, sibling]);
         assert_eq!(cycle, ["2 files import one another:\n    a/child.rs -> b.rs\n    b.rs -> a/child.rs"]);
+    }
+
+    #[test]
+    fn ranges_raw_names_and_a_program_beside_the_library_count() {
+        let b = ("b.rs", "use crate::r#type::A; pub const N: A = A;");
+        let range = ("type.rs", "pub struct A; fn f() { 0..crate::b::N }");
+        assert_eq!(cycles(&[("lib.rs", "mod r#type; mod b;"), range, b]).len(), 1);
+        let root = ("lib.rs", "mod a; mod b; pub use b::B;");
+        let a = ("a.rs", "pub struct A; fn f() -> crate::B { crate::B::new() }");
+        let files = [root, a, ("b.rs", "use crate::a::A; pub struct B(A);"), ("main.rs", "fn main() {}")];
+        assert_eq!(cycles(&files).len(), 1);
     }
 
     #[test]
