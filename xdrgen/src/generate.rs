@@ -113,6 +113,7 @@ pub(crate) fn resolved(
         if all { resolve::latest(&documents, &known) } else { resolve::resolve(&documents, &known) };
     found.extend(more.kept.into_iter().filter(|found| !unread.may_have(found)));
     include::report(sources, |id| which.contains(&id), true, &mut found);
+    include::unseen::report(sources, |id| which.contains(&id), &options.defined, &mut found);
     diag::sort(&mut found);
     (hir, found)
 }
@@ -222,6 +223,7 @@ fn analyzed(
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
+    include::unseen::report(sources, |_| true, &options.defined, &mut found);
     diag::sort(&mut found);
     summary.documents = documents.len();
     summary.definitions = definitions;

@@ -3,6 +3,8 @@
 //! Compilation itself reads no files. [`load`] runs before it and reads each file once, so cycles end.
 //! `#include <...>`, files of C (`.h`, `.c`) and `%#include` are left to C.
 
+pub(crate) mod unseen;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};

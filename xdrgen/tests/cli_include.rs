@@ -221,3 +221,29 @@ fn documents_that_include_one_another_come_in_the_order_of_their_includes() {
     let code = text(&output.stdout);
     assert!(code.contains("`d.x`, `c.x`, `b.x` and `a.x`"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn conditions_on_names_of_included_files_are_told() {
+    let document = "#ifndef A_X\n#define A_X\n#include \"b.x\"\n#ifdef BIG\ntypedef hyper a;\n#else\ntypedef int a;\n#endif\n#endif\n";
+    let folder = including(&[
+        ("a.x", document),
+        ("b.x", "#include \"c.x\"\ntypedef int b;\n"),
+        ("c.x", "#ifndef C_X\n#define C_X\n#define BIG 1\ntypedef int c;\n#endif\n"),
+    ]);
+    let output = compiler(folder.path(), &["check", "--message-format", "short", "a.x"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with(
+            "a.x:4:8: warning[X105]: a condition does not see the `#define` of an included file"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("`-D BIG`"), "{said}");
+    assert_eq!((said.matches("X105]").count(), output.status.code()), (1, Some(0)), "{said}");
+    let output = compiler(folder.path(), &["check", "-D", "BIG", "a.x"]);
+    assert!(!text(&output.stderr).contains("X105"), "{}", text(&output.stderr));
+    // Nor are macros of an included file expanded silently.
+    let folder =
+        including(&[("a.x", "#include \"b.x\"\nstruct a { HDR };\n"), ("b.x", "#define HDR int h;\n")]);
+    assert_eq!(compiler(folder.path(), &["check", "a.x"]).status.code(), Some(1));
+}
