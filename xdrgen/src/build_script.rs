@@ -1,4 +1,4 @@
-//! For build scripts: one of the two places that read and write files.
+//! For build scripts. They read and write files, as the command line does.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -217,9 +217,7 @@ impl Build {
             let text = String::from_utf8_lossy(&bytes);
             sources.add(if is_binding { Source::binding(path, text) } else { Source::new(path, text) });
         }
-        include::load(&mut sources, &self.options.defined, |path| {
-            std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        });
+        include::load(&mut sources, &self.options.defined);
         Ok(sources)
     }
 

@@ -1,4 +1,4 @@
-//! The command line: one of the two places that read and write files.
+//! The command line. It reads and writes files, as build scripts do.
 
 mod again;
 mod compat;
@@ -286,7 +286,7 @@ impl Inputs {
             let text = read(path).map_err(|error| Failure::File(path.clone(), error))?;
             sources.add(Source::binding(path.clone(), text));
         }
-        include::load(&mut sources, &self.documents.define.iter().cloned().collect(), read);
+        include::load(&mut sources, &self.documents.define.iter().cloned().collect());
         Ok(sources)
     }
 

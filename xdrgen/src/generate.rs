@@ -112,7 +112,8 @@ pub(crate) fn resolved(
     let Resolved { hir, found: more, .. } =
         if all { resolve::latest(&documents, &known) } else { resolve::resolve(&documents, &known) };
     found.extend(more.kept.into_iter().filter(|found| !unread.may_have(found)));
-    include::report(sources, |id| which.contains(&id), &mut found);
+    include::report(sources, |id| which.contains(&id), true, &mut found);
+    include::unseen::report(sources, |id| which.contains(&id), &options.defined, &mut found);
     diag::sort(&mut found);
     (hir, found)
 }
@@ -221,9 +222,8 @@ fn analyzed(
     crate::parse::explain(&mut diagnostics.kept, &expansions);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
-    if !options.keep_going {
-        include::report(sources, |_| true, &mut found);
-    }
+    include::report(sources, |_| true, !options.keep_going, &mut found);
+    include::unseen::report(sources, |_| true, &options.defined, &mut found);
     diag::sort(&mut found);
     summary.documents = documents.len();
     summary.definitions = definitions;

@@ -1,52 +1,137 @@
 //! Included documents: `#include "sibling.x"`.
 //!
-//! Compilation itself reads no files. [`load`] runs before it and asks its caller for each file once, so cycles end.
-//! `#include <...>` and headers of C (`.h`) are left to C.
+//! Compilation itself reads no files. [`load`] runs before it and reads each file once, so cycles end.
+//! `#include <...>`, files of C (`.h`, `.c`) and `%#include` are left to C.
+
+pub(crate) mod unseen;
 
 use std::collections::BTreeSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use crate::diag::{Diagnostic, Severity};
+use crate::hash::HashMap;
 use crate::parse::{self, Options};
 use crate::source::{Include, Kind, Source, SourceId, Sources, Span};
 
 /// How many files a run may include.
 const MAX_INCLUDED: usize = 1000;
 
+/// How long an included file may be, in MiB.
+const MAX_FILE: u64 = 16;
+
+/// How long all included files of a run may be together, in MiB.
+const MAX_TOTAL: u64 = 64;
+
 /// How many findings of missing names one missing file explains.
 const NAMED: usize = 4;
 
 /// Adds the documents that others include, and those that these include. A file's path is relative to the document that
 /// includes it; where it cannot be read, a given document with its file name stands for it. `defined` answers `#ifdef`.
-pub fn load(
-    sources: &mut Sources,
-    defined: &BTreeSet<String>,
-    mut read: impl FnMut(&Path) -> io::Result<String>,
-) {
+///
+/// An included document comes before those that include it. Returns the new ids of the given sources, in their order.
+pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
     let options = Options { defined: defined.clone() };
     let given = sources.iter().count();
+    let mut reader = Reader::default();
+    let mut named = HashMap::default();
+    for (id, source) in sources.iter().filter(|(_, source)| source.kind() == Kind::Document) {
+        reader.known.entry(identity(source.name())).or_insert(id);
+        if let Some(name) = source.name().file_name() {
+            named.entry(name.to_owned()).or_insert(id);
+        }
+    }
     for id in (0..).map(SourceId) {
         let Some(source) = sources.get(id) else { break };
         if source.kind() == Kind::Binding || !may_include(source.text()) {
             continue;
         }
         let folder = source.name().parent().unwrap_or(Path::new("")).to_owned();
-        let included = parse::includes(&parse::extract(id, source), &options);
-        for (name, span) in included {
-            let path = normal(&folder.join(&name));
-            let document = |fits: &dyn Fn(SourceId, &Path) -> bool| {
-                let mut all = sources.iter().filter(|(_, source)| source.kind() == Kind::Document);
-                all.find(|(id, source)| fits(*id, source.name())).map(|(id, _)| id)
-            };
-            let known = document(&|_, name| normal(name) == path);
-            let named = document(&|id, name| (id.0 as usize) < given && name.file_name() == path.file_name());
-            let room = sources.iter().count() < given + MAX_INCLUDED;
-            let text = if room && known.is_none() { read(&path).ok() } else { None };
-            let added = text.map(|text| sources.add(Source::new(path.clone(), text)));
-            sources.include(Include { span, path, source: known.or(added).or(named) });
+        for (name, span) in parse::includes(&parse::extract(id, source), &options) {
+            let path = folder.join(&name);
+            let file = reader.file(&name, &path, sources).or_else(|refused| {
+                let stands_for_it = path.file_name().and_then(|name| named.get(name));
+                stands_for_it.copied().ok_or(refused)
+            });
+            sources.include(Include { span, name, file });
         }
     }
+    let ids = sources.sort_included();
+    ids.into_iter().take(given).collect()
+}
+
+/// The included files of a run.
+#[derive(Default)]
+struct Reader {
+    /// The documents, by what tells their files from others.
+    known: HashMap<PathBuf, SourceId>,
+    files: usize,
+    bytes: u64,
+}
+
+impl Reader {
+    /// The document in a file, which is added unless it is there. Fails with a label for the file's name.
+    fn file(&mut self, name: &str, path: &Path, sources: &mut Sources) -> Result<SourceId, Refused> {
+        if name.is_empty() {
+            return Err(Refused { is_error: true, label: "empty".to_owned() });
+        }
+        let identity = identity(path);
+        if let Some(known) = self.known.get(&identity) {
+            return Ok(*known);
+        }
+        let text = self.read(path)?;
+        // Links may make another path of one without `..`.
+        let short = normal(path);
+        let name = if self::identity(&short) == identity { short } else { path.to_owned() };
+        let id = sources.add(Source::new(name, text));
+        self.known.insert(identity, id);
+        Ok(id)
+    }
+
+    /// Reads a regular file within the limits.
+    fn read(&mut self, path: &Path) -> Result<String, Refused> {
+        let shown = path.display();
+        let unread = |_: io::Error| Refused { is_error: false, label: format!("searched at `{shown}`") };
+        let refused = |label: String| Err(Refused { is_error: true, label });
+        // To open a pipe or a device may already block.
+        if !path.metadata().map_err(unread)?.is_file() {
+            return refused(format!("`{shown}` is not a regular file"));
+        }
+        if self.files == MAX_INCLUDED {
+            return refused(format!("a run includes at most {MAX_INCLUDED} files"));
+        }
+        let room = (MAX_FILE << 20).min((MAX_TOTAL << 20).saturating_sub(self.bytes));
+        let mut bytes = Vec::new();
+        File::open(path).and_then(|file| file.take(room + 1).read_to_end(&mut bytes)).map_err(unread)?;
+        let length = bytes.len() as u64;
+        if length > MAX_FILE << 20 {
+            return refused(format!("`{shown}` is longer than {MAX_FILE} MiB"));
+        }
+        if length > room {
+            return refused(format!("a run includes at most {MAX_TOTAL} MiB"));
+        }
+        let Ok(text) = String::from_utf8(bytes) else {
+            return refused(format!("`{shown}` is not UTF-8"));
+        };
+        self.files += 1;
+        self.bytes += length;
+        Ok(text)
+    }
+}
+
+/// Why an included file is not a document of the run.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Whether it is an error even if nothing is missing.
+    pub is_error: bool,
+    /// What to say of the name.
+    pub label: String,
+}
+
+/// What tells a file from others: its path without links, or without `.` and `..` if there is no such file.
+fn identity(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| normal(path))
 }
 
 /// Whether a text has an `#include` at all. Most have none, and need not be read twice.
@@ -75,30 +160,43 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 /// Reports the files that could not be read. Such a file is an error if the document lacks a name, which the file may
-/// define: that is not reported then.
-pub(crate) fn report(sources: &Sources, which: impl Fn(SourceId) -> bool, found: &mut Vec<Diagnostic>) {
-    for include in sources.includes().iter().filter(|include| include.source.is_none()) {
-        let document = include.span.source;
-        if !which(document) {
-            continue;
+/// define. With `explains` that name is not reported by itself.
+pub(crate) fn report(
+    sources: &Sources,
+    which: impl Fn(SourceId) -> bool,
+    explains: bool,
+    found: &mut Vec<Diagnostic>,
+) {
+    let refused =
+        sources.includes().iter().filter_map(|include| Some((include, include.file.as_ref().err()?)));
+    let refused: Vec<_> = refused.filter(|(include, _)| which(include.span.source)).collect();
+    let mut lacking: HashMap<SourceId, Vec<Span>> =
+        refused.iter().map(|(include, _)| (include.span.source, Vec::new())).collect();
+    found.retain(|found| {
+        if !found.is_error() || !matches!(found.code, "X200" | "X202") {
+            return true;
         }
-        let lacks = |found: &Diagnostic| {
-            found.is_error() && found.primary.span.source == document && matches!(found.code, "X200" | "X202")
+        let Some(names) = lacking.get_mut(&found.primary.span.source) else { return true };
+        names.push(found.primary.span);
+        !explains
+    });
+    for (Include { span, name, .. }, Refused { is_error, label }) in refused {
+        let names = lacking.get(&span.source).map_or(&[][..], Vec::as_slice);
+        let is_error = *is_error || !names.is_empty();
+        let severity = if is_error { Severity::Error } else { Severity::Warning };
+        let message = match name.as_str() {
+            "" => "an included file has no name".to_owned(),
+            name => format!("cannot read the included file `{name}`"),
         };
-        let names: Vec<Span> =
-            found.iter().filter(|found| lacks(found)).map(|one| one.primary.span).collect();
-        found.retain(|found| !lacks(found));
-        let name =
-            include.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let severity = if names.is_empty() { Severity::Warning } else { Severity::Error };
-        let message = format!("cannot read the included file `{name}`");
-        let mut missing = Diagnostic::error("X004", include.span, message)
-            .with_label(format!("searched at `{}`", include.path.display()))
-            .with_help(
-                "a path is relative to the document; or name the file as one more document of the run",
-            );
-        for span in names.into_iter().take(NAMED) {
-            missing = missing.with_related(span, "not defined without it");
+        let mut missing = Diagnostic::error("X004", *span, message).with_label(label).with_help(
+            "a path is relative to the document; or name the file as one more document of the run",
+        );
+        for (at, name) in (1..).zip(names.iter().take(NAMED)) {
+            let more = match names.len() - at {
+                more if at == NAMED && more > 0 => format!(", and {more} more"),
+                _ => String::new(),
+            };
+            missing = missing.with_related(*name, format!("not defined without it{more}"));
         }
         found.push(Diagnostic { severity, ..missing });
     }

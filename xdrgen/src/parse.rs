@@ -149,12 +149,16 @@ fn weakened(found: Diagnostic) -> Diagnostic {
     Diagnostic { severity: Severity::Warning, help, left_out, ..found }
 }
 
-/// The files that a document includes between quotation marks, as it names them, but for headers of C.
+/// The files that a document includes between quotation marks, as it names them, but for those of C.
 pub(crate) fn includes(extract: &Extract, options: &Options) -> Vec<(String, Span)> {
     let pasted = macros::Pasted::default();
     let conditions = condition::Conditions::new(&options.defined);
     let lexed = lex::lex(&extract.text, &extract.map, conditions, &pasted);
-    lexed.asides.iter().filter_map(|placed| placed.included(&extract.map)).collect()
+    // Lines with `%` are for C alone.
+    let is_for_xdr = |placed: &&token::Placed<'_>| {
+        extract.text.get(placed.start as usize..).is_some_and(|line| line.starts_with('#'))
+    };
+    lexed.asides.iter().filter(is_for_xdr).filter_map(|placed| placed.included(&extract.map)).collect()
 }
 
 fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::hash::{HashMap, HashSet};
+use crate::include::Refused;
+
 /// Which document of a run: its index in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
@@ -123,10 +126,10 @@ impl Source {
 pub struct Include {
     /// Where the file's name stands.
     pub span: Span,
-    /// The file's path: relative to the document that includes it.
-    pub path: PathBuf,
-    /// The document; none if the file could not be read.
-    pub source: Option<SourceId>,
+    /// The file's name, as the document has it.
+    pub name: String,
+    /// The document in the file, or why there is none.
+    pub file: Result<SourceId, Refused>,
 }
 
 /// The documents of a run.
@@ -165,19 +168,51 @@ impl Sources {
         &self.includes
     }
 
-    /// Documents, and those that they include.
+    /// Moves included documents before those that include them. Returns all new ids, in the order of the old ones.
+    pub(crate) fn sort_included(&mut self) -> Vec<SourceId> {
+        let mut included: HashMap<SourceId, Vec<SourceId>> = HashMap::default();
+        for Include { span, file, .. } in self.includes.iter().rev() {
+            included.entry(span.source).or_default().extend(file.as_ref().ok());
+        }
+        let mut open: Vec<_> = self.iter().map(|(id, _)| (id, false)).collect();
+        open.reverse();
+        let mut all: Vec<_> = std::mem::take(&mut self.all).into_iter().map(Some).collect();
+        let mut ids = vec![SourceId::default(); all.len()];
+        // Each document is met first to open those that it includes, and again when these are in their places.
+        let mut met = HashSet::default();
+        while let Some((id, is_ready)) = open.pop() {
+            if is_ready {
+                let source = all.get_mut(id.0 as usize).and_then(Option::take);
+                if let (Some(source), Some(new)) = (source, ids.get_mut(id.0 as usize)) {
+                    *new = self.add(source);
+                }
+            } else if met.insert(id) {
+                open.push((id, true));
+                open.extend(included.remove(&id).into_iter().flatten().map(|file| (file, false)));
+            }
+        }
+        let moved = |id: &mut SourceId| *id = ids.get(id.0 as usize).copied().unwrap_or(*id);
+        for include in &mut self.includes {
+            moved(&mut include.span.source);
+            include.file.as_mut().into_iter().for_each(moved);
+        }
+        ids
+    }
+
+    /// Documents, and those that they include, in the order of the run.
     #[must_use]
     pub fn with_included(&self, mut documents: Vec<SourceId>) -> Vec<SourceId> {
         let mut at = 0;
         while let Some(&document) = documents.get(at) {
             let of = self.includes.iter().filter(|include| include.span.source == document);
-            for included in of.filter_map(|include| include.source) {
+            for included in of.filter_map(|include| include.file.as_ref().ok().copied()) {
                 if !documents.contains(&included) {
                     documents.push(included);
                 }
             }
             at += 1;
         }
+        documents.sort();
         documents
     }
 }

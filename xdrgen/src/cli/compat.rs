@@ -43,6 +43,7 @@ enum Document {
 pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Failure> {
     let (sources, base, mut new) = arguments.versions.read()?;
     if arguments.extends {
+        new.retain(|document| !base.contains(document));
         new.splice(0..0, base.iter().copied());
     }
     let rules = match arguments.rules {

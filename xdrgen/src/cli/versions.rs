@@ -34,13 +34,14 @@ impl Versions {
     /// All documents, and which of them are whose.
     pub(super) fn read(&self) -> Result<(Sources, Vec<SourceId>, Vec<SourceId>), Failure> {
         let mut sources = Sources::default();
-        let mut all = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<SourceId>, Failure> {
-            std::iter::once(first).chain(more).map(|path| Ok(sources.add(read_document(path)?))).collect()
-        };
-        let base = all(&self.base, &self.more_base)?;
-        let new = all(&self.new, &self.more_new)?;
-        include::load(&mut sources, &self.define.iter().cloned().collect(), super::read);
-        let (base, new) = (sources.with_included(base), sources.with_included(new));
+        let of_base = std::iter::once(&self.base).chain(&self.more_base);
+        let base = of_base.clone().count();
+        for path in of_base.chain(std::iter::once(&self.new)).chain(&self.more_new) {
+            sources.add(read_document(path)?);
+        }
+        let ids = include::load(&mut sources, &self.define.iter().cloned().collect());
+        let (of_base, of_new) = ids.split_at(base);
+        let (base, new) = (sources.with_included(of_base.to_vec()), sources.with_included(of_new.to_vec()));
         Ok((sources, base, new))
     }
 

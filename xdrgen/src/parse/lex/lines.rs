@@ -243,6 +243,9 @@ impl<'a> Lexer<'a, '_> {
 /// What may follow `pragma`: what C is made of a type, and where it goes.
 const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public", "skip"];
 
+/// What the names of files with C end in.
+const C_FILES: [&str; 5] = ["h", "c", "cc", "cpp", "hpp"];
+
 /// `%#define`
 fn is_macro(rest: &str) -> bool {
     let line = rest.strip_prefix('%').unwrap_or(rest).trim_start();
@@ -282,6 +285,7 @@ impl Placed<'_> {
         let (name, behind) = rest.strip_prefix('"')?.split_once('"')?;
         let end = self.end - narrow(behind.len() + 1);
         let span = map.span(end - narrow(name.len())..end);
-        (!name.ends_with(".h")).then(|| (name.to_owned(), span))
+        let suffix = name.rsplit_once('.').map_or("", |(_, suffix)| suffix).to_ascii_lowercase();
+        (!C_FILES.contains(&suffix.as_str())).then(|| (name.to_owned(), span))
     }
 }

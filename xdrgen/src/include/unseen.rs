@@ -1,0 +1,88 @@
+//! Conditions on names that an included document defines: they do not see its `#define`.
+
+use std::collections::BTreeSet;
+
+use crate::diag::Diagnostic;
+use crate::hash::{HashMap, HashSet};
+use crate::source::{SourceId, Sources, Span};
+
+/// Warns of such conditions behind an `#include`. What `-D` or the document itself defines is no such name.
+pub(crate) fn report(
+    sources: &Sources,
+    which: impl Fn(SourceId) -> bool,
+    defined: &BTreeSet<String>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let mut included: HashMap<SourceId, Vec<SourceId>> = HashMap::default();
+    let mut first: HashMap<SourceId, u32> = HashMap::default();
+    for include in sources.includes() {
+        let Ok(file) = include.file else { continue };
+        included.entry(include.span.source).or_default().push(file);
+        first.entry(include.span.source).or_insert(include.span.end);
+    }
+    let files: BTreeSet<SourceId> = included.values().flatten().copied().collect();
+    let mut definitions: HashMap<&str, Vec<Span>> = HashMap::default();
+    for file in files {
+        for (name, span) in names(sources, file, &["define"]) {
+            definitions.entry(name).or_default().push(span);
+        }
+    }
+    let given = |name: &str| defined.iter().any(|one| one.split('=').next() == Some(name));
+    for (id, _) in sources.iter().filter(|(id, _)| which(*id)) {
+        let Some(behind) = first.get(&id) else { continue };
+        let mut own: HashMap<&str, u32> = HashMap::default();
+        for (name, span) in names(sources, id, &["define"]) {
+            own.entry(name).or_insert(span.start);
+        }
+        let mut all = None;
+        let mut said = HashSet::default();
+        for (name, span) in names(sources, id, &["ifdef", "ifndef", "if", "elif"]) {
+            let Some(places) = definitions.get(name) else { continue };
+            let is_own = own.get(name).is_some_and(|at| *at < span.start);
+            if span.start < *behind || is_own || given(name) {
+                continue;
+            }
+            let all = all.get_or_insert_with(|| reached(id, &included));
+            let place = places.iter().find(|place| place.source != id && all.contains(&place.source));
+            if let Some(place) = place.filter(|_| said.insert(name)) {
+                let message = "a condition does not see the `#define` of an included file";
+                let warning = Diagnostic::warning("X105", span, message)
+                    .with_label(format!("`{name}` is not defined here"))
+                    .with_related(*place, "defined here");
+                found.push(warning.with_help(format!("try `-D {name}`")));
+            }
+        }
+    }
+}
+
+/// The documents that one includes, and those that these include.
+fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> HashSet<SourceId> {
+    let mut all = HashSet::default();
+    let mut open = vec![document];
+    while let Some(next) = open.pop() {
+        open.extend(included.get(&next).into_iter().flatten().filter(|file| all.insert(**file)));
+    }
+    all
+}
+
+/// The names in some of the preprocessor's lines of a document; of a `#define` the first.
+fn names<'a>(sources: &'a Sources, id: SourceId, words: &'a [&str]) -> impl Iterator<Item = (&'a str, Span)> {
+    let text = sources.get(id).map_or("", |source| source.text());
+    let lines = text.split_inclusive('\n').filter_map(move |line| {
+        let directive = line.trim_start().trim_start_matches("///").trim_start().strip_prefix('#')?;
+        let directive = directive.trim_start();
+        let word = directive.split(|c: char| !c.is_ascii_alphabetic()).next()?;
+        let rest = directive.get(word.len()..)?.split("/*").next()?;
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let found = rest.split(move |c| !is_part(c)).filter(|name| {
+            *name != "defined" && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        });
+        let count = if word == "define" { 1 } else { usize::MAX };
+        words.contains(&word).then(|| found.take(count))
+    });
+    lines.flatten().map(move |name| {
+        let start = name.as_ptr() as usize - text.as_ptr() as usize;
+        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        (name, Span { source: id, start: place(start), end: place(start + name.len()) })
+    })
+}
