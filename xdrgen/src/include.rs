@@ -28,7 +28,7 @@ const MAX_TOTAL: u64 = 64;
 const NAMED: usize = 4;
 
 /// Adds the documents that others include, and those that these include. A file's path is relative to the document that
-/// includes it; where it cannot be read, a given document with its file name stands for it. `defined` answers `#ifdef`.
+/// includes it; where it is missing, a given document with its file name stands for it. `defined` answers `#ifdef`.
 ///
 /// An included document comes before those that include it. Returns the new ids of the given sources, in their order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
@@ -51,7 +51,8 @@ pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> 
         for (name, span) in parse::includes(&parse::extract(id, source), &options) {
             let path = folder.join(&name);
             let file = reader.file(&name, &path, sources).or_else(|refused| {
-                let stands_for_it = path.file_name().and_then(|name| named.get(name));
+                let missing = path.file_name().filter(|_| !refused.is_error);
+                let stands_for_it = missing.and_then(|name| named.get(name));
                 stands_for_it.copied().ok_or(refused)
             });
             sources.include(Include { span, name, file });

@@ -98,12 +98,12 @@ fn only_regular_files_are_read() {
 
 #[test]
 fn files_that_are_too_long_or_no_text_are_errors() {
-    let folder = including(&[("a.x", "#include \"b.x\"\nconst A = 1;\n")]);
+    let folder = including(&[("a.x", "#include \"b.x\"\nconst A = 1;\n"), ("sub/b.x", "const B = 1;\n")]);
     let cases: [(&[u8], &str); 2] =
         [(&vec![b' '; (16 << 20) + 1], "longer than 16 MiB"), (b"/* \xE9 */ const B = 1;\n", "not UTF-8")];
     for (content, expected) in cases {
         std::fs::write(folder.path().join("b.x"), content).unwrap();
-        let output = compiler(folder.path(), &["check", "a.x"]);
+        let output = compiler(folder.path(), &["check", "a.x", "sub/b.x"]);
         assert!(text(&output.stderr).contains("error[X004]"), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
         assert_eq!(output.status.code(), Some(1));
