@@ -527,6 +527,12 @@ fn namespaces_keep_names_apart() {
 }
 
 #[test]
+fn a_namespace_ends_behind_a_broken_definition() {
+    let text = "namespace a {\nstruct s { int 4x; };\n}\nstruct t { a::s f; };\nstruct u { t x; a::t y; };\n";
+    finds(text, &["X100 2:16", "X200 5:17"], &["no type is called `a::t`"]);
+}
+
+#[test]
 fn modules_of_namespaces_have_different_names() {
     let text = "namespace a::b { struct s { int x; }; }\nnamespace a_b { struct t { int x; }; }\n";
     let mut sources = Sources::default();
