@@ -49,13 +49,13 @@ pub struct Namespace {
 }
 
 /// The innermost namespace of a place.
-pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&str> {
+pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namespace> {
     let behind = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
     let mut namespace = namespaces.get(behind.checked_sub(1)?)?;
     while namespace.span.end < place.end {
         namespace = namespaces.get(namespace.outer?)?;
     }
-    Some(&namespace.path)
+    Some(namespace)
 }
 
 /// A use of a macro. What it expands to has its place.

@@ -12,14 +12,15 @@ mod types;
 
 use std::borrow::Cow;
 
-use crate::hash::HashSet;
+use crate::hash::{HashMap, HashSet};
 use crate::ir::{Bound, Data, Field, Module, Scalar, Type, TypeDef, TypeId};
 use crate::names::Names;
 use crate::sizes::layout::Layouts;
+use crate::source::SourceId;
 
 use code::Code;
 pub(crate) use derives::Known;
-pub(crate) use documents::Document;
+pub(crate) use documents::{Document, const_sources, items_by_source};
 pub(crate) use file::{Files, Head};
 
 /// What emission is told besides the module.
@@ -39,6 +40,10 @@ pub(crate) struct Emitter<'m> {
     pub(crate) sizes: Option<&'m Layouts>,
     /// The documents that have a module each; none if all items are in one.
     pub(crate) documents: Vec<Document>,
+    /// The places of documents among those.
+    pub(crate) homes: HashMap<SourceId, usize>,
+    /// The documents of constants, by their names in Rust.
+    pub(crate) const_sources: HashMap<&'m str, SourceId>,
     /// The constants that share a name with a type.
     pub(crate) also_types: HashSet<&'m str>,
 }

@@ -1,9 +1,8 @@
 //! From documents to the text of Rust files. Reads and writes nothing.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::ast::Specification;
+use crate::ast::{Namespace, Specification};
 use crate::binding;
 use crate::diag::{self, Count, Diagnostic, Found, Severity};
 use crate::emit::{self, Emitter, Head};
@@ -324,7 +323,7 @@ const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_r
 /// The modules of a run of several documents or of namespaces; what gives nothing has none. One document has none.
 fn modules(
     sources: &Sources,
-    namespaces: &[(SourceId, &str)],
+    namespaces: &[(SourceId, &Namespace)],
     module: &Module,
     found: &mut Vec<Diagnostic>,
 ) -> Vec<emit::Document> {
@@ -332,30 +331,30 @@ fn modules(
     if all.len() < 2 && namespaces.is_empty() {
         return Vec::new();
     }
-    let types = module.types.iter().map(|ty| ty.source);
-    let consts = module.consts.iter().map(|one| one.source);
-    let programs = module.programs.iter().map(|program| program.source);
-    let full: BTreeSet<SourceId> = types.chain(consts).chain(programs).collect();
+    let mut items = emit::items_by_source(module);
     let mut taken = Taken::with(NO_MODULES);
-    let mut documents = Vec::new();
-    for (id, source) in all.into_iter().filter(|(id, _)| full.contains(id)) {
-        let name = shown(source.name());
-        let (ident, clash) = taken.take(names::module(source.name()), &name);
+    let documents = all.into_iter().map(|(id, source)| {
+        let span = Span { source: id, start: 0, end: 0 };
+        (id, names::module(source.name()), shown(source.name()), span, "file name")
+    });
+    let namespaces = namespaces.iter().map(|(id, space)| {
+        let ident = names::snake(&space.path.replace("::", "_"));
+        let span = Span { end: space.span.start, ..space.span };
+        (*id, ident, format!("namespace {}", space.path), span, "namespace name")
+    });
+    let mut modules = Vec::new();
+    for (source, wanted, name, span, what) in documents.chain(namespaces) {
+        let Some(items) = items.remove(&source) else { continue };
+        let (ident, clash) = taken.take(wanted, &name);
         if let Some(other) = clash {
-            let span = Span { source: id, start: 0, end: 0 };
             let message = format!("`{name}` and `{other}` would have one module's name in Rust");
             let warning =
                 Diagnostic::warning("X400", span, message).with_label(format!("called `{ident}` in Rust"));
-            found.push(warning.with_help("another file name would avoid the underscore"));
+            found.push(warning.with_help(format!("another {what} would avoid the underscore")));
         }
-        documents.push(emit::Document { source: id, ident, name });
+        modules.push(emit::Document { source, ident, name, items });
     }
-    for (id, path) in namespaces {
-        let name = format!("namespace {path}");
-        let (ident, _) = taken.take(names::snake(&path.replace("::", "_")), &name);
-        documents.push(emit::Document { source: *id, ident, name });
-    }
-    documents
+    modules
 }
 
 fn emitted(
@@ -380,8 +379,10 @@ fn emitted(
         derives,
         features,
         sizes: sizes.as_ref(),
+        homes: documents.iter().enumerate().map(|(at, document)| (document.source, at)).collect(),
         documents,
         also_types: emit::also_types(module),
+        const_sources: emit::const_sources(module),
     };
     let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     match &options.output {

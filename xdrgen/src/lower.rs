@@ -18,6 +18,7 @@ use crate::ir::{
     Program, ReplyBounds, Sum, Type, TypeDef, Union, Version,
 };
 use crate::names::{Names, Taken};
+use crate::namespace;
 use crate::sizes::layout as sizes;
 use naming::Naming;
 
@@ -76,6 +77,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             places: HashMap::default(),
         };
         let mut module = Module { data: style.data, ..Module::default() };
+        lower.naming.share(&hir);
         let choosers: Vec<_> = hir.types.iter().map(|ty| chooser(&hir, &ty.body)).collect();
         module.order = hir.order;
         module.consts = hir.consts.into_iter().map(|one| lower.constant(one)).collect();
@@ -152,11 +154,12 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 
     fn enumeration(&mut self, members: Vec<hir::Member>) -> Body {
-        let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        let names: Vec<&str> = members.iter().map(|member| namespace::last(&member.name)).collect();
         let prefix = self.naming.names.prefix(&names).to_owned();
         let mut idents = Taken::with_room(members.len());
         let members = members.into_iter().map(|member| {
             let hir::Member { name, value, same_as, docs } = member;
+            let name = namespace::last(&name).to_owned();
             let rest = name.strip_prefix(&prefix).unwrap_or(&name);
             let wanted = match self.naming.names {
                 // One that has an earlier member's value is a constant.
@@ -239,7 +242,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             }
             (_, Some((Label::Bool(true), _))) => names.own("True", "TRUE"),
             (_, Some((Label::Bool(false), _))) => names.own("False", "FALSE"),
-            (_, Some((Label::Number(_), Some(name)))) => names.of_type(name),
+            (_, Some((Label::Number(_), Some(name)))) => names.of_type(namespace::last(name)),
             (_, Some((Label::Number(number), _))) if number < 0 => {
                 format!("CaseMinus{}", number.unsigned_abs())
             }

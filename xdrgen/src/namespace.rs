@@ -1,105 +1,102 @@
 //! Namespaces (xdrpp, goxdr): `namespace a { ... }` and names such as `a::b`.
 //!
-//! A name is looked for in the namespace that uses it, then in those around that. Behind this stage all names are plain: one that
-//! several namespaces define has its namespace before it.
-
-use std::collections::BTreeSet;
+//! A name is looked up in the namespace that uses it, then in the enclosing ones. Behind this stage a definition's name
+//! begins with its namespace (`a::b`). No plain name is equal to it, so a name is never found in an unrelated namespace.
 
 use crate::ast::{
-    ArraySize, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, ProcedureType,
-    Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
+    ArraySize, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, Namespace,
+    ProcedureType, Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
 };
-use crate::hash::HashMap;
+use crate::hash::{HashMap, HashSet};
 use crate::ir::Module;
+use crate::resolve::is_own_name;
 use crate::source::{SourceId, Span};
+
+/// Splits a name into its namespace, empty if it has none, and the rest.
+pub(crate) fn split(name: &str) -> (&str, &str) {
+    name.rsplit_once("::").unwrap_or(("", name))
+}
+
+/// Returns a name without its namespace.
+pub(crate) fn last(name: &str) -> &str {
+    split(name).1
+}
+
+/// Returns a name with its namespace before it.
+pub(crate) fn join(within: &str, name: &str) -> String {
+    if within.is_empty() { name.to_owned() } else { format!("{within}::{name}") }
+}
 
 /// Resolves the names of documents that have namespaces.
 pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     if documents.iter().all(|document| document.namespaces.is_empty()) {
         return;
     }
-    let mut names = Names::default();
+    // A name that could not be read hides one of an enclosing namespace, too.
+    let mut names: HashSet<String> =
+        documents.iter().flat_map(|document| document.left_out.iter().cloned()).collect();
     for document in documents.iter_mut() {
-        each(document, &mut Pass { names: &mut names, within: "", defines: true });
+        each(document, &mut names, true);
     }
     for document in documents.iter_mut() {
-        each(document, &mut Pass { names: &mut names, within: "", defines: false });
+        each(document, &mut names, false);
     }
 }
 
 /// Visits the definitions of a document with their namespaces.
-fn each(document: &mut Specification, pass: &mut Pass<'_>) {
+fn each(document: &mut Specification, names: &mut HashSet<String>, defines: bool) {
     let Specification { definitions, namespaces, .. } = document;
     for definition in definitions {
-        let within = crate::ast::namespace(namespaces, definition.span).unwrap_or("");
-        Pass { names: pass.names, within, defines: pass.defines }.definition(definition);
+        let within = crate::ast::namespace(namespaces, definition.span).map_or("", |of| &of.path);
+        Pass { names, within, defines }.definition(definition);
     }
 }
 
-/// The namespaces that define each name.
-#[derive(Default)]
-struct Names(HashMap<String, BTreeSet<String>>);
-
-impl Names {
-    /// The plain name of a namespace's name.
-    fn plain(&self, within: &str, name: &str) -> String {
-        let several = self.0.get(name).is_some_and(|namespaces| namespaces.len() > 1);
-        if several && !within.is_empty() {
-            format!("{}_{name}", within.replace("::", "_"))
-        } else {
-            name.to_owned()
-        }
-    }
-
-    /// What a name stands for that is used in a namespace.
-    fn used(&self, within: &str, path: &str) -> Option<String> {
-        let (space, name) = path.rsplit_once("::").unwrap_or(("", path));
-        let defined = self.0.get(name)?;
-        let mut around = Some(within);
-        while let Some(outer) = around {
-            let both = if outer.is_empty() || space.is_empty() { "" } else { "::" };
-            let full = format!("{outer}{both}{space}");
-            if defined.contains(&full) {
-                return Some(self.plain(&full, name));
-            }
-            around = (!outer.is_empty()).then(|| outer.rsplit_once("::").map_or("", |(outer, _)| outer));
-        }
-        None
-    }
-}
-
-/// One walk over definitions: to learn their names, or to make all names plain.
+/// One walk over definitions: to learn their names, or to qualify all names.
 struct Pass<'p> {
-    names: &'p mut Names,
+    /// The names that are defined, each with its namespace.
+    names: &'p mut HashSet<String>,
     within: &'p str,
     defines: bool,
 }
 
 impl Pass<'_> {
     fn defined(&mut self, name: &mut Identifier) {
+        let full = join(self.within, &name.name);
         if self.defines {
-            self.names.0.entry(name.name.clone()).or_default().insert(self.within.to_owned());
+            self.names.insert(full);
         } else {
-            name.name = self.names.plain(self.within, &name.name);
+            name.name = full;
         }
     }
 
-    fn used(&mut self, name: &mut Identifier) {
-        if !self.defines
-            && let Some(plain) = self.names.used(self.within, &name.name)
-        {
-            name.name = plain;
+    /// Finds what a name means; one that nothing defines stays as it is.
+    fn used(&self, name: &mut Identifier) {
+        let mut around = if self.defines { "" } else { self.within };
+        while !around.is_empty() {
+            let full = join(around, &name.name);
+            if self.names.contains(&full) {
+                name.name = full;
+                return;
+            }
+            around = split(around).0;
         }
     }
 
     fn definition(&mut self, definition: &mut Definition) {
+        // It defines nothing: both of its names are what it names.
+        let is_own_name = is_own_name(definition);
         match &mut definition.kind {
             DefinitionKind::Const(constant) => {
-                self.defined(&mut constant.name);
+                // The preprocessor has no namespaces.
+                if !definition.text.starts_with('#') {
+                    self.defined(&mut constant.name);
+                }
                 self.value(&mut constant.value);
             }
             DefinitionKind::Typedef(declaration) => {
-                declared_name(declaration).into_iter().for_each(|name| self.defined(name));
+                let name = declared_name(declaration).into_iter();
+                name.for_each(|name| if is_own_name { self.used(name) } else { self.defined(name) });
                 self.declaration(declaration);
             }
             DefinitionKind::Enum(name, body) => {
@@ -200,24 +197,25 @@ fn declared_name(declaration: &mut Declaration) -> Option<&mut Identifier> {
     }
 }
 
-/// Gives the items of each namespace a source of their own, from `first` on. Returns these sources with the namespaces.
+/// Gives the items of each namespace a source of their own, from `first` on. Returns these sources with the namespaces
+/// and where each begins.
 pub(crate) fn separate<'a>(
     module: &mut Module,
     documents: impl Iterator<Item = (SourceId, &'a Specification)>,
     first: SourceId,
-) -> Vec<(SourceId, &'a str)> {
+) -> Vec<(SourceId, &'a Namespace)> {
     let documents: HashMap<SourceId, &Specification> =
         documents.filter(|(_, specification)| !specification.namespaces.is_empty()).collect();
-    let mut spaces: Vec<(SourceId, &str)> = Vec::new();
+    let mut spaces: Vec<(SourceId, &Namespace)> = Vec::new();
+    let mut known: HashMap<&str, SourceId> = HashMap::default();
     let mut place = |source: &mut SourceId, span: Span| {
         let namespaces = documents.get(&span.source).map(|specification| &specification.namespaces);
-        let Some(path) = namespaces.and_then(|namespaces| crate::ast::namespace(namespaces, span)) else {
+        let Some(space) = namespaces.and_then(|namespaces| crate::ast::namespace(namespaces, span)) else {
             return;
         };
-        let known = spaces.iter().find(|(_, other)| *other == path).map(|(id, _)| *id);
-        *source = known.unwrap_or_else(|| {
+        *source = *known.entry(&space.path).or_insert_with(|| {
             let added = SourceId(first.0 + u32::try_from(spaces.len()).unwrap_or(u32::MAX));
-            spaces.push((added, path));
+            spaces.push((added, space));
             added
         });
     };

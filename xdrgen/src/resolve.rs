@@ -29,6 +29,7 @@ use definitions::Resolver;
 use scope::Scope;
 
 pub(crate) use additions::merge;
+pub(crate) use named::is_own_name;
 pub(crate) use scope::{Document, Trust};
 pub(crate) use supply::{Known, supply};
 

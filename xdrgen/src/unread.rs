@@ -1,6 +1,7 @@
 //! Names that may be defined in what could not be read: after an error of syntax nothing is said of their absence.
 
 use crate::diag::{self, Diagnostic};
+use crate::namespace::last;
 use crate::resolve::Document;
 use crate::source::{Sources, Span};
 
@@ -22,7 +23,7 @@ impl<'s> Unread<'s> {
 
     /// Whether a finding says that something is not there which may have been in that.
     pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
-        !self.words.is_empty() && found.missing.iter().any(|name| self.has(name))
+        !self.words.is_empty() && found.missing.iter().any(|name| self.has(last(name)))
     }
 
     /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what follows.

@@ -358,3 +358,12 @@ fn one_document_does_not_extend_itself() {
     let codes: Vec<_> = found.iter().filter(|found| found.is_error()).map(|found| found.code).collect();
     assert_eq!(codes, ["X201", "X201"]);
 }
+
+#[test]
+fn a_namespace_more_renames_nothing() {
+    let base = "namespace a { struct foo { int x; }; }\nprogram P { version V { a::foo DO(a::foo) = 1; } = 1; } = 7;\n";
+    let new = format!("{base}namespace b {{ struct foo {{ int y; }}; }}\n");
+    let (_, compared) = compare(base, &new);
+    assert!(compared.breaches.is_empty(), "{:?}", compared.breaches);
+    assert!(compared.not_compared.is_empty(), "{:?}", compared.not_compared);
+}

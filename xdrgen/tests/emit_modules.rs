@@ -273,3 +273,31 @@ fn a_namespace_is_a_module_whichever_documents_have_it() {
     }
     assert!(!code.contains("pub mod two"), "{code}");
 }
+
+#[test]
+fn a_namespace_does_not_see_the_names_of_another() {
+    let prelude = "namespace a { typedef hyper uint32_t; struct own { uint32_t f; }; }\n\
+                   namespace b { struct bar { uint32_t f; }; }\n";
+    let code = &emit(&[("one.x", prelude)], &Options::module("out"))[0].1;
+    has(
+        code,
+        &[
+            "pub struct Own { /// `a::uint32_t f` pub f: Uint32T, }",
+            "pub struct Bar { /// `uint32_t f` pub f: u32, }",
+        ],
+    );
+    let macros = "namespace a {\n#define N 4\nconst M = N;\n}\nnamespace b { struct bar { opaque f[N]; opaque g[a::M]; }; }\n";
+    has(&emit(&[("one.x", macros)], &Options::module("out"))[0].1, &["pub f: [u8; N as usize]"]);
+}
+
+#[test]
+fn a_name_of_a_namespace_is_qualified_and_short_in_rust() {
+    let text = "namespace a { enum st { ST_OK = 0, ST_BAD = 1 }; struct foo { int x; }; \
+                union u switch (st s) { case ST_OK: foo f; default: void; }; }\n\
+                struct a_st { a::st s; };\n";
+    let code = &emit(&[("one.x", text)], &Options::module("out"))[0].1;
+    has(code, &["pub struct Foo {", "pub enum St {", "Ok = 0,", "pub struct ASt {", "pub s: St,"]);
+    let text = format!("namespace b {{ struct foo {{ int y; }}; }}\n{text}");
+    let code = &emit(&[("one.x", &text)], &Options::module("out"))[0].1;
+    has(code, &["pub struct AFoo {", "pub struct BFoo {", "pub enum St {"]);
+}

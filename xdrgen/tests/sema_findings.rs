@@ -494,3 +494,50 @@ fn a_run_without_any_definition_fails_and_an_empty_document_beside_another_does_
     assert_eq!(severity(&["", "/* none */\n"]), [("X001", true), ("X001", true)]);
     assert_eq!(severity(&["const A = 1;\n", ""]), [("X001", false)]);
 }
+
+// ---- namespaces
+
+#[test]
+fn a_name_of_another_namespace_is_not_defined() {
+    finds(
+        "namespace a { struct foo { int x; }; }\nnamespace b { struct bar { foo f; a::foo g; a::fob h; }; }\n",
+        &["X200 2:28", "X200 2:45"],
+        &["no type is called `foo`", "`a::foo` is defined"],
+    );
+    finds("namespace a { const N = 2; }\nstruct bar { int f[N]; int g[a::N]; };\n", &["X202 2:20"], &[]);
+}
+
+#[test]
+fn namespaces_keep_names_apart() {
+    finds(
+        "namespace a { struct foo { int x; }; }\nnamespace b { struct foo { int y; }; }\nstruct a_foo { int z; };\n",
+        &["X400 3:8"],
+        &["`a_foo` and `a::foo`"],
+    );
+    finds(
+        "namespace a { struct foo { int x; };\nstruct foo { int y; }; }\n",
+        &["X201 2:8"],
+        &["`a::foo` is defined twice"],
+    );
+    finds(
+        "struct foo { int x; };\nnamespace a { typedef struct foo foo; struct bar { foo f; }; }\n",
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn a_namespace_ends_behind_a_broken_definition() {
+    let text = "namespace a {\nstruct s { int 4x; };\n}\nstruct t { a::s f; };\nstruct u { t x; a::t y; };\n";
+    finds(text, &["X100 2:16", "X200 5:17"], &["no type is called `a::t`"]);
+}
+
+#[test]
+fn modules_of_namespaces_have_different_names() {
+    let text = "namespace a::b { struct s { int x; }; }\nnamespace a_b { struct t { int x; }; }\n";
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", text));
+    let generated = rpcrdma_xdrgen::generate(&sources, &Options::module("out"));
+    let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
+    assert_eq!(found, ["X400 2:11"], "{}", render(&generated.diagnostics, &sources, false));
+}

@@ -6,6 +6,7 @@ use super::{Differ, kind, line, side};
 use crate::compare::view::Use;
 use crate::hash::{HashMap, HashSet};
 use crate::hir::{Arm, Body, Docs, Field, Hir, Member, TypeDef, TypeId, Union};
+use crate::namespace::last;
 
 impl<'m> Differ<'m> {
     /// Two definitions of one name.
@@ -47,8 +48,8 @@ impl<'m> Differ<'m> {
     }
 
     fn members(&mut self, owner: &str, old: &[Member], new: &[Member]) {
-        let name = |member: &Member| format!("{owner}.{}", member.name);
-        let text = |member: &Member| side(format!("{} = {}", member.name, member.value), &member.docs);
+        let name = |member: &Member| format!("{owner}.{}", last(&member.name));
+        let text = |member: &Member| side(format!("{} = {}", last(&member.name), member.value), &member.docs);
         let (before, now) = (by_name(old, |one| &one.name), by_name(new, |one| &one.name));
         let is_new = |member: &&Member| !before.contains_key(member.name.as_str());
         let come = new.iter().filter(is_new).map(|member| (member.value, member));

@@ -184,7 +184,7 @@ impl Emitter<'_> {
         code.apart();
         let begin = code.len();
         match document {
-            Some(document) => self.items(&self.items_of(document), code),
+            Some(document) => self.items(&document.items, code),
             None => self.items(&self.module.order, code),
         }
         self.imports(document, begin, code);

@@ -85,7 +85,7 @@ impl Emitter<'_> {
             return format!("`{}`", compact(&self.flat(ty, &mut Code::default())));
         };
         let shown = named.ident.trim_start_matches("r#");
-        let home = self.documents.iter().find(|document| document.source == named.source);
+        let home = self.home(named.source);
         match home {
             Some(home) => format!("[`{shown}`]({}::{shown})", home.ident),
             None => format!("[`{shown}`]"),
@@ -94,7 +94,7 @@ impl Emitter<'_> {
 
     /// Returns the path to the module of a program's document.
     fn path_to(&self, program: &Program) -> String {
-        let home = self.documents.iter().find(|document| document.source == program.source);
+        let home = self.home(program.source);
         home.map_or_else(String::new, |home| format!("{}::", home.ident))
     }
 

@@ -4,6 +4,7 @@ use super::code::Code;
 use super::docs::{self, Lines};
 use super::{Emitter, Place, parameter, word_bound};
 use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
+use crate::namespace::last;
 
 /// The path of the runtime that derives assume.
 const OWN_PATH: &str = "::rpcrdma_runtime";
@@ -294,6 +295,7 @@ fn definition_docs(name: &str, ident: &str, text: &Docs, code: &mut Code) {
 
 /// Writes the document's name for searches in the documentation, where Rust's differs.
 pub(super) fn alias(name: &str, ident: &str, code: &mut Code) {
+    let name = last(name);
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
     if is_name && ident.trim_start_matches("r#") != name {
         code.begin().open("#[doc(").show(format_args!("alias = {name:?}")).close(")]").end();

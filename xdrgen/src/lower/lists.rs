@@ -3,6 +3,7 @@
 use crate::hash::{HashMap, HashSet};
 use crate::ir::{Body, Docs, Field, Item, Module, Type, TypeDef, TypeId};
 use crate::names::{Names, Taken};
+use crate::namespace::last;
 
 /// Structs that link to themselves at their end become the elements of lists where something else links to them: they
 /// lose the link, and each link to them is a `Vec` that is decoded in a loop. What holds such a struct in another way has
@@ -53,7 +54,7 @@ fn add_chain(module: &mut Module, node: TypeId, names: Names, idents: &mut Taken
     let id = TypeId(module.types.len());
     let mut chain = module.get(node)?.clone();
     chain.name.push_str("_chain");
-    chain.ident = idents.take(names.of_type(&chain.name), &chain.name).0;
+    chain.ident = idents.take(names.of_type(last(&chain.name)), &chain.name).0;
     chain.docs.comments.push("With the elements that follow it.".to_owned());
     module.types.push(chain);
     let place = module.order.iter().position(|item| *item == Item::Type(node));

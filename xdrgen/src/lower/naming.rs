@@ -1,9 +1,13 @@
 //! What definitions are called in Rust, and which names emitted code has for itself.
 
+use std::borrow::Cow;
+
 use crate::diag::{Diagnostic, Found};
-use crate::hir::{Body, Type, TypeDef};
+use crate::hash::{HashMap, HashSet};
+use crate::hir::{Body, Hir, Type, TypeDef};
 use crate::ir::Data;
 use crate::names::{self, HIDDEN_BY_VERBATIM, Names, Taken};
+use crate::namespace;
 use crate::source::Span;
 
 /// Names that emitted code means something else by.
@@ -52,6 +56,8 @@ pub(super) struct Naming<'f> {
     pub(super) types: Taken,
     /// The modules of versions.
     versions: Taken,
+    /// The constants and the types that several namespaces define: their names without the namespace.
+    shared: [HashSet<String>; 2],
 }
 
 impl<'f> Naming<'f> {
@@ -64,7 +70,16 @@ impl<'f> Naming<'f> {
             consts: reserved(names).and(&["Err", "None", "Ok", "Some"]),
             types: reserved(names).and(RESERVED).and(borrowed),
             versions: Taken::default(),
+            shared: Default::default(),
         }
+    }
+
+    /// Finds the names that several namespaces define. In Rust they keep their namespace as a prefix.
+    pub(super) fn share(&mut self, hir: &Hir) {
+        self.shared = [
+            shared(hir.consts.iter().map(|one| one.name.as_str())),
+            shared(hir.types.iter().map(|ty| ty.name.as_str())),
+        ];
     }
 
     /// Takes a name, and says so if it had to be changed because something else has it.
@@ -85,13 +100,13 @@ impl<'f> Naming<'f> {
 
     pub(super) fn of_const(&mut self, name: &str, at: Span) -> String {
         let mut taken = std::mem::take(&mut self.consts);
-        let ident = self.take(&mut taken, self.names.of_const(name), name, at);
+        let ident = self.take(&mut taken, self.names.of_const(&plain(name, &self.shared[0])), name, at);
         self.consts = taken;
         ident
     }
 
     pub(super) fn of_type(&mut self, ty: &TypeDef) -> String {
-        let wanted = self.names.of_type(&ty.name);
+        let wanted = self.names.of_type(&plain(&ty.name, &self.shared[1]));
         // A tuple struct is a function too, and functions share a name space with constants.
         let may_be_tuple = |ty: &Type| matches!(ty, Type::Array(..) | Type::Optional(_));
         if let Body::Alias(field) = &ty.body
@@ -118,7 +133,7 @@ impl<'f> Naming<'f> {
         };
         let mut name = version.to_owned();
         if taken(&name) {
-            name = format!("{program}_{name}");
+            name = format!("{}_{name}", namespace::last(program));
         }
         if taken(&name) {
             name.push_str("_x");
@@ -142,6 +157,23 @@ impl<'f> Naming<'f> {
     pub(super) fn for_procedures(&self) -> Taken {
         reserved(self.names).and(IN_PROCEDURES)
     }
+}
+
+/// Returns the names without namespace that stand in more than one of them.
+fn shared<'n>(names: impl Iterator<Item = &'n str> + Clone) -> HashSet<String> {
+    if !names.clone().any(|name| name.contains("::")) {
+        return HashSet::default();
+    }
+    let mut first: HashMap<&str, &str> = HashMap::default();
+    let again =
+        names.map(namespace::split).filter(|(space, name)| first.entry(name).or_insert(space) != space);
+    again.map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Returns a name as one word: without its namespace, unless others share the rest.
+fn plain<'n>(name: &'n str, shared: &HashSet<String>) -> Cow<'n, str> {
+    let last = namespace::last(name);
+    if shared.contains(last) { name.replace("::", "_").into() } else { last.into() }
 }
 
 /// The names that are taken from the start.

@@ -21,6 +21,7 @@ use crate::ast::{
 use crate::diag::Diagnostic;
 use crate::extract::Extract;
 use crate::keywords::DEFINITIONS;
+use crate::namespace::join;
 use crate::source::Span;
 
 /// specification: definitions to the end of the text. After an error it goes on at the next definition.
@@ -63,7 +64,8 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 context.found.borrow_mut().back_to(said);
                 let found = recover::diagnostic(context, input.at, syntax);
                 let resume = recover::resume(context, input.at, syntax).at.max(input.at + 1);
-                let names = recover::names(context, input.at, resume);
+                let names = recover::names(context, input.at, resume).into_iter();
+                let names: Vec<String> = names.map(|name| join(namespaces.path(), &name)).collect();
                 let name = names.first().map_or("", String::as_str);
                 // What begins as no definition may have been any.
                 let is_program = matches!(input.word(0), "program") || !DEFINITIONS.contains(&input.word(0));
@@ -98,10 +100,16 @@ struct Namespaces {
 }
 
 impl Namespaces {
-    /// Reads `namespace a {`, or the `}` of one. Behind a broken definition a `}` is what is left of that.
+    /// The namespace of what follows.
+    fn path(&self) -> &str {
+        self.open.last().and_then(|(open, _)| self.all.get(*open)).map_or("", |around| &around.path)
+    }
+
+    /// Reads `namespace a {`, or the `}` of one. Behind a broken definition a `}` belongs to that definition, unless it
+    /// begins the line behind the definition's `};`.
     fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
         let context = input.context;
-        if input.word(0) == "}" && !broken {
+        if input.word(0) == "}" && (!broken || is_behind_body(input)) {
             let (closed, _) = self.open.pop()?;
             let namespace = self.all.get_mut(closed)?;
             namespace.span = namespace.span.to(context.span(input.at, input.at));
@@ -110,9 +118,8 @@ impl Namespaces {
         let (rest, name) = path(input.take_from(1)).ok().filter(|_| input.word(0) == "namespace")?;
         let (rest, open) = token("{")(rest).ok()?;
         let outer = self.open.last().map(|(outer, _)| *outer);
-        let around = outer.and_then(|outer| self.all.get(outer)).map_or("", |around| around.path.as_str());
-        let mark = if around.is_empty() { "" } else { "::" };
-        let mut path = format!("{around}{mark}{}", name.name);
+        let around = self.path();
+        let mut path = join(around, &name.name);
         if path.len() > MAX_PATH {
             let message = format!("the names of nested namespaces have more than {MAX_PATH} bytes");
             let found = Diagnostic::error("X115", name.span, message).with_label("with this one");
@@ -137,6 +144,15 @@ impl Namespaces {
         }
         self.all
     }
+}
+
+/// Whether a `}` begins a line, stands directly behind a `};`, and is not the `}` of another `};`.
+fn is_behind_body(input: Tokens<'_>) -> bool {
+    let before = |back: usize| input.at.checked_sub(back).and_then(|at| input.context.token(at));
+    input.peek(0).is_some_and(|token| token.first)
+        && input.word(1) != ";"
+        && before(1).is_some_and(|token| token.text == ";")
+        && before(2).is_some_and(|token| token.text == "}")
 }
 
 /// The tokens that are part of nothing, by their numbers.

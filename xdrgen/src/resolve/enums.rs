@@ -6,6 +6,7 @@ use crate::ast::{EnumBody, EnumMember, Identifier};
 use crate::diag::{Diagnostic, Severity};
 use crate::hash::{self, HashMap};
 use crate::hir::{Body, Docs, Member};
+use crate::namespace;
 use crate::source::Span;
 
 /// For how many members room is made at once: of more, most may be wrong.
@@ -65,7 +66,7 @@ impl Resolver<'_> {
         let docs = Docs {
             comments: member.docs.clone(),
             section: None,
-            declaration: format!("{} = {value}", name.name),
+            declaration: format!("{} = {value}", namespace::last(&name.name)),
             span: name.span,
         };
         members.members.push(Member { name: name.name.clone(), value, same_as, docs });

@@ -17,6 +17,7 @@ use crate::ast::{
 use crate::diag::Found;
 use crate::hash::{HashMap, HashSet};
 use crate::likeness::{distance, is_slip, near, nearest};
+use crate::namespace::split;
 use crate::source::{SourceId, Span};
 
 /// A named value: a constant, or a member of an enum.
@@ -169,7 +170,8 @@ impl<'a> Scope<'a> {
             Trust::Example => distance(&name.name, candidate) <= 1,
             _ => self.stands_in(candidate, name.span.source) && is_slip(&name.name, candidate),
         };
-        let mut near = candidates.filter(is_like);
+        let is_beside = |candidate: &&str| split(candidate).0 == split(&name.name).0;
+        let mut near = candidates.filter(|candidate| is_beside(candidate) && is_like(candidate));
         let first = near.next()?;
         near.all(|other| other == first).then_some(first)
     }
