@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::diag::{Diagnostic, Severity};
 use crate::hash::HashMap;
 use crate::parse::{self, Options};
-use crate::source::{Include, Kind, Source, SourceId, Sources, Span};
+use crate::source::{Include, Kind, Refused, Source, SourceId, Sources, Span};
 
 /// How many files a run may include.
 const MAX_INCLUDED: usize = 1000;
@@ -119,15 +119,6 @@ impl Reader {
         self.bytes += length;
         Ok(text)
     }
-}
-
-/// Why an included file is not a document of the run.
-#[derive(Clone, Debug)]
-pub struct Refused {
-    /// Whether it is an error even if nothing is missing.
-    pub is_error: bool,
-    /// What to say of the name.
-    pub label: String,
 }
 
 /// What tells a file from others: its path without links, or without `.` and `..` if there is no such file.

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::hash::{HashMap, HashSet};
-use crate::include::Refused;
 
 /// Which document of a run: its index in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,6 +118,15 @@ impl Source {
             column: u32::try_from(column).unwrap_or(u32::MAX),
         }
     }
+}
+
+/// Why an included file is not a document of the run.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Whether it is an error even if nothing is missing.
+    pub is_error: bool,
+    /// What to say of the name.
+    pub label: String,
 }
 
 /// An `#include` of a document.
