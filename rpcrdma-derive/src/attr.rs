@@ -173,7 +173,7 @@ fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     set(slot, meta.path.span(), meta)
 }
 
-/// An error that covers the rest of the attribute, which is no second mistake.
+/// Returns an error that covers the rest of the attribute, so that it is reported once.
 fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
     let _ = meta.input.parse::<TokenStream>();
     meta.error(message)

@@ -43,7 +43,7 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
         }
     };
     let items = match container.items {
-        // The check says that there are none: they are not asked for, since the type may hold itself.
+        // The check proves that there are no items. Asking the fields could recurse, since the type may hold itself.
         _ if container.backward => quote!(__xdr::Items::NONE),
         Some((_, stated)) => {
             let (count, largest) = (size(stated.count), size(stated.largest));

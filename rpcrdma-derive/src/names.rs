@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use crate::ast::{Container, Field};
 use crate::syntax::{ends, mentions, number, parameters};
 
-/// Defines a constant for each bound that is no number.
+/// Defines a constant for each bound that is not a number.
 pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
     let is_generic = parameters(container.owner.generics).next().is_some();
     let mut constants = TokenStream::new();

@@ -82,7 +82,7 @@ pub(crate) fn borrow(ty: &Type) -> Option<Borrow> {
 }
 
 /// Returns true if a path in a type begins with one of these names; after `::` a name belongs to something else. Constants
-/// in braces and lengths of arrays are no types.
+/// in braces and lengths of arrays are not types.
 pub(crate) fn mentions(tokens: TokenStream, names: &dyn Fn(&Ident) -> bool) -> bool {
     let mut is_behind_colon = false;
     tokens.into_iter().any(|token| {

@@ -14,7 +14,7 @@ use crate::syntax::local;
 pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Bodies {
     let name = container.owner.ident.to_string();
     let value = local("__discriminant");
-    // A type that is no discriminant is reported here only.
+    // Only this line reports a type that cannot be a discriminant.
     let number =
         quote_spanned!(discriminant.span()=> <#discriminant as __xdr::Discriminant>::number(&#value));
     let unknown = quote!(__xdr::ErrorKind::UnknownDiscriminant { type_name: #name, value: #number });

@@ -46,7 +46,7 @@ pub enum Region {
         /// What is odd about it.
         found: Vec<Diagnostic>,
     },
-    /// Something that is no definition, and why.
+    /// Text that is not a definition, and the reason.
     Broken(Diagnostic),
 }
 

@@ -134,7 +134,7 @@ enum Fork {
     End(Opaque<40>),
 }
 
-/// Parameters change places: what is behind is another type.
+/// The parameters are swapped, so the type behind the box is a different one.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(items = unbounded, largest = 500)]
 struct Swap<A, B> {

@@ -132,7 +132,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the discriminants of an arm: `one_of` or `none_of` some labels; nothing if there are none.
+    /// Returns the discriminants of an arm: `one_of` or `none_of` some labels, or nothing without labels.
     fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
         if !arm.labels.is_empty() {
             return Some(("one_of", arm.labels.clone()));
