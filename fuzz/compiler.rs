@@ -12,7 +12,7 @@ pub(crate) fn check(data: &[u8]) {
         sources.add(Source::new(name, text.as_ref()));
         let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
         for one in &found {
-            let span = one.primary.span;
+            let span = one.span;
             assert!(span.start <= span.end && span.end as usize <= text.len() + 1, "{one:?}");
         }
         let few: Vec<_> = found.into_iter().take(20).collect();

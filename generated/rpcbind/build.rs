@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x894845dc2ca6299e),
+    ("src/lib.rs", 0x8f8bdd5584d59025),
 ];
 
 fn main() {

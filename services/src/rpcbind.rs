@@ -40,7 +40,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rpcrdma_rpcbind::{RPCB_PORT, RpList, Rpcb, rpcbvers, rpcbvers4};
+use rpcrdma_rpcbind::{RPCB_PORT, RpListElement, Rpcb, rpcbvers, rpcbvers4};
 use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions};
@@ -264,7 +264,7 @@ impl Rpcbind {
             Err(error) if is_older(&error) => self.rpcbvers().dump().await?,
             other => other?,
         };
-        Ok(list.0.into_iter().map(|RpList { rpcb_map }| rpcb_map).collect())
+        Ok(list.0.into_iter().map(|RpListElement { rpcb_map }| rpcb_map).collect())
     }
 
     fn rpcbvers4(&self) -> rpcbvers4::Client<Way> {

@@ -27,7 +27,7 @@ pub struct Specification {
 }
 
 /// A name that a document defines under a condition that does not hold.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
     /// The name.
     pub name: Identifier,
@@ -59,7 +59,7 @@ pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namesp
 }
 
 /// A use of a macro. What it expands to has its place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expansion {
     /// The use, with its arguments.
     pub span: Span,
@@ -146,6 +146,8 @@ pub struct Declaration {
     pub span: Span,
     /// The comments directly before it, and behind it on its line.
     pub docs: Vec<String>,
+    /// Whether xdrzcc's `zcopaque` declares it: RDMA may place it directly.
+    pub eligible: bool,
 }
 
 /// The shapes of a declaration (RFC 4506 section 6.3).

@@ -21,7 +21,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::diag::Diagnostic;
+use crate::diag::{BindingKind, Diagnostic};
 use crate::source::{Source, SourceId, Span};
 
 /// A file as it is written.
@@ -117,12 +117,8 @@ pub(crate) fn read(id: SourceId, source: &Source, found: &mut Vec<Diagnostic>) -
         Ok(file) => file.binding.into_iter().map(|raw| binding(id, raw, found)).collect(),
         Err(error) => {
             let span = span(id, error.span().unwrap_or(0..0));
-            let message = error.message().lines().next().unwrap_or("not a binding file").to_owned();
-            found.push(
-                Diagnostic::error("X300", span, message).with_label("in this binding").with_help(
-                    "a binding has program, version, eligible, and may have direction, port, netids, inline_threshold and reply",
-                ),
-            );
+            let error = error.message().lines().next().unwrap_or("not a binding file").to_owned();
+            found.push(BindingKind::NoBinding { error }.at(span));
             Vec::new()
         }
     }
@@ -135,11 +131,7 @@ fn binding(id: SourceId, raw: RawBinding, found: &mut Vec<Diagnostic>) -> Bindin
         let span = span(id, raw.span());
         let terms = terms(raw.into_inner());
         if terms.is_none() {
-            found.push(
-                Diagnostic::error("X308", span, "this is no sum of numbers and fields")
-                    .with_label("expected `count`, `4096` or `maxcount + 200`")
-                    .with_help("bytes: numbers and fields of the arguments, joined by `+`"),
-            );
+            found.push(BindingKind::NoSum.at(span));
         }
         Some(Placed { value: terms?, span })
     };
@@ -211,7 +203,7 @@ mod tests {
         let mut found = Vec::new();
         assert!(read(SourceId(0), &source, &mut found).is_empty());
         let [error] = found.as_slice() else { panic!("{found:?}") };
-        assert_eq!(error.code, "X300");
-        assert_eq!(source.line_column(error.primary.span.start).line, 3);
+        assert_eq!(error.code(), "X300");
+        assert_eq!(source.line_column(error.span.start).line, 3);
     }
 }

@@ -8,6 +8,7 @@ use crate::generate::{Generated, Options, Output, Summary, generate};
 use crate::include;
 use crate::ir::Data;
 use crate::names::Names;
+use crate::parse::Dialect;
 use crate::source::{Source, Sources};
 
 /// Compiles documents in a build script: `OUT_DIR/NAME.rs` is written, for `include!`.
@@ -154,6 +155,12 @@ impl Build {
         self
     }
 
+    /// The documents' language, if it is not that of the RFCs.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.options.dialect = dialect;
+        self
+    }
+
     /// Does without the names that documents leave to others: the usual typedefs of integers, and RPC's own names.
     pub fn no_prelude(mut self) -> Self {
         self.options.prelude = false;
@@ -237,12 +244,13 @@ fn tell_cargo(generated: &Generated, sources: &Sources) {
         println!("cargo::rerun-if-changed={}", source.name().display());
     }
     for found in generated.diagnostics.iter().filter(|found| found.severity == Severity::Warning) {
-        let place = sources.get(found.primary.span.source).map(|source| {
-            let at = source.line_column(found.primary.span.start);
+        let place = sources.get(found.span.source).map(|source| {
+            let at = source.line_column(found.span.start);
             format!("{}:{}:{}: ", shown(source.name()), at.line, at.column)
         });
-        let help = found.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
-        println!("cargo::warning={}{} [{}]{help}", place.unwrap_or_default(), found.message, found.code);
+        let text = found.text();
+        let help = text.help.map_or_else(String::new, |help| format!("; {help}"));
+        println!("cargo::warning={}{} [{}]{help}", place.unwrap_or_default(), text.message, found.code());
     }
 }
 

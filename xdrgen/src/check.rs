@@ -2,7 +2,6 @@
 
 mod bindings;
 mod cycles;
-mod facts;
 mod service;
 mod unions;
 
@@ -10,10 +9,14 @@ use crate::diag::Found;
 use crate::graph::Graph;
 use crate::hir::Hir;
 
-use facts::Facts;
-
 pub(crate) use bindings::apply;
 pub(crate) use unions::uncovered_values;
+
+/// What a rule is checked against: the protocol, and the uses of its types by one another.
+struct Facts<'h> {
+    hir: &'h Hir,
+    graph: Graph,
+}
 
 /// A rule: reports what breaks it.
 type Rule = fn(&Facts<'_>, &mut Found);

@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use serde::Serialize;
 
 use crate::diag;
 use crate::generate::{Manifest, Options, Output, Package, check, generate};
 use crate::include;
 use crate::ir::Data;
 use crate::names::Names;
+use crate::parse::Dialect;
 use crate::source::{Source, Sources};
 use report::Reporting;
 
@@ -111,6 +113,9 @@ struct Inputs {
     /// Do without the names that documents leave to others: uint32_t and its like, AUTH_SYS, authsys_parms.
     #[arg(long)]
     no_prelude: bool,
+    /// The documents' language: that of the RFCs, or with xdrzcc's `zcopaque` (DDP-eligible) and `opaque_union`.
+    #[arg(long, value_name = "NAME", default_value = "rfc", value_parser = dialect)]
+    dialect: Dialect,
 }
 
 /// What is to be emitted, and where to.
@@ -126,10 +131,10 @@ struct Generation {
     #[arg(long, value_name = "RUST::PATH", default_value = "::rpcrdma_runtime")]
     runtime: String,
     /// How definitions are called: as Rust calls things, or with the document's spelling.
-    #[arg(long, value_name = "STYLE", default_value = "rust", value_parser = names)]
+    #[arg(long, value_name = "STYLE", value_enum, default_value_t)]
     names: Names,
     /// How opaque data, strings and arrays are held: sharing the message's memory, or borrowing the message.
-    #[arg(long, value_name = "FORM", default_value = "bytes", value_parser = data)]
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     data: Data,
     /// The code is for a crate without the standard library.
     #[arg(long)]
@@ -168,21 +173,12 @@ fn named_path(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), path.trim().to_owned()))
 }
 
-/// `bytes` or `borrowed`
-fn data(text: &str) -> Result<Data, String> {
+/// `rfc` or `xdrzcc`
+fn dialect(text: &str) -> Result<Dialect, String> {
     match text {
-        "bytes" => Ok(Data::Bytes),
-        "borrowed" => Ok(Data::Borrowed),
-        _ => Err("it is `bytes` or `borrowed`".to_owned()),
-    }
-}
-
-/// `rust` or `verbatim`
-fn names(text: &str) -> Result<Names, String> {
-    match text {
-        "rust" => Ok(Names::Rust),
-        "verbatim" => Ok(Names::Verbatim),
-        _ => Err("it is `rust` or `verbatim`".to_owned()),
+        "rfc" => Ok(Dialect::Rfc),
+        "xdrzcc" => Ok(Dialect::Xdrzcc),
+        _ => Err("it is `rfc` or `xdrzcc`".to_owned()),
     }
 }
 
@@ -270,7 +266,7 @@ fn run_generate(generation: &Generation, reporting: &Reporting) -> Result<(), Fa
 fn run_explain(code: &str) -> Result<(), Failure> {
     let upper = format!("X{}", code.to_ascii_uppercase().trim_start_matches('X'));
     match diag::page(&upper) {
-        Some(page) => print(&format!("{page}\n")),
+        Some(page) => print(&(page + "\n")),
         None => {
             let (first, last) = (diag::codes().next().unwrap_or(""), diag::codes().last().unwrap_or(""));
             Err(Failure::Usage(format!("no finding has the code `{code}`; codes go from {first} to {last}")))
@@ -293,7 +289,7 @@ impl Inputs {
     fn options(&self, options: Options) -> Options {
         let externs = self.externs.iter().cloned().collect();
         let defined = self.documents.define.iter().cloned().collect();
-        Options { externs, defined, prelude: !self.no_prelude, ..options }
+        Options { externs, defined, prelude: !self.no_prelude, dialect: self.dialect, ..options }
     }
 }
 
@@ -384,4 +380,9 @@ fn print(text: &str) -> Result<(), Failure> {
         Err(error) => Err(Failure::File(PathBuf::from("standard output"), error)),
         Ok(()) => Ok(()),
     }
+}
+
+/// A line of JSON. Only maps with keys that are no text cannot be written, and there is none.
+fn json_line(line: &impl Serialize) -> String {
+    serde_json::to_string(line).unwrap_or_default() + "\n"
 }

@@ -1,83 +1,214 @@
-//! Two protocols side by side: what is sent by the one and by the other.
+//! Two versions of a protocol side by side. One walk over both yields every [`Change`]: [`rules`] judges the changes for
+//! `compat`, and `diff` prints them.
 
-mod change;
-pub(crate) mod layouts;
-mod pairs;
-pub(crate) mod view;
+pub(crate) mod rules;
+mod view;
+mod walk;
+mod written;
 
-use crate::diag::Diagnostic;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::Hash;
+
+use crate::diag::Part;
 use crate::graph::Graph;
 use crate::hash::{HashMap, HashSet};
-use crate::hir::{Body, Hir, Procedure, Program, TypeDef, TypeId, Version};
+use crate::hir::{Arm, Body, Const, Docs, Field, Hir, Member, Procedure, Program, TypeDef, TypeId, Version};
 use crate::source::{SourceId, Span};
 
-use layouts::{Parts, TRIED, parts};
-use pairs::{At, Comparison, Stop};
-use view::Use;
+use view::{Use, View};
+use walk::{Stop, Walk};
 
-pub use change::{Addition, Kind, NotCompared, Rules};
-pub(crate) use pairs::Unread;
-
-/// What a comparison finds.
-pub(crate) struct Compared {
-    pub(crate) breaches: Vec<Diagnostic>,
-    pub(crate) additions: Vec<Addition>,
-    pub(crate) not_compared: Vec<NotCompared>,
+/// The same part of both versions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Path<'m> {
+    /// The definition's name in the base, or in the new version if it is added, and the names that lead to the part.
+    names: [&'m str; 3],
+    base: Span,
+    new: Span,
 }
 
-/// Compares all of two protocols. Of what is gone nothing is known if it may have been left out of the new one.
-pub(crate) fn compare(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Compared {
-    let mut comparison = Comparison::new(base, new, rules);
-    comparison.unread = unread;
-    messages(&mut comparison);
-    programs(&mut comparison);
-    constants(&mut comparison);
-    added_types(&mut comparison);
-    let not_compared = std::mem::take(&mut comparison.not_compared);
-    let (breaches, additions) = comparison.into_found();
-    Compared { breaches, additions, not_compared }
+impl<'m> Path<'m> {
+    fn named(name: &'m str) -> Self {
+        Path { names: [name, "", ""], ..Path::default() }
+    }
+
+    /// The path of a part.
+    fn part(mut self, name: &'m str) -> Self {
+        if let Some(place) = self.names.iter_mut().find(|name| name.is_empty()) {
+            *place = name;
+        }
+        self
+    }
+
+    /// The names, joined by points.
+    pub(crate) fn name(&self) -> String {
+        let names: Vec<&str> = self.names.into_iter().filter(|name| !name.is_empty()).collect();
+        names.join(".")
+    }
 }
 
-/// The breaches in those types of a base that stand in documents before `before`. Documents of one run use one
-/// another's names, so members keep theirs.
-pub(crate) fn breaches_before(base: &Hir, new: &Hir, before: SourceId) -> Vec<Diagnostic> {
+/// What a change does to messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing: names, typedefs and the names of numbers are not sent.
+    Unsent,
+    /// The definition is sent differently. Messages of both versions have it at different places, or not at all.
+    Definition,
+    /// Messages change by it.
+    Message,
+}
+
+/// A definition or a part of one in one version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// What it is there: a declaration, a value, a name.
+    pub text: String,
+    /// Where it stands.
+    pub span: Span,
+}
+
+fn side(text: impl Into<String>, docs: &Docs) -> Option<Side> {
+    Some(Side { text: text.into(), span: docs.span })
+}
+
+/// One difference.
+#[derive(Debug)]
+pub(crate) struct Change<'m> {
+    pub(crate) path: Path<'m>,
+    pub(crate) kind: Kind<'m>,
+    pub(crate) effect: Effect,
+    /// It in both versions, as `diff` shows it. Neither is there if it is only sent, and another change shows it as written.
+    pub(crate) sides: Pair<Side>,
+}
+
+/// The base's and the new version's. What only one has is new or gone.
+type Pair<T> = [Option<T>; 2];
+
+/// What differs.
+#[derive(Debug)]
+pub(crate) enum Kind<'m> {
+    Constant(Pair<&'m Const>),
+    /// A definition; and for compat, whether no type of another name takes its place.
+    Type(Pair<&'m TypeDef>, bool),
+    /// A member of two enums.
+    Member((TypeId, TypeId), Pair<&'m Member>),
+    /// An arm that one of two unions has: the value that chooses it, if it is not the default arm; the base's default arm; and
+    /// whether the enum that chooses in the other union has the value.
+    Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
+    /// A program, a version or a procedure; and the new name of what it is in.
+    Number(Pair<Number<'m>>, &'m str),
+    /// A field, a discriminant or a typedef, as it is written.
+    Written(&'static str),
+    /// A type where it is used.
+    Form(View<'m>, View<'m>),
+    /// A bound or a length.
+    Bound(&'static str, u32, u32),
+    /// A field of two structs that have no common layout: it is new, or it is gone.
+    Part(&'m Field, bool),
+    /// How many parts two structs have.
+    Parts(usize, usize),
+    /// Two protocols that share too little to be compared further.
+    TooFar,
+}
+
+/// What has a number: what it is, its name, its number.
+type Number<'m> = (Part, &'m str, u32, &'m Docs);
+
+impl Kind<'_> {
+    /// What it is: `constant`, `struct`, `member` and so on.
+    pub(crate) fn what(&self) -> &'static str {
+        match self {
+            Kind::Constant(_) => "constant",
+            Kind::Type([one, other], _) => one.or(*other).map_or("", kind),
+            Kind::Member(..) => "member",
+            Kind::Arm(..) => "arm",
+            Kind::Number([one, other], _) => one.or(*other).map_or("", |(part, ..)| part.name()),
+            Kind::Written(what) => what,
+            Kind::Form(..) | Kind::Bound(..) | Kind::Part(..) | Kind::Parts(..) | Kind::TooFar => "",
+        }
+    }
+}
+
+/// All changes, and where enums are used in messages of both versions.
+pub(crate) struct Compared<'m> {
+    pub(crate) changes: Vec<Change<'m>>,
+    uses: HashMap<(TypeId, TypeId), EnumUses<'m>>,
+}
+
+/// Where an enum is used in messages.
+#[derive(Default)]
+struct EnumUses<'m> {
+    /// The first place where no union is chosen by it.
+    plain: Option<Path<'m>>,
+    /// Unions that are chosen by it: the base's default arm, the new version's arms, and the path.
+    unions: Vec<(Option<&'m Arm>, Arms<'m>, Path<'m>)>,
+}
+
+/// The arms of a union by the numbers that choose them; the default arm by none.
+type Arms<'m> = BTreeMap<Option<i128>, &'m Arm>;
+
+/// Compares all of two versions.
+pub(crate) fn compare<'m>(base: &'m Hir, new: &'m Hir) -> Compared<'m> {
+    let mut walk = Walk::new(base, new, Stop::Never);
+    let gone = walk.messages();
+    walk.programs();
+    walk.in_messages = false;
+    walk.constants();
+    walk.definitions(&gone);
+    walk.found()
+}
+
+/// Compares those types of a base that stand in documents before `before` with the types of their names.
+fn compare_before<'m>(base: &'m Hir, new: &'m Hir, before: SourceId) -> Compared<'m> {
     let named = by_name(new);
-    let mut comparison = Comparison::new(base, new, Rules::default());
+    let mut walk = Walk::new(base, new, Stop::Never);
     for (id, ty) in base.typed().filter(|(_, ty)| ty.docs.span.source < before) {
-        if let Some(&(other, with)) = named.get(ty.name.as_str()) {
-            if is_enum(ty) && is_enum(with) {
-                comparison.kept_values(id, other);
-                comparison.kept_names(id, other);
-            } else {
-                comparison.types(id, other, At::types(ty, with));
-            }
+        let Some(&other) = named.get(ty.name.as_str()) else { continue };
+        if is_enum(base, id) && is_enum(new, other) {
+            walk.members(id, other);
+        } else {
+            walk.compare(Use::Id(id), Use::Id(other), walk.types(id, other));
         }
     }
-    comparison.into_found().0
+    walk.found()
 }
 
-fn by_name(hir: &Hir) -> HashMap<&str, (TypeId, &TypeDef)> {
-    hir.typed().map(|(id, ty)| (ty.name.as_str(), (id, ty))).collect()
+fn by_name(hir: &Hir) -> HashMap<&str, TypeId> {
+    hir.typed().map(|(id, ty)| (ty.name.as_str(), id)).collect()
 }
 
-/// What is merely defined shows what an extension brings; a body in place is seen with what it stands in.
-fn added_types(comparison: &mut Comparison<'_>) {
-    let (known, named) = (by_name(comparison.base), by_name(comparison.new));
-    let is_gone =
-        |id: TypeId| comparison.base.get(id).is_some_and(|ty| !named.contains_key(ty.name.as_str()));
-    let renamed: HashSet<TypeId> =
-        comparison.bodies.iter().filter(|(base, _)| is_gone(*base)).map(|(_, new)| *new).collect();
-    for (id, ty) in comparison.new.typed() {
-        if known.contains_key(ty.name.as_str()) || ty.name.contains('.') || renamed.contains(&id) {
-            continue;
-        }
-        let addition =
-            Addition { kind: Kind::Type, name: ty.name.clone(), text: String::new(), span: ty.docs.span };
-        comparison.additions.push(addition);
+fn is_enum(hir: &Hir, id: TypeId) -> bool {
+    matches!(hir.get(id), Some(TypeDef { body: Body::Enum(_), .. }))
+}
+
+/// What a definition is called.
+fn kind(ty: &TypeDef) -> &'static str {
+    match ty.body {
+        Body::Alias(_) => "typedef",
+        Body::Enum(_) => "enum",
+        Body::Struct(_) | Body::Tuple(_) => "struct",
+        Body::Union(_) => "union",
     }
 }
 
-// ---- types
+/// How many characters of a declaration are shown.
+const SHOWN: usize = 100;
+
+/// A declaration in one line, without comments.
+fn line(docs: &Docs) -> String {
+    let mut bare = String::new();
+    let mut rest = docs.declaration.as_str();
+    while let Some((before, behind)) = rest.split_once("/*") {
+        bare.push_str(before);
+        rest = behind.split_once("*/").map_or("", |(_, behind)| behind);
+    }
+    bare.push_str(rest);
+    let line = bare.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} ...", line.get(..end).unwrap_or("")),
+        None => line,
+    }
+}
 
 /// Types that nothing else is made of: what is sent as a whole. Of types that lead to one another only, the first.
 fn whole(hir: &Hir) -> Vec<TypeId> {
@@ -92,230 +223,197 @@ fn whole(hir: &Hir) -> Vec<TypeId> {
     hir.typed().map(|(id, _)| id).filter(|id| parts.insert(graph.circle(*id))).collect()
 }
 
-fn messages(comparison: &mut Comparison<'_>) {
-    let (base, new) = (comparison.base, comparison.new);
-    let (named, known) = (by_name(new), by_name(base));
-    let mut others: HashMap<Parts, Vec<TypeId>> = HashMap::default();
-    let unknown = |id: &TypeId| new.get(*id).is_some_and(|ty| !known.contains_key(ty.name.as_str()));
-    for id in whole(new).into_iter().filter(unknown) {
-        others.entry(parts(new, id)).or_default().push(id);
+/// How many types of another name are tried for one that is gone.
+const TRIED: usize = 4;
+
+/// Of some types of another name, the first that is alike. One of the same layout has the same kind of body, and as many
+/// fields if that is a struct.
+fn alike(
+    [base, new]: [&Hir; 2],
+    olds: &[TypeId],
+    news: &[TypeId],
+    mut alike: impl FnMut(TypeId, TypeId) -> bool,
+) -> HashMap<TypeId, TypeId> {
+    let shape = |hir: &Hir, id: TypeId| {
+        let fields = |body: &Body| if let Body::Struct(fields) = body { fields.len() } else { 0 };
+        hir.get(id).map(|ty| (std::mem::discriminant(&ty.body), fields(&ty.body)))
+    };
+    let mut others: HashMap<_, VecDeque<TypeId>> = HashMap::default();
+    for id in news {
+        others.entry(shape(new, *id)).or_default().push_back(*id);
     }
-    for id in whole(base) {
-        let Some(ty) = base.get(id) else { continue };
-        match named.get(ty.name.as_str()) {
-            // Nothing on the wire is of this type: its members are but names for numbers.
-            Some((other, _)) if is_enum(ty) && is_enum_at(new, *other) => members(comparison, id, *other),
-            Some((other, with)) => comparison.types(id, *other, At::types(ty, with)),
-            None if is_enum(ty) => {}
-            // Nothing is made of it, and its name is not sent.
-            None if matches!(ty.body, Body::Alias(_)) => {}
-            None if is_called_otherwise(comparison, id, &others) => {}
-            // That it was left out is said where it stands.
-            None if comparison.unread.names.contains(&ty.name) => {}
-            None if !comparison.unread.names.is_empty() => {
-                let why = "nothing that could be read in the new protocol has its name or its layout";
-                comparison.cannot(&ty.name, why, ty.docs.span);
-            }
-            None => {
-                let error = Diagnostic::error("X500", ty.docs.span, format!("`{}` is gone", ty.name));
-                let error =
-                    error.with_label("defined in the base; nothing in the new protocol has its layout");
-                comparison.found.push(error.with_help("what was valid must stay valid"));
-            }
-        }
+    let mut pairs = HashMap::default();
+    for id in olds {
+        let Some(others) = others.get_mut(&shape(base, *id)) else { continue };
+        let found = others.iter().take(TRIED).position(|other| alike(*id, *other));
+        pairs.extend(found.and_then(|at| others.remove(at)).map(|other| (*id, other)));
     }
+    pairs
 }
 
-fn is_enum(ty: &TypeDef) -> bool {
-    matches!(ty.body, Body::Enum(_))
-}
-
-fn is_enum_at(hir: &Hir, id: TypeId) -> bool {
-    hir.get(id).is_some_and(is_enum)
-}
-
-/// Whether the new protocol has a type under another name that extends the one of the base.
-fn is_called_otherwise(
-    comparison: &mut Comparison<'_>,
-    id: TypeId,
-    others: &HashMap<Parts, Vec<TypeId>>,
-) -> bool {
-    let (base, new) = (comparison.base, comparison.new);
-    let alike = others.get(&parts(base, id)).map_or(&[][..], Vec::as_slice);
-    alike.iter().take(TRIED).any(|other| {
-        let (Some(ty), Some(with)) = (base.get(id), new.get(*other)) else { return false };
-        let mut trial = Comparison::within(base, new, comparison.rules, comparison.left, Stop::AtBreach);
-        trial.types(id, *other, At::types(ty, with));
-        comparison.left = trial.left;
-        let extends = trial.found.is_empty();
-        if extends {
-            comparison.additions.append(&mut trial.additions);
-            comparison.bodies.extend(trial.bodies);
-        }
-        extends
-    })
-}
-
-// ---- programs
-
-fn programs(comparison: &mut Comparison<'_>) {
-    let (base, new) = (comparison.base, comparison.new);
-    let others: HashMap<u32, &Program> = new.programs.iter().map(|one| (one.number, one)).collect();
-    for program in &base.programs {
-        match others.get(&program.number) {
-            Some(other) => versions(comparison, program, other),
-            None => gone(comparison, "program", &program.name, program.docs.span, None),
-        }
+/// Puts what two versions have side by side: what has one first key, and of the rest what has one second key.
+fn matched<'a, T, K: Copy + Eq + Hash, L: Copy + Eq + Hash>(
+    old: &'a [T],
+    new: &'a [T],
+    of: impl Fn(&'a T) -> (K, L),
+) -> Vec<Pair<&'a T>> {
+    let key = |one: &'a T| of(one).0;
+    let keyed: HashMap<K, &T> = new.iter().map(|one| (key(one), one)).collect();
+    let before: HashSet<K> = old.iter().map(key).collect();
+    let is_new = |one: &&'a T| !before.contains(&key(one));
+    let mut others = HashMap::default();
+    for one in new.iter().filter(is_new) {
+        others.entry(of(one).1).or_insert(one);
     }
-    let known: HashSet<u32> = base.programs.iter().map(|program| program.number).collect();
-    for program in new.programs.iter().filter(|program| !known.contains(&program.number)) {
-        let text = program.number.to_string();
-        add(comparison, Kind::Program, &program.name, text, program.docs.span);
+    let mut taken = HashSet::default();
+    let mut pairs = Vec::new();
+    for one in old {
+        let other = keyed.get(&key(one)).copied().or_else(|| others.remove(&of(one).1));
+        taken.extend(other.map(key));
+        pairs.push([Some(one), other]);
     }
+    let come = new.iter().filter(|one| is_new(one) && !taken.contains(&key(one)));
+    pairs.extend(come.map(|one| [None, Some(one)]));
+    pairs
 }
 
-fn versions<'m>(comparison: &mut Comparison<'m>, base: &'m Program, new: &'m Program) {
-    let others: HashMap<u32, &Version> = new.versions.iter().map(|one| (one.number, one)).collect();
-    for version in &base.versions {
-        match others.get(&version.number) {
-            Some(other) => all_procedures(comparison, version, other),
-            None => gone(comparison, "version", &version.name, version.docs.span, Some(new.docs.span)),
-        }
-    }
-    let known: HashSet<u32> = base.versions.iter().map(|version| version.number).collect();
-    for version in new.versions.iter().filter(|version| !known.contains(&version.number)) {
-        let text = format!("{} = {}", version.name, version.number);
-        add(comparison, Kind::Version, &new.name, text, version.docs.span);
-    }
-}
+impl<'m> Walk<'m> {
+    // ---- messages
 
-fn all_procedures<'m>(comparison: &mut Comparison<'m>, base: &'m Version, new: &'m Version) {
-    let by_number: HashMap<u32, &Procedure> = new.procedures.iter().map(|one| (one.number, one)).collect();
-    for procedure in &base.procedures {
-        let Some(other) = by_number.get(&procedure.number) else {
-            gone(comparison, "procedure", &procedure.name, procedure.docs.span, Some(new.docs.span));
-            continue;
+    /// Compares messages. Returns those of the base that the new version has under no name.
+    fn messages(&mut self) -> HashSet<TypeId> {
+        let (base, new) = (self.base, self.new);
+        let (named, known) = (by_name(new), by_name(base));
+        let is_new = |id: &TypeId| !known.contains_key(view::name(new, *id));
+        let others: Vec<TypeId> = whole(new).into_iter().filter(is_new).collect();
+        // Of an enum no message is made: its members are but names for numbers. So is a typedef.
+        let is_message = |id: &TypeId| {
+            base.get(*id).is_some_and(|ty| match named.get(ty.name.as_str()) {
+                Some(other) => !is_enum(base, *id) || !is_enum(new, *other),
+                None => !matches!(ty.body, Body::Enum(_) | Body::Alias(_)),
+            })
         };
-        let at = |part| At { owner: &procedure.name, part, base: procedure.docs.span, new: other.docs.span };
-        comparison.compare(Use::Type(&procedure.arguments), Use::Type(&other.arguments), at("arguments"));
-        comparison.compare(Use::Type(&procedure.result), Use::Type(&other.result), at("result"));
-    }
-    let known: HashSet<u32> = base.procedures.iter().map(|procedure| procedure.number).collect();
-    for procedure in new.procedures.iter().filter(|procedure| !known.contains(&procedure.number)) {
-        let text = procedure.docs.declaration.clone();
-        add(comparison, Kind::Procedure, &new.name, text, procedure.docs.span);
-    }
-}
-
-fn add(comparison: &mut Comparison<'_>, kind: Kind, name: &str, text: String, span: Span) {
-    comparison.additions.push(Addition { kind, name: name.to_owned(), text, span });
-}
-
-/// What has a number, and nothing in the new protocol has that.
-fn gone(comparison: &mut Comparison<'_>, what: &str, name: &str, base: Span, new: Option<Span>) {
-    if comparison.unread.programs {
-        let why = format!("no {what} that could be read in the new protocol has its number");
-        return comparison.cannot(name, &why, base);
-    }
-    let message = format!("the {what} `{name}` is gone: its number is nowhere");
-    comparison.found.push(match new {
-        Some(new) => Diagnostic::error("X513", new, message)
-            .with_label("not in here")
-            .with_related(base, "in the base"),
-        None => Diagnostic::error("X513", base, message).with_label("defined in the base"),
-    });
-}
-
-// ---- constants
-
-/// A name for a number: a constant, or a member of an enum that no message has.
-#[derive(Clone, Copy)]
-struct Name<'m> {
-    name: &'m str,
-    value: i128,
-    span: Span,
-}
-
-fn constants(comparison: &mut Comparison<'_>) {
-    fn of(hir: &Hir) -> Vec<Name<'_>> {
-        hir.consts.iter().map(|one| Name { name: &one.name, value: one.value, span: one.docs.span }).collect()
-    }
-    let (old, with) = (of(comparison.base), of(comparison.new));
-    names(comparison, &old, &with, "");
-}
-
-fn members(comparison: &mut Comparison<'_>, base: TypeId, new: TypeId) {
-    fn of(hir: &Hir, id: TypeId) -> Vec<Name<'_>> {
-        let Some(TypeDef { body: Body::Enum(members), .. }) = hir.get(id) else { return Vec::new() };
-        members
-            .iter()
-            .map(|one| Name { name: &one.name, value: one.value.into(), span: one.docs.span })
-            .collect()
-    }
-    let (old, with) = (of(comparison.base, base), of(comparison.new, new));
-    let owner = comparison.base.get(base).map_or("", |ty| ty.name.as_str());
-    names(comparison, &old, &with, owner);
-}
-
-/// Compares names for numbers. Those that are gone are on no wire; those that stay keep their numbers. A flag is a new
-/// bit of its word. Members of an enum `owner` are flags together; a constant is one that says so in its name.
-fn names(comparison: &mut Comparison<'_>, base: &[Name<'_>], new: &[Name<'_>], owner: &str) {
-    let old: HashMap<&str, &Name<'_>> = base.iter().map(|one| (one.name, one)).collect();
-    let mut taken: HashMap<(&str, u64), &Name<'_>> = HashMap::default();
-    for (first, bit) in base.iter().filter_map(|one| Some((one, u64::try_from(one.value).ok()?))) {
-        if let Some(word) = flag_word(first.name, owner).filter(|_| bit.is_power_of_two()) {
-            taken.entry((word, bit)).or_insert(first);
-        }
-    }
-    for one in new {
-        match old.get(one.name) {
-            Some(first) if first.value == one.value => {}
-            Some(first) => {
-                let message = format!("`{}` was {} and is {}", one.name, first.value, one.value);
-                let error = Diagnostic::error("X511", one.span, message).with_label("the new value");
-                comparison.found.push(error.with_related(first.span, "in the base"));
+        let messages: Vec<TypeId> = whole(base).into_iter().filter(is_message).collect();
+        let is_gone = |id: &TypeId| !named.contains_key(view::name(base, *id));
+        let mut gone: Vec<TypeId> = messages.iter().copied().filter(is_gone).collect();
+        let renamed = alike([base, new], &gone, &others, |old, new| {
+            !self.trial(Use::Id(old), Use::Id(new), Stop::AtBreach).is_over
+        });
+        gone.retain(|id| !renamed.contains_key(id));
+        for id in messages {
+            if let Some(other) = named.get(view::name(base, id)).or_else(|| renamed.get(&id)) {
+                self.compare(Use::Id(id), Use::Id(*other), self.types(id, *other));
             }
-            None => {
-                let word = flag_word(one.name, owner);
-                let own = flag_bits(one, owner);
-                let first = own.iter().find_map(|bit| taken.get(&(word?, *bit)));
-                if let Some(first) = first {
-                    let message = format!("the flag `{}` has the bit of `{}`", one.name, first.name);
-                    let error = Diagnostic::error("X512", one.span, message).with_label("the same bit");
-                    comparison.found.push(error.with_related(first.span, "taken in the base"));
-                    continue;
+        }
+        gone.into_iter().collect()
+    }
+
+    // ---- programs
+
+    fn programs(&mut self) {
+        for [old, new] in matched(&self.base.programs, &self.new.programs, |one| (one.number, &*one.name)) {
+            self.in_messages = true;
+            let number = |one: &'m Program| (Part::Program, &*one.name, one.number, &one.docs);
+            let path = self.number(Path::default(), [old, new].map(|one| one.map(number)), "", false);
+            let (Some(program), Some(new)) = (old, new) else { continue };
+            let path = Path { new: new.docs.span, ..path };
+            for [old, with] in matched(&program.versions, &new.versions, |one| (one.number, &*one.name)) {
+                self.in_messages = program.number == new.number;
+                let number = |one: &'m Version| (Part::Version, &*one.name, one.number, &one.docs);
+                let path = self.number(path, [old, with].map(|one| one.map(number)), &new.name, false);
+                if let (Some(old), Some(new)) = (old, with) {
+                    self.in_messages &= old.number == new.number;
+                    self.procedures(Path { new: new.docs.span, ..path }, old, new);
                 }
-                let kind = if word.is_some() && !own.is_empty() { Kind::Flag } else { Kind::Constant };
-                let text = format!("{} = {}", one.name, one.value);
-                add(comparison, kind, owner, text, one.span);
             }
         }
     }
-}
 
-/// The bits that a new name for a number takes, as a flag. A number of several bits is a flag only if its name says so:
-/// an enum that no message has may count as well.
-fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
-    let value = u64::try_from(one.value).unwrap_or(0);
-    let says_so = flag_word(one.name, "").is_some();
-    if !says_so && (owner.is_empty() || !value.is_power_of_two()) {
-        return Vec::new();
-    }
-    (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
-}
-
-/// The word that a flag is a bit of: the enum, or what a constant's name says up to `FLAG`.
-fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
-    if !owner.is_empty() {
-        return Some(owner);
-    }
-    let mut end = 0;
-    for word in name.split('_') {
-        end += word.len();
-        if word.eq_ignore_ascii_case("FLAG") || word.eq_ignore_ascii_case("FLAGS") {
-            return name.get(..end);
+    fn procedures(&mut self, path: Path<'m>, old: &'m Version, new: &'m Version) {
+        for [old, with] in matched(&old.procedures, &new.procedures, |one| (one.number, &*one.name)) {
+            let mut differs = false;
+            if let (Some(old), Some(new)) = (old, with) {
+                let at = Path { names: [&old.name, "", ""], base: old.docs.span, new: new.docs.span };
+                let parts =
+                    [("arguments", &old.arguments, &new.arguments), ("result", &old.result, &new.result)];
+                for (part, one, other) in parts {
+                    let (one, other) = (Use::Type(one), Use::Type(other));
+                    differs |= !self.same(one, other);
+                    if self.in_messages && old.number == new.number {
+                        self.compare(one, other, at.part(part));
+                    }
+                }
+            }
+            let number = |one: &'m Procedure| (Part::Procedure, &*one.name, one.number, &one.docs);
+            self.number(path, [old, with].map(|one| one.map(number)), &new.name, differs);
         }
-        end += 1;
     }
-    None
+
+    /// Adds what differs in what has a number, within something. Returns its path.
+    fn number(
+        &mut self,
+        within: Path<'m>,
+        [old, new]: Pair<Number<'m>>,
+        new_name: &'m str,
+        differs: bool,
+    ) -> Path<'m> {
+        let path = within.part(old.or(new).map_or("", |(_, name, ..)| name));
+        let wire = differs || old.map(|(_, _, number, _)| number) != new.map(|(_, _, number, _)| number);
+        let text = |(part, name, number, docs): Number<'_>| match part {
+            Part::Procedure => docs.declaration.clone(),
+            _ => format!("{name} = {number}"),
+        };
+        if wire || old.map(text) != new.map(text) {
+            let sides = [old, new].map(|one| one.and_then(|one| side(text(one), one.3)));
+            self.emit(path, Kind::Number([old, new], new_name), wire, sides);
+        }
+        path
+    }
+
+    // ---- definitions
+
+    fn constants(&mut self) {
+        for [old, new] in matched(&self.base.consts, &self.new.consts, |one| (&*one.name, &*one.name)) {
+            let path = Path::named(old.or(new).map_or("", |one| &one.name));
+            if old.map(|one| one.value) != new.map(|one| one.value) {
+                let sides = [old, new].map(|one| one.and_then(|one| side(one.value.to_string(), &one.docs)));
+                self.emit(path, Kind::Constant([old, new]), old.is_some() && new.is_some(), sides);
+            }
+        }
+    }
+
+    /// Compares what messages did not lead to, and adds the definitions that are new or gone. Of those, `gone` are
+    /// messages.
+    fn definitions(&mut self, gone: &HashSet<TypeId>) {
+        let (base, new) = (self.base, self.new);
+        let (known, named) = (by_name(base), by_name(new));
+        for (id, ty) in base.typed() {
+            let other = named.get(ty.name.as_str()).filter(|other| !self.bodies.contains(&(id, **other)));
+            other.into_iter().for_each(|other| self.definition(id, *other));
+        }
+        // Bodies in place come and go with what they stand in.
+        let alone = |hir: &Hir, others: &HashMap<&str, TypeId>| -> Vec<TypeId> {
+            let has = |name: &str| others.contains_key(name);
+            let is_alone =
+                |name: &str| !has(name) && name.rsplit_once('.').is_none_or(|(owner, _)| has(owner));
+            hir.typed().filter(|(_, ty)| is_alone(&ty.name)).map(|(id, _)| id).collect()
+        };
+        let (olds, news) = (alone(base, &named), alone(new, &known));
+        let renamed = alike([base, new], &olds, &news, |old, new| self.same(Use::Id(old), Use::Id(new)));
+        let is_gone = |id: TypeId| !named.contains_key(view::name(base, id));
+        let used: HashSet<TypeId> =
+            self.bodies.iter().filter(|(old, _)| is_gone(*old)).map(|(_, new)| *new).collect();
+        let taken: HashSet<TypeId> = renamed.values().copied().collect();
+        let olds = olds.into_iter().map(|id| ([Some(id), renamed.get(&id).copied()], gone.contains(&id)));
+        let news = news.into_iter().filter(|id| !taken.contains(id));
+        for ([old, new_id], alone) in olds.chain(news.map(|id| ([None, Some(id)], !used.contains(&id)))) {
+            let pair = [old.and_then(|id| base.get(id)), new_id.and_then(|id| new.get(id))];
+            let is_renamed = old.is_some() && new_id.is_some();
+            let text = |ty: &TypeDef| if is_renamed { ty.name.clone() } else { line(&ty.docs) };
+            let sides = pair.map(|ty| ty.and_then(|ty| side(text(ty), &ty.docs)));
+            let ([Some(ty), _] | [None, Some(ty)]) = pair else { continue };
+            let wire = !is_renamed && !matches!(ty.body, Body::Alias(_));
+            self.emit(Path::named(&ty.name), Kind::Type(pair, alone), wire, sides);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Whether one protocol is a compatible extension of another.
 //!
-//! The rules are those of section 9.1 of the -04 draft of rfc5666bis: whatever the base takes for valid stays valid and
+//! The rules are those of section 9.1 of the -04 draft of rfc5666bis, or of section 4.2 of RFC 8178: whatever the base takes for valid stays valid and
 //! keeps its structure, and what is new can be told from it by an old peer. So new message types with their bodies, new
 //! values of an enum with the arms that they choose in unions without a default, and new flag bits are extensions;
 //! nothing else is. For programs, new versions and new procedures are what new message types are for a header.
@@ -8,13 +8,13 @@
 //! What is compared is what goes over the wire. Names, typedefs and the grouping of fields in structs do not: a field
 //! or a member may be called otherwise, and a struct may be taken apart or put together.
 
-use crate::compare::{self, Compared, Unread};
+use crate::compare::rules::{self, Judged, Unread};
 use crate::diag::{self, Diagnostic};
 use crate::generate::{self, Options};
 use crate::hash::HashSet;
 use crate::source::{SourceId, Sources};
 
-pub use crate::compare::{Addition, Kind, NotCompared, Rules};
+pub use crate::compare::rules::{Addition, Kind, NotCompared, Rules};
 
 /// What can be said of two protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Verdict {
 pub struct Compat {
     /// What is wrong with the documents themselves. After an error nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
-    /// Each breach of the rules, `X500` to `X513`, with its place in both protocols.
+    /// Each breach of the rules, `X500` to `X514`, with its place in both protocols.
     pub breaches: Vec<Diagnostic>,
     /// What it adds, in the order of the places.
     pub additions: Vec<Addition>,
@@ -60,9 +60,9 @@ pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
     let mut all = Vec::new();
     for found in found {
         let Some(left_out) = &found.left_out else { continue };
-        let span = found.primary.span;
+        let span = found.span;
         if left_out.name.is_empty() || said.insert((span.source, left_out.name.as_str())) {
-            all.push(NotCompared { name: left_out.name.clone(), why: found.message.clone(), span });
+            all.push(NotCompared { name: left_out.name.clone(), why: found.text().message, span });
         }
     }
     all
@@ -84,18 +84,20 @@ pub fn compat_by(
     new: &[SourceId],
     options: &Options,
 ) -> Compat {
-    let (old, mut diagnostics) = generate::resolved(sources, base, options, false);
-    let (with, more) = generate::resolved(sources, new, options, true);
+    let (old, mut diagnostics, mut expansions) = generate::resolved(sources, base, options, false);
+    let (with, more, others) = generate::resolved(sources, new, options, true);
     diagnostics.extend(more.iter().cloned());
     if diag::has_errors(&diagnostics) {
         return Compat { diagnostics, ..Compat::default() };
     }
-    let unread = Unread::of(&more);
-    let Compared { mut breaches, mut additions, not_compared: mut unknown } =
-        compare::compare(&old, &with, rules, unread);
+    let Judged { mut breaches, mut additions, not_compared: unknown } =
+        rules::judge(&old, &with, rules, Unread::of(&more));
     let mut not_compared = left_out(&diagnostics);
-    not_compared.append(&mut unknown);
+    not_compared.extend(unknown);
     not_compared.sort_by_key(|one| (one.span.source, one.span.start));
+    expansions.extend(others);
+    expansions.sort_by_key(|one| (one.span.source, one.span.start));
+    crate::parse::explain(&mut breaches, &expansions);
     diag::sort(&mut breaches);
     additions.sort_by_key(|addition| (addition.span.source, addition.span.start));
     Compat { diagnostics, breaches, additions, not_compared }

@@ -1,28 +1,88 @@
 //! Diagnostics: what is wrong, where in the document, and what to do about it.
+//!
+//! A diagnostic is data: a `Kind` with its fields, and a place. The modules of this one have the kinds of each stage. A
+//! kind is written down once, with its code, its severity, its page and its text; no other code writes or reads text.
 
+/// Defines the kinds of one stage. The comment on the enum is the chapter of `DIAGNOSTICS.md`; the comment on the first
+/// kind of each code is the page of that code: its title, what it means, an example, and the example as it should be.
+macro_rules! kinds {
+    ($(#[doc = $chapter:literal])* $of:ident $name:ident {$(
+        $(#[doc = $doc:literal])*
+        $code:ident $severity:ident $kind:ident $({ $($field:ident: $ty:ty),* })? => $text:expr;
+    )*}) => {
+        $(#[doc = $chapter])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(crate) enum $name {$(
+            $(#[doc = $doc])*
+            $kind $({ $($field: $ty),* })?,
+        )*}
+
+        impl $name {
+            #[cfg(feature = "cli")]
+            pub(super) const CHAPTER: $crate::diag::pages::Chapter = $crate::diag::pages::Chapter {
+                text: concat!($($chapter, "\n"),*),
+                pages: &[$((stringify!($code), concat!($($doc, "\n"),*))),*],
+            };
+
+            pub(super) fn code(&self) -> &'static str {
+                match self {
+                    $(Self::$kind { .. } => stringify!($code),)*
+                }
+            }
+
+            #[allow(unused_variables, reason = "a field may be for other code")]
+            pub(super) fn text(&self) -> $crate::diag::Text {
+                match self {
+                    $(Self::$kind $({ $($field),* })? => $text,)*
+                }
+            }
+
+            /// This at a place.
+            pub(crate) fn at(self, span: $crate::source::Span) -> $crate::diag::Diagnostic {
+                let severity = match &self {
+                    $(Self::$kind { .. } => $crate::diag::Severity::$severity,)*
+                };
+                let (kind, notes) = ($crate::diag::Kind::$of(self), Vec::new());
+                $crate::diag::Diagnostic { kind, severity, span, within: None, notes, left_out: None }
+            }
+        }
+    };
+}
+
+mod binding;
+mod breach;
+mod document;
 #[cfg(feature = "cli")]
 mod json;
+mod meaning;
+mod output;
 #[cfg(feature = "cli")]
 mod pages;
 mod plain;
 #[cfg(feature = "cli")]
 mod render;
-#[cfg(feature = "cli")]
-mod short;
+mod syntax;
 
 use std::fmt;
 
-use crate::source::Span;
+use crate::ast::Expansion;
+use crate::source::{Span, Trust};
 
+pub(crate) use binding::{BindingKind, Inside, Unknown};
+pub(crate) use breach::BreachKind;
+pub(crate) use document::DocumentKind;
 #[cfg(feature = "cli")]
 pub use json::{json, json_failure, json_summary};
+pub(crate) use meaning::{MeaningKind, Twice};
+pub(crate) use output::OutputKind;
 #[cfg(feature = "cli")]
-pub use pages::{codes, page};
+pub use pages::{chapters, codes, page};
 pub use plain::plain;
 #[cfg(feature = "cli")]
-pub use render::render;
+pub use plain::short;
 #[cfg(feature = "cli")]
-pub use short::short;
+pub use render::render;
+pub(crate) use syntax::{Expected, Fault, Near, Open, SyntaxKind};
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,88 +122,192 @@ pub struct LeftOut {
     pub is_program: bool,
 }
 
+/// What a finding is, by the stage that finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Document(DocumentKind),
+    Syntax(SyntaxKind),
+    Meaning(MeaningKind),
+    Binding(BindingKind),
+    Output(OutputKind),
+    Breach(BreachKind),
+}
+
+impl Kind {
+    /// The names that it says nothing has.
+    pub(crate) fn missing(&self) -> Vec<&str> {
+        match self {
+            Kind::Meaning(MeaningKind::NoType { name } | MeaningKind::NoValue { name }) => vec![&name.name],
+            Kind::Binding(kind) => kind.missing(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What becomes of a finding, or where its text comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// A published document is read without it.
+    Unread,
+    /// A definition between prose that is none, in a published document or not.
+    Scanned { published: bool },
+    /// A definition is left out.
+    Omitted { trust: Trust, what: Omitted },
+    /// It is at the use of a macro.
+    Expansion(Expansion),
+}
+
+/// What is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Omitted {
+    Definition,
+    Procedure,
+    /// A procedure without which its program is not written.
+    Needed,
+}
+
+impl Note {
+    /// The help with what the note says.
+    fn help(&self, help: Option<String>) -> String {
+        let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
+        match self {
+            Note::Unread => and("what cannot be read in a published document is left out"),
+            Note::Scanned { published: true } => and("this definition is left out"),
+            Note::Scanned { published: false } => {
+                and("where `///` marks the lines of XDR, all others are prose")
+            }
+            Note::Omitted { trust, what } => {
+                let text = match what {
+                    Omitted::Definition => "this definition is left out",
+                    Omitted::Procedure => "this procedure is left out",
+                    Omitted::Needed => "a program without this procedure is written only with `--keep-going`",
+                };
+                match trust {
+                    Trust::Own => and(text),
+                    Trust::Published => format!("nobody can mend a published document: {text}"),
+                    Trust::Example => format!("an example between prose: {text}"),
+                }
+            }
+            Note::Expansion(one) => and(&format!("`{}` expands to `{}`", one.name.name, one.text)),
+        }
+    }
+}
+
 /// One finding. Each has one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5` extensions;
-    /// two digits follow. `DIAGNOSTICS.md` has a section for each.
-    pub code: &'static str,
+    /// What it is.
+    pub(crate) kind: Kind,
     /// Error or warning.
     pub severity: Severity,
+    /// Where it is.
+    pub span: Span,
+    /// The name of the definition that it is about, where that is known. The place alone may be that of several.
+    pub(crate) within: Option<String>,
+    pub(crate) notes: Vec<Note>,
+    /// What is left out for it, where that is a definition or a part of a program.
+    pub left_out: Option<LeftOut>,
+}
+
+/// What a finding says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
     /// One line, lower case, no full stop.
     pub message: String,
-    /// Where it is.
+    /// The finding's place, and what is there.
     pub primary: Label,
     /// Other places that matter: the first definition, the bound that is broken.
     pub related: Vec<Label>,
     /// What to do.
     pub help: Option<String>,
-    /// What is left out for it, where that is a definition or a part of a program.
-    pub left_out: Option<LeftOut>,
-    /// The names that it says nothing has.
-    pub missing: Vec<String>,
 }
 
-impl Diagnostic {
-    /// An error: nothing is emitted. `message` is one line, lower case, without a full stop.
-    #[must_use]
-    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
-        Diagnostic::new(code, Severity::Error, span, message.into())
-    }
+/// A text with its first line.
+fn text(message: impl Into<String>) -> Text {
+    let primary = Label { span: Span::default(), text: String::new() };
+    Text { message: message.into(), primary, related: Vec::new(), help: None }
+}
 
-    /// A warning: worth knowing, and code is emitted.
-    #[must_use]
-    pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
-        Diagnostic::new(code, Severity::Warning, span, message.into())
-    }
-
-    /// A warning that only some compilers accept what the grammar of the RFCs lacks.
-    #[must_use]
-    pub(crate) fn portability(span: Span, what: &str, instead: &str) -> Self {
-        Diagnostic::warning("X137", span, format!("not every compiler accepts {what}"))
-            .with_label("not in RFC 4506 or RFC 5531")
-            .with_help(instead)
-    }
-
-    fn new(code: &'static str, severity: Severity, span: Span, message: String) -> Self {
-        let primary = Label { span, text: String::new() };
-        let (related, missing) = (Vec::new(), Vec::new());
-        Diagnostic { code, severity, message, primary, related, help: None, left_out: None, missing }
-    }
-
-    /// Says at the place itself what is there.
-    #[must_use]
-    pub fn with_label(mut self, text: impl Into<String>) -> Self {
+impl Text {
+    /// Says what is at the place itself.
+    fn label(mut self, text: impl Into<String>) -> Self {
         self.primary.text = text.into();
         self
     }
 
     /// Adds another place that matters.
-    #[must_use]
-    pub fn with_related(mut self, span: Span, text: impl Into<String>) -> Self {
+    fn and(mut self, span: Span, text: impl Into<String>) -> Self {
         self.related.push(Label { span, text: text.into() });
         self
     }
 
-    /// Says what to do. A later help takes the place of an earlier one.
-    #[must_use]
-    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+    /// Says what to do.
+    fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
+    /// Asks whether a name was meant that is much alike.
+    fn like(mut self, near: &Option<String>) -> Self {
+        self.help = near.as_ref().map(|near| format!("`{near}` is one; is that what is meant?"));
+        self
+    }
+}
+
+impl Diagnostic {
+    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5` extensions;
+    /// two digits follow. `DIAGNOSTICS.md` has a section for each.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match &self.kind {
+            Kind::Document(kind) => kind.code(),
+            Kind::Syntax(kind) => kind.code(),
+            Kind::Meaning(kind) => kind.code(),
+            Kind::Binding(kind) => kind.code(),
+            Kind::Output(kind) => kind.code(),
+            Kind::Breach(kind) => kind.code(),
+        }
+    }
+
+    /// What it says, for people. The words may change from release to release.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        let mut text = match &self.kind {
+            Kind::Document(kind) => kind.text(),
+            Kind::Syntax(kind) => kind.text(),
+            Kind::Meaning(kind) => kind.text(),
+            Kind::Binding(kind) => kind.text(),
+            Kind::Output(kind) => kind.text(),
+            Kind::Breach(kind) => kind.text(),
+        };
+        text.primary.span = self.span;
+        for note in &self.notes {
+            text.help = Some(note.help(text.help.take()));
+            if let Note::Expansion(one) = note {
+                text = text.and(one.name.span, "in this expansion of the macro");
+            }
+        }
+        text
+    }
+
     /// Says what is left out for it.
     #[must_use]
-    pub fn with_left_out(mut self, name: impl Into<String>, is_program: bool) -> Self {
+    pub(crate) fn with_left_out(mut self, name: impl Into<String>, is_program: bool) -> Self {
         self.left_out = Some(LeftOut { name: name.into(), is_program });
         self
     }
 
-    /// Adds a name that nothing has.
+    /// Adds what becomes of it.
     #[must_use]
-    pub fn with_missing(mut self, name: &str) -> Self {
-        self.missing.push(name.to_owned());
+    pub(crate) fn with_note(mut self, note: Note) -> Self {
+        self.notes.push(note);
         self
+    }
+
+    /// The same as a warning, if it is to be one.
+    #[must_use]
+    pub(crate) fn weakened_if(self, weaken: bool) -> Self {
+        if weaken { Diagnostic { severity: Severity::Warning, ..self } } else { self }
     }
 
     /// Whether it keeps anything from being emitted.
@@ -153,12 +317,55 @@ impl Diagnostic {
     }
 }
 
+/// What has a number in a program, or is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Program,
+    Version,
+    Procedure,
+}
+
+impl Part {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Part::Program => "program",
+            Part::Version => "version",
+            Part::Procedure => "procedure",
+        }
+    }
+}
+
+/// The first of many things, and how many more there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Few<T> {
+    pub(crate) first: Vec<T>,
+    more: usize,
+}
+
+impl<T> Few<T> {
+    pub(crate) fn of(all: impl Iterator<Item = T>, most: usize) -> Self {
+        let mut all = all.fuse();
+        let first = all.by_ref().take(most).collect();
+        Few { first, more: all.count() }
+    }
+
+    /// `A, B and 3 more`
+    fn shown(&self, one: impl Fn(&T) -> String) -> String {
+        let first = self.first.iter().map(one).collect::<Vec<_>>().join(", ");
+        if self.more > 0 { format!("{first} and {} more", self.more) } else { first }
+    }
+}
+
 /// Puts findings into the order in which their places stand: document, offset, then code.
-/// What was found twice at one place with one code is kept once.
+/// What was found twice at one place is kept once, and so is a name that is missing there.
 pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
-    let place = |found: &Diagnostic| (found.primary.span.source, found.primary.span.start, found.code);
+    let place = |found: &Diagnostic| (found.span.source, found.span.start, found.code());
     diagnostics.sort_by_key(place);
-    diagnostics.dedup_by(|later, first| place(later) == place(first) && later.message == first.message);
+    diagnostics.dedup_by(|later, first| {
+        let names = later.kind.missing();
+        place(later) == place(first)
+            && (later.kind == first.kind || !names.is_empty() && names == first.kind.missing())
+    });
 }
 
 /// Whether one of them is an error.
@@ -202,6 +409,11 @@ impl Found {
         }
     }
 
+    /// Adds findings.
+    pub(crate) fn extend(&mut self, found: impl IntoIterator<Item = Diagnostic>) {
+        found.into_iter().for_each(|one| self.push(one));
+    }
+
     /// How many errors there were so far.
     pub(crate) fn errors(&self) -> usize {
         self.all.errors
@@ -210,7 +422,7 @@ impl Found {
     /// Adds what another stage found.
     pub(crate) fn append(&mut self, other: Found) {
         self.more = self.more.and(other.more);
-        other.kept.into_iter().for_each(|found| self.push(found));
+        self.extend(other.kept);
     }
 
     /// The same as warnings.

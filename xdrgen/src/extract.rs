@@ -11,7 +11,7 @@ mod scan;
 
 use std::collections::BTreeSet;
 
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, DocumentKind};
 use crate::hash::HashSet;
 use crate::keywords::begun_definition;
 use crate::source::{Source, SourceId, Span};
@@ -172,12 +172,9 @@ fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> V
         let start = line.range.start + text.len() - text.trim_start().len();
         let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
-        found.push(
-            Diagnostic::warning("X003", span, format!("`{name}` is defined without a mark, and left out"))
-                .with_label("prose, as other lines have `///`")
-                .with_help("set `///` before each line of it, if it belongs to the protocol")
-                .with_left_out(name, text.trim_start().starts_with("program")),
-        );
+        let is_program = text.trim_start().starts_with("program");
+        let unmarked = DocumentKind::Unmarked { name: name.to_owned() };
+        found.push(unmarked.at(span).with_left_out(name, is_program));
     }
     found
 }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::ast::{Namespace, Specification};
+use crate::ast::{Expansion, Namespace, Specification};
 use crate::binding;
-use crate::diag::{self, Count, Diagnostic, Found, Severity};
+use crate::diag::{self, Count, Diagnostic, DocumentKind, Found, OutputKind, Severity};
 use crate::emit::{self, Emitter, Head};
 use crate::extract::Form;
 use crate::hir::Hir;
@@ -14,9 +14,9 @@ use crate::lower::{self, Style};
 use crate::names::{self, Taken};
 use crate::namespace;
 use crate::replies;
-use crate::resolve::{self, Document, Known, Resolved, Trust};
+use crate::resolve::{self, Document, Known, Resolved};
 use crate::sizes::layout::Layouts;
-use crate::source::{Kind, Source, SourceId, Sources, Span};
+use crate::source::{Kind, Source, SourceId, Sources, Span, Trust};
 use crate::unread::Unread;
 
 pub use crate::options::{Manifest, Options, Output, Package};
@@ -28,7 +28,7 @@ pub struct Summary {
     pub documents: usize,
     /// Definitions in the documents, repetitions among them.
     pub definitions: usize,
-    /// Types emitted.
+    /// Types emitted, the elements of lists not among them.
     pub types: usize,
     /// Constants emitted.
     pub consts: usize,
@@ -90,14 +90,14 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
-/// What some of the documents define; what is wrong is sorted. With `all` the last definition of a name that documents
-/// define again stands, whether it extends the first or not.
+/// What some of the documents define; what is wrong, sorted; and the uses of macros, in the order of their places. With `all`
+/// the last definition of a name that documents define again stands, whether it extends the first or not.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],
     options: &Options,
     all: bool,
-) -> (Hir, Vec<Diagnostic>) {
+) -> (Hir, Vec<Diagnostic>, Vec<Expansion>) {
     let mut found = Vec::new();
     let mut documents: Vec<_> = which
         .iter()
@@ -108,13 +108,23 @@ pub(crate) fn resolved(
     let known = Known { whole_programs: false, ..known(&mut documents, sources, options, &mut found) };
     let documents = views(&documents);
     let unread = Unread::of(&documents, sources, &found);
-    let Resolved { hir, found: more, .. } =
+    let Resolved { hir, found: mut more, .. } =
         if all { resolve::latest(&documents, &known) } else { resolve::resolve(&documents, &known) };
+    let expansions = expansions(&documents);
+    crate::parse::explain(&mut more.kept, &expansions);
     found.extend(more.kept.into_iter().filter(|found| !unread.may_have(found)));
     include::report(sources, |id| which.contains(&id), true, &mut found);
     include::unseen::report(sources, |id| which.contains(&id), &options.defined, &mut found);
     diag::sort(&mut found);
-    (hir, found)
+    (hir, found, expansions)
+}
+
+/// The uses of macros, in the order of their places.
+fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
+    let mut all: Vec<Expansion> =
+        documents.iter().flat_map(|document| document.specification.expansions.clone()).collect();
+    all.sort_by_key(|one| (one.span.source, one.span.start));
+    all
 }
 
 /// Extracts and parses a document. The last part says how far its text is taken as it stands.
@@ -126,7 +136,7 @@ fn read(
     more: &mut Count,
 ) -> (SourceId, Specification, Trust) {
     let extract = crate::parse::extract(id, source);
-    let parse_options = crate::parse::Options { defined: options.defined.clone() };
+    let parse_options = crate::parse::Options { defined: options.defined.clone(), dialect: options.dialect };
     let (specification, read) = crate::parse::read(&extract, &parse_options);
     found.extend(read.kept);
     *more = more.and(read.more);
@@ -189,7 +199,8 @@ fn analyzed(
     check_manifest(options, &mut badly_set);
     // One document of several may have none.
     if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
-        let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.code == "X001");
+        let nothing = diag::Kind::Document(DocumentKind::NoDefinition);
+        let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.kind == nothing);
         empty.for_each(|found| found.severity = Severity::Error);
     }
     let has_bad_settings = !badly_set.is_empty();
@@ -204,28 +215,24 @@ fn analyzed(
     let unread = Unread::of(&views, sources, &found);
     let Resolved { hir, whole, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
     crate::check::uncovered_values(&hir, &mut diagnostics);
-    let (module, mut summary) = if whole {
-        let module = lowered(hir, &bindings, options, &mut diagnostics);
-        let procedures = module.programs.iter().flat_map(|one| &one.versions).map(|one| one.procedures.len());
-        let summary =
-            summary([module.types.len(), module.consts.len(), module.programs.len()], procedures.sum());
-        (module, summary)
-    } else {
-        // What is missing after an error would make a binding look wrong that is not.
-        let counts = [hir.types.len(), hir.consts.len(), hir.programs.len()];
-        (Module::default(), summary(counts, hir.procedures().count()))
+    let summary = Summary {
+        documents: documents.len(),
+        definitions,
+        types: hir.types.len(),
+        consts: hir.consts.len(),
+        programs: hir.programs.len(),
+        procedures: hir.procedures().count(),
     };
+    // What is missing after an error would make a binding look wrong that is not.
+    let module = if whole { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
     let whole = whole && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
-    let expansions: Vec<_> = views.iter().flat_map(|view| view.specification.expansions.clone()).collect();
-    crate::parse::explain(&mut diagnostics.kept, &expansions);
+    crate::parse::explain(&mut diagnostics.kept, &expansions(&views));
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
     include::unseen::report(sources, |_| true, &options.defined, &mut found);
     diag::sort(&mut found);
-    summary.documents = documents.len();
-    summary.definitions = definitions;
     let whole = if options.keep_going {
         whole && !has_bad_settings
     } else {
@@ -239,8 +246,7 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     let derives = options.derives.iter().filter(|derive| emit::Known::named(derive).is_none());
     let paths = options.externs.values().chain(std::iter::once(&options.runtime)).chain(derives);
     for path in paths.filter(|path| !names::is_path(path)) {
-        let error = Diagnostic::error("X401", Span::NOWHERE, format!("`{path}` is no path of Rust"));
-        found.push(error.with_help("a path is written `name::of::Type`"));
+        found.push(OutputKind::NoPath { path: path.clone() }.at(Span::NOWHERE));
     }
 }
 
@@ -248,9 +254,7 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
 fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
     let known = options.derives.iter().filter(|derive| emit::Known::named(derive).is_some());
     for derive in known.filter(|_| options.data == Data::Borrowed) {
-        let message = format!("borrowed output cannot derive `{derive}`");
-        let error = Diagnostic::error("X403", Span::NOWHERE, message);
-        found.push(error.with_help("use `bytes` output, whose values own what they hold"));
+        found.push(OutputKind::BorrowedDerive { derive: derive.clone() }.at(Span::NOWHERE));
     }
 }
 
@@ -258,22 +262,16 @@ fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
 fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     let Output::Crate(Package { name: package, title, manifest }) = &options.output else { return };
     if title.contains(['"', '\\']) || title.contains(char::is_control) {
-        let error = Diagnostic::error("X402", Span::NOWHERE, "this title cannot stand in a manifest");
-        found.push(error.with_help("a title is one line without quotes and backslashes"));
+        found.push(OutputKind::NoTitle.at(Span::NOWHERE));
     }
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !package.starts_with(|c: char| c.is_ascii_alphabetic()) || !package.chars().all(is_part) {
-        let error = Diagnostic::error("X402", Span::NOWHERE, "this is no name of a package");
-        found.push(error.with_help("a package's name has letters, digits, `-` and `_`"));
+        found.push(OutputKind::NoPackage.at(Span::NOWHERE));
     }
     if let Manifest::Alone { runtime: Some(path) } = manifest
         && (path.contains(['\'', '\n']) || path.contains(char::is_control))
     {
-        found.push(Diagnostic::error(
-            "X402",
-            Span::NOWHERE,
-            "the runtime's directory cannot stand in a manifest",
-        ));
+        found.push(OutputKind::NoDirectory.at(Span::NOWHERE));
     }
 }
 
@@ -285,11 +283,6 @@ fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &m
     let module = lower::lower(hir, bindings, &style, found);
     replies::check(&module, bindings, found);
     module
-}
-
-/// How much there is: types, constants, programs; and procedures.
-fn summary([types, consts, programs]: [usize; 3], procedures: usize) -> Summary {
-    Summary { types, consts, programs, procedures, ..Summary::default() }
 }
 
 /// All sources, as heads of files show them.
@@ -335,22 +328,20 @@ fn modules(
     let mut taken = Taken::with(NO_MODULES);
     let documents = all.into_iter().map(|(id, source)| {
         let span = Span { source: id, start: 0, end: 0 };
-        (id, names::module(source.name()), shown(source.name()), span, "file name")
+        (id, names::module(source.name()), shown(source.name()), span, true)
     });
     let namespaces = namespaces.iter().map(|(id, space)| {
         let ident = names::snake(&space.path.replace("::", "_"));
         let span = Span { end: space.span.start, ..space.span };
-        (*id, ident, format!("namespace {}", space.path), span, "namespace name")
+        (*id, ident, format!("namespace {}", space.path), span, false)
     });
     let mut modules = Vec::new();
-    for (source, wanted, name, span, what) in documents.chain(namespaces) {
+    for (source, wanted, name, span, is_file) in documents.chain(namespaces) {
         let Some(items) = items.remove(&source) else { continue };
         let (ident, clash) = taken.take(wanted, &name);
         if let Some(other) = clash {
-            let message = format!("`{name}` and `{other}` would have one module's name in Rust");
-            let warning =
-                Diagnostic::warning("X400", span, message).with_label(format!("called `{ident}` in Rust"));
-            found.push(warning.with_help(format!("another {what} would avoid the underscore")));
+            let (name, ident) = (name.clone(), ident.clone());
+            found.push(OutputKind::SameModule { name, other, ident, is_file }.at(span));
         }
         modules.push(emit::Document { source, ident, name, items });
     }

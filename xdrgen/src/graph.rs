@@ -9,7 +9,9 @@ use crate::ir::Module;
 
 /// The uses of types by one another.
 pub(crate) struct Graph {
-    uses: Lists,
+    /// Where the uses of each type begin, and where the last ones end.
+    starts: Vec<usize>,
+    uses: Vec<TypeId>,
     /// All types, each behind those that it uses; those of a circle stand together.
     order: Vec<TypeId>,
     /// The circle that a type belongs to: types that lead to one another have one number.
@@ -21,7 +23,8 @@ impl Graph {
     pub(crate) fn new<T>(types: &[T], uses: impl Fn(TypeId, &T, &mut Vec<TypeId>)) -> Self {
         let count = types.len();
         let mut graph = Graph {
-            uses: Lists::with_room(count),
+            starts: vec![0],
+            uses: Vec::with_capacity(2 * count),
             order: Vec::with_capacity(count),
             circles: vec![usize::MAX; count],
         };
@@ -31,7 +34,8 @@ impl Graph {
             used.retain(|id| id.0 < count);
             used.sort_unstable();
             used.dedup();
-            graph.uses.add(&mut used);
+            graph.uses.append(&mut used);
+            graph.starts.push(graph.uses.len());
         }
         Walk::new(count).run(&mut graph);
         graph
@@ -48,7 +52,8 @@ impl Graph {
     }
 
     fn uses(&self, id: TypeId) -> &[TypeId] {
-        self.uses.of(id)
+        let (Some(start), Some(end)) = (self.starts.get(id.0), self.starts.get(id.0 + 1)) else { return &[] };
+        self.uses.get(*start..*end).unwrap_or_default()
     }
 
     fn len(&self) -> usize {
@@ -56,30 +61,14 @@ impl Graph {
     }
 
     /// Which types use each.
-    fn users(&self) -> Lists {
-        // Where each list ends; as it fills from its end, where it begins.
-        let mut starts = vec![0; self.len() + 1];
-        for id in &self.uses.ids {
-            if let Some(count) = starts.get_mut(id.0) {
-                *count += 1;
-            }
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        let mut ids = vec![TypeId(0); self.uses.ids.len()];
-        for user in (0..self.len()).rev().map(TypeId) {
+    fn users(&self) -> Vec<Vec<TypeId>> {
+        let mut users = vec![Vec::new(); self.len()];
+        for user in (0..self.len()).map(TypeId) {
             for used in self.uses(user) {
-                let Some(start) = starts.get_mut(used.0) else { continue };
-                *start -= 1;
-                if let Some(slot) = ids.get_mut(*start) {
-                    *slot = user;
-                }
+                users.get_mut(used.0).into_iter().for_each(|users: &mut Vec<_>| users.push(user));
             }
         }
-        Lists { starts, ids }
+        users
     }
 
     /// All types, each behind those that it uses, as far as there are no circles.
@@ -158,7 +147,7 @@ impl Graph {
             let value = of(id, &values);
             let Some(slot) = values.get_mut(id.0).filter(|slot| **slot != value) else { continue };
             *slot = value;
-            for user in used_by.of(id) {
+            for user in used_by.get(id.0).into_iter().flatten() {
                 if let Some(waits) = waits.get_mut(user.0).filter(|waits| !**waits) {
                     *waits = true;
                     pending.push_back(*user);
@@ -176,32 +165,6 @@ impl Graph {
             pending.extend(self.uses(id).iter().filter(|id| reached.insert(**id)));
         }
         reached
-    }
-}
-
-/// A list for each type, all in one run of memory.
-struct Lists {
-    /// Where each list begins, and where the last one ends.
-    starts: Vec<usize>,
-    ids: Vec<TypeId>,
-}
-
-impl Lists {
-    fn with_room(count: usize) -> Self {
-        let mut starts = Vec::with_capacity(count + 1);
-        starts.push(0);
-        Lists { starts, ids: Vec::with_capacity(2 * count) }
-    }
-
-    /// Adds the list of the next type, and empties it.
-    fn add(&mut self, ids: &mut Vec<TypeId>) {
-        self.ids.append(ids);
-        self.starts.push(self.ids.len());
-    }
-
-    fn of(&self, id: TypeId) -> &[TypeId] {
-        let (Some(start), Some(end)) = (self.starts.get(id.0), self.starts.get(id.0 + 1)) else { return &[] };
-        self.ids.get(*start..*end).unwrap_or_default()
     }
 }
 

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use crate::diag::{Diagnostic, Severity};
+use crate::diag::{self, Diagnostic, DocumentKind, Few, MeaningKind};
 use crate::hash::HashMap;
 use crate::parse::{self, Options};
 use crate::source::{Include, Kind, Refused, Source, SourceId, Sources, Span};
@@ -32,7 +32,7 @@ const NAMED: usize = 4;
 ///
 /// An included document comes before those that include it. Returns the new ids of the given sources, in their order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
-    let options = Options { defined: defined.clone() };
+    let options = Options { defined: defined.clone(), ..Options::default() };
     let given = sources.iter().count();
     let mut reader = Reader::default();
     let mut named = HashMap::default();
@@ -51,7 +51,7 @@ pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> 
         for (name, span) in parse::includes(&parse::extract(id, source), &options) {
             let path = folder.join(&name);
             let file = reader.file(&name, &path, sources).or_else(|refused| {
-                let missing = path.file_name().filter(|_| !refused.is_error);
+                let missing = path.file_name().filter(|_| matches!(refused, Refused::Missing(_)));
                 let stands_for_it = missing.and_then(|name| named.get(name));
                 stands_for_it.copied().ok_or(refused)
             });
@@ -75,7 +75,7 @@ impl Reader {
     /// The document in a file, which is added unless it is there. Fails with a label for the file's name.
     fn file(&mut self, name: &str, path: &Path, sources: &mut Sources) -> Result<SourceId, Refused> {
         if name.is_empty() {
-            return Err(Refused { is_error: true, label: "empty".to_owned() });
+            return Err(Refused::Unnamed);
         }
         let identity = identity(path);
         if let Some(known) = self.known.get(&identity) {
@@ -92,29 +92,25 @@ impl Reader {
 
     /// Reads a regular file within the limits.
     fn read(&mut self, path: &Path) -> Result<String, Refused> {
-        let shown = path.display();
-        let unread = |_: io::Error| Refused { is_error: false, label: format!("searched at `{shown}`") };
-        let refused = |label: String| Err(Refused { is_error: true, label });
+        let unread = |_: io::Error| Refused::Missing(path.to_owned());
         // To open a pipe or a device may already block.
         if !path.metadata().map_err(unread)?.is_file() {
-            return refused(format!("`{shown}` is not a regular file"));
+            return Err(Refused::NoFile(path.to_owned()));
         }
         if self.files == MAX_INCLUDED {
-            return refused(format!("a run includes at most {MAX_INCLUDED} files"));
+            return Err(Refused::TooMany { most: MAX_INCLUDED });
         }
         let room = (MAX_FILE << 20).min((MAX_TOTAL << 20).saturating_sub(self.bytes));
         let mut bytes = Vec::new();
         File::open(path).and_then(|file| file.take(room + 1).read_to_end(&mut bytes)).map_err(unread)?;
         let length = bytes.len() as u64;
         if length > MAX_FILE << 20 {
-            return refused(format!("`{shown}` is longer than {MAX_FILE} MiB"));
+            return Err(Refused::TooLong { path: path.to_owned(), mib: MAX_FILE });
         }
         if length > room {
-            return refused(format!("a run includes at most {MAX_TOTAL} MiB"));
+            return Err(Refused::TooMuch { mib: MAX_TOTAL });
         }
-        let Ok(text) = String::from_utf8(bytes) else {
-            return refused(format!("`{shown}` is not UTF-8"));
-        };
+        let text = String::from_utf8(bytes).map_err(|_| Refused::NotUtf8(path.to_owned()))?;
         self.files += 1;
         self.bytes += length;
         Ok(text)
@@ -165,31 +161,22 @@ pub(crate) fn report(
     let mut lacking: HashMap<SourceId, Vec<Span>> =
         refused.iter().map(|(include, _)| (include.span.source, Vec::new())).collect();
     found.retain(|found| {
-        if !found.is_error() || !matches!(found.code, "X200" | "X202") {
+        let is_missing = matches!(
+            found.kind,
+            diag::Kind::Meaning(MeaningKind::NoType { .. } | MeaningKind::NoValue { .. })
+        );
+        if !found.is_error() || !is_missing {
             return true;
         }
-        let Some(names) = lacking.get_mut(&found.primary.span.source) else { return true };
-        names.push(found.primary.span);
+        let Some(names) = lacking.get_mut(&found.span.source) else { return true };
+        names.push(found.span);
         !explains
     });
-    for (Include { span, name, .. }, Refused { is_error, label }) in refused {
+    for (Include { span, name, .. }, why) in refused {
         let names = lacking.get(&span.source).map_or(&[][..], Vec::as_slice);
-        let is_error = *is_error || !names.is_empty();
-        let severity = if is_error { Severity::Error } else { Severity::Warning };
-        let message = match name.as_str() {
-            "" => "an included file has no name".to_owned(),
-            name => format!("cannot read the included file `{name}`"),
-        };
-        let mut missing = Diagnostic::error("X004", *span, message).with_label(label).with_help(
-            "a path is relative to the document; or name the file as one more document of the run",
-        );
-        for (at, name) in (1..).zip(names.iter().take(NAMED)) {
-            let more = match names.len() - at {
-                more if at == NAMED && more > 0 => format!(", and {more} more"),
-                _ => String::new(),
-            };
-            missing = missing.with_related(*name, format!("not defined without it{more}"));
-        }
-        found.push(Diagnostic { severity, ..missing });
+        let lacking = Few::of(names.iter().copied(), NAMED);
+        let is_warning = matches!(why, Refused::Missing(_)) && names.is_empty();
+        let missing = DocumentKind::NotIncluded { name: name.clone(), why: why.clone(), lacking };
+        found.push(missing.at(*span).weakened_if(is_warning));
     }
 }

@@ -30,6 +30,7 @@ impl Module {
 
 /// How variable-length data is held: opaque data and strings, and with them arrays, lists and what is on the heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Data {
     /// By a share of the message's memory (`bytes::Bytes`), or in memory of its own. Values are `'static`.
     #[default]

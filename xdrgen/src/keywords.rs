@@ -3,6 +3,39 @@
 /// The keywords with which a definition begins.
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
 
+/// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. `program` and `version`
+/// are not among them: fields are called so in published documents, and they cannot be taken for another there.
+const KEYWORDS: [&str; 21] = [
+    "void",
+    "opaque",
+    "string",
+    "int",
+    "unsigned",
+    "hyper",
+    "float",
+    "double",
+    "quadruple",
+    "bool",
+    "enum",
+    "struct",
+    "union",
+    "char",
+    "short",
+    "long",
+    "case",
+    "const",
+    "default",
+    "switch",
+    "typedef",
+];
+
+/// The words that begin a declaration.
+pub(crate) const BEGIN_DECLARATION: &[&str] = KEYWORDS.split_at(16).0;
+
+pub(crate) fn is_keyword(word: &str) -> bool {
+    KEYWORDS.contains(&word)
+}
+
 /// Splits an identifier or a keyword from the start of a text: what follows it, and the word. An underscore may begin
 /// one, as it does in files for rpcgen.
 pub(crate) fn word(text: &str) -> Option<(&str, &str)> {

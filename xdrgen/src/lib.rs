@@ -56,4 +56,4 @@ pub use extract::Extract;
 pub use generate::{Generated, Manifest, Options, Output, Package, Summary, check, generate};
 pub use ir::Data;
 pub use names::Names;
-pub use parse::{Parsed, extract, parse, parse_with};
+pub use parse::{Dialect, Parsed, extract, parse, parse_with};

@@ -4,6 +4,7 @@ use crate::hash::{HashMap, HashSet};
 
 /// How what a document defines is called in Rust.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Names {
     /// As Rust calls things: `Read3Args`, `obj_attributes`, `Nfsstat3::Nfs3Ok`.
     #[default]
@@ -63,40 +64,9 @@ impl Names {
 
 /// What emitted code calls by names of one case, which a document's own names could hide: types of the language,
 /// crates, and what functions call their arguments.
-pub(crate) const HIDDEN_BY_VERBATIM: &[&str] = &[
-    "_args",
-    "alloc",
-    "answer",
-    "arbitrary",
-    "args",
-    "bool",
-    "borrowed",
-    "call",
-    "char",
-    "context",
-    "core",
-    "f32",
-    "f64",
-    "i8",
-    "i16",
-    "i32",
-    "i64",
-    "i128",
-    "isize",
-    "proc",
-    "program",
-    "reply",
-    "std",
-    "str",
-    "u",
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "u128",
-    "usize",
-    "value",
-];
+pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
+    _args alloc answer arbitrary args bool borrowed call char context core f32 f64 i8 i16 i32 i64 i128 \
+    isize proc program reply std str u u8 u16 u32 u64 u128 usize value";
 
 /// Hands on the words of a name: parted by underscores, and inside `READ3args` and `fooBar` by their case.
 fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
@@ -200,64 +170,21 @@ pub(crate) fn module(path: &std::path::Path) -> String {
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// No keyword is longer.
-const LONGEST_KEYWORD: usize = 8;
-
-/// Rust's keywords in the order of the alphabet, those kept for later among them. The word for what a compiler does not check is put together here,
-/// since in this repository it stands only beside such code.
-const KEYWORDS: [&str; 52] = [
-    "Self",
-    "abstract",
-    "as",
-    "async",
-    "await",
-    "become",
-    "box",
-    "break",
-    "const",
-    "continue",
-    "crate",
-    "do",
-    "dyn",
-    "else",
-    "enum",
-    "extern",
-    "false",
-    "final",
-    "fn",
-    "for",
-    "gen",
-    "if",
-    "impl",
-    "in",
-    "let",
-    "loop",
-    "macro",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "override",
-    "priv",
-    "pub",
-    "ref",
-    "return",
-    "self",
-    "static",
-    "struct",
-    "super",
-    "trait",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    concat!("un", "safe"),
-    "unsized",
-    "use",
-    "virtual",
-    "where",
-    "while",
-    "yield",
+/// Rust's keywords by their lengths, those kept for later among them. The word for what a compiler does not check is put
+/// together here, since in this repository it stands only beside such code.
+const KEYWORDS: [&[&str]; 9] = [
+    &[],
+    &[],
+    &["as", "do", "fn", "if", "in"],
+    &["box", "dyn", "for", "gen", "let", "mod", "mut", "pub", "ref", "try", "use"],
+    &["Self", "else", "enum", "impl", "loop", "move", "priv", "self", "true", "type"],
+    &[
+        "async", "await", "break", "const", "crate", "false", "final", "macro", "match", "super", "trait",
+        "where", "while", "yield",
+    ],
+    &["become", "extern", "return", "static", "struct", "typeof", concat!("un", "safe")],
+    &["unsized", "virtual"],
+    &["abstract", "continue", "override"],
 ];
 
 /// Returns true if a name is a Rust identifier and not a keyword.
@@ -270,7 +197,7 @@ pub(crate) fn is_ident(name: &str) -> bool {
     if word.len() < name.len() {
         return !OF_PATHS.contains(&word);
     }
-    word.len() > LONGEST_KEYWORD || KEYWORDS.binary_search(&word).is_err()
+    KEYWORDS.get(word.len()).is_none_or(|keywords| !keywords.contains(&word))
 }
 
 /// Keywords that a path may have in place of a name.
@@ -513,10 +440,9 @@ mod tests {
     /// The parser knows of no edition, and so not of `gen`.
     #[test]
     fn keywords_are_those_of_the_parser() {
-        assert!(KEYWORDS.is_sorted());
-        for keyword in KEYWORDS {
+        for keyword in KEYWORDS.concat() {
             assert!(keyword == "gen" || syn::parse_str::<syn::Ident>(keyword).is_err(), "{keyword}");
-            assert!(!is_ident(keyword) && keyword.len() <= LONGEST_KEYWORD, "{keyword}");
+            assert!(!is_ident(keyword), "{keyword}");
         }
         let letters = || ('a'..='z').map(String::from);
         let short = letters().chain(letters().flat_map(|one| letters().map(move |two| one.clone() + &two)));
@@ -527,56 +453,17 @@ mod tests {
 
     #[test]
     fn paths_are_those_of_the_parser() {
-        let paths = [
-            "a",
-            "::a",
-            "a::b",
-            "crate::a",
-            "super::super::A",
-            "Self::A",
-            "r#type::a",
-            " a :: b ",
-            "_a",
-            "\u{e9}",
-            "A<B>",
-            "A::<B>",
-            "A<'a, b::C<D>, 4>",
-            "A<B, >",
-            "A<[u8; 4], (B, C), { N }>::D",
-            "A<>",
-            "A<B<C>>::d",
-        ];
-        let others = [
-            "",
-            "::",
-            "a::",
-            "a:",
-            "a:b",
-            "a: :b",
-            "a b",
-            "a-b",
-            "my-crate::A",
-            "1",
-            "_",
-            "type",
-            "fn::a",
-            "a.b",
-            "a<b",
-            "a>",
-            "a<,>",
-            "a<B C>",
-            "a<'>",
-            "a(",
-            "r#crate",
-            "a;",
-            "\"a\"",
-            "a<::>",
-            "a<B>c",
-            "<a>",
-        ];
-        for (text, expected) in
-            paths.map(|text| (text, true)).into_iter().chain(others.map(|text| (text, false)))
-        {
+        let paths = concat!(
+            "a|::a|a::b|crate::a|super::super::A|Self::A|r#type::a| a :: b |_a|\u{e9}|A<B>|A::<B>|",
+            "A<'a, b::C<D>, 4>|A<B, >|A<[u8; 4], (B, C), { N }>::D|A<>|A<B<C>>::d",
+        );
+        let others = concat!(
+            "|::|a::|a:|a:b|a: :b|a b|a-b|my-crate::A|1|_|type|fn::a|a.b|a<b|a>|a<,>|a<B C>|a<'>|a(|",
+            "r#crate|a;|\"a\"|a<::>|a<B>c|<a>",
+        );
+        let all =
+            paths.split('|').map(|text| (text, true)).chain(others.split('|').map(|text| (text, false)));
+        for (text, expected) in all {
             assert_eq!(syn::parse_str::<syn::Path>(text).is_ok(), expected, "the parser takes {text:?}");
             assert_eq!(is_path(text), expected, "{text:?}");
         }

@@ -95,7 +95,7 @@ impl Pass<'_> {
                 self.value(&mut constant.value);
             }
             DefinitionKind::Typedef(declaration) => {
-                let name = declared_name(declaration).into_iter();
+                let name = parts(declaration).1.into_iter();
                 name.for_each(|name| if is_own_name { self.used(name) } else { self.defined(name) });
                 self.declaration(declaration);
             }
@@ -161,14 +161,7 @@ impl Pass<'_> {
     }
 
     fn declaration(&mut self, declaration: &mut Declaration) {
-        let (of, bound) = match &mut declaration.kind {
-            DeclarationKind::Void => (None, None),
-            DeclarationKind::Plain(of, _) | DeclarationKind::Optional(of, _) => (Some(of), None),
-            DeclarationKind::FixedArray(of, _, len) => (Some(of), Some(len)),
-            DeclarationKind::VariableArray(of, _, max) => (Some(of), max.as_mut()),
-            DeclarationKind::FixedOpaque(_, len) => (None, Some(len)),
-            DeclarationKind::VariableOpaque(_, max) | DeclarationKind::String(_, max) => (None, max.as_mut()),
-        };
+        let (of, _, bound) = parts(declaration);
         of.into_iter().for_each(|of| self.specifier(of));
         bound.into_iter().for_each(|bound| self.value(bound));
     }
@@ -184,16 +177,21 @@ impl Pass<'_> {
     }
 }
 
-fn declared_name(declaration: &mut Declaration) -> Option<&mut Identifier> {
+/// The type, the name and the size of a declaration.
+type Parts<'d> = (Option<&'d mut TypeSpecifier>, Option<&'d mut Identifier>, Option<&'d mut Value>);
+
+fn parts(declaration: &mut Declaration) -> Parts<'_> {
     match &mut declaration.kind {
-        DeclarationKind::Void => None,
-        DeclarationKind::Plain(_, name)
-        | DeclarationKind::FixedArray(_, name, _)
-        | DeclarationKind::VariableArray(_, name, _)
-        | DeclarationKind::Optional(_, name)
-        | DeclarationKind::FixedOpaque(name, _)
-        | DeclarationKind::VariableOpaque(name, _)
-        | DeclarationKind::String(name, _) => Some(name),
+        DeclarationKind::Void => (None, None, None),
+        DeclarationKind::Plain(of, name) | DeclarationKind::Optional(of, name) => {
+            (Some(of), Some(name), None)
+        }
+        DeclarationKind::FixedArray(of, name, len) => (Some(of), Some(name), Some(len)),
+        DeclarationKind::VariableArray(of, name, max) => (Some(of), Some(name), max.as_mut()),
+        DeclarationKind::FixedOpaque(name, len) => (None, Some(name), Some(len)),
+        DeclarationKind::VariableOpaque(name, max) | DeclarationKind::String(name, max) => {
+            (None, Some(name), max.as_mut())
+        }
     }
 }
 

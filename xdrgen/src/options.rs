@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::Data;
 use crate::names::Names;
+use crate::parse::Dialect;
 
 /// What is emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +78,8 @@ pub struct Options {
     /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that no document
     /// defines may be used as a constant.
     pub defined: BTreeSet<String>,
+    /// The documents' language.
+    pub dialect: Dialect,
     /// Whether names that documents leave to others are known: the usual typedefs of integers, and RPC's own names.
     pub prelude: bool,
     /// Whether the rest is emitted where definitions have errors: without these, and without what needs them.
@@ -127,6 +130,7 @@ impl Options {
             externs: BTreeMap::new(),
             derives: Vec::new(),
             defined: BTreeSet::new(),
+            dialect: Dialect::default(),
             prelude: true,
             keep_going: false,
             command: "rpcrdma-xdrgen generate".to_owned(),

@@ -25,15 +25,28 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::ast::Specification;
-use crate::diag::{self, Count, Diagnostic, Found, LeftOut, Severity};
+use crate::diag::{self, Count, Diagnostic, DocumentKind, Found, Kind, LeftOut, Note, Severity, SyntaxKind};
 use crate::extract::{self, Extract, Form};
 use crate::source::{Source, SourceId, Sources, Span};
 
 pub(crate) use macros::explain;
 
+/// Whose language a document is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// That of RFC 4506 and RFC 5531, with what rpcgen and xdrpp have besides.
+    #[default]
+    Rfc,
+    /// The same with xdrzcc's words. `zcopaque` is opaque data that is DDP-eligible. The arms of an `opaque_union` are opaque
+    /// data that holds the encoded arm, because xdrzcc sends the length of each arm before the arm.
+    Xdrzcc,
+}
+
 /// What may be set for a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
+    /// The documents' language.
+    pub dialect: Dialect,
     /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. Those that a document defines itself by `#define` are added for it.
     pub defined: BTreeSet<String>,
 }
@@ -100,36 +113,27 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
         }
         block.nested(extract).into_iter().for_each(|nested| found.push(nested));
         // A `,` behind the last line is how such lines are written.
-        let told = of_block.kept.into_iter().filter(|found| found.code != "X131");
+        let told =
+            of_block.kept.into_iter().filter(|found| found.kind != Kind::Syntax(SyntaxKind::LastComma));
         told.for_each(|one| found.push(weakened(one)));
         specification.additions.extend(added.definitions);
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
     if nothing && is_lenient(extract) && !found.kept.is_empty() {
-        let error = no_xdr(extract, &found.kept);
-        specification.unread.push(Span { start: 0, end: u32::MAX, ..error.primary.span });
+        // It must mean something else by the marks, as RFC 7532 does, whose lines are a schema for directories.
+        let start = found.kept.first().map_or(extract.map.span(0..0), |found| found.span);
+        let error = DocumentKind::NoXdr.at(start);
+        specification.unread.push(Span { start: 0, end: u32::MAX, ..start });
         let mut only = Found::default();
         only.push(error);
         return (specification, only);
     }
     if nothing && found.kept.is_empty() {
         let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
-        let warning = Diagnostic::warning("X001", start, "no definition was found in this document");
-        let help = "definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`";
-        let warning = warning.with_label("not from here to the end").with_help(help);
-        found.push(warning.with_left_out("", true));
+        found.push(DocumentKind::NoDefinition.at(start).with_left_out("", true));
     }
     diag::sort(&mut found.kept);
     (specification, found)
-}
-
-/// A published document marks lines, and none of them is a definition: it must mean something else by the marks, as
-/// RFC 7532 does, whose lines are a schema for directories.
-fn no_xdr(extract: &Extract, found: &[Diagnostic]) -> Diagnostic {
-    let start = found.first().map_or(extract.map.span(0..0), |found| found.primary.span);
-    Diagnostic::error("X002", start, "the lines behind `///` are no XDR")
-        .with_label("no definition begins here, or later")
-        .with_help("there is nothing to compile in this document; compile the one that defines the protocol")
 }
 
 /// Whether nobody can mend a document: a published RFC that marks its XDR. What does not parse in it is left out with a
@@ -138,15 +142,14 @@ fn is_lenient(extract: &Extract) -> bool {
     extract.published && extract.form == Form::Marked
 }
 
-fn weakened(found: Diagnostic) -> Diagnostic {
-    let help = found.help.as_ref().map_or(String::new(), |help| format!("{help}; "));
-    let help = format!("{help}what cannot be read in a published document is left out");
-    // Where a `,` is missing between members, they are read as if it were there.
-    let lost = found.is_error() && found.code != "X119";
-    let help = if lost { Some(help) } else { found.help };
-    let left_out =
-        found.left_out.or_else(|| lost.then(|| LeftOut { is_program: true, ..LeftOut::default() }));
-    Diagnostic { severity: Severity::Warning, help, left_out, ..found }
+fn weakened(mut found: Diagnostic) -> Diagnostic {
+    // Where a `,` is missing between members, they are read as if it were there; a word behind them is passed over.
+    let read = matches!(found.kind, Kind::Syntax(SyntaxKind::NoComma | SyntaxKind::StrayWord { .. }));
+    if found.is_error() && !read {
+        found.notes.push(Note::Unread);
+        found.left_out.get_or_insert(LeftOut { is_program: true, ..LeftOut::default() });
+    }
+    Diagnostic { severity: Severity::Warning, ..found }
 }
 
 /// The files that a document includes between quotation marks, as it names them, but for those of C.
@@ -171,6 +174,7 @@ fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
         lexed: &lexed,
         prose: false,
         published: extract.published,
+        dialect: options.dialect,
         found: RefCell::default(),
     };
     let mut specification = def::specification(&context, extract);

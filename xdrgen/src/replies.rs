@@ -3,7 +3,7 @@
 use rpcrdma_layout::{MAX_TRANSFER, Size};
 
 use crate::binding::{Binding, Direction, Placed, Reply, Term};
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{BindingKind, Few, Found};
 use crate::ir::{Module, Procedure, Version};
 use crate::sizes::layout::Layouts;
 use crate::sizes::messages as sizes;
@@ -36,29 +36,15 @@ fn keeps(procedure: &Procedure, reply: &Reply, layouts: &Layouts, found: &mut Fo
     reply.item.iter().chain(&reply.whole).for_each(|sum| beyond(procedure, sum, found));
     let result = layouts.ty(&procedure.result);
     if let (Some(whole), Size::ZERO) = (&reply.whole, result.lengths.max) {
-        let message = format!("the result of `{}` is void", procedure.name);
-        found.push(
-            Diagnostic::error("X321", whole.span, message)
-                .with_label("bounds nothing")
-                .with_help("leave it out: such a reply is its header"),
-        );
+        found.push(BindingKind::VoidResult { procedure: procedure.name.clone() }.at(whole.span));
     } else if let Some((whole, bytes)) = number(reply.whole.as_ref())
         && bytes < result.lengths.min.max(1)
     {
-        let message = format!("no result of `{}` has {bytes} bytes", procedure.name);
-        found.push(
-            Diagnostic::error("X321", whole.span, message).with_label("no reply is this short").with_help(
-                format!("the smallest result has {} bytes; the bound is for the largest", result.lengths.min),
-            ),
-        );
+        let (procedure, least) = (procedure.name.clone(), result.lengths.min);
+        found.push(BindingKind::ShortReply { procedure, bytes, least }.at(whole.span));
     }
     if let Some((item, 0)) = number(reply.item.as_ref()) {
-        let message = format!("an item of `{}` could hold nothing", procedure.name);
-        found.push(
-            Diagnostic::error("X321", item.span, message).with_label("no item is this short").with_help(
-                "the bound is for the largest item: a number of bytes, or a field of the arguments",
-            ),
-        );
+        found.push(BindingKind::EmptyItem { procedure: procedure.name.clone() }.at(item.span));
     }
 }
 
@@ -67,12 +53,7 @@ fn beyond(procedure: &Procedure, sum: &Placed<Vec<Term>>, found: &mut Found) {
     let numbers = sum.value.iter().map(|term| if let Term::Number(number) = term { *number } else { 0 });
     let least = numbers.fold(0u64, u64::saturating_add);
     if least > u64::from(u32::MAX) {
-        let message = format!("no reply of `{}` has {least} bytes", procedure.name);
-        found.push(
-            Diagnostic::error("X321", sum.span, message).with_label("longer than any reply").with_help(
-                "a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295",
-            ),
-        );
+        found.push(BindingKind::LongReply { procedure: procedure.name.clone(), bytes: least }.at(sum.span));
     }
 }
 
@@ -101,15 +82,9 @@ fn all_bounded(version: &Version, binding: &Binding, layouts: &Layouts, found: &
         .filter(|procedure| sizes::is_unbounded(procedure, version, layouts) && !wrong(procedure))
         .map(|procedure| procedure.name.as_str())
         .collect();
-    let Some(first) = unbounded.first() else { return };
-    let message = format!("nothing bounds the reply of {}", listed(&unbounded));
-    found.push(
-        Diagnostic::error("X322", binding.version.span, message)
-            .with_label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
-            .with_help(format!(
-                "bound it below `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its largest eligible item"
-            )),
-    );
+    if !unbounded.is_empty() {
+        found.push(BindingKind::Unbounded { procedures: listed(&unbounded) }.at(binding.version.span));
+    }
 }
 
 /// A server with the runtime's default limit refuses a call whose Read chunks hold more.
@@ -118,25 +93,11 @@ fn all_fetched(version: &Version, binding: &Binding, layouts: &Layouts, found: &
     let beyond = version.procedures.iter().filter(|procedure| read(procedure) > MAX_TRANSFER);
     let names: Vec<&str> = beyond.clone().map(|procedure| procedure.name.as_str()).collect();
     let Some(longest) = beyond.map(read).max() else { return };
-    let message = format!(
-        "a call of {} can need {longest} bytes in Read chunks, and servers accept {MAX_TRANSFER} by default",
-        listed(&names)
-    );
-    found.push(
-        Diagnostic::warning("X325", binding.version.span, message)
-            .with_label("such a call is rejected unless the server has another limit")
-            .with_help(
-                "lower the bound in the document, or raise `Limits::transfer` of `rpcrdma_runtime::wire::rdma` in each server",
-            ),
-    );
+    let long = BindingKind::LongCall { procedures: listed(&names), bytes: longest, most: MAX_TRANSFER };
+    found.push(long.at(binding.version.span));
 }
 
 /// The first of some procedures, and how many more there are.
-fn listed(names: &[&str]) -> String {
-    let first: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
-    let more = match names.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    first.join(", ") + &more
+fn listed(names: &[&str]) -> Few<String> {
+    Few::of(names.iter().map(|name| (*name).to_owned()), NAMED)
 }

@@ -15,12 +15,12 @@ mod scope;
 mod supply;
 mod text;
 mod unions;
-mod unresolved;
+pub(crate) mod unresolved;
 mod uses;
 
 use crate::check;
-use crate::compare;
-use crate::diag::{Diagnostic, Found};
+use crate::compare::rules;
+use crate::diag::{Diagnostic, Found, Kind, MeaningKind};
 use crate::hash::HashSet;
 use crate::hir::Hir;
 use crate::source::Span;
@@ -30,7 +30,7 @@ use scope::Scope;
 
 pub(crate) use additions::merge;
 pub(crate) use named::is_own_name;
-pub(crate) use scope::{Document, Trust};
+pub(crate) use scope::Document;
 pub(crate) use supply::{Known, supply};
 
 /// What documents define.
@@ -61,7 +61,7 @@ pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved
         if !breaches.is_empty() {
             let mut first = if stage == 1 { base } else { at_stage(documents, known, 0) };
             first.whole = false;
-            first.found.kept.extend(breaches.into_iter().map(as_no_extension));
+            first.found.kept.extend(breaches);
             return first;
         }
         before = next;
@@ -87,11 +87,11 @@ fn breaches(base: &Hir, new: &Hir) -> Vec<Diagnostic> {
     let spans: HashSet<Span> = base.types.iter().map(|ty| ty.docs.span).collect();
     let extending = new.types.iter().map(|ty| ty.docs.span).filter(|span| !spans.contains(span));
     let Some(first) = extending.map(|span| span.source).min() else { return Vec::new() };
-    compare::breaches_before(base, new, first)
-}
-
-fn as_no_extension(breach: Diagnostic) -> Diagnostic {
-    let message = format!("defined twice, and not as an extension: {}", breach.message);
-    let help = "a later document may add values with their arms; else remove one of the definitions or give it another name";
-    Diagnostic { code: "X201", message, ..breach }.with_help(help)
+    let breaches = rules::breaches_before(base, new, first).into_iter();
+    breaches
+        .filter_map(|Diagnostic { kind, span, .. }| match kind {
+            Kind::Breach(breach) => Some(MeaningKind::NoExtension { breach: Box::new(breach) }.at(span)),
+            _ => None,
+        })
+        .collect()
 }

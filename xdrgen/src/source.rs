@@ -120,13 +120,46 @@ impl Source {
     }
 }
 
+/// Whose a document is, and what follows from it for what is wrong in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// It can be mended: what is wrong is an error.
+    Own,
+    /// A published RFC with marked XDR, which nobody can mend. What is wrong is left out with a warning; but a name that
+    /// it does not define is of another document, which must be there.
+    Published,
+    /// Examples between prose in a published RFC, which nobody ever compiled: what is wrong is left out with a warning.
+    Example,
+}
+
 /// Why an included file is not a document of the run.
-#[derive(Clone, Debug)]
-pub struct Refused {
-    /// Whether it is an error even if nothing is missing.
-    pub is_error: bool,
-    /// What to say of the name.
-    pub label: String,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its name is empty.
+    Unnamed,
+    /// It cannot be read. Only this is no error by itself.
+    Missing(PathBuf),
+    /// It is a directory, a pipe or a device.
+    NoFile(PathBuf),
+    /// The run includes as many files as it may.
+    TooMany {
+        /// How many.
+        most: usize,
+    },
+    /// It is longer than a file may be.
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// How long one may be, in MiB.
+        mib: u64,
+    },
+    /// The included files of the run are longer than they may be.
+    TooMuch {
+        /// How long they may be, in MiB.
+        mib: u64,
+    },
+    /// It is not UTF-8.
+    NotUtf8(PathBuf),
 }
 
 /// An `#include` of a document.

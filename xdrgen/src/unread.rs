@@ -23,7 +23,7 @@ impl<'s> Unread<'s> {
 
     /// Whether a finding says that something is not there which may have been in that.
     pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
-        !self.words.is_empty() && found.missing.iter().any(|name| self.has(last(name)))
+        !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }
 
     /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what follows.

@@ -416,7 +416,7 @@ fn errors_are_data_and_their_text_shows_the_line() {
     let shown = found.to_string().replace(&path.display().to_string(), "kv.x");
     assert_eq!(shown, error);
     let BuildError::Findings { errors, sources } = found else { panic!("{shown}") };
-    assert_eq!((errors.len(), errors[0].code, sources.iter().count()), (1, "X213", 1));
+    assert_eq!((errors.len(), errors[0].code(), sources.iter().count()), (1, "X213", 1));
     assert!(!folder.path().join("kv.rs").exists());
 }
 

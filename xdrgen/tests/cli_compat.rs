@@ -97,3 +97,18 @@ fn compat_takes_a_document_of_additions_with_its_base() {
     let output = compiler(folder.path(), &["compat", "--extends", "base.x", "more.x"]);
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
 }
+
+#[test]
+fn rfc_8276_extends_rfc_7863_by_the_rules_that_it_says_it_follows() {
+    let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(std::path::PathBuf::from) else {
+        return not_run::not_run("XDRGEN_CORPUS is not set: no published documents");
+    };
+    let documents = ["compat", "--extends", "rfc7863.txt", "rfc8276.txt", "--rules", "8178"];
+    let output = compiler(&corpus.join("rfc"), &documents);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("value of nfs_opnum4: OP_GETXATTR = 72"),
+        "{}",
+        text(&output.stdout)
+    );
+}

@@ -32,13 +32,14 @@ fn breaches(base: &str, new: &str) -> Vec<String> {
 }
 
 fn shown(sources: &Sources, found: &Diagnostic) -> String {
-    let labels = std::iter::once(&found.primary).chain(&found.related);
+    let text = found.text();
+    let labels = std::iter::once(&text.primary).chain(&text.related);
     let places = labels.map(|label| {
         let source = sources.get(label.span.source).expect("a document");
         let at = source.line_column(label.span.start);
         format!("{}:{}:{}", source.name().display(), at.line, at.column)
     });
-    format!("{} {}", found.code, places.collect::<Vec<_>>().join(" "))
+    format!("{} {}", found.code(), places.collect::<Vec<_>>().join(" "))
 }
 
 /// What is added: its kind and what it is added to or its name.
@@ -210,7 +211,7 @@ fn one_new_value_is_one_finding_however_many_unions_it_would_fall_to() {
         .collect();
     let base = format!("enum status {{ FINE = 0, BAD = 1 }};\n{unions}");
     let (_, compared) = compare(&base, &base.replace("BAD = 1", "BAD = 1, WORSE = 2, WORST = 3"));
-    let messages: Vec<&str> = compared.breaches.iter().map(|breach| breach.message.as_str()).collect();
+    let messages: Vec<String> = compared.breaches.iter().map(|breach| breach.text().message).collect();
     let expected = ["WORSE", "WORST"].map(|name| {
         format!("`{name}` is a new value for the default arm of `u0`, and the same in 39 more places")
     });
@@ -245,21 +246,87 @@ fn rfc_8178_has_rules_of_its_own() {
     let base = "enum status { FINE = 0, BAD = 1 };\nstruct reply { status is; };\n\
                 union result switch (status s) { case FINE: int value; default: void; };\n";
     let new = base.replace("BAD = 1", "BAD = 1, WORSE = 2");
-    let compared = |new: &str| {
-        let mut sources = Sources::default();
-        let (base, new) = (sources.add(Source::new("base.x", base)), sources.add(Source::new("new.x", new)));
-        let options = Options::module("compared");
-        let of = compat_by(Rules::Rfc8178, &sources, &[base], &[new], &options);
-        (of.breaches.iter().map(|one| one.code).collect(), of.additions)
-    };
-    let codes: Vec<&str> = compare(base, &new).1.breaches.iter().map(|one| one.code).collect();
+    let codes: Vec<&str> = compare(base, &new).1.breaches.iter().map(|one| one.code()).collect();
     assert_eq!(codes, ["X505", "X507"]);
-    let (codes, additions): (Vec<&str>, _) = compared(&new);
-    let added: Vec<_> = additions.iter().map(|one| (one.kind, one.text.as_str())).collect();
-    assert_eq!((codes, added), (vec![], vec![(Kind::Value, "WORSE = 2")]));
+    assert_eq!(by_rfc_8178(base, &new), (vec![], vec!["WORSE = 2".to_owned()]));
     // A switch with a default gets no new arm by these rules either.
-    let (codes, _) = compared(&new.replace("int value;", "int value; case WORSE: int how;"));
-    assert_eq!(codes, ["X507"]);
+    let new = new.replace("int value;", "int value; case WORSE: int how;");
+    assert_eq!(by_rfc_8178(base, &new).0, ["X507"]);
+}
+
+/// The codes of breaches, and what is added: its text, or else its name.
+type Judged = (Vec<&'static str>, Vec<String>);
+
+fn by_rfc_8178(base: &str, new: &str) -> Judged {
+    let mut sources = Sources::default();
+    let (base, new) = (sources.add(Source::new("base.x", base)), sources.add(Source::new("new.x", new)));
+    let compared = compat_by(Rules::Rfc8178, &sources, &[base], &[new], &Options::module("compared"));
+    assert!(!has_errors(&compared.diagnostics), "{:?}", compared.diagnostics);
+    let additions = compared.additions.into_iter();
+    let added = additions.map(|one| if one.text.is_empty() { one.name } else { one.text }).collect();
+    (compared.breaches.iter().map(|breach| breach.code()).collect(), added)
+}
+
+#[test]
+fn rfc_8178_section_4_2_lists_what_is_allowed() {
+    let base = "enum op { GET = 1, PUT = 2 };\nconst OPEN_FLAG_FAST = 1;\nenum spare { ONE = 1, TWO = 2 };\n\
+                union request switch (op what) { case GET: int from; };\n\
+                program P { version V { request DO(request) = 1; } = 1; } = 300;\n";
+    let added = |text: &str| (vec![], vec![text.to_owned()]);
+    let breach = |code| (vec![code], vec![]);
+    let cases: &[(&str, &str, Judged)] = &[
+        // New values of an enum, whether a union has an arm for them or not.
+        ("PUT = 2", "PUT = 2, TELL = 3", added("TELL = 3")),
+        // New arms, for values that are new or not.
+        ("int from;", "int from; case PUT: int to;", added("case PUT: int to")),
+        ("int from;", "int from; default: void;", breach("X510")),
+        // New flag bits. None goes, unless another has its bit.
+        ("FAST = 1;", "FAST = 1; const OPEN_FLAG_SAFE = 2;", added("OPEN_FLAG_SAFE = 2")),
+        ("const OPEN_FLAG_FAST = 1;", "", breach("X504")),
+        // No value of an enum goes, nor does an arm.
+        (", TWO = 2", "", breach("X504")),
+        (", PUT = 2", "", breach("X504")),
+        ("case GET: int from;", "case PUT: int from;", (vec!["X508"], vec!["case PUT: int from".to_owned()])),
+        // No procedures, but another program.
+        ("DO(request) = 1;", "DO(request) = 1; void MORE(void) = 2;", breach("X514")),
+        ("} = 1; } = 300", "} = 1; version W { void NONE(void) = 0; } = 2; } = 300", breach("X514")),
+        ("program P", "program Q { version V { void A(void) = 1; } = 1; } = 301; program P", added("301")),
+    ];
+    for (from, to, expected) in cases {
+        assert!(base.contains(from), "{from}");
+        assert_eq!(by_rfc_8178(base, &base.replacen(from, to, 1)), *expected, "{from} -> {to}");
+    }
+}
+
+#[test]
+fn a_name_that_stays_keeps_its_value() {
+    let base = "enum e { A = 1, B = 2 };\nstruct s { e x; };\n";
+    let expected = ["X504 new.x:1:10 base.x:1:10", "X504 new.x:1:17 base.x:1:17"];
+    assert_eq!(breaches(base, "enum e { A = 2, B = 1 };\nstruct s { e x; };\n"), expected);
+}
+
+#[test]
+fn a_bool_that_chooses_has_no_new_values() {
+    let base = "union u switch (bool is) { case TRUE: hyper a; };\nstruct s { u x; };\n";
+    let new = base.replace("hyper a;", "hyper a; case FALSE: int b;");
+    assert_eq!(breaches(base, &new), ["X509 new.x:1:53 base.x:1:7"]);
+}
+
+#[test]
+fn a_breach_in_the_use_of_a_macro_shows_the_expansion() {
+    let base = "#define FIELD(t, n) t n;\nstruct s { FIELD(int, b) };\n";
+    let (_, compared) = compare(base, &base.replace("int, b", "hyper, b"));
+    let [breach] = compared.breaches.as_slice() else { panic!("{:?}", compared.breaches) };
+    let text = breach.text();
+    assert_eq!(text.help.as_deref(), Some("`FIELD` expands to `hyper b ;`"));
+    assert!(text.related.iter().any(|label| label.text == "in this expansion of the macro"), "{breach:?}");
+    // What is wrong with the documents themselves shows it, too.
+    let mut sources = Sources::default();
+    let one = sources.add(Source::new("a.x", base.replace("int, b", "none, b")));
+    let compared = compat(&sources, &[one], &[one], &Options::module("compared"));
+    let helps: Vec<_> = compared.diagnostics.iter().filter_map(|found| found.text().help).collect();
+    assert!(helps.iter().all(|help| help.ends_with("`FIELD` expands to `none b ;`")), "{helps:?}");
+    assert!(!helps.is_empty());
 }
 
 #[test]
@@ -344,7 +411,7 @@ fn what_is_defined_again_otherwise_is_an_error_with_the_breach() {
         found.iter().map(|found| shown(&sources, found)).collect::<Vec<_>>(),
         ["X201 more.x:5:15 base.x:5:15"]
     );
-    let message = &found.first().expect("an error").message;
+    let message = found.first().expect("an error").text().message;
     assert_eq!(
         message,
         "defined twice, and not as an extension: the bound of `body.answer` was 64 and is 32"
@@ -355,7 +422,7 @@ fn what_is_defined_again_otherwise_is_an_error_with_the_breach() {
 fn one_document_does_not_extend_itself() {
     let sources = together(&[("base.x", &format!("{BASE}{EXTENSION}"))]);
     let found = check(&sources, &Options::module("both")).diagnostics;
-    let codes: Vec<_> = found.iter().filter(|found| found.is_error()).map(|found| found.code).collect();
+    let codes: Vec<_> = found.iter().filter(|found| found.is_error()).map(|found| found.code()).collect();
     assert_eq!(codes, ["X201", "X201"]);
 }
 

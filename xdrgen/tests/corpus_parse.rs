@@ -82,7 +82,7 @@ fn every_published_document_parses() {
         let (id, source) = sources.iter().next().unwrap();
         let errors = diagnostics.iter().filter(|found| found.is_error());
         let errors: Vec<(&str, u32)> =
-            errors.map(|found| (found.code, source.line_column(found.primary.span.start).line)).collect();
+            errors.map(|found| (found.code(), source.line_column(found.span.start).line)).collect();
         let expected = WRONG.iter().filter(|(document, ..)| *document == name);
         let expected: Vec<(&str, u32)> = expected.map(|(_, code, line, _)| (*code, *line)).collect();
         assert_eq!(errors, expected, "{name}\n{}", render(&diagnostics, &sources, false));
@@ -98,7 +98,7 @@ fn every_x_file_parses_whatever_is_defined() {
         for name in ["RPC_HDR", "RPC_XDR", "RPC_CLNT", "RPC_SVC"] {
             let mut sources = Sources::default();
             sources.add(source(&path));
-            let options = Options { defined: [name.to_owned()].into() };
+            let options = Options { defined: [name.to_owned()].into(), ..Options::default() };
             let found = parse_with(&sources, &options).diagnostics;
             let wrong = WRONG.iter().any(|(document, ..)| path.ends_with(document));
             assert_eq!(has_errors(&found), wrong, "{}\n{}", path.display(), render(&found, &sources, false));
@@ -235,12 +235,12 @@ fn every_published_document_compiles() {
         let sources = with_others(&path);
         let generated = rpcrdma_xdrgen::generate(&sources, &rpcrdma_xdrgen::Options::module("out"));
         let last = sources.iter().last().unwrap().0;
-        let found = generated.diagnostics.iter().filter(|found| found.primary.span.source == last);
+        let found = generated.diagnostics.iter().filter(|found| found.span.source == last);
         let line = |found: &Diagnostic| {
-            let source = sources.get(found.primary.span.source).expect("a document of the run");
-            source.line_column(found.primary.span.start).line
+            let source = sources.get(found.span.source).expect("a document of the run");
+            source.line_column(found.span.start).line
         };
-        let found: Vec<(&str, u32)> = found.map(|found| (found.code, line(found))).collect();
+        let found: Vec<(&str, u32)> = found.map(|found| (found.code(), line(found))).collect();
         let expected = FOUND.iter().find(|(document, ..)| *document == name).map_or(&[][..], |found| found.1);
         let expected = if WITHOUT.contains(&name.as_str()) { &[("X001", 1)][..] } else { expected };
         let text = render(&generated.diagnostics, &sources, false);
@@ -274,7 +274,7 @@ fn an_extension_says_what_it_needs() {
         alone.add(source(&corpus.join(folder).join(name)));
         let found = rpcrdma_xdrgen::check(&alone, &rpcrdma_xdrgen::Options::module("out")).diagnostics;
         let errors: Vec<&str> =
-            found.iter().filter(|found| found.is_error()).map(|found| found.code).collect();
+            found.iter().filter(|found| found.is_error()).map(|found| found.code()).collect();
         assert!(!errors.is_empty() && errors.iter().all(|code| *code == "X200"), "{name}: {found:?}");
     }
 }

@@ -17,6 +17,7 @@ use std::process::{Command, Output};
 
 use pieces::PIECES;
 use rpcrdma_xdrgen::Options;
+use rpcrdma_xdrgen::compat::{Rules, compat_by};
 use rpcrdma_xdrgen::diag::{self, Diagnostic};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use serde_json::Value;
@@ -148,40 +149,34 @@ fn fixtures_are_called_after_their_codes_and_snapshots_after_their_fixtures() {
     }
 }
 
-/// The codes that stand in the compiler's sources.
-fn codes_in_sources() -> BTreeSet<String> {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
-    let mut codes = BTreeSet::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("sources") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).expect("a source is text");
-            let quoted = text.split('"').filter(|part| part.len() == 4 && part.starts_with('X'));
-            codes.extend(
-                quoted.filter(|part| part.bytes().skip(1).all(|b| b.is_ascii_digit())).map(str::to_owned),
-            );
-        }
-    }
-    codes
-}
-
 #[test]
 fn each_code_has_a_page_and_a_fixture() {
-    let codes = codes_in_sources();
-    assert!(codes.len() > 60, "{codes:?}");
-    let pages: BTreeSet<String> = diag::codes().map(str::to_owned).collect();
-    assert_eq!(codes, pages, "codes of the sources, and codes that have a page");
-    assert!(diag::codes().is_sorted(), "pages stand in the order of their codes");
-    let tried: BTreeSet<String> = fixtures()
-        .iter()
-        .filter_map(|fixture| Some(fixture.expected.split(' ').next()?.to_owned()))
-        .collect();
-    let missing: Vec<&String> = codes.difference(&tried).collect();
-    assert!(missing.is_empty(), "without a fixture: {missing:?}");
+    let codes: BTreeSet<&str> = diag::codes().collect();
+    assert!(codes.len() > 60 && diag::codes().is_sorted(), "{codes:?}");
+    let fixtures = fixtures();
+    let tried: BTreeSet<&str> =
+        fixtures.iter().filter_map(|fixture| fixture.expected.split(' ').next()).collect();
+    assert_eq!(codes, tried, "codes, and codes of fixtures");
+    for code in codes {
+        let page = diag::page(code).expect("a page");
+        let (title, text) = page.split_once("\n\n").expect("a title");
+        let text = format!("\n{text}");
+        let prose = text.split("\n```").step_by(2).any(|prose| prose.trim().contains(' '));
+        assert!(title.starts_with(&format!("## {code}: ")) && prose, "{code} has no prose");
+    }
+}
+
+/// `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the chapters anew.
+#[test]
+fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("DIAGNOSTICS.md");
+    let kept = std::fs::read_to_string(&file).expect("the documentation");
+    let (introduction, _) = kept.split_once("\n# X0: ").expect("the first chapter");
+    let new = format!("{introduction}\n{}", diag::chapters());
+    if std::env::var_os("XDRGEN_BLESS").is_some() {
+        return std::fs::write(&file, &new).expect("the documentation can be written");
+    }
+    assert!(kept == new, "DIAGNOSTICS.md is not what the comments in src/diag/ say");
 }
 
 /// The examples of a page: what they are, and their text.
@@ -201,7 +196,7 @@ fn findings(documents: &[(&str, &str)]) -> Vec<Diagnostic> {
 }
 
 /// Compares two protocols: lines of the base begin with `-`, lines of the other with `+`, lines of both with a blank.
-fn breaches(text: &str) -> Vec<Diagnostic> {
+fn breaches(text: &str, rules: Rules) -> Vec<Diagnostic> {
     let side = |other: char| {
         let lines = text.lines().filter(|line| !line.starts_with(other));
         lines.map(|line| format!("{}\n", line.get(1..).unwrap_or(""))).collect::<String>()
@@ -209,7 +204,7 @@ fn breaches(text: &str) -> Vec<Diagnostic> {
     let mut sources = Sources::default();
     let (base, new) = (side('+'), side('-'));
     let (base, new) = (sources.add(Source::new("base.x", base)), sources.add(Source::new("new.x", new)));
-    let compared = rpcrdma_xdrgen::compat(&sources, &[base], &[new], &Options::module("out"));
+    let compared = compat_by(rules, &sources, &[base], &[new], &Options::module("out"));
     assert!(!diag::has_errors(&compared.diagnostics), "{:#?}", compared.diagnostics);
     compared.breaches
 }
@@ -220,16 +215,18 @@ fn the_first_example_of_a_page_has_its_code_and_the_others_are_mended() {
     let (_, shared) = all.split_once("```xdr document\n").expect("the document of the bindings");
     let (shared, _) = shared.split_once("```").expect("its end");
     for code in diag::codes() {
-        let examples = examples(diag::page(code).expect("a page"));
+        let page = diag::page(code).expect("a page");
+        let examples = examples(&page);
         for (index, (language, text)) in examples.iter().enumerate() {
             let found = match *language {
                 "xdr" => findings(&[("a.x", text)]),
                 "text" => findings(&[("a.txt", text)]),
-                "diff" => breaches(text),
+                "diff" => breaches(text, Rules::Rfc5666bis),
+                "diff 8178" => breaches(text, Rules::Rfc8178),
                 "toml" => findings(&[("a.x", shared), ("a.ddp.toml", text)]),
                 _ => continue,
             };
-            let codes: Vec<&str> = found.iter().map(|found| found.code).collect();
+            let codes: Vec<&str> = found.iter().map(|found| found.code()).collect();
             let expected: &[&str] = if index == 0 { &[code] } else { &[] };
             assert_eq!(codes, expected, "example {} of {code}: {found:#?}", index + 1);
         }
@@ -303,7 +300,7 @@ fn finds_one_at(text: &str, line: usize, what: &str) {
     let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
     let source = sources.get(id).expect("the document");
     let lines: Vec<usize> =
-        found.iter().map(|found| source.line_column(found.primary.span.start).line as usize).collect();
+        found.iter().map(|found| source.line_column(found.span.start).line as usize).collect();
     // The page break stands between two lines of XDR.
     let near = |at: usize| at.abs_diff(line) <= 1 || (15..=19).contains(&at) && (15..=19).contains(&line);
     let shown = diag::render(&found, &sources, false);

@@ -111,6 +111,14 @@ fn a_type_of_another_name_and_the_same_layout_was_renamed() {
 }
 
 #[test]
+fn a_program_and_its_parts_are_found_by_their_numbers_first() {
+    let old = "program P { version V { void A(void) = 1; } = 3; } = 300;\n";
+    let new =
+        "program P { version V { void B(void) = 1; } = 1; version W { void A(void) = 1; } = 3; } = 300;\n";
+    assert_eq!(changes(old, new), ["~ version P.V", "+! version P.V"]);
+}
+
+#[test]
 fn an_excerpt_of_a_published_definition_is_not_compared() {
     let marked =
         |xdr: &str| format!("Request for Comments: 3530\n\n   /// {}\n", xdr.replace('\n', "\n   /// "));

@@ -143,8 +143,9 @@ fn types_that_hold_data_have_a_lifetime_and_the_others_have_none() {
         "pub struct Through<'a> { pub a: [Holds<'a>; 2], pub b: Option<Plain>, }",
         "pub enum Expr<'a> {",
         "BoxRef<'a, Expr<'a>>",
-        "pub struct Node { pub a: i32, }",
-        "pub struct List<'a> { pub first: ListRef<'a, Node>, }",
+        "pub struct Node<'a> { pub a: i32, pub next: ListRef<'a, NodeElement>, }",
+        "pub struct NodeElement { pub a: i32, }",
+        "pub struct List<'a> { pub first: ListRef<'a, NodeElement>, }",
         "pub enum Either<'a> {",
         "pub struct ArrayRef_ {",
     ] {
@@ -178,7 +179,7 @@ fn a_binding_without_eligible_items_stays() {
         sources.add(Source::new(&path, fs::read_to_string(&path).expect("a document")));
     }
     let generated = rpcrdma_xdrgen::generate(&sources, &options);
-    let codes: Vec<&str> = generated.diagnostics.iter().map(|found| found.code).collect();
+    let codes: Vec<&str> = generated.diagnostics.iter().map(|found| found.code()).collect();
     assert_eq!(codes, ["X314"]);
     let text = &generated.files[0].1;
     assert!(!text.contains("ddp_eligible") && !text.contains("program::Binding for NfsV3"));

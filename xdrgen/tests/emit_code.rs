@@ -1,7 +1,7 @@
 //! What is emitted for each construct of the language.
 
 use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Names, Options, Output, diag};
+use rpcrdma_xdrgen::{Dialect, Names, Options, Output, diag};
 
 fn emit_files(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
     let mut sources = Sources::default();
@@ -143,39 +143,37 @@ fn optional_data_by_a_bool_is_an_option() {
 }
 
 #[test]
-fn a_node_is_sent_with_its_link_and_who_holds_it_changes_no_list() {
+fn a_node_is_what_the_document_says_whoever_uses_it() {
     let alone = "struct node { int x; node *next; };";
-    emits(alone, &["pub struct Node { pub x: i32, pub next: Option<Box<Node>>, }"]);
-    let list = format!("{alone} struct dir {{ node *first; }};");
-    let of_list =
-        ["pub struct Dir { #[xdr(list)] pub first: Vec<Node>, }", "pub struct Node { pub x: i32, }"];
+    let nodes = [
+        "pub struct Node { pub x: i32, #[xdr(list)] pub next: Vec<NodeElement>, }",
+        "pub struct NodeElement { pub x: i32, }",
+    ];
+    emits(alone, &nodes);
+    let list = format!("{alone} struct dir {{ node *first; }}; typedef node *nodes;");
+    let of_list = [
+        "pub struct Dir { #[xdr(list)] pub first: Vec<NodeElement>, }",
+        "pub struct Nodes(#[xdr(list)] pub Vec<NodeElement>);",
+    ];
+    emits(&list, &nodes);
     emits(&list, &of_list);
     let held = format!("{list} struct user {{ node node; node more<>; }};");
+    emits(&held, &nodes);
     emits(&held, &of_list);
+    emits(&held, &["pub struct User { pub node: Node, pub more: Vec<Node>, }"]);
+    // A link by a typedef stays that.
     emits(
-        &held,
+        "typedef struct body *bodies; struct body { int x; bodies next; };",
         &[
-            "pub struct NodeChain { pub x: i32, #[xdr(list)] pub next: Vec<Node>, }",
-            "pub struct User { pub node: NodeChain, pub more: Vec<NodeChain>, }",
+            "pub struct Bodies(#[xdr(list)] pub Vec<BodyElement>);",
+            "pub struct Body { pub x: i32, pub next: Bodies, }",
+            "pub struct BodyElement { pub x: i32, }",
         ],
     );
 }
 
 #[test]
-fn chains_are_lists_and_other_recursion_is_boxed() {
-    emits(
-        "struct node { int x; node *next; };\nstruct dir { node *first; };\ntypedef node *nodes;\n",
-        &[
-            "pub struct Node { pub x: i32, }",
-            "pub struct Dir { #[xdr(list)] pub first: Vec<Node>, }",
-            "pub struct Nodes(#[xdr(list)] pub Vec<Node>);",
-        ],
-    );
-    // What is held in place as well cannot lose its link.
-    emits(
-        "struct node { int x; node *next; };\nstruct dir { node first; };\n",
-        &["pub next: Option<Box<Node>>", "pub first: Node"],
-    );
+fn other_recursion_is_boxed() {
     emits(
         "struct tree { tree *left; tree *right; tree few<3>; tree many<>; };\n",
         &[
@@ -446,4 +444,31 @@ fn a_short_discriminant_is_sent_as_an_int_and_a_hyper_in_eight_bytes() {
             "#[xdr(case = -5000000000)]",
         ],
     );
+}
+
+#[test]
+fn the_words_of_xdrzcc_are_items_and_arms_with_their_lengths() {
+    let text = "enum kind { A = 1, B = 2, C = 3 };\nstruct point { int x; };\n\
+                struct put { int at; zcopaque data<>; zcopaque rest; opaque tail; };\n\
+                opaque_union part switch (kind k) {\n\
+                case A: point at;\ncase B: zcopaque raw<16>;\ncase C: void;\ndefault: int code;\n};\n";
+    let options = Options { dialect: Dialect::Xdrzcc, ..Options::module("out") };
+    let code = code_with(text, &options);
+    for part in [
+        "#[ddp_eligible] pub data: Opaque,",
+        "#[ddp_eligible] pub rest: Opaque,",
+        "pub tail: Opaque,",
+        "A(Opaque)",
+        "B(#[ddp_eligible] Opaque<16>)",
+        "C(Opaque)",
+    ] {
+        assert!(code.contains(part), "no `{part}` in\n{code}");
+    }
+    assert_eq!(code.matches("ddp_eligible").count(), 3, "{code}");
+    // Elsewhere the words are names.
+    let named = "typedef opaque zcopaque<8>;\nstruct put { zcopaque data; };\n";
+    assert!(!code_with(named, &Options::module("out")).contains("ddp_eligible"));
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", "typedef zcopaque data<>;\n"));
+    assert!(rpcrdma_xdrgen::check(&sources, &options).has_errors());
 }

@@ -179,7 +179,7 @@ fn a_manifest_names_the_runtime_where_it_is() {
     assert_eq!(manifest["dependencies"]["rpcrdma-runtime"]["path"].as_str(), Some("../a \"b\"\\c"));
     options.output = package("it's");
     let generated = rpcrdma_xdrgen::generate(&Sources::default(), &options);
-    assert_eq!(generated.diagnostics[0].code, "X402");
+    assert_eq!(generated.diagnostics[0].code(), "X402");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_derive_is_a_path() {
     let mut options = Options::module("a");
     options.derives = vec!["not a path".to_owned()];
     let generated = rpcrdma_xdrgen::generate(&Sources::default(), &options);
-    assert_eq!(generated.diagnostics[0].code, "X401");
+    assert_eq!(generated.diagnostics[0].code(), "X401");
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn indented_definitions_are_found_between_prose() {
     assert_eq!(specification.definitions.len(), 6);
     assert_eq!(specification.definitions[0].section.as_deref(), Some("2.4 Sizes"));
     assert_eq!(specification.definitions[1].docs, ["A handle."]);
-    let codes: Vec<&str> = extract.diagnostics.iter().map(|found| found.code).collect();
+    let codes: Vec<&str> = extract.diagnostics.iter().map(|found| found.code()).collect();
     assert_eq!(codes, ["X100", "X130"]);
     assert!(extract.diagnostics.iter().all(|found| !found.is_error()));
 }
@@ -198,8 +198,8 @@ fn a_broken_definition_in_an_rfc_is_reported_and_left_out() {
     let extract = extracted("rfc.txt", text);
     assert_eq!(parsed(&extract).definitions.len(), 1);
     let [found] = &extract.diagnostics[..] else { panic!("{:?}", extract.diagnostics) };
-    assert_eq!(found.code, "X111");
-    assert_eq!(Source::new("", text).line_column(found.primary.span.start).line, 4);
+    assert_eq!(found.code(), "X111");
+    assert_eq!(Source::new("", text).line_column(found.span.start).line, 4);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Each kind of finding: its code, its line and column in the document, and what it says.
 
-use rpcrdma_xdrgen::Options;
 use rpcrdma_xdrgen::diag::{Diagnostic, Severity, plain, render};
-use rpcrdma_xdrgen::source::{Source, SourceId, Sources, Span};
+use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
+use rpcrdma_xdrgen::{Options, check};
 
 fn found(name: &str, text: &str) -> (Sources, Vec<Diagnostic>, usize) {
     let mut sources = Sources::default();
@@ -17,8 +17,8 @@ fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
     let (sources, found, _) = found(name, text);
     let source = sources.get(SourceId(0)).expect("the one document");
     let place = |found: &Diagnostic| {
-        let at = source.line_column(found.primary.span.start);
-        (found.code, at.line, at.column)
+        let at = source.line_column(found.span.start);
+        (found.code(), at.line, at.column)
     };
     found.iter().map(place).collect()
 }
@@ -36,7 +36,7 @@ fn one(text: &str, code: &'static str, line: u32, column: u32) -> Diagnostic {
 #[test]
 fn a_document_without_definitions() {
     let (_, found, _) = found("prose.txt", "1. Title\n\n   Nothing but prose.\n");
-    assert_eq!((found.len(), found[0].code, found[0].severity), (1, "X001", Severity::Warning));
+    assert_eq!((found.len(), found[0].code(), found[0].severity), (1, "X001", Severity::Warning));
     assert_eq!(places("empty.x", ""), [("X001", 1, 1)]);
     assert_eq!(places("broken.x", "?"), [("X110", 1, 1)]);
 }
@@ -44,7 +44,7 @@ fn a_document_without_definitions() {
 #[test]
 fn expected_something_else() {
     let found = one("struct a {\n  int [3];\n};", "X100", 2, 7);
-    assert_eq!(found.message, "expected a name, found `[`");
+    assert_eq!(found.text().message, "expected a name, found `[`");
     one("const A 5;", "X100", 1, 9);
     one("union u switch (int a) {\ncase 1\n  void;\n};", "X100", 2, 7);
     one("program P { version V { void NULL(void) = 0; } 1; } = 2;", "X100", 1, 48);
@@ -55,7 +55,7 @@ fn expected_something_else() {
 #[test]
 fn what_was_found_is_shown_as_it_stands() {
     let found = one("struct a {\n  int \"\";\n};", "X100", 2, 7);
-    assert_eq!(found.message, "expected a name, found `\"\"`");
+    assert_eq!(found.text().message, "expected a name, found `\"\"`");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn the_ends_of_lines_are_not_shown() {
 #[test]
 fn a_comment_without_an_end() {
     let found = one("const A = 1;\n  /* open\nstruct b { int c; };", "X101", 2, 3);
-    assert_eq!(found.message, "a comment is never closed");
+    assert_eq!(found.text().message, "a comment is never closed");
     // Only the first is reported: without a `*/` none of those behind it is closed.
     one("/* one\nconst A = 1; /* two", "X101", 1, 1);
 }
@@ -91,7 +91,7 @@ fn numbers() {
 fn a_comment_inside_a_comment_is_a_warning() {
     let found = one("/* outer\n   /* inner */\nconst A = 1;", "X104", 2, 4);
     assert_eq!(found.severity, Severity::Warning);
-    assert_eq!(found.related.len(), 1);
+    assert_eq!(found.text().related.len(), 1);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn conditions() {
 #[test]
 fn characters_without_a_meaning() {
     let found = one("const A-B = 1;", "X110", 1, 8);
-    assert!(found.help.is_some());
+    assert!(found.text().help.is_some());
     one("struct a { int b$c; };", "X110", 1, 17);
     one("\u{e9}\u{e9};", "X110", 1, 1);
 }
@@ -128,8 +128,8 @@ fn a_missing_semicolon_at_a_definitions_end_costs_no_definition() {
 #[test]
 fn a_missing_brace_names_the_one_that_is_open() {
     let found = one("struct a {\n  int b;\n\nstruct c {\n  int d;\n};", "X112", 2, 9);
-    assert_eq!(found.related.len(), 1);
-    assert_eq!(found.related[0].span.start, 9);
+    assert_eq!(found.text().related.len(), 1);
+    assert_eq!(found.text().related[0].span.start, 9);
     one("enum a {\n  B = 1,\n  C = 2\nunion d switch (int e) { case 1: void; };", "X112", 3, 8);
     assert_eq!(
         places("test.x", "program P {\n  version V {\n    void N(void) = 0;\n  } = 1;\n"),
@@ -139,7 +139,7 @@ fn a_missing_brace_names_the_one_that_is_open() {
 
 #[test]
 fn misspelt_keywords() {
-    let help = |found: Diagnostic| found.help.unwrap();
+    let help = |found: Diagnostic| found.text().help.unwrap();
     assert_eq!(help(one("strcut a { int b; };", "X113", 1, 1)), "perhaps `struct` is meant");
     assert_eq!(help(one("Enum a { B };", "X113", 1, 1)), "perhaps `enum` is meant");
     assert_eq!(help(one("struct a { unsinged int b; };", "X113", 1, 12)), "perhaps `unsigned` is meant");
@@ -173,7 +173,7 @@ fn bodies_stand_at_most_64_deep() {
     };
     assert_eq!(places("test.x", &nested(63)), []);
     let found = one(&nested(64), "X115", 1, 522);
-    assert_eq!(found.message, "more than 64 bodies inside one another");
+    assert_eq!(found.text().message, "more than 64 bodies inside one another");
     // However deep, it costs no stack.
     assert_eq!(places("test.x", &nested(100_000)).len(), 1);
 }
@@ -183,7 +183,7 @@ fn unions() {
     one("union a switch (int b) {\ncase 1:\n  int c;\n  int d;\n};", "X116", 4, 3);
     let found =
         one("union a switch (int b) {\ndefault: void;\ncase 1: void;\ndefault: void;\n};", "X118", 4, 1);
-    assert_eq!(found.related.len(), 1);
+    assert_eq!(found.text().related.len(), 1);
 }
 
 #[test]
@@ -378,9 +378,12 @@ fn plain_text_of_several_findings_has_a_blank_line_between_two() {
 
 #[test]
 fn plain_text_of_a_finding_without_a_place_has_the_name_of_the_program() {
-    let found = Diagnostic::error("X401", Span::NOWHERE, "a message").with_help("a help");
-    let expected = "rpcrdma-xdrgen: error[X401]: a message\n = help: a help\n";
-    assert_eq!(plain(&[found], &Sources::default()), expected);
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", "const A = 1;"));
+    let options = Options { runtime: "a-b".to_owned(), ..Options::module("a") };
+    let found = check(&sources, &options).diagnostics;
+    let expected = "rpcrdma-xdrgen: error[X401]: `a-b` is not a valid Rust path\n = help: a path is written `name::of::Type`\n";
+    assert_eq!(plain(&found, &sources), expected);
 }
 
 #[test]

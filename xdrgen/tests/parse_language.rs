@@ -14,10 +14,11 @@ fn parse_defining(text: &str, defined: &[&str]) -> Vec<Definition> {
 fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static str>) {
     let mut sources = Sources::default();
     sources.add(Source::new("test.x", text));
-    let options = Options { defined: defined.iter().map(|name| (*name).to_owned()).collect() };
+    let defined = defined.iter().map(|name| (*name).to_owned()).collect();
+    let options = Options { defined, ..Options::default() };
     let mut parsed = parse_with(&sources, &options);
     assert!(parsed.diagnostics.iter().all(|found| !found.is_error()), "{text}: {:?}", parsed.diagnostics);
-    let codes = parsed.diagnostics.iter().map(|found| found.code).collect();
+    let codes = parsed.diagnostics.iter().map(|found| found.code()).collect();
     (parsed.documents.remove(0).1.definitions, codes)
 }
 

@@ -17,8 +17,8 @@ fn survives(name: &str, text: &str) {
     let length = u32::try_from(text.len()).expect("a short text");
     for found in &parsed.diagnostics {
         // What is missing at the end stands one behind it.
-        assert!(found.primary.span.start <= length && found.primary.span.end <= length + 1, "{found:?}");
-        assert!(found.primary.span.start <= found.primary.span.end, "{found:?}");
+        assert!(found.span.start <= length && found.span.end <= length + 1, "{found:?}");
+        assert!(found.span.start <= found.span.end, "{found:?}");
     }
     for definition in parsed.documents.iter().flat_map(|(_, specification)| &specification.definitions) {
         assert!(
@@ -36,7 +36,7 @@ fn survives(name: &str, text: &str) {
 fn generated(sources: &Sources, length: u32) -> Generated {
     let generated = rpcrdma_xdrgen::generate(sources, &Options::module("out"));
     for found in &generated.diagnostics {
-        let span = found.primary.span;
+        let span = found.span;
         assert!(span.start <= span.end && span.end <= length + 1, "{found:?}");
     }
     let few: Vec<_> = generated.diagnostics.iter().take(20).cloned().collect();
@@ -233,7 +233,7 @@ fn long_chains_of_definitions() {
         (0..LINKS).map(|link| one(link, link + 1)).collect()
     };
     let codes = |text: &str| -> Vec<&'static str> {
-        let mut codes: Vec<_> = compiled(text).diagnostics.iter().map(|found| found.code).collect();
+        let mut codes: Vec<_> = compiled(text).diagnostics.iter().map(|found| found.code()).collect();
         codes.dedup();
         codes
     };
@@ -293,7 +293,7 @@ fn many_names_in_one_place() {
     assert!(found.is_empty(), "{:?}", found.first());
     // Nobody reads all of them: some are kept, and the rest is counted.
     let generated = compiled(&text.replace("case A", "case B"));
-    let kept = generated.diagnostics.iter().filter(|found| found.code == "X213").count();
+    let kept = generated.diagnostics.iter().filter(|found| found.code() == "X213").count();
     assert_eq!(kept + generated.more.errors, MANY);
     assert!((1000..MANY).contains(&kept), "{kept}");
 }

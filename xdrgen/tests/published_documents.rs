@@ -25,11 +25,8 @@ fn sources(documents: &[String]) -> Sources {
 /// Findings as `CODE line:column`, and all of them as text.
 fn places(sources: &Sources, found: &[rpcrdma_xdrgen::diag::Diagnostic]) -> (Vec<String>, String) {
     let place = |found: &rpcrdma_xdrgen::diag::Diagnostic| {
-        let at = sources
-            .get(found.primary.span.source)
-            .expect("a document of the run")
-            .line_column(found.primary.span.start);
-        format!("{} {}:{}", found.code, at.line, at.column)
+        let at = sources.get(found.span.source).expect("a document of the run").line_column(found.span.start);
+        format!("{} {}:{}", found.code(), at.line, at.column)
     };
     (found.iter().map(place).collect(), render(found, sources, false))
 }
@@ -262,4 +259,22 @@ fn a_program_that_loses_a_procedure_is_an_error() {
     let generated = generate(&sources, &options);
     assert!(generated.has_errors() && generated.summary.procedures == 1);
     assert!(!generated.files.is_empty());
+}
+
+#[test]
+fn to_keep_going_keeps_what_is_sound_of_one_macros_definitions() {
+    let emits = |body: &str| {
+        let mut sources = Sources::default();
+        sources.add(Source::new("a.x", format!("#define ALL {body}\nALL\n")));
+        let options = Options { keep_going: true, ..Options::module("out") };
+        let files = rpcrdma_xdrgen::generate(&sources, &options).files;
+        ["Good", "Bad", "User"].map(|name| files[0].1.contains(&format!(" {name} {{")))
+    };
+    for bad in ["struct bad { missing a; };", "struct bad { int a<-1>; };", "enum bad { A = 1, A = 2 };"] {
+        let user = "struct user { good g; };";
+        assert_eq!(emits(&format!("struct good {{ int a; }}; {user} {bad}")), [true, false, true], "{bad}");
+        assert_eq!(emits(&format!("{bad} struct good {{ int a; }}; {user}")), [true, false, true], "{bad}");
+        let user = "struct user { bad b; };";
+        assert_eq!(emits(&format!("{user} struct good {{ int a; }}; {bad}")), [true, false, false], "{bad}");
+    }
 }

@@ -30,7 +30,7 @@ fn module(documents: &[&str], options: &Options) -> Module {
 fn findings(text: &str, options: &Options) -> (Vec<&'static str>, String) {
     let sources = sources(&[text]);
     let Generated { diagnostics, .. } = generate(&sources, options);
-    (diagnostics.iter().map(|found| found.code).collect(), render(&diagnostics, &sources, false))
+    (diagnostics.iter().map(|found| found.code()).collect(), render(&diagnostics, &sources, false))
 }
 
 fn constants(module: &Module) -> Vec<(&str, i128)> {

@@ -2,7 +2,7 @@
 
 use super::service;
 use crate::binding::{Binding, Direction, Placed, Term};
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{BindingKind, Found, Inside, Unknown};
 use crate::graph::Graph;
 use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId, Version};
@@ -26,11 +26,8 @@ pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
         let Some((program, version)) = find_version(hir, binding, found) else { continue };
         let names = (binding.program.value.as_str(), binding.version.value.as_str());
         if let Some(first) = bound.insert(names, binding.version.span) {
-            found.push(
-                Diagnostic::error("X312", binding.version.span, format!("`{}` has two bindings", names.1))
-                    .with_label("the second")
-                    .with_related(first, "the first"),
-            );
+            let twice = BindingKind::TwoBindings { version: names.1.to_owned(), first };
+            found.push(twice.at(binding.version.span));
             continue;
         }
         let reached = reached_by(hir, &graph, program, version);
@@ -72,18 +69,9 @@ fn not_backward(
 ) {
     let shared = marked.iter().filter_map(|(name, marked)| Some((name, marked, backward.get(&marked.of)?)));
     for (name, marked, binding) in shared {
-        let version = &binding.version;
-        let of = hir.get(marked.of).map_or("it", |ty| ty.name.as_str());
-        found.push(
-            Diagnostic::error(
-                "X323",
-                marked.span,
-                format!("`{name}` is in messages of `{}`, too, where nothing is eligible", version.value),
-            )
-            .with_label("eligible here")
-            .with_related(version.span, "called in the backward direction only")
-            .with_help(format!("give `{}` a type of its own in place of `{of}`", version.value)),
-        );
+        let (item, of) = (name.clone(), hir.get(marked.of).map_or_else(String::new, |ty| ty.name.clone()));
+        let (version, place) = (binding.version.value.clone(), binding.version.span);
+        found.push(BindingKind::ItemInBackward { item, version, place, of }.at(marked.span));
     }
 }
 
@@ -101,44 +89,26 @@ fn may_place(binding: &Binding, found: &mut Found) -> bool {
         return true;
     }
     if let Some(first) = binding.eligible.first() {
-        let message = format!("`{}` is called in the backward direction only", binding.version.value);
-        found.push(
-            Diagnostic::error("X316", first.span, message)
-                .with_label("cannot be DDP-eligible: calls and replies have no chunks there")
-                .with_help(
-                    "write `eligible = []`, or leave out `direction` if the end that connects calls it too",
-                ),
-        );
+        found.push(BindingKind::Backward { version: binding.version.value.clone() }.at(first.span));
     }
     false
 }
 
-fn unknown<'c>(
-    code: &'static str,
-    what: &str,
-    name: &Placed<String>,
-    candidates: impl Iterator<Item = &'c str>,
-) -> Diagnostic {
-    let error = Diagnostic::error(code, name.span, format!("no {what} is called `{}`", name.value))
-        .with_label("names in a binding are those of the document")
-        .with_missing(&name.value);
-    match nearest(&name.value, candidates) {
-        Some(near) => error.with_help(format!("`{near}` is one; is that what is meant?")),
-        None => error,
-    }
+fn unknown<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Unknown {
+    Unknown { name: name.to_owned(), near: nearest(name, candidates).map(str::to_owned) }
 }
 
 fn find_version(hir: &Hir, binding: &Binding, found: &mut Found) -> Option<(usize, usize)> {
     let programs = hir.programs.iter();
     let Some(index) = programs.clone().position(|program| program.name == binding.program.value) else {
-        let names = programs.map(|program| program.name.as_str());
-        found.push(unknown("X301", "program", &binding.program, names));
+        let name = unknown(&binding.program.value, programs.map(|program| program.name.as_str()));
+        found.push(BindingKind::NoProgram { name }.at(binding.program.span));
         return None;
     };
     let versions = hir.programs.get(index)?.versions.iter();
     let Some(version) = versions.clone().position(|version| version.name == binding.version.value) else {
-        let names = versions.map(|version| version.name.as_str());
-        found.push(unknown("X302", "version of this program", &binding.version, names));
+        let name = unknown(&binding.version.value, versions.map(|version| version.name.as_str()));
+        found.push(BindingKind::NoVersion { name }.at(binding.version.span));
         return None;
     };
     Some((index, version))
@@ -170,23 +140,12 @@ fn mark(
     let marking = Marked { span: item.span, of: id };
     if let Some(Marked { span: first, .. }) = marked.insert(item.value.clone(), marking) {
         if first.source == item.span.source && reached.contains(&id) {
-            found.push(
-                Diagnostic::warning("X306", item.span, format!("`{}` is named twice", item.value))
-                    .with_label("again")
-                    .with_related(first, "the first time"),
-            );
+            found.push(BindingKind::ItemTwice { item: item.value.clone(), first }.at(item.span));
         }
         return;
     }
     if !reached.contains(&id) {
-        found.push(
-            Diagnostic::warning(
-                "X313",
-                item.span,
-                format!("`{}` is in no message of this version", item.value),
-            )
-            .with_label("no procedure takes or returns it"),
-        );
+        found.push(BindingKind::InNoMessage { item: item.value.clone() }.at(item.span));
     }
     let fields = hir.types.get_mut(id.0).into_iter().flat_map(|ty| ty.body.declared_mut());
     fields.skip(field).take(1).for_each(|field| field.eligible = true);
@@ -195,29 +154,25 @@ fn mark(
 /// The type and the field that `Type.field` names, if RDMA may place the field.
 fn find_item(hir: &Hir, item: &Placed<String>, found: &mut Found) -> Option<(TypeId, usize)> {
     let Some((of, name)) = item.value.rsplit_once('.') else {
-        let error = Diagnostic::error("X304", item.span, format!("`{}` names no field", item.value));
-        found.push(error.with_label("expected `Type.field`").with_missing(&item.value));
+        found.push(BindingKind::NoPath { item: item.value.clone() }.at(item.span));
         return None;
     };
     let Some(id) = hir.types.iter().position(|ty| ty.name == of) else {
-        let of = Placed { value: of.to_owned(), span: item.span };
-        let error = unknown("X303", "type", &of, hir.types.iter().map(|ty| ty.name.as_str()));
-        found.push(error);
+        let name = unknown(of, hir.types.iter().map(|ty| ty.name.as_str()));
+        found.push(BindingKind::NoType { name }.at(item.span));
         return None;
     };
     let ty = hir.types.get(id)?;
     if let Body::Union(union) = &ty.body
         && union.discriminant_name == name
     {
-        let error = Diagnostic::error("X310", item.span, format!("`{name}` is the discriminant of `{of}`"));
-        found.push(error.with_label("a discriminant is never eligible (RFC 8166 section 3.4.4)"));
+        let (name, of) = (name.to_owned(), of.to_owned());
+        found.push(BindingKind::Discriminant { name, of }.at(item.span));
         return None;
     }
     let Some((index, field)) = ty.body.fields().enumerate().find(|(_, field)| field.name == name) else {
-        let fields = ty.body.fields().map(|field| field.name.as_str());
-        let name = Placed { value: name.to_owned(), span: item.span };
-        let error = unknown("X304", &format!("field of `{of}`"), &name, fields);
-        found.push(error.with_missing(of).with_related(ty.docs.span, "the type"));
+        let name = unknown(name, ty.body.fields().map(|field| field.name.as_str()));
+        found.push(BindingKind::NoField { of: of.to_owned(), defined: ty.docs.span, name }.at(item.span));
         return None;
     };
     is_worth_it(hir, item, field, found).then_some((TypeId(id), index))
@@ -225,60 +180,33 @@ fn find_item(hir: &Hir, item: &Placed<String>, found: &mut Found) -> Option<(Typ
 
 /// Whether RDMA may place a field, and it is not fixed and small. Says so if that is not so, or if it is always small.
 fn is_worth_it(hir: &Hir, item: &Placed<String>, field: &Field, found: &mut Found) -> bool {
-    let small = |length: String, what: &str| {
-        Diagnostic::warning(
-            "X315",
-            item.span,
-            format!("`{}` is not worth a chunk: it has {length}", item.value),
-        )
-        .with_label(format!("declared as `{}`", field.docs.declaration))
-        .with_help(format!("what has less than {WORTH} bytes is better sent in the message: {what}"))
-    };
-    match hir.behind(&field.ty) {
-        Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => {
-            let length = format!("{} bytes at most", bound.value);
-            found.push(small(length, "leave it out, unless the protocol's own binding names it"));
-            true
-        }
-        Type::Opaque(_) | Type::String(_) => true,
-        Type::FixedOpaque(length) if length.value < WORTH => {
-            found.push(small(format!("{} bytes", length.value), "leave it out"));
-            false
-        }
+    let (name, declaration) = (item.value.clone(), field.docs.declaration.clone());
+    let (bytes, fixed) = match hir.behind(&field.ty) {
+        Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => (bound.value, false),
+        Type::Opaque(_) | Type::String(_) => return true,
+        Type::FixedOpaque(length) if length.value < WORTH => (length.value, true),
         ty => {
-            let help = match ty {
-                Type::Named(id) => inside(hir, *id),
-                _ => None,
-            };
-            let help = help.unwrap_or_else(|| {
-                "variable-length opaque data and strings are; name the field inside the type that is one"
-                    .to_owned()
-            });
-            found.push(
-                Diagnostic::error("X305", item.span, format!("`{}` cannot be DDP-eligible", item.value))
-                    .with_label(format!("declared as `{}`", field.docs.declaration))
-                    .with_help(help),
-            );
-            false
+            let inside = ty.named().and_then(|id| inside(hir, id));
+            found.push(BindingKind::NotEligible { item: name, declaration, inside }.at(item.span));
+            return false;
         }
-    }
+    };
+    let small = BindingKind::SmallItem { item: name, declaration, bytes, fixed, worth: WORTH };
+    found.push(small.at(item.span));
+    !fixed
 }
 
 /// What to name instead of a union, or of a struct with data in it.
-fn inside(hir: &Hir, id: TypeId) -> Option<String> {
+fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
     let ty = hir.get(id)?;
-    let what = match ty.body {
-        Body::Union(_) => "a union's discriminant has to stay in the message",
-        Body::Struct(_) => "a struct's other fields have to stay in the message",
+    let of_union = match ty.body {
+        Body::Union(_) => true,
+        Body::Struct(_) => false,
         _ => return None,
     };
-    let item = ty.body.fields().find(|field| is_item(hir, &field.ty))?;
-    let already = if item.eligible { ", which is named already" } else { "" };
-    Some(format!("{what}: name the data inside, `{}.{}`{already}", ty.name, item.name))
-}
-
-fn is_item(hir: &Hir, ty: &Type) -> bool {
-    matches!(hir.behind(ty), Type::Opaque(_) | Type::String(_))
+    let is_item = |field: &&Field| matches!(hir.behind(&field.ty), Type::Opaque(_) | Type::String(_));
+    let item = ty.body.fields().find(is_item)?;
+    Some(Inside { of_union, item: format!("{}.{}", ty.name, item.name), already: item.eligible })
 }
 
 // ---- replies
@@ -296,23 +224,14 @@ fn replies(
     for reply in &binding.replies {
         let procedures = version.procedures.iter();
         let Some(index) = procedures.clone().position(|one| one.name == reply.procedure.value) else {
-            let names = procedures.map(|procedure| procedure.name.as_str());
-            found.push(unknown("X307", "procedure of this version", &reply.procedure, names));
+            let name = unknown(&reply.procedure.value, procedures.map(|one| one.name.as_str()));
+            found.push(BindingKind::NoProcedure { name }.at(reply.procedure.span));
             continue;
         };
         let Some(procedure) = version.procedures.get(index) else { continue };
         if reply.is_empty {
-            found.push(
-                Diagnostic::error(
-                    "X320",
-                    reply.procedure.span,
-                    format!("this says nothing of the reply of `{}`", procedure.name),
-                )
-                .with_label("neither `item` nor `whole` is below it")
-                .with_help(
-                    "bound the reply by `whole`, or its eligible item by `item`; or leave the table out",
-                ),
-            );
+            let empty = BindingKind::EmptyReply { procedure: procedure.name.clone() };
+            found.push(empty.at(reply.procedure.span));
         }
         let item = reply.item.as_ref().and_then(|item| {
             let bound = sum(hir, procedure, item, found)?;
@@ -320,7 +239,7 @@ fn replies(
                 return Some(bound);
             }
             if !lacks_items {
-                found.push(no_item(procedure, item.span));
+                found.push(BindingKind::NoItem { procedure: procedure.name.clone() }.at(item.span));
             }
             None
         });
@@ -339,14 +258,6 @@ fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     }
     let mut types = types.iter().filter_map(|id| hir.get(*id));
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
-}
-
-/// A bound on items needs an item in the result.
-fn no_item(procedure: &Procedure, span: Span) -> Diagnostic {
-    let message = format!("the result of `{}` holds no eligible item", procedure.name);
-    Diagnostic::error("X311", span, message)
-        .with_label("bounds an item")
-        .with_help("name the item in `eligible`, or bound the result by `whole`")
 }
 
 fn sum(hir: &Hir, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut Found) -> Option<Sum> {
@@ -378,9 +289,8 @@ fn field_path(
             _ => &[],
         };
         let Some(field) = fields.iter().find(|field| field.name == *name) else {
-            let name = Placed { value: name.clone(), span };
-            let what = format!("field in the arguments of `{}`", procedure.name);
-            found.push(unknown("X309", &what, &name, fields.iter().map(|field| field.name.as_str())));
+            let name = unknown(name, fields.iter().map(|field| field.name.as_str()));
+            found.push(BindingKind::NoArgument { procedure: procedure.name.clone(), name }.at(span));
             return None;
         };
         ty = hir.behind(&field.ty);
@@ -389,11 +299,7 @@ fn field_path(
         Type::Scalar(Scalar::UnsignedInt) => false,
         Type::Scalar(Scalar::UnsignedHyper) => true,
         _ => {
-            let message = format!("`{}` is no unsigned number", path.join("."));
-            found.push(
-                Diagnostic::error("X309", span, message)
-                    .with_label("a size is an unsigned int or an unsigned hyper"),
-            );
+            found.push(BindingKind::NoSize { field: path.join(".") }.at(span));
             return None;
         }
     };

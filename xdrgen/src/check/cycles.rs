@@ -1,11 +1,10 @@
 //! Types without an end, typedefs that go in a cycle, and definitions that nest too deep.
 
-use super::facts::Facts;
-use crate::diag::{Diagnostic, Found};
+use super::Facts;
+use crate::diag::{Found, MeaningKind};
 use crate::graph::Graph;
 use crate::hash::HashSet;
 use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
-use crate::source::Span;
 
 /// How many of the types of a cycle are named.
 const NAMED: usize = 8;
@@ -25,11 +24,7 @@ pub(super) fn endless_types(facts: &Facts<'_>, found: &mut Found) {
             );
         }
     });
-    report(facts.hir, &endless, found, |name, span| {
-        Diagnostic::error("X222", span, format!("a value of `{name}` would have no end"))
-            .with_label(format!("holds `{name}` again"))
-            .with_help("let it be optional (`*`), or hold itself in a counted array (`<>`)")
-    });
+    report(facts.hir, &endless, found);
 }
 
 /// X223: a typedef leads back to itself by typedefs alone.
@@ -44,13 +39,7 @@ pub(super) fn alias_cycles(facts: &Facts<'_>, found: &mut Found) {
             named.extend(ty.body.types().filter_map(Type::named));
         }
     });
-    report(facts.hir, &aliases, found, alias_cycle);
-}
-
-fn alias_cycle(name: &str, span: Span) -> Diagnostic {
-    Diagnostic::error("X223", span, format!("type alias cycle: `{name}` is a name of itself"))
-        .with_label("leads back to itself by typedefs alone")
-        .with_help("let one of the typedefs name another type, or put a struct in between")
+    report(facts.hir, &aliases, found);
 }
 
 /// X225: reports the first definition that nests deeper than rustc would follow.
@@ -59,16 +48,11 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     let Some(index) = depths.iter().position(|depth| *depth == MAX_DEPTH + 1) else { return };
     let Some(ty) = facts.hir.types.get(index) else { return };
     let deepest = depths.iter().max().copied().unwrap_or(0);
-    let message = format!("`{}` is made of more than {MAX_DEPTH} definitions in a row", ty.name);
-    found.push(
-        Diagnostic::error("X225", ty.docs.span, message)
-            .with_label(format!("the deepest type of this run is {deepest} definitions deep"))
-            .with_help("rustc would not follow it: leave out definitions that only give another a name"),
-    );
+    found.push(MeaningKind::TooDeep { name: ty.name.clone(), most: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
 /// Reports each cycle once, at the first of its types in the documents: at the field that leads into it.
-fn report(hir: &Hir, graph: &Graph, found: &mut Found, say: impl Fn(&str, Span) -> Diagnostic) {
+fn report(hir: &Hir, graph: &Graph, found: &mut Found) {
     let mut said = HashSet::default();
     for (id, ty) in hir.typed() {
         if !graph.is_circle(id, id) || !said.insert(graph.circle(id)) {
@@ -85,13 +69,16 @@ fn report(hir: &Hir, graph: &Graph, found: &mut Found, say: impl Fn(&str, Span) 
             link.unwrap_or(ty.docs.span)
         };
         let span = place(id, ty);
-        let mut error = if of_aliases { alias_cycle(&ty.name, span) } else { say(&ty.name, span) };
-        for other in way.into_iter().filter(|other| *other != id).take(NAMED) {
-            if let Some(ty) = hir.get(other) {
-                error = error.with_related(place(other, ty), format!("by way of `{}`", ty.name));
-            }
-        }
-        found.push(error);
+        let others = way.into_iter().filter(|other| *other != id).take(NAMED);
+        let others = others.filter_map(|other| Some((other, hir.get(other)?)));
+        let way = others.map(|(other, ty)| (place(other, ty), ty.name.clone())).collect();
+        let name = ty.name.clone();
+        let cycle = if of_aliases {
+            MeaningKind::AliasCycle { name, way }
+        } else {
+            MeaningKind::Endless { name, way }
+        };
+        found.push(cycle.at(span));
     }
 }
 

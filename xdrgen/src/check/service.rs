@@ -1,7 +1,7 @@
 //! What a binding says of the service: where it is found, and how long its messages are.
 
 use crate::binding::{Binding, Direction, Placed};
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{BindingKind, Found, Unknown};
 use crate::hir;
 use crate::likeness::nearest;
 use crate::source::Span;
@@ -30,11 +30,7 @@ pub(super) fn check(binding: &Binding, found: &mut Found) -> hir::Binding {
 fn port(binding: &Binding, found: &mut Found) -> Option<u16> {
     let port = binding.port.as_ref()?;
     if port.value == 0 {
-        found.push(
-            Diagnostic::error("X319", port.span, "nobody can connect to port 0")
-                .with_label("no port")
-                .with_help("leave `port` out if none is assigned to the service: then whoever connects has to know it"),
-        );
+        found.push(BindingKind::PortZero.at(port.span));
     }
     Some(port.value)
 }
@@ -44,24 +40,12 @@ fn netids(netids: &[Placed<String>], found: &mut Found) -> Vec<String> {
     for netid in netids {
         if !NETIDS.contains(&netid.value.as_str()) {
             let lower = netid.value.to_ascii_lowercase();
-            let help = match nearest(&lower, NETIDS.into_iter()) {
-                Some(near) => format!("`{near}` is one; is that what is meant?"),
-                None => "they are `rdma`, with IPv4 addresses, and `rdma6`; other transports need no binding"
-                    .to_owned(),
-            };
-            let message = format!("`{}` is no netid of RPC-over-RDMA", netid.value);
-            found.push(
-                Diagnostic::error("X318", netid.span, message)
-                    .with_label("nobody would look for the service there")
-                    .with_help(help),
-            );
+            let near = nearest(&lower, NETIDS.into_iter()).map(str::to_owned);
+            let name = Unknown { name: netid.value.clone(), near };
+            found.push(BindingKind::NoNetid { name }.at(netid.span));
         } else if let Some(first) = kept.iter().find(|first| first.value == netid.value) {
-            found.push(
-                Diagnostic::error("X318", netid.span, format!("`{}` is named twice", netid.value))
-                    .with_label("again")
-                    .with_related(first.span, "the first time")
-                    .with_help("one of them is enough"),
-            );
+            let twice = BindingKind::NetidTwice { netid: netid.value.clone(), first: first.span };
+            found.push(twice.at(netid.span));
         } else {
             kept.push(netid);
         }
@@ -76,15 +60,7 @@ fn inline_threshold(binding: &Binding, found: &mut Found) -> Option<u32> {
         return Some(bytes);
     }
     let near = bytes.min(*THRESHOLDS.end()).next_multiple_of(KIB).max(*THRESHOLDS.start());
-    found.push(
-        Diagnostic::error(
-            "X317",
-            threshold.span,
-            format!("no end of a connection can announce {bytes} bytes"),
-        )
-        .with_label("a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
-        .with_help(format!("`inline_threshold = {near}` is near")),
-    );
+    found.push(BindingKind::Threshold { bytes, near }.at(threshold.span));
     None
 }
 
@@ -96,18 +72,9 @@ fn without_effect(binding: &Binding, found: &mut Found) {
         ("inline_threshold", binding.inline_threshold.as_ref().map(|bytes| bytes.span)),
         ("reply", binding.replies.first().map(|reply| reply.procedure.span)),
     ];
-    let said: Vec<(&str, Span)> = keys.into_iter().filter_map(|(key, span)| Some((key, span?))).collect();
+    let said: Vec<(&'static str, Span)> =
+        keys.into_iter().filter_map(|(key, span)| Some((key, span?))).collect();
     for (key, span) in said {
-        found.push(
-            Diagnostic::warning(
-                "X324",
-                span,
-                format!("`{key}` has no effect for `{}`", binding.version.value),
-            )
-            .with_label("of a program that is called in the backward direction only")
-            .with_help(
-                "leave it out: the connection is there already, and calls and replies go inline on it",
-            ),
-        );
+        found.push(BindingKind::NoEffect { key, version: binding.version.value.clone() }.at(span));
     }
 }

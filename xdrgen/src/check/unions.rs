@@ -1,6 +1,6 @@
 //! Unions whose arms leave values of the discriminant without one.
 
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{Few, Found, MeaningKind};
 use crate::hash::HashSet;
 use crate::hir::{Body, Chooser, Hir, Union};
 
@@ -12,18 +12,10 @@ pub(crate) fn uncovered_values(hir: &Hir, found: &mut Found) {
     for ty in &hir.types {
         let Body::Union(union) = &ty.body else { continue };
         let missing = missing(hir, union);
-        if missing.is_empty() {
-            continue;
+        if !missing.is_empty() {
+            let values = Few::of(missing.into_iter().map(str::to_owned), NAMED);
+            found.push(MeaningKind::NoArm { values }.at(union.at));
         }
-        let mut list = missing.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-        if missing.len() > NAMED {
-            list.push_str(&format!(" and {} more", missing.len() - NAMED));
-        }
-        found.push(
-            Diagnostic::warning("X214", union.at, format!("no arm for {list}"))
-                .with_label("a message with such a value cannot be decoded")
-                .with_help("add the arms, or `default: void;`"),
-        );
     }
 }
 

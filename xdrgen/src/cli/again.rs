@@ -6,6 +6,7 @@ use super::Generation;
 use crate::generate::Options;
 use crate::ir::Data;
 use crate::names::Names;
+use crate::parse::Dialect;
 
 /// The command, with what was asked for. Paths are as they were given; of one that holds on this machine only, the last
 /// part stands there, so that the same documents give the same bytes elsewhere.
@@ -35,6 +36,7 @@ pub(super) fn command(generation: &Generation) -> String {
     generation.runtime_path.iter().for_each(|directory| set("--runtime-path", path(Path::new(directory))));
     let flags = [
         ("--no-prelude", inputs.no_prelude),
+        ("--dialect xdrzcc", inputs.dialect == Dialect::Xdrzcc),
         ("--no-std", generation.no_std),
         ("--keep-going", generation.keep_going),
         ("--workspace-crate", generation.workspace_crate),

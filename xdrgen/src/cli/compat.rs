@@ -1,6 +1,6 @@
 //! `rpcrdma-xdrgen compat`: whether one protocol is a compatible extension of another.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::report::Reporting;
 use super::versions::Versions;
@@ -25,19 +25,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     extends: bool,
     /// The document whose rules say what an extension is.
-    #[arg(long, value_name = "DOCUMENT", value_enum, default_value_t = Document::Rfc5666bis)]
-    rules: Document,
-}
-
-/// A document with rules for extensions.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Document {
-    /// draft-ietf-nfsv4-rfc5666bis-04, section 9.1.
-    #[value(name = "5666bis")]
-    Rfc5666bis,
-    /// RFC 8178, section 4.4, for NFS version 4: enums may have new values wherever they are used.
-    #[value(name = "8178")]
-    Rfc8178,
+    #[arg(long, value_name = "DOCUMENT", value_enum, default_value_t)]
+    rules: Rules,
 }
 
 pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Failure> {
@@ -46,11 +35,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
         new.retain(|document| !base.contains(document));
         new.splice(0..0, base.iter().copied());
     }
-    let rules = match arguments.rules {
-        Document::Rfc5666bis => Rules::Rfc5666bis,
-        Document::Rfc8178 => Rules::Rfc8178,
-    };
-    let compared = compat::compat_by(rules, &sources, &base, &new, &arguments.versions.options());
+    let compared = compat::compat_by(arguments.rules, &sources, &base, &new, &arguments.versions.options());
     let verdict = compared.verdict();
     let Compat { mut diagnostics, breaches, additions, not_compared } = compared;
     if diag::has_errors(&diagnostics) {

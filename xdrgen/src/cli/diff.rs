@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::compat::{place, unknown};
 use super::report::Reporting;
 use super::versions::Versions;
-use super::{Failure, print};
+use super::{Failure, json_line, print};
 use crate::compat::NotCompared;
 use crate::diag;
 use crate::diff::{self, Change, Diff, Sign};
@@ -90,16 +90,15 @@ enum Line<'a> {
         what: &'a str,
         name: &'a str,
         wire: bool,
-        old: Option<Place<'a>>,
-        new: Option<Place<'a>>,
+        old: Option<Text<'a>>,
+        new: Option<Text<'a>>,
     },
     #[serde(rename = "not_compared")]
     NotCompared {
         name: &'a str,
         why: &'a str,
-        file: String,
-        line: u32,
-        column: u32,
+        #[serde(flatten)]
+        place: Place,
     },
     Summary {
         changes: usize,
@@ -109,36 +108,35 @@ enum Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Place<'a> {
+struct Text<'a> {
     text: &'a str,
+    #[serde(flatten)]
+    place: Place,
+}
+
+#[derive(Default, Serialize)]
+struct Place {
     file: String,
     line: u32,
     column: u32,
 }
 
 fn json(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) -> String {
-    let full = |span: Span| -> Option<(String, u32, u32)> {
+    let full = |span: Span| {
         let source = sources.get(span.source)?;
         let at = source.line_column(span.start);
-        Some((source.name().to_string_lossy().into_owned(), at.line, at.column))
+        Some(Place { file: source.name().to_string_lossy().into_owned(), line: at.line, column: at.column })
     };
     let mut text = String::new();
-    let mut add = |line: &Line<'_>| {
-        // Only maps with keys that are no text cannot be written, and there is none.
-        text.push_str(&serde_json::to_string(line).unwrap_or_default());
-        text.push('\n');
-    };
+    let mut add = |line: &Line<'_>| text.push_str(&json_line(line));
     for NotCompared { name, why, span } in not_compared {
-        let (file, line, column) = full(*span).unwrap_or_default();
-        add(&Line::NotCompared { name, why, file, line, column });
+        add(&Line::NotCompared { name, why, place: full(*span).unwrap_or_default() });
     }
     for change in changes {
-        let sides = [&change.old, &change.new].map(|side| {
+        let [old, new] = [&change.old, &change.new].map(|side| {
             let side = side.as_ref()?;
-            let (file, line, column) = full(side.span)?;
-            Some(Place { text: &side.text, file, line, column })
+            Some(Text { text: &side.text, place: full(side.span)? })
         });
-        let [old, new] = sides;
         let sign = match change.sign {
             Sign::Added => "added",
             Sign::Removed => "removed",

@@ -131,7 +131,7 @@ fn foremost(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
 fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {
-        let code = shown.iter().find(|found| found.severity == first.severity).map_or("", |found| found.code);
+        let code = shown.iter().find(|found| found.severity == first.severity).map_or("", Diagnostic::code);
         format!("; `rpcrdma-xdrgen explain {code}` says more")
     });
     format!("rpcrdma-xdrgen: {count}{hidden}{more}\n")

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::report::Reporting;
-use super::{Failure, Inputs, print};
+use super::{Failure, Inputs, json_line, print};
 use crate::generate::Options;
 use crate::sizes::{self, Assumed, Bound, Message, Needs, ProcedureSizes, Size, VersionSizes};
 
@@ -80,22 +80,14 @@ fn row(procedure: &ProcedureSizes) -> [String; 7] {
         name.clone(),
         call.whole.to_string(),
         call.reduced.to_string(),
-        sent(&call.needs),
+        travels(&call.needs, "Read chunk", "Position-Zero Read chunk"),
         reply.whole.to_string(),
         reply.reduced.to_string(),
-        returned(&reply.needs),
+        match reply.needs.unbounded {
+            true => "not over RDMA: unbounded".to_owned(),
+            false => travels(&reply.needs, "Write chunk", "Reply chunk"),
+        },
     ]
-}
-
-fn sent(needs: &Needs) -> String {
-    travels(needs, "Read chunk", "Position-Zero Read chunk")
-}
-
-fn returned(needs: &Needs) -> String {
-    if needs.unbounded {
-        return "not over RDMA: unbounded".to_owned();
-    }
-    travels(needs, "Write chunk", "Reply chunk")
 }
 
 fn travels(needs: &Needs, chunk: &str, long: &str) -> String {
@@ -126,20 +118,12 @@ struct Line<'a> {
 
 #[derive(Serialize)]
 struct Side<'a> {
-    whole: Value<'a>,
-    reduced: Value<'a>,
+    whole: &'a Bound,
+    reduced: &'a Bound,
     inline: bool,
     chunks: Option<u64>,
     long: bool,
     unbounded: bool,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Value<'a> {
-    Bytes(u64),
-    Sum(&'a str),
-    Unbounded,
 }
 
 fn json(versions: &[VersionSizes]) -> String {
@@ -155,9 +139,7 @@ fn json(versions: &[VersionSizes]) -> String {
                 call: side(&procedure.call),
                 reply: side(&procedure.reply),
             };
-            // Only maps with keys that are no text cannot be written, and there is none.
-            text.push_str(&serde_json::to_string(&line).unwrap_or_default());
-            text.push('\n');
+            text.push_str(&json_line(&line));
         }
     }
     text
@@ -166,19 +148,11 @@ fn json(versions: &[VersionSizes]) -> String {
 fn side(message: &Message) -> Side<'_> {
     let Message { whole, reduced, needs } = message;
     Side {
-        whole: value(whole),
-        reduced: value(reduced),
+        whole,
+        reduced,
         inline: needs.inline(),
         chunks: needs.chunks.bound(),
         long: needs.long,
         unbounded: needs.unbounded,
-    }
-}
-
-fn value(bound: &Bound) -> Value<'_> {
-    match bound {
-        Bound::Bytes(bytes) => Value::Bytes(*bytes),
-        Bound::Arguments(sum) => Value::Sum(sum),
-        Bound::Unbounded => Value::Unbounded,
     }
 }

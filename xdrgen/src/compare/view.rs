@@ -1,6 +1,6 @@
 //! Types as they are on the wire: without typedefs, and with one form for what XDR can spell in several.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::hir::{Body, Bound, Field, Hir, Scalar, Type, TypeId, Union};
 
@@ -17,17 +17,12 @@ pub(crate) enum Use<'m> {
 
 impl<'m> Use<'m> {
     /// What an arm carries.
-    pub(crate) fn payload(field: Option<&'m Field>) -> Self {
+    pub(super) fn payload(field: Option<&'m Field>) -> Self {
         Use::Type(field.map_or(&Type::Void, |field| &field.ty))
     }
 
-    /// What it is, in words.
-    pub(crate) fn words(self, hir: &Hir) -> String {
-        View::of(hir, self).words(hir)
-    }
-
     /// The same for the same use: what tells one from another.
-    pub(crate) fn key(self) -> usize {
+    pub(super) fn key(self) -> usize {
         match self {
             Use::Type(ty) => std::ptr::from_ref(ty).addr(),
             // No type has an odd address.
@@ -54,7 +49,7 @@ pub(crate) enum View<'m> {
 }
 
 impl<'m> View<'m> {
-    pub(crate) fn of(hir: &'m Hir, of: Use<'m>) -> View<'m> {
+    pub(super) fn of(hir: &'m Hir, of: Use<'m>) -> View<'m> {
         let mut of = of;
         for _ in 0..MAX_NAMES {
             let id = match of {
@@ -101,7 +96,7 @@ impl<'m> View<'m> {
     }
 
     /// The type that it is, if it has a name of its own.
-    pub(crate) fn id(&self) -> Option<TypeId> {
+    pub(super) fn id(&self) -> Option<TypeId> {
         match self {
             View::Enum(id) | View::Struct(id, _) | View::Union(id, _) => Some(*id),
             _ => None,
@@ -109,8 +104,8 @@ impl<'m> View<'m> {
     }
 
     /// In words, with its article.
-    pub(crate) fn words(&self, hir: &Hir) -> String {
-        let name = |id: &TypeId| hir.get(*id).map_or("", |ty| ty.name.as_str()).to_owned();
+    pub(super) fn words(&self, hir: &Hir) -> String {
+        let name = |id: &TypeId| name(hir, *id);
         let most = |max: u32| if max == u32::MAX { String::new() } else { format!(" of at most {max}") };
         match self {
             View::Void => "nothing".to_owned(),
@@ -129,19 +124,21 @@ impl<'m> View<'m> {
     }
 }
 
-/// The values of an enum, each with the index of the first member that has it; a bool's are 0 and 1.
-pub(crate) fn values(hir: &Hir, view: &View<'_>) -> Option<BTreeMap<i128, usize>> {
+/// The name of a type.
+pub(super) fn name(hir: &Hir, id: TypeId) -> &str {
+    hir.get(id).map_or("", |ty| &ty.name)
+}
+
+/// The values of an enum; a bool's are 0 and 1.
+pub(super) fn values(hir: &Hir, view: &View<'_>) -> Option<BTreeSet<i128>> {
     match view {
-        View::Scalar(Scalar::Bool) => Some(BTreeMap::from([(0, 0), (1, 1)])),
-        View::Enum(id) => {
-            let indexed = hir.members(*id).iter().enumerate().rev();
-            Some(indexed.map(|(index, member)| (i128::from(member.value), index)).collect())
-        }
+        View::Scalar(Scalar::Bool) => Some(BTreeSet::from([0, 1])),
+        View::Enum(id) => Some(hir.members(*id).iter().map(|member| member.value.into()).collect()),
         _ => None,
     }
 }
 
-pub(crate) fn scalar_name(scalar: Scalar) -> &'static str {
+fn scalar_name(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::Int => "int",
         Scalar::UnsignedInt => "unsigned int",

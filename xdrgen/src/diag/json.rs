@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Count, Diagnostic, Label, render};
+use super::{Count, Diagnostic, Label, Text, render};
 use crate::source::Sources;
 
 /// One line. Fields are added as time goes by, never taken away.
@@ -43,7 +43,7 @@ struct Place<'a> {
 /// first), `help` and `rendered`, what a person would be shown, follow.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
-    diagnostics.iter().map(|found| line(&Line::Finding(finding(found, sources)))).collect()
+    diagnostics.iter().map(|found| line(&Line::Finding(finding(found, &found.text(), sources)))).collect()
 }
 
 /// The last line: `kind` is `"summary"`, with the numbers of `errors`, of `warnings`, and of those among them that
@@ -65,16 +65,16 @@ fn line(line: &Line<'_>) -> String {
     serde_json::to_string(line).map_or_else(|_| String::new(), |text| text + "\n")
 }
 
-fn finding<'a>(found: &'a Diagnostic, sources: &Sources) -> Finding<'a> {
-    let primary = place(&found.primary, true, sources);
-    let others = found.related.iter().filter_map(|label| place(label, false, sources));
+fn finding<'a>(found: &Diagnostic, text: &'a Text, sources: &Sources) -> Finding<'a> {
+    let primary = place(&text.primary, true, sources);
+    let others = text.related.iter().filter_map(|label| place(label, false, sources));
     Finding {
-        code: found.code,
+        code: found.code(),
         severity: found.severity.name(),
-        message: &found.message,
+        message: &text.message,
         file: primary.as_ref().map(|place| place.file.clone()),
         spans: primary.into_iter().chain(others).collect(),
-        help: found.help.as_deref(),
+        help: text.help.as_deref(),
         rendered: render(std::slice::from_ref(found), sources, false),
     }
 }

@@ -1,37 +1,54 @@
-//! What there is to say about each code: `DIAGNOSTICS.md`, which has a section for each.
+//! What there is to say about each code, from the comments on the kinds: `DIAGNOSTICS.md` has a section for each.
 
-/// The whole of it.
-const PAGES: &str = include_str!("../../DIAGNOSTICS.md");
+use super::{BindingKind, BreachKind, DocumentKind, MeaningKind, OutputKind, SyntaxKind};
 
-/// What a section's heading begins with.
-const HEADING: &str = "\n## X";
+/// The kinds of one stage.
+pub(super) struct Chapter {
+    /// Its heading, and what is said of all of them.
+    pub(super) text: &'static str,
+    /// The codes of the kinds, and what is said of them. The first kind of a code has its page.
+    pub(super) pages: &'static [(&'static str, &'static str)],
+}
+
+const CHAPTERS: [Chapter; 6] = [
+    DocumentKind::CHAPTER,
+    SyntaxKind::CHAPTER,
+    MeaningKind::CHAPTER,
+    BindingKind::CHAPTER,
+    OutputKind::CHAPTER,
+    BreachKind::CHAPTER,
+];
 
 /// The page about a code: what it means, an example, and how to mend it, as Markdown. None if no finding has the code.
 #[must_use]
-pub fn page(code: &str) -> Option<&'static str> {
-    sections().find(|section| code_of(section) == Some(code))
+pub fn page(code: &str) -> Option<String> {
+    let (code, text) = CHAPTERS.iter().flat_map(|chapter| chapter.pages).find(|(of, _)| *of == code)?;
+    Some(format!("## {code}: {}", plain(text)))
 }
 
-/// All codes that have a page, in order.
+/// All codes, in order.
 pub fn codes() -> impl Iterator<Item = &'static str> {
-    sections().filter_map(code_of)
+    let mut codes: Vec<&str> = CHAPTERS.iter().flat_map(|one| one.pages).map(|(code, _)| *code).collect();
+    codes.dedup();
+    codes.into_iter()
 }
 
-fn sections() -> impl Iterator<Item = &'static str> {
-    let mut rest = PAGES;
-    std::iter::from_fn(move || {
-        let start = rest.find(HEADING)? + 1;
-        let section = rest.get(start..)?;
-        rest = section;
-        // Chapters are headings of the first level; a line of code may begin with `#`, but not with `# `.
-        let ends = ["\n## ", "\n# "].iter().filter_map(|heading| section.find(heading));
-        let end = ends.min().unwrap_or(section.len());
-        section.get(..end).map(str::trim_end)
-    })
+/// The pages of all codes by chapters: `DIAGNOSTICS.md` without its introduction.
+#[must_use]
+pub fn chapters() -> String {
+    let mut codes = codes().peekable();
+    let mut all = String::new();
+    for Chapter { text, pages } in &CHAPTERS {
+        all.push_str(&format!("# {}\n\n", plain(text)));
+        while let Some(code) = codes.next_if(|code| pages.iter().any(|(of, _)| of == code)) {
+            all.push_str(&format!("{}\n\n", page(code).unwrap_or_default()));
+        }
+    }
+    all.trim_end().to_owned() + "\n"
 }
 
-/// `X212` of `## X212: two arms have one label`
-fn code_of(section: &'static str) -> Option<&'static str> {
-    let heading = section.lines().next()?.strip_prefix("## ")?;
-    heading.split_once(':').map(|(code, _)| code)
+/// The text of a comment: each line begins behind a blank.
+fn plain(comment: &str) -> String {
+    let lines = comment.lines().map(|line| line.strip_prefix(' ').unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Diagnostic, Label};
+use super::{Diagnostic, Label, Text};
 use crate::source::{Source, Sources};
 
 /// Renders findings as plain text in the order given, with one blank line between two: the place and the message, the
@@ -13,12 +13,24 @@ pub fn plain(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     texts.join("\n")
 }
 
+/// Renders findings as one line each, for editors and `grep`: `file:line:column: error[X212]: message; help`. What stands
+/// in no document begins with `rpcrdma-xdrgen`.
+#[cfg(feature = "cli")]
+#[must_use]
+pub fn short(diagnostics: &[Diagnostic], sources: &Sources) -> String {
+    let line = |found: &Diagnostic| {
+        let text = found.text();
+        let help = text.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+        format!("{}{help}\n", head(found, &text, sources))
+    };
+    diagnostics.iter().map(line).collect()
+}
+
 /// `file:line:column: error[X212]: message`. A finding without a place begins with the name of the program.
-pub(super) fn head(found: &Diagnostic, sources: &Sources) -> String {
-    let place = sources
-        .get(found.primary.span.source)
-        .map_or_else(|| "rpcrdma-xdrgen".to_owned(), |source| place(source, &found.primary));
-    format!("{place}: {}[{}]: {}", found.severity.name(), found.code, found.message)
+fn head(found: &Diagnostic, text: &Text, sources: &Sources) -> String {
+    let source = sources.get(found.span.source);
+    let place = source.map_or_else(|| "rpcrdma-xdrgen".to_owned(), |source| place(source, &text.primary));
+    format!("{place}: {}[{}]: {}", found.severity.name(), found.code(), text.message)
 }
 
 fn place(source: &Source, label: &Label) -> String {
@@ -27,12 +39,13 @@ fn place(source: &Source, label: &Label) -> String {
 }
 
 fn finding(found: &Diagnostic, sources: &Sources) -> String {
-    let primary = std::iter::once((&found.primary, '^'));
-    let labels = primary.chain(found.related.iter().map(|label| (label, '-')));
+    let said = found.text();
+    let primary = std::iter::once((&said.primary, '^'));
+    let labels = primary.chain(said.related.iter().map(|label| (label, '-')));
     let lines: Vec<Line<'_>> =
         labels.filter_map(|(label, mark)| Line::of(label, mark, sources.get(label.span.source)?)).collect();
     let width = lines.iter().map(|line| line.number.to_string().len()).max().unwrap_or(0);
-    let mut text = head(found, sources) + "\n";
+    let mut text = head(found, &said, sources) + "\n";
     let mut above: Option<&Line<'_>> = None;
     for line in &lines {
         if !above.is_some_and(|above| above.shows_same_text(line)) {
@@ -44,7 +57,7 @@ fn finding(found: &Diagnostic, sources: &Sources) -> String {
         text.push_str(&format!("{:width$} | {}\n", "", line.marks()));
         above = Some(line);
     }
-    if let Some(help) = &found.help {
+    if let Some(help) = &said.help {
         if !lines.is_empty() {
             text.push_str(&format!("{:width$} |\n", ""));
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
 
 use super::plain::{SIDE, boundary, range};
-use super::{Diagnostic, Severity};
+use super::{Diagnostic, Severity, Text};
 use crate::source::{Source, SourceId, Sources};
 
 /// Renders findings for a person, in the order given, one blank line between two. The lines shown are
@@ -13,26 +13,25 @@ use crate::source::{Source, SourceId, Sources};
 #[must_use]
 pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    let texts: Vec<String> =
-        diagnostics.iter().map(|found| format!("{}\n", renderer.render(&[group(found, sources)]))).collect();
-    texts.join("\n")
+    let one = |found: &Diagnostic| format!("{}\n", renderer.render(&[group(found, &found.text(), sources)]));
+    diagnostics.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-fn group<'a>(found: &'a Diagnostic, sources: &'a Sources) -> Group<'a> {
+fn group<'a>(found: &Diagnostic, text: &'a Text, sources: &'a Sources) -> Group<'a> {
     let level = match found.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
     let mut group =
-        level.primary_title(found.message.as_str()).id(found.code).elements(pictures(found, sources));
-    if let Some(help) = &found.help {
+        level.primary_title(text.message.as_str()).id(found.code()).elements(pictures(text, sources));
+    if let Some(help) = &text.help {
         group = group.element(Level::HELP.message(help.as_str()));
     }
     group
 }
 
 /// The places, the primary one's first. Places in one document that are near one another are in one picture.
-fn pictures<'a>(found: &'a Diagnostic, sources: &'a Sources) -> Vec<Element<'a>> {
+fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     let mut documents: Vec<SourceId> = vec![found.primary.span.source];
     for label in &found.related {
         if !documents.contains(&label.span.source) {
@@ -59,7 +58,7 @@ struct Place<'a> {
 const NEAR: usize = 4096;
 
 /// The places in a document, in groups of those that are near one another.
-fn near_places<'a>(found: &'a Diagnostic, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
+fn near_places<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
     let primary = std::iter::once((AnnotationKind::Primary, &found.primary));
     let labels = primary.chain(found.related.iter().map(|label| (AnnotationKind::Context, label)));
     let labels = labels.filter(|(_, label)| label.span.source == id);

@@ -3,7 +3,7 @@
 use super::lines::Line;
 use super::map::Map;
 use super::{Recognizer, Region, mark};
-use crate::diag::{Diagnostic, Severity};
+use crate::diag::{Diagnostic, DocumentKind};
 use crate::keywords::begun_definition;
 use crate::source::{SourceId, Span};
 
@@ -55,10 +55,7 @@ fn lost(id: SourceId, document: &str, lines: &[Line], at: usize, published: bool
     let start = start + text.len() - text.trim_start().len();
     let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
     let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
-    let found = Diagnostic::error("X003", span, "a line inside a body has no mark")
-        .with_label("prose, as the lines around it have `///`")
-        .with_help("set `///` before it, or move it out of the body");
-    if published { Diagnostic { severity: Severity::Warning, ..found } } else { found }
+    DocumentKind::UnmarkedLine.at(span).weakened_if(published)
 }
 
 /// How deep in bodies the marked lines are.

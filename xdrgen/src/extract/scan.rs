@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::lines::{Line, Section, heading};
 use super::{Builder, Extract, Form, Recognizer, Region};
-use crate::diag::{Diagnostic, Severity};
+use crate::diag::{Diagnostic, Note, SyntaxKind};
 use crate::keywords::{begins_definition, meant_keyword};
 use crate::source::{SourceId, Span};
 
@@ -168,26 +168,20 @@ impl<'a> Scan<'a> {
                     let found = Found { first, last, end: document_end, indent };
                     self.pieces.push((first, Piece::Definition(found)));
                 }
-                let found: Vec<_> = found.into_iter().map(|found| self.weakened(found)).collect();
-                self.diagnostics.extend(found);
+                let published = self.published;
+                self.diagnostics.extend(found.into_iter().map(|found| found.weakened_if(published)));
                 Some(last)
             }
             Region::Broken(found) => {
                 if self.looks_meant(line) {
-                    let found = self.weakened(found);
-                    let help = found.help.as_ref().map_or(String::new(), |help| format!("{help}; "));
-                    let more = if self.published {
-                        "this definition is left out"
-                    } else {
-                        "where `///` marks the lines of XDR, all others are prose"
-                    };
                     let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
                     let mut words = words.by_ref().filter(|word| !word.is_empty());
                     let (keyword, name) = (words.next(), words.next().unwrap_or(""));
                     // The name of a typedef stands at its end.
                     let name = if keyword == Some("typedef") { "" } else { name };
-                    let found = found.with_left_out(name, keyword == Some("program"));
-                    self.diagnostics.push(found.with_help(format!("{help}{more}")));
+                    let published = self.published;
+                    let found = found.weakened_if(published).with_note(Note::Scanned { published });
+                    self.diagnostics.push(found.with_left_out(name, keyword == Some("program")));
                 }
                 None
             }
@@ -213,16 +207,10 @@ impl<'a> Scan<'a> {
         let span = Span { source: self.id, start: narrow(start), end: narrow(start + word.len()) };
         let name = text.trim_start().get(word.len()..).unwrap_or("").trim_start();
         let name = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");
-        let found = Diagnostic::error("X113", span, format!("`{word}` is no keyword"));
-        let found = found.with_label("misspelt?").with_help(format!("perhaps `{keyword}` is meant"));
+        let found = SyntaxKind::Misspelt { word: word.to_owned(), meant: keyword }.at(span);
         self.diagnostics.push(found.with_left_out(name, keyword == "program"));
         let end = builder.map.document(u32::try_from(end).ok()?) as usize;
         Some(self.lines.partition_point(|line| line.range.start < end))
-    }
-
-    /// In the prose of a published document nothing is an error: it may not have been meant, and cannot be mended.
-    fn weakened(&self, found: Diagnostic) -> Diagnostic {
-        if self.published { Diagnostic { severity: Severity::Warning, ..found } } else { found }
     }
 
     /// Where a definition that begins at `line` must have ended: at the next, as none stands inside another, or at

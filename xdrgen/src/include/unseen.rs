@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, SyntaxKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span};
 
@@ -45,11 +45,7 @@ pub(crate) fn report(
             let all = all.get_or_insert_with(|| reached(id, &included));
             let place = places.iter().find(|place| place.source != id && all.contains(&place.source));
             if let Some(place) = place.filter(|_| said.insert(name)) {
-                let message = "a condition does not see the `#define` of an included file";
-                let warning = Diagnostic::warning("X105", span, message)
-                    .with_label(format!("`{name}` is not defined here"))
-                    .with_related(*place, "defined here");
-                found.push(warning.with_help(format!("try `-D {name}`")));
+                found.push(SyntaxKind::UnseenDefine { name: name.to_owned(), defined: *place }.at(span));
             }
         }
     }

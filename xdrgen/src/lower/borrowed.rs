@@ -1,7 +1,7 @@
 //! Borrowed output: which types have a lifetime, and what becomes of bindings.
 
 use crate::binding::Binding;
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{BindingKind, Found};
 use crate::graph::Graph;
 use crate::hir::Hir;
 use crate::ir::{Body, Module, Type};
@@ -13,12 +13,7 @@ pub(crate) fn leave_out_eligible(hir: &mut Hir, bindings: &[Binding], found: &mu
     fields.for_each(|field| field.eligible = false);
     for binding in bindings.iter().filter(|binding| !binding.eligible.is_empty()) {
         let Some(first) = binding.eligible.first() else { continue };
-        let message = format!("borrowed output leaves out the binding of `{}`", binding.version.value);
-        found.push(
-            Diagnostic::warning("X314", first.span, message)
-                .with_label("eligible")
-                .with_help("memory for RDMA is handed to the transport, and what is borrowed cannot be: use `bytes` output to call this program over RPC-over-RDMA"),
-        );
+        found.push(BindingKind::Borrowed { version: binding.version.value.clone() }.at(first.span));
         let versions = hir
             .programs
             .iter_mut()

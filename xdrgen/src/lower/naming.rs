@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{Found, OutputKind};
 use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Hir, Type, TypeDef};
 use crate::ir::Data;
@@ -86,14 +86,8 @@ impl<'f> Naming<'f> {
     pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
         let (ident, clash) = taken.take(wanted, name);
         if let Some(other) = clash {
-            let message = format!("`{name}` and `{other}` would have one name in Rust");
-            self.found.push(
-                Diagnostic::warning("X400", at, message)
-                    .with_label(format!("called `{ident}` in Rust"))
-                    .with_help(
-                        "the later one has an underscore added; a name of its own in the document would avoid it",
-                    ),
-            );
+            let same = OutputKind::SameName { name: name.to_owned(), other, ident: ident.clone() };
+            self.found.push(same.at(at));
         }
         ident
     }
@@ -127,7 +121,7 @@ impl<'f> Naming<'f> {
             let (ident, module) = (self.names.of_type(name), names::snake(name));
             IN_VERSION.contains(&ident.as_str())
                 || self.names == Names::Verbatim
-                    && (HIDDEN_BY_VERBATIM.contains(&ident.as_str()) || self.types.has(&module))
+                    && (HIDDEN_BY_VERBATIM.split(' ').any(|name| name == ident) || self.types.has(&module))
                 || BESIDE_VERSION.contains(&module.as_str())
                 || self.versions.has(&module)
         };
@@ -180,6 +174,6 @@ fn plain<'n>(name: &'n str, shared: &HashSet<String>) -> Cow<'n, str> {
 fn reserved(names: Names) -> Taken {
     match names {
         Names::Rust => Taken::default(),
-        Names::Verbatim => Taken::with(HIDDEN_BY_VERBATIM),
+        Names::Verbatim => Taken::with(&HIDDEN_BY_VERBATIM.split(' ').collect::<Vec<_>>()),
     }
 }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::token::narrow;
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, SyntaxKind};
 use crate::extract::{Extract, Map};
 use crate::keywords::begins_definition;
 
@@ -128,12 +128,7 @@ impl Block {
     pub(crate) fn nested(&self, extract: &Extract) -> Option<Diagnostic> {
         let at = self.inside.start + extract.text.get(self.inside.clone())?.find("/*")?;
         let place = |at: usize| extract.map.span(narrow(at)..narrow(at + 2));
-        Some(
-            Diagnostic::warning("X104", place(at), "a comment begins inside a comment")
-                .with_label("XDR has no such thing: the first `*/` ends both")
-                .with_related(place(self.comment.start), "the comment begins here")
-                .with_help("the lines up to the `*/` by itself are read as what is to be added"),
-        )
+        Some(SyntaxKind::CommentInAddition { outer: place(self.comment.start) }.at(place(at)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::expression::{self, Names};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, SyntaxKind};
 use crate::extract::Map;
 use crate::hash::HashMap;
 
@@ -31,7 +31,7 @@ pub(crate) struct Conditions {
     /// The names that are defined, and their numbers where they have one.
     defined: HashMap<String, Option<i128>>,
     open: Vec<Open>,
-    found: Vec<(Range<u32>, &'static str, &'static str)>,
+    found: Vec<(Range<u32>, SyntaxKind)>,
 }
 
 impl Conditions {
@@ -83,19 +83,13 @@ impl Conditions {
 
     fn branch(&mut self, place: &Range<u32>, holds: bool, last: bool) {
         let Some(open) = self.open.last_mut() else {
-            return self.found.push((place.clone(), "an `#else` without its `#if`", "remove it"));
+            return self.found.push((place.clone(), SyntaxKind::ElseWithoutIf));
         };
         let behind = open.last;
         open.is_else = true;
         open.last |= last;
         if behind {
-            let message =
-                if last { "a second `#else` of one `#if`" } else { "an `#elif` behind its `#else`" };
-            self.found.push((
-                place.clone(),
-                message,
-                "what stands behind it is left out: an `#else` is the last branch",
-            ));
+            self.found.push((place.clone(), SyntaxKind::BehindElse { is_else: last }));
         }
         open.active = open.outer && !open.taken && holds;
         open.taken |= open.active;
@@ -103,7 +97,7 @@ impl Conditions {
 
     fn close(&mut self, place: Range<u32>) {
         if self.open.pop().is_none() {
-            self.found.push((place, "an `#endif` without its `#if`", "remove it"));
+            self.found.push((place, SyntaxKind::EndifWithoutIf));
         }
     }
 
@@ -113,8 +107,7 @@ impl Conditions {
             "ifdef" => self.defined.contains_key(argument),
             "ifndef" => !self.defined.contains_key(argument),
             _ => self.truth(argument).unwrap_or_else(|| {
-                let help = "write it with `defined(NAME)`, numbers, and the operators of C";
-                self.found.push((place.clone(), "a condition is not understood, and taken as true", help));
+                self.found.push((place.clone(), SyntaxKind::OddCondition));
                 true
             }),
         }
@@ -145,15 +138,8 @@ impl Conditions {
 
     /// What was wrong with the conditions of a whole text.
     pub(crate) fn finish(self, map: &Map) -> impl Iterator<Item = Diagnostic> {
-        let warning = move |place: Range<u32>, message, help| {
-            Diagnostic::warning("X105", map.span(place), message).with_help(help)
-        };
-        let unclosed = self.open.into_iter().map(move |open| {
-            let found = Diagnostic::error("X106", map.span(open.place), "a condition is never closed");
-            found.with_label("it begins here").with_help("end it with `#endif`")
-        });
-        let found = self.found.into_iter().map(move |(place, message, help)| warning(place, message, help));
-        found.chain(unclosed)
+        let open = self.open.into_iter().map(|open| (open.place, SyntaxKind::OpenCondition));
+        self.found.into_iter().chain(open).map(|(place, kind)| kind.at(map.span(place)))
     }
 }
 

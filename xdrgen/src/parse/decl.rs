@@ -6,29 +6,33 @@ use nom::multi::{many0, many1};
 use nom::sequence::{delimited, preceded, terminated};
 use nom::{Input, Parser};
 
+use super::Dialect;
 use super::token::Kind;
 use super::tokens::{
-    BEGIN_DECLARATION, Parse, Reason, Tokens, end_of_declaration, fail, identifier, is_keyword, path,
-    portability, refuse, token,
+    Parse, Reason, Tokens, end_of_declaration, fail, identifier, path, refuse, shown, token, warn,
 };
 use crate::ast::{
     CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
     TypeSpecifierKind, UnionBody, Value,
 };
-use crate::diag::Diagnostic;
+use crate::diag::{Expected, SyntaxKind};
+use crate::keywords::{BEGIN_DECLARATION, is_keyword};
 
 /// declaration, without the comments around it.
 pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let first = input.at;
+    let is_item = input.word(0) == "zcopaque" && input.context.dialect == Dialect::Xdrzcc;
     let (rest, kind) = match input.word(0) {
+        _ if is_item => cut(opaque_declaration).parse(input.take_from(1))?,
         "void" => (input.take_from(1), DeclarationKind::Void),
         "opaque" => cut(opaque_declaration).parse(input.take_from(1))?,
         "string" => cut(string_declaration).parse(input.take_from(1))?,
         word if !is_keyword(word) || BEGIN_DECLARATION.contains(&word) => typed_declaration(input)?,
-        _ => return Err(refuse(input, Reason::Expected("a declaration", BEGIN_DECLARATION))),
+        _ => return Err(refuse(input, Reason::Expected(Expected::Declaration, BEGIN_DECLARATION))),
     };
     let span = input.context.span(first, rest.at.saturating_sub(1));
-    Ok((rest, Declaration { kind, span, docs: Vec::new() }))
+    let eligible = is_item && matches!(kind, DeclarationKind::VariableOpaque(..));
+    Ok((rest, Declaration { kind, span, docs: Vec::new(), eligible }))
 }
 
 /// `opaque` identifier, then `[n]` or `<n>`
@@ -40,6 +44,9 @@ fn opaque_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
     match input.word(0) {
         "[" => map(fixed, |size| DeclarationKind::FixedOpaque(name.clone(), size)).parse(input),
         "<" => map(variable, |max| DeclarationKind::VariableOpaque(name.clone(), max)).parse(input),
+        _ if input.context.dialect == Dialect::Xdrzcc => {
+            Ok((input, DeclarationKind::VariableOpaque(name, None)))
+        }
         _ => Err(fail(input, Reason::OpaqueSize)),
     }
 }
@@ -54,9 +61,7 @@ fn string_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
         "<" => map(variable, |max| DeclarationKind::String(name.clone(), max)).parse(input),
         "[" => Err(fail(input, Reason::StringSize)),
         ";" => {
-            let found = Diagnostic::warning("X134", input.context.behind(input.at), "a string without `<>`");
-            let found = found.with_label("RFC 4506 has the bound here");
-            input.context.report(found.with_help("write `<n>` for up to n bytes, `<>` for any number"));
+            input.context.report(SyntaxKind::StringWithoutBound.at(input.context.behind(input.at)));
             Ok((input, DeclarationKind::String(name, None)))
         }
         _ => Ok((input, DeclarationKind::String(name, None))),
@@ -71,7 +76,9 @@ fn typed_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
             return Err(fail(input.take_from(1), Reason::SecondSize));
         }
         if matches!(kind.kind, TypeSpecifierKind::Char | TypeSpecifierKind::UnsignedChar) {
-            warn_of_pointer(input);
+            // In C it is a text, and here one optional character.
+            let span = input.context.span(input.at.saturating_sub(1), input.at);
+            input.context.report(SyntaxKind::CharPointer.at(span));
         }
         let (input, name) = cut(identifier).parse(input.take_from(1))?;
         return Ok((input, DeclarationKind::Optional(kind, name)));
@@ -84,14 +91,6 @@ fn typed_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
         }
         _ => Ok((input, DeclarationKind::Plain(kind, name))),
     }
-}
-
-/// `char *` is a text in C, and one optional character here.
-fn warn_of_pointer(input: Tokens<'_>) {
-    let span = input.context.span(input.at.saturating_sub(1), input.at);
-    let found = Diagnostic::warning("X135", span, "`char *` is one character or none");
-    let found = found.with_label("optional data (RFC 4506 section 4.19)");
-    input.context.report(found.with_help("a text is `string name<>`, bytes are `opaque name<>`"));
 }
 
 /// `[` value `]`
@@ -142,13 +141,13 @@ pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
                 return Err(fail(input, Reason::TooWide));
             }
             if input.word(0).starts_with('\'') {
-                portability(input, "a character as a number", &format!("write it as `{value}`"));
+                warn(input, SyntaxKind::CharacterValue { value });
             }
             let span = input.context.span(input.at, input.at);
             Ok((input.take_from(1), Value::Literal { value, span }))
         }
         Some(Kind::Malformed) => Err(fail(input, Reason::Malformed)),
-        _ => Err(refuse(input, Reason::Expected("a number or the name of one", &[]))),
+        _ => Err(refuse(input, Reason::Expected(Expected::Value, &[]))),
     }
 }
 
@@ -174,7 +173,9 @@ pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
             cut(alt((in_place, reference))).parse(next)?
         }
         "opaque" => return Err(fail(input, Reason::OpaqueType)),
-        word if is_keyword(word) => return Err(refuse(input, Reason::Expected("a type", BEGIN_DECLARATION))),
+        word if is_keyword(word) => {
+            return Err(refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)));
+        }
         _ => map(expected_type, TypeSpecifierKind::Named).parse(input)?,
     };
     let span = input.context.span(first, rest.at.saturating_sub(1));
@@ -182,7 +183,7 @@ pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
 }
 
 fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
-    path(input).map_err(|_| refuse(input, Reason::Expected("a type", BEGIN_DECLARATION)))
+    path(input).map_err(|_| refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)))
 }
 
 /// What stands behind `unsigned`.
@@ -220,9 +221,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
         members.push(member);
         match next.word(0) {
             "," if next.word(1) == "}" => {
-                let span = next.context.span(next.at, next.at);
-                let found = Diagnostic::warning("X131", span, "a `,` behind the last member");
-                next.context.report(found.with_label("RFC 4506 has none here").with_help("remove the `,`"));
+                warn(next, SyntaxKind::LastComma);
                 return Ok((next.take_from(2).level(input), EnumBody { members }));
             }
             "," => rest = next.take_from(1),
@@ -233,15 +232,15 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
                 && members.iter().all(|member| member.value.is_some())
                 && identifier(next).is_ok() =>
             {
-                next.context.report(super::recover::stray_word(next.context, next.at));
+                warn(next, SyntaxKind::StrayWord { word: shown(next.word(0)) });
                 return Ok((next.take_from(2).level(input), EnumBody { members }));
             }
             // What is meant is plain: the enum has this member, too.
             _ if matches!(next.word(1), "=" | "," | "}") && identifier(next).is_ok() => {
-                next.context.report(super::recover::missing_comma(next.context, next.at));
+                next.context.report(SyntaxKind::NoComma.at(next.context.behind(next.at)));
                 rest = next;
             }
-            _ => return Err(fail(next, Reason::Expected("`,` or `}`", &[]))),
+            _ => return Err(fail(next, Reason::Expected(Expected::MemberEnd, &[]))),
         }
     }
 }
@@ -259,7 +258,7 @@ pub(crate) fn struct_body(input: Tokens<'_>) -> Parse<'_, StructBody> {
     let (rest, _) = token("{")(input)?;
     let (rest, fields) = many0(field).parse(rest.deeper()?)?;
     if rest.word(0) != "}" {
-        return Err(fail(rest, Reason::Expected("a declaration or `}`", BEGIN_DECLARATION)));
+        return Err(fail(rest, Reason::Expected(Expected::Field, BEGIN_DECLARATION)));
     }
     Ok((rest.take_from(1).level(input), StructBody { fields }))
 }
@@ -287,7 +286,8 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
         match rest.word(0) {
             "case" => {
                 if body.default.is_some() && !std::mem::replace(&mut warned, true) {
-                    warn_of_order(rest, default_at);
+                    let default = rest.context.span(default_at, default_at);
+                    warn(rest, SyntaxKind::BehindDefault { default });
                 }
                 let (next, arm) = cut(case_spec).parse(rest)?;
                 body.arms.push(arm);
@@ -307,17 +307,6 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     }
 }
 
-/// RFC 4506 has the default arm last.
-fn warn_of_order(input: Tokens<'_>, default: usize) {
-    let context = input.context;
-    let found =
-        Diagnostic::warning("X136", context.span(input.at, input.at), "a case behind the default arm");
-    let found = found
-        .with_label("RFC 4506 has none here")
-        .with_related(context.span(default, default), "the default arm");
-    context.report(found.with_help("let the default arm be the last"));
-}
-
 /// What is wrong with what stands where an arm or the end must stand.
 fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     let any = !body.arms.is_empty() || body.default.is_some();
@@ -328,7 +317,7 @@ fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     if again {
         return Reason::SecondDeclaration;
     }
-    Reason::Expected("`case`, `default` or `}`", &["case", "default"])
+    Reason::Expected(Expected::Arm, &["case", "default"])
 }
 
 /// case-spec
@@ -394,9 +383,7 @@ fn several(
 ) -> Declaration {
     let context = input.context;
     let second = more.first().map_or(last, |(at, _)| *at);
-    let found = Diagnostic::warning("X116", context.span(second, second), "an arm holds one declaration");
-    let help = "nobody can mend a published document: what stands here is read as a struct of all of them";
-    context.report(found.with_label("this is another").with_help(help));
+    context.report(SyntaxKind::SeveralDeclarations.at(context.span(second, second)));
     let span = context.span(input.at, last);
     declaration.docs = context.docs(input.at, second.saturating_sub(1));
     let fields = std::iter::once(declaration).chain(more.into_iter().map(|(_, field)| field)).collect();
@@ -405,5 +392,5 @@ fn several(
     let name = label.map_or_else(|| "fields".to_owned(), |label| label.text.to_ascii_lowercase());
     let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(StructBody { fields }), span };
     let kind = DeclarationKind::Plain(specifier, Identifier { name, span: context.span(first, first) });
-    Declaration { kind, span, docs: context.docs(first, input.at.saturating_sub(1)) }
+    Declaration { kind, span, docs: context.docs(first, input.at.saturating_sub(1)), eligible: false }
 }

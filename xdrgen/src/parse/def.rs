@@ -5,6 +5,7 @@ use std::ops::Range;
 use nom::combinator::{cut, map};
 use nom::{Input, Parser};
 
+use super::Dialect;
 use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
 use super::program::program_def;
@@ -12,13 +13,13 @@ use super::recover;
 use super::token::{Aside, Comment, Kind, Piece, Placed, narrow};
 use super::tokens::{
     Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, path, refuse, semicolon,
-    token,
+    token, warn,
 };
 use crate::ast::{
     ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, Namespace, Specification,
     TypeSpecifier, TypeSpecifierKind, Value,
 };
-use crate::diag::Diagnostic;
+use crate::diag::{self, Diagnostic, Expected, Open, SyntaxKind};
 use crate::extract::Extract;
 use crate::keywords::DEFINITIONS;
 use crate::namespace::join;
@@ -34,9 +35,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     // Nor are lines that are no definitions, behind the first of them.
     let mut lost = false;
     let mut left_out = Vec::new();
-    // Where a comment begins that has no end, and macros are used that have no expansion.
-    let lexical = context.lexed.diagnostics.kept.iter().filter(|found| matches!(found.code, "X101" | "X138"));
-    let lexical: Vec<u32> = lexical.map(|found| found.primary.span.start).collect();
+    let gaps = gaps(context);
     let mut unread = Unread::default();
     let mut namespaces = Namespaces::default();
     while input.input_len() > 0 {
@@ -70,8 +69,12 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 // What begins as no definition may have been any.
                 let is_program = matches!(input.word(0), "program") || !DEFINITIONS.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
-                let again = std::mem::replace(&mut lost, syntax.at == input.at && found.code == "X100");
-                let is_told = again && lost || lacks_text(context, &lexical, input.at, syntax.at);
+                let begins = matches!(
+                    found.kind,
+                    diag::Kind::Syntax(SyntaxKind::Unexpected { .. } | SyntaxKind::Missing { .. })
+                );
+                let again = std::mem::replace(&mut lost, syntax.at == input.at && begins);
+                let is_told = again && lost || lacks_text(context, &gaps, input.at, syntax.at);
                 if !is_told {
                     context.report(found);
                 }
@@ -86,6 +89,15 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let unread = unread.spans(context);
     let namespaces = namespaces.finish(context);
     Specification { definitions, left_out, unread, namespaces, ..Specification::default() }
+}
+
+/// Where a comment begins that has no end, and where macros are used that have no expansion.
+fn gaps(context: &Context<'_>) -> Vec<u32> {
+    let lacks = |found: &&Diagnostic| {
+        matches!(found.kind, diag::Kind::Syntax(SyntaxKind::OpenComment | SyntaxKind::Macro { .. }))
+    };
+    let found = context.lexed.diagnostics.kept.iter().filter(lacks);
+    found.map(|found| found.span.start).collect()
 }
 
 /// How long the path of a namespace may be: each of a document's namespaces has one.
@@ -121,9 +133,7 @@ impl Namespaces {
         let around = self.path();
         let mut path = join(around, &name.name);
         if path.len() > MAX_PATH {
-            let message = format!("the names of nested namespaces have more than {MAX_PATH} bytes");
-            let found = Diagnostic::error("X115", name.span, message).with_label("with this one");
-            context.report(found.with_help("nest namespaces less deep"));
+            context.report(SyntaxKind::LongPath { most: MAX_PATH }.at(name.span));
             path = around.to_owned();
         }
         let end = context.lexed.tokens.len().saturating_sub(1);
@@ -137,10 +147,9 @@ impl Namespaces {
         let is_sound = context.found.borrow().errors() == 0;
         if let Some((_, open)) = self.open.last().filter(|_| is_sound) {
             let end = context.lexed.tokens.len();
-            let found = Diagnostic::error("X112", context.behind(end), "a `}` is missing")
-                .with_label("expected `}` here")
-                .with_related(context.span(*open, *open), "this `{` is never closed");
-            context.report(found.with_help("close the namespace with `}`"));
+            let open = Some(context.span(*open, *open));
+            let found = SyntaxKind::NoCloseBrace { open, of: Open::Namespace };
+            context.report(found.at(context.behind(end)));
         }
         self.all
     }
@@ -185,7 +194,7 @@ fn lacks_text(context: &Context<'_>, places: &[u32], start: usize, failed: usize
 pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
     match error {
         nom::Err::Error(syntax) | nom::Err::Failure(syntax) => syntax,
-        nom::Err::Incomplete(_) => Syntax { at: input.at, reason: Reason::Expected("more", &[]) },
+        nom::Err::Incomplete(_) => Syntax { at: input.at, reason: Reason::Expected(Expected::Other, &[]) },
     }
 }
 
@@ -194,8 +203,9 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     let (rest, kind) = match input.word(0) {
         "const" => constant_def(input)?,
         "program" => map(program_def, DefinitionKind::Program).parse(input)?,
+        "opaque_union" if input.context.dialect == Dialect::Xdrzcc => type_def(input)?,
         word if DEFINITIONS.contains(&word) => type_def(input)?,
-        _ => return Err(refuse(input, Reason::Expected("a definition", DEFINITIONS))),
+        _ => return Err(refuse(input, Reason::Expected(Expected::Definition, DEFINITIONS))),
     };
     let (rest, last) = end_of_definition(rest, &kind)?;
     Ok((rest, (kind, last)))
@@ -207,11 +217,7 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, name) = cut(identifier).parse(rest)?;
     let (rest, _) = cut(token("=")).parse(rest)?;
     if let Some(found) = rest.peek(0).filter(|found| found.kind == Kind::Text) {
-        let span = input.context.span(rest.at, rest.at);
-        let report = Diagnostic::warning("X132", span, "a text is no constant of XDR");
-        input
-            .context
-            .report(report.with_label("only rpcgen knows this").with_help("the constant is left out"));
+        warn(rest, SyntaxKind::TextConstant);
         let line = format!("#define {} {}", name.name, found.text);
         return Ok((rest.take_from(1), DefinitionKind::PassThrough(line)));
     }
@@ -223,7 +229,10 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let next = input.take_from(1);
     match input.word(0) {
-        "typedef" if next.word(0) == "void" => Err(fail(next, Reason::Expected("a type", &[]))),
+        // An item is a field.
+        "typedef" if matches!(next.word(0), "void" | "zcopaque") => {
+            Err(fail(next, Reason::Expected(Expected::Type, &[])))
+        }
         "typedef" => cut(map(declaration, DefinitionKind::Typedef)).parse(next),
         "enum" => {
             cut(map((identifier, enum_body), |(name, body)| DefinitionKind::Enum(name, body))).parse(next)
@@ -232,9 +241,37 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
         "struct" => {
             cut(map((identifier, struct_body), |(name, body)| DefinitionKind::Struct(name, body))).parse(next)
         }
-        _ => cut(map((identifier, union_body), |(name, body)| DefinitionKind::Union(name, Box::new(body))))
-            .parse(next),
+        word => {
+            let (rest, (name, mut body)) = cut((identifier, union_body)).parse(next)?;
+            if word == "opaque_union" {
+                let arms = body.arms.iter_mut().map(|arm| &mut arm.declaration);
+                arms.chain(&mut body.default).for_each(sized);
+            }
+            Ok((rest, DefinitionKind::Union(name, Box::new(body))))
+        }
     }
+}
+
+/// An arm of xdrzcc's `opaque_union`, with its length before it: opaque data that holds what is declared.
+fn sized(arm: &mut Declaration) {
+    use DeclarationKind::{
+        FixedArray, FixedOpaque, Optional, Plain, String, VariableArray, VariableOpaque, Void,
+    };
+    let name = match &arm.kind {
+        // Its own length is the one before it.
+        VariableOpaque(..) => return,
+        Void => Identifier { name: "body".to_owned(), span: arm.span },
+        Plain(_, name)
+        | FixedArray(_, name, _)
+        | VariableArray(_, name, _)
+        | Optional(_, name)
+        | FixedOpaque(name, _)
+        | String(name, _) => name.clone(),
+    };
+    if let Plain(TypeSpecifier { kind: TypeSpecifierKind::Named(of), .. }, _) = &arm.kind {
+        arm.docs.push(format!("It holds an encoded {}.", of.name));
+    }
+    arm.kind = VariableOpaque(name, None);
 }
 
 /// `struct *name { ... }`, as RFC 1014 had it and RFC 1094 and 1833 use it: the name stands for optional data of that
@@ -245,7 +282,7 @@ fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let span = input.context.span(input.at, rest.at.saturating_sub(1));
     let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(body), span };
     let kind = DeclarationKind::Optional(specifier, name);
-    Ok((rest, DefinitionKind::Typedef(Declaration { kind, span, docs: Vec::new() })))
+    Ok((rest, DefinitionKind::Typedef(Declaration { kind, span, docs: Vec::new(), eligible: false })))
 }
 
 /// The `;` of a definition. RFC 5531 sets a name between a union's `}` and its `;`; it has no meaning.
@@ -254,18 +291,13 @@ fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, 
     let body =
         matches!(kind, DefinitionKind::Enum(..) | DefinitionKind::Struct(..) | DefinitionKind::Union(..));
     if body && input.word(1) == ";" && identifier(input).is_ok() {
-        let found = Diagnostic::warning(
-            "X130",
-            context.span(input.at, input.at),
-            "a name behind a definition's body",
-        );
-        context.report(found.with_label("it has no meaning here").with_help("remove the name"));
+        warn(input, SyntaxKind::NameBehindBody);
         return Ok((input.take_from(2), input.at + 1));
     }
     let elsewhere = input.peek(0).is_none_or(|found| found.first && context.prose)
         || input.peek(0).is_some() && recover::begins_definition(context, input.at);
     if input.word(0) != ";" && elsewhere {
-        context.report(recover::missing_semicolon(context, input.at));
+        context.report(SyntaxKind::NoSemicolon.at(context.behind(input.at)));
         return Ok((input, input.at.saturating_sub(1)));
     }
     if matches!(kind, DefinitionKind::Typedef(_)) { end_of_declaration(input) } else { semicolon(input) }

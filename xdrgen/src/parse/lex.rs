@@ -9,9 +9,10 @@ use super::condition::Conditions;
 use super::macros::{Macros, Pasted};
 use super::token::{Comment, Kind, Lexed, Token, comment, line_length, narrow, one_token};
 use super::undone::Undone;
-use crate::diag::Diagnostic;
+use crate::diag::SyntaxKind;
 use crate::extract::{Map, Places};
 use crate::keywords::{begins_definition, begun_definition};
+use crate::source::Span;
 
 /// Few texts have more tokens than their length in bytes divided by this.
 const BYTES_OF_A_TOKEN: usize = 8;
@@ -113,39 +114,26 @@ impl<'a> Lexer<'a, '_> {
         let closed: Option<&str> = if self.open { None } else { comment(rest).ok().map(|(_, text)| text) };
         let Some(text) = closed else {
             if !std::mem::replace(&mut self.open, true) {
-                self.unterminated();
+                self.out.diagnostics.push(SyntaxKind::OpenComment.at(self.mark(self.at)));
             }
             let length = next_definition(rest);
             self.out.unread.push(narrow(self.at)..narrow(self.at + length));
             return self.push_comment(length);
         };
         if let Some(inner) = begins_inside(text) {
-            let start = narrow(self.at + inner);
-            let before = text.get(..inner).unwrap_or("");
-            let missing = "is the `*/` of the first comment missing? it ends here only, and";
-            let help = match before.lines().skip(1).find(|line| begins_definition(line)) {
-                Some(line) => match begun_definition(line) {
-                    Some(name) => format!("{missing} what would define `{name}` stands in it"),
-                    None => format!("{missing} a definition stands in it"),
-                },
-                None => "a comment ends at the first `*/`, however many `/*` it holds".to_owned(),
-            };
-            let span = self.map.span(start..start + 2);
-            let found = Diagnostic::warning("X104", span, "a comment begins inside a comment")
-                .with_label("this has no meaning here")
-                .with_related(self.map.span(narrow(self.at)..narrow(self.at + 2)), "the comment begins here")
-                .with_help(help);
-            self.out.diagnostics.push(found);
+            let mut before = text.get(..inner).unwrap_or("").lines().skip(1);
+            let hides = before.find(|line| begins_definition(line));
+            let hides = hides.map(|line| begun_definition(line).map(str::to_owned));
+            let outer = self.mark(self.at);
+            let found = SyntaxKind::NestedComment { outer, hides };
+            self.out.diagnostics.push(found.at(self.mark(self.at + inner)));
         }
         self.push_comment(text.len());
     }
 
-    fn unterminated(&mut self) {
-        let span = self.map.span(narrow(self.at)..narrow(self.at + 2));
-        let found = Diagnostic::error("X101", span, "a comment is never closed")
-            .with_label("it begins here")
-            .with_help("end it with `*/`");
-        self.out.diagnostics.push(found);
+    /// The two bytes of a `/*`.
+    fn mark(&self, at: usize) -> Span {
+        self.map.span(narrow(at)..narrow(at + 2))
     }
 
     fn push_comment(&mut self, length: usize) {

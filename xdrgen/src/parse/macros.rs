@@ -7,9 +7,9 @@ use std::cell::{Cell, OnceCell};
 
 use super::token::{comment, joined_length, one_token};
 use crate::ast::Expansion;
-use crate::diag::{Diagnostic, Label};
+use crate::diag::{Diagnostic, Fault, Note};
 use crate::hash::HashMap;
-use crate::keywords::word;
+use crate::keywords::{is_keyword, word};
 use crate::source::Span;
 
 /// How many tokens the expansions of a document may read and write.
@@ -44,57 +44,11 @@ struct Macro<'a> {
 
 /// A use, and what it becomes.
 pub(super) struct Expanded<'a> {
-    pub(super) tokens: Result<Vec<&'a str>, Fault<'a>>,
+    pub(super) tokens: Result<Vec<&'a str>, Fault>,
     /// The bytes of its arguments.
     pub(super) length: usize,
     /// Where the macro's name stands in its `#define`.
     pub(super) place: usize,
-}
-
-/// Why a use cannot be expanded.
-pub(super) enum Fault<'a> {
-    Recursive(&'a str),
-    TooDeep,
-    TooLong,
-    TooManyPasted,
-    LongToken,
-    Open,
-    Count { expected: usize, found: usize },
-}
-
-impl Fault<'_> {
-    /// The message and the help of a finding.
-    pub(super) fn text(&self, name: &str) -> (String, String) {
-        match self {
-            Fault::Recursive(of) => (
-                format!("the macro `{of}` expands to itself"),
-                "a macro's expansion must not contain the macro".to_owned(),
-            ),
-            Fault::TooDeep => (
-                format!("`{name}` expands more than {MAX_DEPTH} levels deep"),
-                "write out the inner macros".to_owned(),
-            ),
-            Fault::TooLong => (
-                format!("macros expand to more than {MAX_WORK} tokens"),
-                "this macro and those behind it are not expanded".to_owned(),
-            ),
-            Fault::TooManyPasted => (
-                format!("`##` makes more than {MAX_PASTED} tokens"),
-                "write out the names that it makes".to_owned(),
-            ),
-            Fault::LongToken => (
-                format!("`##` makes a token of more than {MAX_TOKEN} bytes in the expansion of `{name}`"),
-                "write out the name that it makes".to_owned(),
-            ),
-            Fault::Open => {
-                (format!("the arguments of `{name}` are never closed"), "end them with `)`".to_owned())
-            }
-            Fault::Count { expected, found } => (
-                format!("wrong number of arguments of the macro `{name}`: {found}, not {expected}"),
-                "give as many arguments as its `#define` has".to_owned(),
-            ),
-        }
-    }
 }
 
 impl<'a> Macros<'a> {
@@ -154,16 +108,16 @@ impl<'a> Macros<'a> {
         let length = rest.len() - scan.0.len();
         let mut tokens = Vec::new();
         let done = self.replace(&written, &mut Vec::new(), 0, &mut tokens);
-        if let Err(Fault::TooLong) = done {
+        if let Err(Fault::TooLong(_)) = done {
             self.stop();
         }
         Some(Expanded { tokens: done.map(|()| tokens), length, place })
     }
 
     /// No macro is expanded behind this.
-    fn stop(&mut self) -> Fault<'a> {
+    fn stop(&mut self) -> Fault {
         self.known.clear();
-        Fault::TooLong
+        Fault::TooLong(MAX_WORK)
     }
 
     /// Adds tokens to `out`, with macros replaced. `open` has the names of those whose bodies these tokens are.
@@ -173,15 +127,16 @@ impl<'a> Macros<'a> {
         open: &mut Vec<&'a str>,
         depth: usize,
         out: &mut Vec<&'a str>,
-    ) -> Result<(), Fault<'a>> {
+    ) -> Result<(), Fault> {
         let mut rest = tokens;
         while let Some((token, after)) = rest.split_first() {
             rest = after;
             self.work += 1;
             if self.work > MAX_WORK {
-                return Err(Fault::TooLong);
+                return Err(Fault::TooLong(MAX_WORK));
             }
-            let Some(found) = self.known.get(token) else {
+            // As in C, a macro's own name in its expansion is no use of it.
+            let Some(found) = self.known.get(token).filter(|_| !open.contains(token)) else {
                 out.push(token);
                 continue;
             };
@@ -202,11 +157,8 @@ impl<'a> Macros<'a> {
                 }
                 None => Vec::new(),
             };
-            if open.contains(token) {
-                return Err(Fault::Recursive(token));
-            }
             if depth == MAX_DEPTH {
-                return Err(Fault::TooDeep);
+                return Err(Fault::TooDeep(MAX_DEPTH));
             }
             let mut expanded = Vec::with_capacity(arguments.len());
             for argument in &arguments {
@@ -228,7 +180,7 @@ impl<'a> Macros<'a> {
         name: &str,
         arguments: &[&[&'a str]],
         expanded: &[Vec<&'a str>],
-    ) -> Result<Vec<&'a str>, Fault<'a>> {
+    ) -> Result<Vec<&'a str>, Fault> {
         let Some(Macro { parameters, body, .. }) = self.known.get(name) else { return Ok(Vec::new()) };
         let mut out: Vec<&str> = Vec::new();
         let mut pastes = false;
@@ -247,14 +199,15 @@ impl<'a> Macros<'a> {
             };
             self.work += tokens.len();
             if self.work > MAX_WORK {
-                return Err(Fault::TooLong);
+                return Err(Fault::TooLong(MAX_WORK));
             }
             match (out.last_mut().filter(|_| pastes), tokens.split_first()) {
                 (Some(last), Some((first, rest))) => {
                     if last.len() + first.len() > MAX_TOKEN {
-                        return Err(Fault::LongToken);
+                        return Err(Fault::LongToken(MAX_TOKEN));
                     }
-                    *last = self.pasted.add(format!("{last}{first}")).ok_or(Fault::TooManyPasted)?;
+                    *last =
+                        self.pasted.add(format!("{last}{first}")).ok_or(Fault::TooManyPasted(MAX_PASTED))?;
                     out.extend(rest);
                 }
                 _ => out.extend(tokens),
@@ -269,7 +222,7 @@ impl<'a> Macros<'a> {
 type Arguments<'t, 'a> = (Vec<&'t [&'a str]>, &'t [&'a str]);
 
 /// The arguments at the start of some tokens: from `(` to its `)`, parted by `,`.
-fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault<'a>> {
+fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault> {
     let mut arguments = Vec::new();
     let (mut open, mut start) = (0_usize, 1);
     for (at, token) in tokens.iter().enumerate() {
@@ -295,7 +248,7 @@ fn is_text(body: &[&str]) -> bool {
     let begins_type = |token: &&str| matches!(*token, "struct" | "union" | "enum");
     if body.iter().all(is_word) {
         // `int h`, but not `unsigned int` or `struct s`.
-        let names = body.iter().filter(|token| !super::tokens::is_keyword(token)).count();
+        let names = body.iter().filter(|token| !is_keyword(token)).count();
         return body.is_empty()
             || names > 0 && body.len() > 1 && !(body.len() == 2 && body.first().is_some_and(begins_type));
     }
@@ -334,18 +287,14 @@ impl<'a> Iterator for Body<'a> {
 pub(crate) fn explain(found: &mut [Diagnostic], expansions: &[Expansion]) {
     let place = |span: Span| (span.source, span.start);
     for found in found {
-        let span = found.primary.span;
+        let span = found.span;
         // What is missing behind a use is missed at the place behind it.
         let behind = expansions.partition_point(|one| place(one.span) <= place(span));
         let Some(one) = behind.checked_sub(1).and_then(|at| expansions.get(at)) else { continue };
         if span.source != one.span.source || span.start > one.span.end {
             continue;
         }
-        let text = format!("`{}` expands to `{}`", one.name.name, one.text);
-        let help = found.help.take().map_or_else(|| text.clone(), |help| format!("{help}; {text}"));
-        found.help = Some(help);
-        let defined = Label { span: one.name.span, text: "in this expansion of the macro".to_owned() };
-        found.related.push(defined);
+        found.notes.push(Note::Expansion(one.clone()));
     }
 }
 

@@ -5,10 +5,11 @@ use nom::multi::{many1, separated_list1};
 use nom::{Input, Parser};
 
 use super::decl::{fixed, type_specifier, value, variable};
-use super::tokens::{Parse, Reason, Tokens, fail, identifier, portability, refuse, semicolon, token};
+use super::tokens::{Parse, Reason, Tokens, fail, identifier, refuse, semicolon, token, warn};
 use crate::ast::{
     ArraySize, ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier, TypeSpecifierKind, Value, VersionDef,
 };
+use crate::diag::{Expected, SyntaxKind};
 
 /// program-def, without its `;`
 pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
@@ -17,7 +18,7 @@ pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
     let (rest, _) = cut(token("{")).parse(rest)?;
     let (rest, versions) = many1(version_def).parse(rest).map_err(settle)?;
     if rest.word(0) != "}" {
-        return Err(fail(rest, Reason::Expected("`version` or `}`", &["version"])));
+        return Err(fail(rest, Reason::Expected(Expected::Version, &["version"])));
     }
     let (rest, number) = number(rest.take_from(1))?;
     Ok((rest, ProgramDef { name, versions, number }))
@@ -41,13 +42,13 @@ fn number(input: Tokens<'_>) -> Parse<'_, Value> {
 fn version_def(input: Tokens<'_>) -> Parse<'_, VersionDef> {
     let context = input.context;
     if input.word(0) != "version" {
-        return Err(refuse(input, Reason::Expected("`version`", &["version"])));
+        return Err(refuse(input, Reason::Expected(Expected::Token("version"), &["version"])));
     }
     let (rest, name) = cut(identifier).parse(input.take_from(1))?;
     let (rest, open) = cut(token("{")).parse(rest)?;
     let (rest, procedures) = many1(procedure_def).parse(rest).map_err(settle)?;
     if rest.word(0) != "}" {
-        return Err(fail(rest, Reason::Expected("a procedure or `}`", &["void"])));
+        return Err(fail(rest, Reason::Expected(Expected::Procedure, &["void"])));
     }
     let (rest, number) = number(rest.take_from(1))?;
     let (rest, last) = semicolon(rest)?;
@@ -125,7 +126,7 @@ fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Option<Arr
         _ => return Ok((input, None)),
     };
     if !is_string {
-        portability(input, "an array as an argument or result", "give the array a name by `typedef`");
+        warn(input, SyntaxKind::ArrayArgument);
     }
     // `string<>` says no more than `string`.
     Ok((rest, Some(size).filter(|size| !is_string || *size != ArraySize::Variable(None))))

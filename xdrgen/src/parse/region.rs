@@ -8,14 +8,22 @@ use super::lex::lex;
 use super::macros::Pasted;
 use super::token::{Kind, narrow};
 use super::tokens::{Context, Tokens};
-use super::{def, recover};
+use super::{Dialect, def, recover};
 use crate::extract::{Map, Region};
 
 /// Parses the definition at the start of a text; what follows it does not matter.
 pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
     let pasted = Pasted::default();
     let lexed = lex(text, map, Conditions::default(), &pasted);
-    let context = Context { text, map, lexed: &lexed, prose: true, published, found: RefCell::default() };
+    let context = Context {
+        text,
+        map,
+        lexed: &lexed,
+        prose: true,
+        published,
+        dialect: Dialect::Rfc,
+        found: RefCell::default(),
+    };
     let input = Tokens::new(&context);
     let last = match def::definition(input) {
         Ok((_, (_, last))) => last,
@@ -43,6 +51,6 @@ pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
         words(|before, after| matches!(before, "const" | "{" | ",") && matches!(after, "=" | "," | "}"));
     let key = tokens.iter().map(|token| token.text).collect::<Vec<_>>().join(" ");
     let found = context.found.into_inner().kept.into_iter().chain(lexed.diagnostics.kept.iter().cloned());
-    let found = found.filter(|found| found.primary.span.start <= limit).collect();
+    let found = found.filter(|found| found.span.start <= limit).collect();
     Region::Definition { end, key, sizes, constants, found }
 }

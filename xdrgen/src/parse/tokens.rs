@@ -7,47 +7,16 @@ use std::slice::Iter;
 use nom::error::{ErrorKind, ParseError};
 use nom::{IResult, Input, Needed};
 
+use super::Dialect;
 use super::token::{Comment, Kind, Lexed, Token};
 use crate::ast::Identifier;
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{Diagnostic, Expected, Found, Near, SyntaxKind};
 use crate::extract::Map;
+use crate::keywords::is_keyword;
 use crate::source::Span;
 
 /// How deep bodies may stand in bodies.
 pub(crate) const MAX_DEPTH: u8 = 64;
-
-/// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. `program` and `version`
-/// are not among them: fields are called so in published documents, and they cannot be taken for another there.
-const KEYWORDS: [&str; 21] = [
-    "void",
-    "opaque",
-    "string",
-    "int",
-    "unsigned",
-    "hyper",
-    "float",
-    "double",
-    "quadruple",
-    "bool",
-    "enum",
-    "struct",
-    "union",
-    "char",
-    "short",
-    "long",
-    "case",
-    "const",
-    "default",
-    "switch",
-    "typedef",
-];
-
-/// The words that begin a declaration.
-pub(crate) const BEGIN_DECLARATION: &[&str] = KEYWORDS.split_at(16).0;
-
-pub(crate) fn is_keyword(word: &str) -> bool {
-    KEYWORDS.contains(&word)
-}
 
 /// What all functions of one parse share.
 pub(crate) struct Context<'a> {
@@ -58,6 +27,7 @@ pub(crate) struct Context<'a> {
     pub(crate) prose: bool,
     /// Whether nobody can mend the document: what is plainly meant is read so.
     pub(crate) published: bool,
+    pub(crate) dialect: Dialect,
     /// What was found beside an error that ends a definition.
     pub(crate) found: RefCell<Found>,
 }
@@ -123,6 +93,26 @@ impl<'a> Context<'a> {
     pub(crate) fn report(&self, found: Diagnostic) {
         self.found.borrow_mut().push(found);
     }
+
+    /// The text of a token, or nothing.
+    pub(crate) fn word(&self, at: usize) -> &'a str {
+        self.token(at).map_or("", |token| token.text)
+    }
+
+    /// A token and those around it, as far as findings show them.
+    pub(crate) fn near(&self, at: usize) -> Near {
+        let before = at.checked_sub(1).map_or("", |before| self.word(before));
+        let word = self.token(at).map(|token| shown(token.text));
+        Near { before: shown(before), word, next: shown(self.word(at + 1)) }
+    }
+}
+
+/// How many characters of a token findings show.
+const SHOWN: usize = 40;
+
+/// The part of a token that findings show.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
 }
 
 /// The tokens that are left.
@@ -176,7 +166,7 @@ impl<'a> Tokens<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// Something else must stand here, and these keywords may.
-    Expected(&'static str, &'static [&'static str]),
+    Expected(Expected, &'static [&'static str]),
     /// A `;` must stand behind the token before.
     Semicolon,
     /// A keyword stands where a name must.
@@ -224,7 +214,7 @@ pub(crate) struct Syntax {
 
 impl<'a> ParseError<Tokens<'a>> for Syntax {
     fn from_error_kind(input: Tokens<'a>, _kind: ErrorKind) -> Self {
-        Syntax { at: input.at, reason: Reason::Expected("something else", &[]) }
+        Syntax { at: input.at, reason: Reason::Expected(Expected::Other, &[]) }
     }
 
     fn append(_input: Tokens<'a>, _kind: ErrorKind, other: Self) -> Self {
@@ -257,7 +247,7 @@ pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, 
         if input.word(0) == text {
             Ok((input.take_from(1), input.at))
         } else {
-            Err(refuse(input, Reason::Expected(text, &[])))
+            Err(refuse(input, Reason::Expected(Expected::Token(text), &[])))
         }
     }
 }
@@ -269,7 +259,7 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     }
     let found = input.peek(0);
     let elsewhere = found.is_none_or(|found| found.first || matches!(found.text, "}" | "case" | "default"));
-    Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected("`;`", &[]) }))
+    Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected(Expected::Token(";"), &[]) }))
 }
 
 /// The `;` behind a declaration. What C would have there has words of its own.
@@ -282,10 +272,9 @@ pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     })
 }
 
-/// Warns of what only some compilers accept, at the next token.
-pub(crate) fn portability(input: Tokens<'_>, what: &str, instead: &str) {
-    let span = input.context.span(input.at, input.at);
-    input.context.report(Diagnostic::portability(span, what, instead));
+/// Reports something at the next token.
+pub(crate) fn warn(input: Tokens<'_>, kind: SyntaxKind) {
+    input.context.report(kind.at(input.context.span(input.at, input.at)));
 }
 
 /// A name.
@@ -296,7 +285,7 @@ pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
             Ok((input.take_from(1), Identifier { name: found.text.to_owned(), span }))
         }
         Some(found) if found.kind == Kind::Word => Err(refuse(input, Reason::KeywordAsName)),
-        _ => Err(refuse(input, Reason::Expected("a name", &[]))),
+        _ => Err(refuse(input, Reason::Expected(Expected::Name, &[]))),
     }
 }
 

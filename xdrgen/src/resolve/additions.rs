@@ -4,7 +4,7 @@ use super::{consts, text};
 use crate::ast::{
     CaseSpec, Definition, DefinitionKind, EnumBody, Identifier, Specification, UnionBody, Value,
 };
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, MeaningKind};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
@@ -40,7 +40,7 @@ pub(crate) fn merge(
             .and_then(|(document, index)| documents.get_mut(*document)?.definitions.get_mut(*index));
         let by = name_of(addition.span.source);
         let Some(base) = base else {
-            found.push(missing(&name));
+            found.push(MeaningKind::NothingToAddTo { name: name.name }.at(name.span));
             continue;
         };
         let section = addition.section.as_ref().map_or(String::new(), |section| format!(" ({section})"));
@@ -48,7 +48,7 @@ pub(crate) fn merge(
             (DefinitionKind::Enum(_, base), DefinitionKind::Enum(_, more)) => members(base, more, &by, found),
             (DefinitionKind::Union(_, base), DefinitionKind::Union(_, more)) => arms(base, *more, &by, found),
             (_, _) => {
-                found.push(other_kind(&name, base.span));
+                found.push(MeaningKind::AddedToOther { name: name.name, base: base.span }.at(name.span));
                 continue;
             }
         };
@@ -56,27 +56,6 @@ pub(crate) fn merge(
             base.docs.push(format!("{by}{section} adds {}.", listed(&added)));
         }
     }
-}
-
-fn missing(name: &Identifier) -> Diagnostic {
-    let message = format!("lines are to be added to `{}`, and no document of this run defines it", name.name);
-    Diagnostic::warning("X240", name.span, message)
-        .with_label("these lines are left out")
-        .with_help("compile the document that defines it together with this one")
-}
-
-fn other_kind(name: &Identifier, base: Span) -> Diagnostic {
-    let message = format!("lines are to be added to `{}` that have no place in it", name.name);
-    Diagnostic::error("X241", name.span, message)
-        .with_label("an enum takes members, and a union takes arms")
-        .with_related(base, "defined here")
-}
-
-fn conflict(span: Span, message: String, first: Span) -> Diagnostic {
-    Diagnostic::error("X241", span, message)
-        .with_label("to be added")
-        .with_related(first, "what is there already")
-        .with_help("an addition has names and values of its own")
 }
 
 fn listed(names: &[String]) -> String {
@@ -115,14 +94,14 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
         let name = &member.name;
         if let Some((first, known)) = by_name.get(&name.name) {
             if number.is_none() || *known != number {
-                let message = format!("`{}` is there already, with another value", name.name);
-                found.push(conflict(name.span, message, *first));
+                let kind = MeaningKind::AddedMember { name: name.name.clone(), first: *first };
+                found.push(kind.at(name.span));
             }
             continue;
         }
         if let Some((number, first)) = number.and_then(|number| Some((number, by_number.get(&number)?))) {
-            let message = format!("`{}` and `{}` would both be {number}", first.name, name.name);
-            found.push(conflict(name.span, message, first.span));
+            let (name, other, span) = (name.name.clone(), first.name.clone(), name.span);
+            found.push(MeaningKind::AddedNumber { name, number, other, first: first.span }.at(span));
             continue;
         }
         by_name.insert(name.name.clone(), (name.span, number));
@@ -156,7 +135,7 @@ fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnos
         match known {
             Some((_, _, _, true)) => {}
             Some((label, span, first, false)) => {
-                found.push(conflict(span, format!("there is an arm for {label} already"), first));
+                found.push(MeaningKind::AddedArm { label: label.clone(), first }.at(span));
             }
             None => {
                 added.extend(new.iter().map(|(label, _)| label.clone()));
@@ -170,7 +149,7 @@ fn arms(base: &mut UnionBody, more: UnionBody, by: &str, found: &mut Vec<Diagnos
         match &base.default {
             Some(first) if text::declaration(first) == text::declaration(&default) => {}
             Some(first) => {
-                found.push(conflict(default.span, "there is a default arm already".to_owned(), first.span));
+                found.push(MeaningKind::AddedDefault { first: first.span }.at(default.span));
             }
             None => base.default = Some(default),
         }

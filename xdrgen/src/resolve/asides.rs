@@ -61,7 +61,7 @@ impl<'a> Asides<'a> {
             return Some(Origin::Macro(*place));
         }
         let files = self.includes.get(&name.span.source).into_iter().flatten().flatten();
-        let files: Vec<String> = files.take(NAMED).map(|file| format!("`{file}`")).collect();
+        let files: Vec<String> = files.take(NAMED).map(|file| (*file).to_owned()).collect();
         (!files.is_empty()).then_some(Origin::Included(files))
     }
 }

@@ -4,7 +4,7 @@ use super::prelude::built_in;
 use super::scope::{Named, Scope, ValueSource};
 use super::unresolved::{Reason, Space, Unresolved};
 use crate::ast::{EnumBody, Identifier, Value};
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{Found, MeaningKind, SyntaxKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::Span;
 
@@ -132,8 +132,7 @@ impl Consts {
         if let Some(value) = built_in(name) {
             let standard = if value == 1 { "TRUE" } else { "FALSE" };
             if name != standard && self.said.insert(name.to_owned()) {
-                let instead = format!("write `{standard}` (RFC 4506 section 4.4)");
-                found.push(Diagnostic::portability(span, &format!("`{name}`"), &instead));
+                found.push(SyntaxKind::LowerCaseBool { name: name.to_owned(), standard }.at(span));
             }
             return Undefined::Number(Some(value));
         }
@@ -142,16 +141,20 @@ impl Consts {
             if self.said.insert(name.name.clone()) {
                 let reason = Reason::Erratum(near.to_owned());
                 let Identifier { name, span } = name.clone();
-                unresolved.push(Unresolved { space: Space::Value, name, span, reason, origin: None });
+                unresolved.push(Unresolved {
+                    space: Space::Value,
+                    name,
+                    span,
+                    reason,
+                    origin: None,
+                    within: None,
+                });
             }
             return Undefined::TakenFor(near);
         }
         if scope.externs.is_some_and(|externs| externs.contains_key(&name.name)) {
             if self.said.insert(name.name.clone()) {
-                let message = format!("the number of `{}` is not known here", name.name);
-                let error = Diagnostic::error("X211", name.span, message)
-                    .with_label("a constant in Rust has no value yet when this is compiled");
-                found.push(error.with_help(format!("give its number, too: `-D {}=NUMBER`", name.name)));
+                found.push(MeaningKind::NumberInRust { name: name.name.clone() }.at(name.span));
             }
             return Undefined::Number(None);
         }
@@ -173,13 +176,7 @@ impl Consts {
         // Of a circle one name is enough.
         self.said.extend(way.iter().map(|(name, _)| (*name).to_owned()));
         if new {
-            let message = format!("the value of `{name}` depends on itself");
-            found.push(
-                Diagnostic::error("X203", named.span, message)
-                    .with_label("defined by way of itself")
-                    .with_related(span, "used for its own value here")
-                    .with_help("give one of the constants a number"),
-            );
+            found.push(MeaningKind::CyclicConstant { name: name.to_owned(), used: span }.at(named.span));
         }
         None
     }

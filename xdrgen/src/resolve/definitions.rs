@@ -12,7 +12,7 @@ use crate::ast::{
     Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, StructBody, TypeSpecifier,
     TypeSpecifierKind, Value,
 };
-use crate::diag::{Diagnostic, Found};
+use crate::diag::{Found, MeaningKind};
 use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Scalar, Type, TypeDef, TypeId};
 use crate::source::Span;
@@ -79,12 +79,22 @@ impl<'a> Resolver<'a> {
             for (index, definition) in definitions.iter().enumerate() {
                 self.current = index;
                 if phase_of(definition) == phase {
+                    let found = (self.found.kept.len(), self.unresolved.len());
                     self.definition(definition);
+                    self.say_within(definition, found);
                 }
             }
         }
         self.order.sort_by_key(|(index, _)| *index);
         self.hir.order = self.order.iter().map(|(_, item)| *item).collect();
+    }
+
+    /// Says of what was found since which definition it is about.
+    fn say_within(&mut self, definition: &Definition, (found, unresolved): (usize, usize)) {
+        let name = || defined_name(definition).map(|name| name.name.clone());
+        let found = self.found.kept.iter_mut().skip(found).map(|one| &mut one.within);
+        let unresolved = self.unresolved.iter_mut().skip(unresolved).map(|one| &mut one.within);
+        found.chain(unresolved).for_each(|within| *within = name());
     }
 
     /// Gives a definition its place, before anything can refer to it.
@@ -159,10 +169,7 @@ impl<'a> Resolver<'a> {
     fn constant(&mut self, definition: &Definition, name: &Identifier, value: &Value) {
         let Some(number) = self.eval(value) else { return };
         if i64::try_from(number).is_err() && u64::try_from(number).is_err() {
-            let error =
-                Diagnostic::error("X204", consts::span(value), format!("{number} does not fit 64 bits"));
-            let error = error.with_label("the value").with_help("numbers reach from -2^63 to 2^64-1");
-            return self.found.push(error);
+            return self.found.push(MeaningKind::WideConstant { number }.at(consts::span(value)));
         }
         self.order.push((self.current, Item::Const(self.hir.consts.len())));
         let docs = docs(definition, name);
@@ -191,16 +198,11 @@ impl<'a> Resolver<'a> {
         let mut fields = Vec::with_capacity(count);
         for declaration in &body.fields {
             let Some(name) = declared_name(declaration) else {
-                let error = Diagnostic::error("X224", declaration.span, "a struct's field cannot be `void`");
-                self.found.push(error.with_label("nothing is declared here").with_help("remove it"));
+                self.found.push(MeaningKind::VoidField.at(declaration.span));
                 continue;
             };
             if let Some(first) = seen.insert(&name.name, name.span) {
-                self.found.push(
-                    Diagnostic::error("X210", name.span, format!("two fields are called `{}`", name.name))
-                        .with_label("the second")
-                        .with_related(first, "the first"),
-                );
+                self.found.push(MeaningKind::SecondField { name: name.name.clone(), first }.at(name.span));
                 continue;
             }
             fields.extend(self.field(declaration, path));
@@ -234,7 +236,7 @@ impl<'a> Resolver<'a> {
             DeclarationKind::String(_, max) => Type::String(self.max(max)),
         };
         let docs = declared(declaration, declaration.span);
-        Some(Field { name: name.name.clone(), at: name.span, ty, eligible: false, docs })
+        Some(Field { name: name.name.clone(), at: name.span, ty, eligible: declaration.eligible, docs })
     }
 
     fn specifier(
@@ -303,7 +305,14 @@ impl<'a> Resolver<'a> {
         {
             let reason = Reason::Erratum(near.to_owned());
             let Identifier { name, span } = name.clone();
-            self.unresolved.push(Unresolved { space: Space::Type, name, span, reason, origin: None });
+            self.unresolved.push(Unresolved {
+                space: Space::Type,
+                name,
+                span,
+                reason,
+                origin: None,
+                within: None,
+            });
             return Some(Type::Named(id));
         }
         if self.undefined.insert(name.name.clone()) {
@@ -332,18 +341,12 @@ impl<'a> Resolver<'a> {
 
     /// Says that a bound is out of range; of a constant once, with the place of its number.
     fn bad_bound(&mut self, value: &Value, number: i128) {
-        let what = if number < 0 { "is negative" } else { "is above 4294967295" };
-        let error = Diagnostic::error("X220", consts::span(value), format!("the bound {number} {what}"))
-            .with_label("a length or a bound")
-            .with_help("counts are unsigned and have 32 bits (RFC 4506 section 4.13)");
-        self.found.push(match value {
+        let constant = match value {
             Value::Name(name) if !self.bad_bounds.insert(name.name.clone()) => return,
-            Value::Name(name) => match self.scope.value_named(&name.name) {
-                Some(constant) => error.with_related(constant.span, "the constant"),
-                None => error,
-            },
-            Value::Literal { .. } => error,
-        });
+            Value::Name(name) => self.scope.value_named(&name.name).map(|constant| constant.span),
+            Value::Literal { .. } => None,
+        };
+        self.found.push(MeaningKind::Bound { number, constant }.at(consts::span(value)));
     }
 }
 

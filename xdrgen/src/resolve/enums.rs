@@ -2,8 +2,8 @@
 
 use super::consts;
 use super::definitions::Resolver;
-use crate::ast::{EnumBody, EnumMember, Identifier};
-use crate::diag::{Diagnostic, Severity};
+use crate::ast::{EnumBody, EnumMember};
+use crate::diag::{MeaningKind, Severity};
 use crate::hash::{self, HashMap};
 use crate::hir::{Body, Docs, Member};
 use crate::namespace;
@@ -42,7 +42,8 @@ impl Resolver<'_> {
         for (member, value) in body.members.iter().zip(values) {
             members.odd = members.odd.filter(|_| member.value.is_none());
             if let Some(first) = members.seen.insert(&member.name.name, member.name.span) {
-                self.say_twice(&member.name, first);
+                let second = MeaningKind::SecondMember { name: member.name.name.clone(), first };
+                self.found.push(second.at(member.name.span));
             } else if let Some(value) = value {
                 self.member(member, value, &mut members);
             }
@@ -59,9 +60,12 @@ impl Resolver<'_> {
         };
         let same_as = members.first_of.get(&value).copied();
         members.first_of.entry(value).or_insert(members.members.len());
-        if let Some(other) = same_as.and_then(|index| members.members.get(index)) {
-            let first = (other.name.as_str(), members.seen.get(other.name.as_str()).copied());
-            self.warn_same(first, (&name.name, span), value, &mut members.odd);
+        if let Some(other) = same_as.and_then(|index| members.members.get(index))
+            && members.odd.replace(members.odd.unwrap_or(Severity::Warning)).is_none()
+        {
+            let (first, second) = (other.name.clone(), name.name.clone());
+            let place = members.seen.get(first.as_str()).copied();
+            self.found.push(MeaningKind::SameValue { first, place, second, value }.at(span));
         }
         let docs = Docs {
             comments: member.docs.clone(),
@@ -72,56 +76,17 @@ impl Resolver<'_> {
         members.members.push(Member { name: name.name.clone(), value, same_as, docs });
     }
 
-    fn say_twice(&mut self, name: &Identifier, first: Span) {
-        self.found.push(
-            Diagnostic::error("X206", name.span, format!("two members are called `{}`", name.name))
-                .with_label("the second")
-                .with_related(first, "the first"),
-        );
-    }
-
-    fn warn_same(
-        &mut self,
-        (first, place): (&str, Option<Span>),
-        (second, span): (&str, Span),
-        value: i32,
-        odd: &mut Option<Severity>,
-    ) {
-        if odd.replace(odd.unwrap_or(Severity::Warning)).is_some() {
-            return;
-        }
-        let message = format!("`{first}` and `{second}` are both {value}");
-        let warning = Diagnostic::warning("X207", span, message).with_label("the same value again");
-        let warning = match place {
-            Some(place) => warning.with_related(place, "the first"),
-            None => warning,
-        };
-        self.found.push(warning.with_help("in Rust the later one is a constant that equals the first"));
-    }
-
     fn member_value(&mut self, value: i128, span: Span, odd: &mut Option<Severity>) -> Option<i32> {
         // 0xffffffff is how C writes -1: the same four bytes.
         if let Ok(unsigned) = u32::try_from(value) {
             if unsigned > i32::MAX.unsigned_abs() && odd.replace(odd.unwrap_or(Severity::Warning)).is_none() {
-                self.found.push(
-                    Diagnostic::warning(
-                        "X209",
-                        span,
-                        format!("{value} is sent as {}", unsigned.cast_signed()),
-                    )
-                    .with_label("above 2147483647")
-                    .with_help("an enum's value is signed and has 32 bits (RFC 4506 section 4.3)"),
-                );
+                self.found.push(MeaningKind::SentNegative { number: unsigned }.at(span));
             }
             return Some(unsigned.cast_signed());
         }
         let fits = i32::try_from(value).ok();
         if fits.is_none() && odd.replace(Severity::Error) != Some(Severity::Error) {
-            self.found.push(
-                Diagnostic::error("X205", span, format!("{value} is no value of an enum"))
-                    .with_label("does not fit 32 bits")
-                    .with_help("an enum's value is signed and has 32 bits (RFC 4506 section 4.3)"),
-            );
+            self.found.push(MeaningKind::WideMember { number: value }.at(span));
         }
         fits
     }

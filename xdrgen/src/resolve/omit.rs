@@ -2,15 +2,15 @@
 //! keep going, what is wrong in any.
 
 use super::named::defined_name;
-use super::scope::{Document, Scope, Trust};
+use super::scope::{Document, Scope};
 use super::supply::Known;
 use super::unresolved::{Reason, Space, Unresolved};
 use super::uses::{Defined, Uses};
 use crate::ast::{Definition, DefinitionKind, Identifier};
-use crate::diag::{Diagnostic, Found, Severity, has_errors};
+use crate::diag::{Diagnostic, Found, Note, Omitted, Severity, has_errors};
 use crate::hash::{HashMap, HashSet};
-use crate::hir::{Hir, TypeId};
-use crate::source::{SourceId, Span};
+use crate::hir::{Hir, TypeDef, TypeId};
+use crate::source::{SourceId, Span, Trust};
 
 /// A name in its name space.
 type Name = (Space, String);
@@ -51,9 +51,9 @@ pub(super) fn omit(
     let mut errata = Vec::new();
     for one in unresolved {
         let place = found.kept.len();
-        found.push(one.diagnostic());
+        found.push(one.clone().into());
         match one.reason {
-            Reason::Erratum(near) => errata.push(((one.space, near), one.span)),
+            Reason::Erratum(near) => errata.push(((one.space, near), one.span, one.within)),
             _ if found.kept.len() > place => {
                 missing.insert(place, (one.space, one.name));
             }
@@ -64,8 +64,9 @@ pub(super) fn omit(
         return true;
     }
     let mut omission = Omission::new(scope, documents, known);
-    for (name, span) in errata {
-        if let Some((document, definition)) = omission.definition(documents, span) {
+    for (name, span, within) in errata {
+        let within = within.as_deref();
+        if let Some((document, definition)) = omission.definition(documents, span, within) {
             omission.uses.entry(name).or_default().push((document, definition, span));
         }
     }
@@ -77,7 +78,7 @@ pub(super) fn omit(
     omission.spread();
     for (place, error) in std::mem::take(&mut found.kept).into_iter().enumerate() {
         let name = missing.remove(&place);
-        match omission.definition(documents, error.primary.span) {
+        match omission.definition(documents, error.span, error.within.as_deref()) {
             Some((document, definition))
                 if error.is_error() && omission.may_forgive(document.trust, name.as_ref()) =>
             {
@@ -149,17 +150,11 @@ impl<'a> Omission<'a> {
         missing: Option<&Name>,
     ) {
         let is_program = matches!(definition.kind, DefinitionKind::Program(_));
-        let what = if is_program { "procedure" } else { "definition" };
-        let before = match document.trust {
-            Trust::Own => error.help.as_ref().map_or(String::new(), |help| format!("{help}; ")),
-            Trust::Published => "nobody can mend a published document: ".to_owned(),
-            Trust::Example => "an example between prose: ".to_owned(),
-        };
         let lost = is_program && self.known.whole_programs && document.trust != Trust::Own;
-        let help = if lost && !self.known.keep_going {
-            format!("{before}a program without this procedure is written only with `--keep-going`")
-        } else {
-            format!("{before}this {what} is left out")
+        let what = match (lost && !self.known.keep_going, is_program) {
+            (true, _) => Omitted::Needed,
+            (_, true) => Omitted::Procedure,
+            (_, false) => Omitted::Definition,
         };
         // What only the wish to keep going forgives is an error still.
         let follows = missing.is_some_and(|name| self.gone.contains(name));
@@ -169,7 +164,8 @@ impl<'a> Omission<'a> {
             Severity::Error
         };
         let name = defined_name(definition).map_or("", |name| name.name.as_str());
-        self.said.push(Diagnostic { severity, help: Some(help), ..error }.with_left_out(name, is_program));
+        let error = Diagnostic { severity, ..error }.with_note(Note::Omitted { trust: document.trust, what });
+        self.said.push(error.with_left_out(name, is_program));
         if !is_program && self.omitted.insert(definition) {
             self.pending.extend(self.names_of(definition));
         }
@@ -203,11 +199,18 @@ impl<'a> Omission<'a> {
                     continue;
                 }
                 let (space, text) = name.clone();
-                let missing = Unresolved { space, name: text, span, reason: Reason::LeftOut, origin: None };
+                let missing = Unresolved {
+                    space,
+                    name: text,
+                    span,
+                    reason: Reason::LeftOut,
+                    origin: None,
+                    within: None,
+                };
                 if document.trust != Trust::Own || self.known.keep_going {
-                    self.leave_out(document, definition, missing.diagnostic(), Some(&name));
+                    self.leave_out(document, definition, missing.into(), Some(&name));
                 } else if !std::mem::replace(&mut said, true) {
-                    self.kept.push(missing.diagnostic());
+                    self.kept.push(missing.into());
                 }
             }
         }
@@ -217,7 +220,7 @@ impl<'a> Omission<'a> {
     fn is_defined(&self, (space, name): &Name) -> bool {
         self.scope
             .definition_of(*space, name)
-            .and_then(|span| self.holding(span))
+            .and_then(|span| self.holding(span, Some(name)))
             .is_some_and(|definition| !self.is_out(definition))
     }
 
@@ -226,27 +229,41 @@ impl<'a> Omission<'a> {
         &self,
         documents: &'a [Document<'a>],
         span: Span,
+        within: Option<&str>,
     ) -> Option<(&'a Document<'a>, &'a Definition)> {
         let document = documents.iter().find(|document| document.id == span.source)?;
-        Some((document, self.holding(span)?))
+        Some((document, self.holding(span, within)?))
     }
 
-    fn holding(&self, span: Span) -> Option<&'a Definition> {
+    /// The definition at a place. Those that come from one use of a macro share theirs: of these the one that defines the
+    /// name.
+    fn holding(&self, span: Span, name: Option<&str>) -> Option<&'a Definition> {
         let places = self.places.get(&span.source)?;
         let behind = places.partition_point(|definition| definition.span.start <= span.start);
         // Supplied definitions and lines for C may stand within the one that holds the place: a few at most.
         let before = places.get(..behind)?.iter().rev().take(NEAR);
-        before.copied().find(|definition| {
-            definition.span.end >= span.end && !matches!(definition.kind, DefinitionKind::PassThrough(_))
-        })
+        let mut holding = before.copied().skip_while(|definition| {
+            definition.span.end < span.end || matches!(definition.kind, DefinitionKind::PassThrough(_))
+        });
+        let first = holding.next()?;
+        let mut others = holding.take_while(|other| other.span == first.span).peekable();
+        let Some(name) = name.filter(|_| others.peek().is_some()) else { return Some(first) };
+        let defines = |definition: &&Definition| {
+            let mut defined = Defined::default();
+            defined.add(definition);
+            defined.types.contains(name) || defined.values.contains(name)
+        };
+        std::iter::once(first).chain(others).find(defines).or(Some(first))
     }
 
     /// Takes what is left out from the protocol, and forgets what was found in it.
     fn remove_from(&mut self, hir: &mut Hir) {
         let mut kept = std::mem::take(&mut self.kept);
-        let is_out = |span| self.holding(span).is_some_and(|one| self.is_out(one));
+        let is_out =
+            |span: Span, name: Option<&str>| self.holding(span, name).is_some_and(|one| self.is_out(one));
+        let is_type_out = |ty: &TypeDef| is_out(ty.docs.span, ty.name.split('.').next());
         let mut types: HashSet<TypeId> =
-            hir.typed().filter(|(_, ty)| is_out(ty.docs.span)).map(|(id, _)| id).collect();
+            hir.typed().filter(|(_, ty)| is_type_out(ty)).map(|(id, _)| id).collect();
         // The arguments of a procedure that takes several are a type within the program.
         let mut more = true;
         while more {
@@ -258,10 +275,14 @@ impl<'a> Omission<'a> {
             more = !needs.is_empty();
             types.extend(needs);
         }
-        let consts = hir.consts.iter().filter(|one| is_out(one.docs.span)).map(|one| one.name.clone());
+        let consts = hir
+            .consts
+            .iter()
+            .filter(|one| is_out(one.docs.span, Some(&one.name)))
+            .map(|one| one.name.clone());
         let consts: HashSet<String> = consts.collect();
         hir.remove(&types, &consts);
-        kept.retain(|found| found.is_error() || !is_out(found.primary.span));
+        kept.retain(|found| found.is_error() || !is_out(found.span, found.within.as_deref()));
         self.kept = kept;
     }
 

@@ -7,7 +7,7 @@ use crate::ast::{
     ArraySize, Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier,
     TypeSpecifierKind, Value, VersionDef,
 };
-use crate::diag::Diagnostic;
+use crate::diag::{MeaningKind, Part, SyntaxKind};
 use crate::hash::HashMap;
 use crate::hir::{Body, Docs, Field, Procedure, Program, Type, Version};
 use crate::source::Span;
@@ -26,7 +26,7 @@ impl<'a> Resolver<'a> {
         let mut versions = Vec::new();
         for version in &program.versions {
             let number = self.number(&version.number);
-            let good = self.is_new(&version.name, &version.number, number, "version", &mut seen);
+            let good = self.is_new(&version.name, &version.number, number, Part::Version, &mut seen);
             let resolved = self.version(version, number.unwrap_or(0));
             if good {
                 versions.push(resolved);
@@ -47,10 +47,7 @@ impl<'a> Resolver<'a> {
             Some((*first, version.number))
         });
         if let Some((first, version)) = shared {
-            let message = format!("two programs have the number {number:#x} and a version {version}");
-            let error = Diagnostic::error("X232", span, message).with_label("the second");
-            let help = "a call names a program and a version by their numbers alone";
-            return self.found.push(error.with_related(first, "the first").with_help(help));
+            return self.found.push(MeaningKind::SecondProgram { number, version, first }.at(span));
         }
         self.programs.extend(versions.iter().map(|version| ((number, version.number), span)));
     }
@@ -60,7 +57,7 @@ impl<'a> Resolver<'a> {
         let (mut procedures, mut lost) = (Vec::new(), Vec::new());
         for procedure in &version.procedures {
             let number = self.number(&procedure.number);
-            let good = self.is_new(&procedure.name, &procedure.number, number, "procedure", &mut seen);
+            let good = self.is_new(&procedure.name, &procedure.number, number, Part::Procedure, &mut seen);
             let arguments = self.arguments(version, procedure);
             let result = self.result(version, procedure);
             let (Some(number), Some(arguments), Some(result), true) = (number, arguments, result, good)
@@ -84,10 +81,7 @@ impl<'a> Resolver<'a> {
     fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {
         for name in procedure.arguments.iter().filter_map(|argument| argument.name.as_ref()) {
             if self.is_type(&name.name) {
-                let message = format!("an argument is called `{}`, like a type", name.name);
-                let found = Diagnostic::warning("X119", name.span, message);
-                let help = "write a `,` before it if it is the type of another argument";
-                self.found.push(found.with_label("read as a name").with_help(help));
+                self.found.push(SyntaxKind::ArgumentLikeType { name: name.name.clone() }.at(name.span));
             }
         }
         match procedure.arguments.as_slice() {
@@ -132,15 +126,7 @@ impl<'a> Resolver<'a> {
         }
         let plain = self.plain_specifier(&ty.specifier);
         if plain.is_none() && is_body(ty) {
-            self.found.push(
-                Diagnostic::error(
-                    "X217",
-                    ty.specifier.span,
-                    "a procedure's argument or result is a type's name",
-                )
-                .with_label("a body in place")
-                .with_help("define the type before the program and name it here"),
-            );
+            self.found.push(MeaningKind::BodyInProcedure.at(ty.specifier.span));
         }
         let plain = plain?;
         Some(if ty.optional { Type::Optional(Box::new(plain)) } else { plain })
@@ -177,9 +163,8 @@ impl<'a> Resolver<'a> {
             let name = match &argument.name {
                 Some(name) => {
                     if let Some(first) = seen.insert(&name.name, name.span) {
-                        let message = format!("two arguments are called `{}`", name.name);
-                        let error = Diagnostic::error("X210", name.span, message).with_label("the second");
-                        self.found.push(error.with_related(first, "the first"));
+                        let second = MeaningKind::SecondArgument { name: name.name.clone(), first };
+                        self.found.push(second.at(name.span));
                     }
                     docs.declaration = text::procedure_type(argument);
                     name.name.clone()
@@ -218,10 +203,7 @@ impl<'a> Resolver<'a> {
         let number = self.eval(value)?;
         let fits = u32::try_from(number).ok();
         if fits.is_none() {
-            self.found.push(
-                Diagnostic::error("X234", consts::span(value), format!("{number} is no unsigned int"))
-                    .with_label("programs, versions and procedures have unsigned 32-bit numbers"),
-            );
+            self.found.push(MeaningKind::NoUnsigned { number }.at(consts::span(value)));
         }
         fits
     }
@@ -232,26 +214,18 @@ impl<'a> Resolver<'a> {
         name: &'a Identifier,
         value: &Value,
         number: Option<u32>,
-        what: &str,
+        of: Part,
         seen: &mut Seen<'a>,
     ) -> bool {
-        if let Some(first) = seen.names.get(name.name.as_str()) {
-            self.found.push(
-                Diagnostic::error("X231", name.span, format!("two {what}s are called `{}`", name.name))
-                    .with_label("the second")
-                    .with_related(*first, "the first"),
-            );
+        if let Some(&first) = seen.names.get(name.name.as_str()) {
+            self.found.push(MeaningKind::SecondName { of, name: name.name.clone(), first }.at(name.span));
             return false;
         }
         seen.names.insert(&name.name, name.span);
         let Some(number) = number else { return false };
         let span = consts::span(value);
-        if let Some(first) = seen.numbers.get(&number) {
-            self.found.push(
-                Diagnostic::error("X230", span, format!("two {what}s have the number {number}"))
-                    .with_label("the second")
-                    .with_related(*first, "the first"),
-            );
+        if let Some(&first) = seen.numbers.get(&number) {
+            self.found.push(MeaningKind::SecondNumber { of, number, first }.at(span));
             return false;
         }
         seen.numbers.insert(number, span);

@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 
 use super::asides::Asides;
 use super::named::{defined_name, is_own_name};
-use super::repeats::{
-    Repeats, also_a_type, member_again, no_second_name, repeated, same_value, superseded, twice,
-};
+use super::repeats::{Repeats, same_value};
 use super::supply::Known;
 use super::unresolved::{BUILT_IN, ELSEWHERE, Reason, Space, Unresolved};
 use super::uses::{Defined, Uses, enums, parts};
 use crate::ast::{
     ConstDef, Definition, DefinitionKind, EnumBody, Identifier, ProgramDef, Specification, Value,
 };
-use crate::diag::Found;
+use crate::diag::{Diagnostic, Found, MeaningKind, Twice};
 use crate::hash::{HashMap, HashSet};
 use crate::likeness::{distance, is_slip, near, nearest};
 use crate::namespace::split;
-use crate::source::{SourceId, Span};
+use crate::source::{SourceId, Span, Trust};
 
 /// A named value: a constant, or a member of an enum.
 #[derive(Clone, Copy)]
@@ -74,18 +72,6 @@ pub(crate) struct Document<'a> {
     pub(crate) trust: Trust,
 }
 
-/// Whose a document is, and what follows from it for what is wrong in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
-    /// It can be mended: what is wrong is an error.
-    Own,
-    /// A published RFC with marked XDR, which nobody can mend. What is wrong is left out with a warning; but a name that
-    /// it does not define is of another document, which must be there.
-    Published,
-    /// Examples between prose in a published RFC, which nobody ever compiled: what is wrong is left out with a warning.
-    Example,
-}
-
 impl<'a> Scope<'a> {
     /// The definitions of all documents. Of those that later documents extend, the one after `stage` extensions counts.
     pub(crate) fn new(
@@ -102,7 +88,10 @@ impl<'a> Scope<'a> {
         for definition in documents.iter().flat_map(|document| &document.specification.definitions) {
             match better.get(&std::ptr::from_ref(definition)) {
                 Some(better) if !scope.repeats.same(better, definition) => {
-                    superseded(definition, better).into_iter().for_each(|one| found.push(one));
+                    let named = defined_name(definition).zip(defined_name(better));
+                    found.extend(named.map(|(Identifier { name, span }, by)| {
+                        MeaningKind::Superseded { name: name.clone(), by: by.span }.at(*span)
+                    }));
                 }
                 Some(_) => {}
                 None => scope.define(definition, found),
@@ -139,13 +128,13 @@ impl<'a> Scope<'a> {
 
     fn missing(&self, space: Space, name: &Identifier, reason: Reason) -> Unresolved {
         let origin = self.asides.origin(name);
-        Unresolved { space, name: name.name.clone(), span: name.span, reason, origin }
+        Unresolved { space, name: name.name.clone(), span: name.span, reason, origin, within: None }
     }
 
     /// Where the definition of what a name means has that name.
     pub(crate) fn definition_of(&self, space: Space, name: &str) -> Option<Span> {
         match space {
-            Space::Type => self.types.get(name).map(|ty| defined_name(ty).map_or(ty.span, |name| name.span)),
+            Space::Type => self.types.get(name).map(|ty| place(ty)),
             Space::Value => self.values.get(name).map(|value| value.span),
         }
     }
@@ -200,7 +189,7 @@ impl<'a> Scope<'a> {
             if may_extend(last, definition) && again.map_or(0, Vec::len) < EXTENSIONS {
                 self.again.entry(&name.name).or_default().push(definition);
             } else {
-                found.push(twice(name, defined_name(last).map_or(last.span, |name| name.span)));
+                found.push(twice(name, place(last), Twice::Differently));
             }
             return;
         }
@@ -276,13 +265,13 @@ impl<'a> Scope<'a> {
                 // C takes the same `#define` twice without a word.
                 let is_macro = definition.text.starts_with('#');
                 if !is_macro && !of_program && span.source == name.span.source && self.is_own(name.span) {
-                    found.push(repeated(name, *span));
+                    found.push(MeaningKind::Repeated { name: name.name.clone(), first: *span }.at(name.span));
                 }
             }
-            Some(first) => found.push(twice(name, first.span)),
+            Some(first) => found.push(twice(name, first.span, Twice::Differently)),
             None => {
                 if let Some(ty) = self.types.get(name.name.as_str()).filter(|_| self.is_own(name.span)) {
-                    found.push(no_second_name(name, defined_name(ty).map_or(ty.span, |name| name.span)));
+                    found.push(twice(name, place(ty), Twice::ConstantAndType));
                 }
                 let source = ValueSource::Const(value);
                 self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
@@ -300,7 +289,8 @@ impl<'a> Scope<'a> {
     fn say_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
         let in_one = first.span.source == again.span.source && self.is_own(again.span);
         if in_one && !is_own_name(again) {
-            found.push(repeated(name, defined_name(first).map_or(first.span, |name| name.span)));
+            let repeated = MeaningKind::Repeated { name: name.name.clone(), first: place(first) };
+            found.push(repeated.at(name.span));
         }
     }
 
@@ -310,9 +300,12 @@ impl<'a> Scope<'a> {
         let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
         match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {
             Some(Named { source: ValueSource::Const(_), span, .. }) => {
-                found.push(no_second_name(name, *span))
+                found.push(twice(name, *span, Twice::ConstantAndType))
             }
-            Some(Named { source: ValueSource::Member(..), span, .. }) => found.push(also_a_type(name, *span)),
+            Some(Named { source: ValueSource::Member(..), span, .. }) => {
+                found
+                    .push(MeaningKind::MemberAndType { name: name.name.clone(), first: *span }.at(name.span));
+            }
             None => {}
         }
     }
@@ -339,10 +332,14 @@ impl<'a> Scope<'a> {
             match self.values.get(name.name.as_str()) {
                 // Within one enum the checks of enums say so.
                 Some(Named { source: ValueSource::Member(first, _), .. }) if std::ptr::eq(*first, body) => {}
-                Some(first) => found.push(member_again(name, first.span)),
+                Some(first) => {
+                    let again = MeaningKind::MemberAgain { name: name.name.clone(), first: first.span };
+                    found.push(again.at(name.span));
+                }
                 None => {
                     if let Some(ty) = self.types.get(name.name.as_str()).filter(|_| self.is_own(name.span)) {
-                        found.push(also_a_type(name, defined_name(ty).map_or(ty.span, |name| name.span)));
+                        let also = MeaningKind::MemberAndType { name: name.name.clone(), first: place(ty) };
+                        found.push(also.at(name.span));
                     }
                     let source = ValueSource::Member(body, index);
                     self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
@@ -396,6 +393,16 @@ impl<'a> Scope<'a> {
         self.looked.set(self.looked.get().saturating_add(1));
         self.looked.get() <= LIKENESSES
     }
+}
+
+/// Where a definition has its name.
+fn place(definition: &Definition) -> Span {
+    defined_name(definition).map_or(definition.span, |name| name.span)
+}
+
+/// A name that means something else already.
+fn twice(Identifier { name, span }: &Identifier, first: Span, how: Twice) -> Diagnostic {
+    MeaningKind::Twice { name: name.clone(), first, how }.at(*span)
 }
 
 fn is_within(place: Span, around: Span) -> bool {

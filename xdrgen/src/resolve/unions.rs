@@ -5,13 +5,10 @@ use super::definitions::{Places, Resolver};
 use super::named::declared_name;
 use super::text;
 use crate::ast::{CaseSpec, Declaration, DeclarationKind, Identifier, UnionBody, Value};
-use crate::diag::Diagnostic;
+use crate::diag::{Few, MeaningKind, SyntaxKind};
 use crate::hash::HashMap;
 use crate::hir::{Arm, Body, Chooser, Docs, Label, Member, Scalar, Type, TypeId, Union};
 use crate::source::Span;
-
-const DISCRIMINANTS: &str =
-    "a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)";
 
 /// How many values a warning names.
 const NAMED: usize = 5;
@@ -22,11 +19,7 @@ impl<'a> Resolver<'a> {
         let kind =
             discriminant.as_mut().and_then(|field| self.chooser(&mut field.ty, body.discriminant.span));
         if discriminant.is_some() && kind.is_none() || discriminant.is_none() && is_void(&body.discriminant) {
-            self.found.push(
-                Diagnostic::error("X215", body.discriminant.span, "this cannot choose the arm of a union")
-                    .with_label("not an int, an unsigned int, a bool or an enum")
-                    .with_help(DISCRIMINANTS),
-            );
+            self.found.push(MeaningKind::NoDiscriminant.at(body.discriminant.span));
         }
         let count = body.arms.len() + usize::from(body.default.is_some());
         let mut seen = crate::hash::with_room(count);
@@ -58,17 +51,16 @@ impl<'a> Resolver<'a> {
 
     /// What a discriminant is. One that only some compilers accept becomes the integer that is sent.
     fn chooser(&mut self, ty: &mut Type, span: Span) -> Option<Chooser> {
-        let (sent, what) = match self.hir.behind(ty) {
-            Type::Scalar(Scalar::Char) => (Scalar::Int, "a `char`"),
-            Type::Scalar(Scalar::UnsignedChar) => (Scalar::UnsignedInt, "an `unsigned char`"),
-            Type::Scalar(Scalar::Short) => (Scalar::Int, "a `short`"),
-            Type::Scalar(Scalar::UnsignedShort) => (Scalar::UnsignedInt, "an `unsigned short`"),
-            Type::Scalar(Scalar::Hyper) => (Scalar::Hyper, "a `hyper`"),
-            Type::Scalar(Scalar::UnsignedHyper) => (Scalar::UnsignedHyper, "an `unsigned hyper`"),
-            ty => return self.hir.chooser(ty),
+        let behind = self.hir.behind(ty);
+        let Type::Scalar(of) = *behind else { return self.hir.chooser(behind) };
+        let sent = match of {
+            Scalar::Char | Scalar::Short => Scalar::Int,
+            Scalar::UnsignedChar | Scalar::UnsignedShort => Scalar::UnsignedInt,
+            Scalar::Hyper | Scalar::UnsignedHyper => of,
+            _ => return self.hir.chooser(behind),
         };
         *ty = Type::Scalar(sent);
-        self.found.push(Diagnostic::portability(span, &format!("{what} as a discriminant"), DISCRIMINANTS));
+        self.found.push(SyntaxKind::OddDiscriminant { of }.at(span));
         self.hir.chooser(ty)
     }
 
@@ -83,7 +75,9 @@ impl<'a> Resolver<'a> {
         for value in &case.labels {
             let Some(number) = kind.and_then(|kind| self.label(value, kind)) else { continue };
             if let Some((first, text)) = seen.get(&number) {
-                self.found.push(second_label(value, *first, text));
+                let (label, first, written) = (written(value), *first, text.clone());
+                let second = MeaningKind::SecondLabel { label, first, written };
+                self.found.push(second.at(consts::span(value)));
                 continue;
             }
             seen.insert(number, (consts::span(value), written(value)));
@@ -111,21 +105,21 @@ impl<'a> Resolver<'a> {
             }
             _ => written,
         };
-        match kind {
-            Chooser::Int if i32::try_from(number).is_err() => self.label_range(value, written, "an int"),
-            Chooser::Unsigned if u32::try_from(number).is_err() => {
-                self.label_range(value, written, "an unsigned int")
-            }
-            Chooser::Hyper if i64::try_from(number).is_err() => self.label_range(value, written, "a hyper"),
-            Chooser::UnsignedHyper if u64::try_from(number).is_err() => {
-                self.label_range(value, written, "an unsigned hyper")
-            }
-            Chooser::Bool if number != 0 && number != 1 => self.label_range(value, written, "a bool"),
+        let fits = match kind {
+            Chooser::Int => i32::try_from(number).is_ok(),
+            Chooser::Unsigned => u32::try_from(number).is_ok(),
+            Chooser::Hyper => i64::try_from(number).is_ok(),
+            Chooser::UnsignedHyper => u64::try_from(number).is_ok(),
+            Chooser::Bool => number == 0 || number == 1,
             Chooser::Enum(id) if !self.places_in(id).values.contains_key(&number) => {
-                self.not_in_enum(id, value, written)
+                return self.not_in_enum(id, value, written);
             }
-            _ => Some(number),
+            Chooser::Enum(_) => true,
+        };
+        if !fits {
+            self.found.push(MeaningKind::LabelRange { number: written, of: kind }.at(consts::span(value)));
         }
+        fits.then_some(number)
     }
 
     /// An enum's member by its name.
@@ -148,23 +142,19 @@ impl<'a> Resolver<'a> {
     }
 
     fn no_member(&mut self, id: TypeId, name: &Identifier) -> Option<i128> {
-        let of = self.hir.get(id)?;
-        let message = format!("`{}` is no member of `{}`", name.name, of.name);
+        let ty = self.hir.get(id)?;
+        let (of, place) = (ty.name.clone(), ty.docs.span);
         let names = || self.hir.members(id).iter().map(|member| member.name.as_str());
-        if let Some(near) = self.scope.taken_for(name, names()).map(str::to_owned) {
+        let near = self.scope.taken_for(name, names()).map(str::to_owned);
+        let Identifier { name, span } = name.clone();
+        if let Some(near) = near {
             let value = self.member_named(id, &near)?.value;
-            let warning = Diagnostic::warning("X213", name.span, message);
-            self.found.push(warning.with_label(format!("taken for `{near}`")));
+            self.found.push(MeaningKind::MemberTakenFor { name, of, near }.at(span));
             return Some(value.into());
         }
-        let error = Diagnostic::error("X213", name.span, message)
-            .with_label("a label must be a value of the discriminant")
-            .with_related(of.docs.span, "the discriminant's type");
-        let error = match self.scope.like(&name.name, names()) {
-            Some(near) => error.with_help(format!("`{near}` is one; is that what is meant?")),
-            None => error.with_help(values_of(self.hir.members(id))),
-        };
-        self.found.push(error);
+        let near = self.scope.like(&name, names()).map(str::to_owned);
+        let values = values_of(self.hir.members(id));
+        self.found.push(MeaningKind::NoMember { name, of, place, near, values }.at(span));
         None
     }
 
@@ -172,54 +162,16 @@ impl<'a> Resolver<'a> {
         if let Value::Name(name) = value {
             return self.no_member(id, name);
         }
-        let of = self.hir.get(id)?;
-        let message = format!("{number} is no value of `{}`", of.name);
-        let error = Diagnostic::error("X213", consts::span(value), message)
-            .with_label("a label must be a value of the discriminant")
-            .with_related(of.docs.span, "the discriminant's type")
-            .with_help(values_of(self.hir.members(id)));
-        self.found.push(error);
-        None
-    }
-
-    fn label_range<T>(&mut self, value: &Value, number: i128, what: &str) -> Option<T> {
-        self.found.push(
-            Diagnostic::error("X216", consts::span(value), format!("{number} is no value of {what}"))
-                .with_label("a label must be a value of the discriminant")
-                .with_help(match what {
-                    "a bool" => "a bool is TRUE or FALSE",
-                    "an int" => "an int has 32 bits",
-                    "a hyper" => "a hyper has 64 bits, and is negative above 2^63-1",
-                    "an unsigned hyper" => "an unsigned hyper has no sign",
-                    _ => "an unsigned int has 32 bits and no sign",
-                }),
-        );
+        let ty = self.hir.get(id)?;
+        let (of, place, values) = (ty.name.clone(), ty.docs.span, values_of(self.hir.members(id)));
+        self.found.push(MeaningKind::NoValueOf { number, of, place, values }.at(consts::span(value)));
         None
     }
 }
 
 /// The values of an enum, or the first of them.
-fn values_of(members: &[Member]) -> String {
-    let mut all = members.iter().take(NAMED).map(|member| format!("{} = {}", member.name, member.value));
-    let first = all.next().unwrap_or_default();
-    let rest = all.fold(first, |list, one| format!("{list}, {one}"));
-    match members.len().saturating_sub(NAMED) {
-        0 => format!("its values are {rest}"),
-        more => format!("its values are {rest} and {more} more"),
-    }
-}
-
-/// What is said of a label that is there already, perhaps written in another way.
-fn second_label(value: &Value, first: Span, text: &str) -> Diagnostic {
-    let again = written(value);
-    let error = Diagnostic::error("X212", consts::span(value), format!("two arms have the label {again}"))
-        .with_label("the second")
-        .with_related(first, "the first");
-    if again == text {
-        error
-    } else {
-        error.with_help(format!("{text} and {again} are sent as the same number"))
-    }
+fn values_of(members: &[Member]) -> Few<(String, i32)> {
+    Few::of(members.iter().map(|member| (member.name.clone(), member.value)), NAMED)
 }
 
 fn is_void(declaration: &Declaration) -> bool {

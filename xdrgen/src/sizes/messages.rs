@@ -3,6 +3,7 @@
 use std::fmt;
 
 use rpcrdma_layout::{Items, Lengths, Size};
+use serde::Serialize;
 
 use super::layout::{Layout, Layouts};
 use crate::ir::{Module, Procedure, Sum, Version};
@@ -26,19 +27,11 @@ impl Default for Assumed {
 }
 
 impl Assumed {
-    fn at(self, version: &Version) -> Headers {
+    /// The inline threshold of a version.
+    fn inline_at(self, version: &Version) -> u32 {
         let bound = version.binding.as_ref().and_then(|binding| binding.inline_threshold);
-        let Assumed { inline, credential, verifier } = self;
-        Headers { inline: inline.or(bound).unwrap_or(INLINE), credential, verifier }
+        self.inline.or(bound).unwrap_or(INLINE)
     }
-}
-
-/// What is counted beside the arguments and results of a version.
-#[derive(Clone, Copy)]
-struct Headers {
-    inline: u32,
-    credential: u32,
-    verifier: u32,
 }
 
 /// The threshold of a connection whose ends have not learned another (RFC 8166 section 3.3.2).
@@ -57,8 +50,9 @@ const REPLY: u64 = 24;
 /// More Write chunks than this the runtime does not offer for one call.
 const WRITE_CHUNKS: u64 = 16;
 
-/// A size that may depend on the arguments of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A size that may depend on the arguments of a call. As JSON it is a number, a text, or null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Bound {
     /// At most this many bytes.
     Bytes(u64),
@@ -153,37 +147,32 @@ pub(super) fn versions(module: &Module, layouts: &Layouts, assumed: Assumed) -> 
         program: program.name.clone(),
         name: version.name.clone(),
         bound: version.binding.as_ref().is_some_and(|binding| !binding.backward),
-        inline: assumed.at(version).inline,
-        procedures: version
-            .procedures
-            .iter()
-            .map(|procedure| sizes_of(procedure, layouts, assumed.at(version)))
-            .collect(),
+        inline: assumed.inline_at(version),
+        procedures: version.procedures.iter().map(|one| sizes_of(one, version, layouts, assumed)).collect(),
     })
     .collect()
 }
 
-fn sizes_of(procedure: &Procedure, layouts: &Layouts, headers: Headers) -> ProcedureSizes {
-    let reply = reply(procedure, layouts.ty(&procedure.result), headers);
-    let call = call(layouts.ty(&procedure.arguments), &reply.needs, headers);
+fn sizes_of(procedure: &Procedure, version: &Version, layouts: &Layouts, assumed: Assumed) -> ProcedureSizes {
+    let inline = assumed.inline_at(version);
+    let reply = reply(procedure, layouts.ty(&procedure.result), inline, assumed.verifier);
+    let call = call(layouts.ty(&procedure.arguments), &reply.needs, inline, assumed.credential);
     ProcedureSizes { name: procedure.name.clone(), number: procedure.number, call, reply }
 }
 
 /// Returns true if neither the result's type nor the binding bounds what a client has to offer for the reply.
 pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
-    sizes_of(procedure, layouts, Assumed::default().at(version)).reply.needs.unbounded
+    sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
 /// How many bytes the Read chunks of a procedure's longest call hold, if that has a bound.
 pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let Lengths { max, max_reduced, .. } = layouts.ty(&procedure.arguments).lengths;
-    let needs = sizes_of(procedure, layouts, Assumed::default().at(version)).call.needs;
-    let stays = if needs.inline() {
-        max
-    } else if needs.long {
-        Size::ZERO
-    } else {
-        max_reduced
+    let needs = sizes_of(procedure, version, layouts, Assumed::default()).call.needs;
+    let stays = match needs.long {
+        _ if needs.inline() => max,
+        true => Size::ZERO,
+        false => max_reduced,
     };
     max.bound()?.checked_sub(stays.bound()?)
 }
@@ -210,16 +199,18 @@ fn words(whole: &Bound, reduced: &Bound, items: Items) -> String {
     format!("{}, and {} without eligible items", most(whole), most(reduced))
 }
 
+/// The room for a stream beside a header with so many chunks; none if not even the header fits.
+fn room(inline: u32, header: u64, chunks: u64) -> Option<u64> {
+    u64::from(inline).checked_sub(chunks.checked_mul(CHUNK)?.checked_add(header)?)
+}
+
 /// How a call travels: as it is, with its items in Read chunks, or in a chunk at position zero. The chunks that it
 /// offers for the reply are in its header.
-fn call(arguments: Layout, reply: &Needs, headers: Headers) -> Message {
+fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Message {
     let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
         + if reply.long { REPLY_CHUNK } else { 0 };
-    let header = TRANSPORT + offered + CALL + u64::from(headers.credential).next_multiple_of(4);
-    let room = |chunks: u64| {
-        let header = chunks.checked_mul(CHUNK)?.checked_add(header)?;
-        u64::from(headers.inline).checked_sub(header)
-    };
+    let header = TRANSPORT + offered + CALL + u64::from(credential).next_multiple_of(4);
+    let room = |chunks| room(inline, header, chunks);
     let (whole, reduced) = (Bound::of(arguments.lengths.max), Bound::of(arguments.lengths.max_reduced));
     let needs = if whole.fits(room(0)) {
         Needs::default()
@@ -233,12 +224,9 @@ fn call(arguments: Layout, reply: &Needs, headers: Headers) -> Message {
 }
 
 /// How a reply travels: what the runtime offers memory for.
-fn reply(procedure: &Procedure, result: Layout, headers: Headers) -> Message {
-    let header = TRANSPORT + REPLY + u64::from(headers.verifier).next_multiple_of(4);
-    let room = |chunks: u64| {
-        let header = chunks.checked_mul(CHUNK)?.checked_add(header)?;
-        u64::from(headers.inline).checked_sub(header)
-    };
+fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> Message {
+    let header = TRANSPORT + REPLY + u64::from(verifier).next_multiple_of(4);
+    let room = |chunks| room(inline, header, chunks);
     let Reply { whole, reduced, item } = bounds(procedure, result);
     if whole.fits(room(0)) {
         return Message { whole, reduced, needs: Needs::default() };

@@ -9,7 +9,7 @@ use rpcrdma_runtime::proto::program::{CallContext, Caller, Credential, Extension
 use rpcrdma_runtime::xdr::{self, ArrayRef, Item, ListRef, Placed, Reader, Received, Reducer};
 
 use borrowed::mount3_ref::mount_v3::{Client, Handler, MountV3, Server, proc};
-use borrowed::mount3_ref::{Dirpath, Exportnode, Exports, Groupnode, Groups, Mountlist, Mountres3, Mountres3Ok};
+use borrowed::mount3_ref::{Dirpath, ExportnodeElement, Exports, GroupnodeElement, Groups, Mountlist, Mountres3, Mountres3Ok};
 
 /// Runs what never waits.
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -63,8 +63,8 @@ impl Handler for Mounts {
 
     async fn export(&self, _: &CallContext, answer: Answer<'_, proc::Export>) -> Result<Answered, Reject> {
         let names: Vec<String> = (0..3).map(|n| format!("group{n}")).collect();
-        let groups: Vec<_> = names.iter().map(|name| Groupnode { gr_name: name.as_str().into() }).collect();
-        let node = Exportnode { ex_dir: "/exported".into(), ex_groups: Groups(ListRef::new(&groups)) };
+        let groups: Vec<_> = names.iter().map(|name| GroupnodeElement { gr_name: name.as_str().into() }).collect();
+        let node = ExportnodeElement { ex_dir: "/exported".into(), ex_groups: Groups(ListRef::new(&groups)) };
         answer.with(&Exports(ListRef::new(&[node])))
     }
 }

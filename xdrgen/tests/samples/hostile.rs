@@ -44,7 +44,7 @@ fn is_limited<T: Xdr>(before: &[u32], innermost: &[u32], behind: &[u32]) {
 
 #[test]
 fn nesting_has_a_limit() {
-    is_limited::<Tree>(&[7, 1], &[7, 0], &[0]);
+    is_limited::<Tree>(&[7, 1], &[7, 0, 0], &[0]);
     is_limited::<Ping>(&[7, 1], &[7, 0], &[]);
     is_limited::<Expression>(&[1], &[0, 7], &[]);
     is_limited::<Bush>(&[7, 1], &[7, 0, 0], &[0]);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Lexer;
 use crate::ast::{Expansion, Hidden, Identifier};
-use crate::diag::Diagnostic;
+use crate::diag::SyntaxKind;
 use crate::extract::Map;
 use crate::keywords::{begins_definition, word};
 use crate::parse::condition::undefined;
@@ -44,18 +44,13 @@ impl<'a> Lexer<'a, '_> {
         let end = line.find(';').map(|at| at + 1);
         let directive = line.split_ascii_whitespace().nth(1).unwrap_or("").trim_end_matches(';');
         let odd = match end {
-            None => Some(("a `pragma` is not closed", "end it with `;`")),
+            None => Some(SyntaxKind::OpenPragma),
             Some(_) if PRAGMAS.contains(&directive) => None,
-            Some(_) => Some((
-                "a `pragma` that is not known",
-                "those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`",
-            )),
+            Some(_) => Some(SyntaxKind::UnknownPragma),
         };
         let length = end.unwrap_or(line.trim_end().len());
-        if let Some((message, help)) = odd {
-            let span = self.map.span(narrow(self.at)..narrow(self.at + length));
-            let found = Diagnostic::warning("X133", span, message);
-            self.out.diagnostics.push(found.with_label("this line is left out").with_help(help));
+        if let Some(odd) = odd {
+            self.out.diagnostics.push(odd.at(self.map.span(narrow(self.at)..narrow(self.at + length))));
         }
         self.at += length;
     }
@@ -219,9 +214,9 @@ impl<'a> Lexer<'a, '_> {
             Err(fault) => {
                 let span = self.map.span(used.start..used.start + narrow(name.len()));
                 let defined = self.identifier(name, expanded.place).span;
-                let (message, help) = fault.text(name);
-                let found = Diagnostic::error("X138", span, message).with_label("used here");
-                self.out.diagnostics.push(found.with_related(defined, "the macro").with_help(help));
+                self.out
+                    .diagnostics
+                    .push(SyntaxKind::Macro { name: name.to_owned(), defined, fault }.at(span));
             }
         }
         self.advance(length);

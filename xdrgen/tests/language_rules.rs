@@ -15,9 +15,8 @@ fn run(files: &[(&str, &str)]) -> (Sources, Generated) {
 
 /// A finding as `CODE line:column`.
 fn place(sources: &Sources, found: &Diagnostic) -> String {
-    let at =
-        sources.get(found.primary.span.source).map(|source| source.line_column(found.primary.span.start));
-    at.map_or_else(|| found.code.to_owned(), |at| format!("{} {}:{}", found.code, at.line, at.column))
+    let at = sources.get(found.span.source).map(|source| source.line_column(found.span.start));
+    at.map_or_else(|| found.code().to_owned(), |at| format!("{} {}:{}", found.code(), at.line, at.column))
 }
 
 /// Asserts all findings of a document, and that what they say of it has the words.
@@ -225,6 +224,14 @@ fn an_undefined_macro_may_be_defined_again() {
     {
         assert!(files[0].1.contains(part), "no `{part}` in\n{}", files[0].1);
     }
+}
+
+#[test]
+fn a_macros_name_in_its_own_expansion_is_no_use_of_it() {
+    let pair = "struct pair { int v; };\n#define pair pair both\nstruct s { pair; };\n";
+    finds(pair, &[], &[]);
+    let each_other = "struct a { int v; };\n#define a b;\n#define b a x\nstruct s { a };\n";
+    finds(each_other, &[], &[]);
 }
 
 #[test]
@@ -488,7 +495,7 @@ fn a_run_without_any_definition_fails_and_an_empty_document_beside_another_does_
             sources.add(Source::new(format!("{at}.x"), *text));
         }
         let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
-        found.iter().map(|found| (found.code, found.is_error())).collect::<Vec<_>>()
+        found.iter().map(|found| (found.code(), found.is_error())).collect::<Vec<_>>()
     };
     assert_eq!(severity(&[""]), [("X001", true)]);
     assert_eq!(severity(&["", "/* none */\n"]), [("X001", true), ("X001", true)]);

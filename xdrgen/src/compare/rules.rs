@@ -1,0 +1,438 @@
+//! What extends a protocol: changes judged by the rules of a document. Every finding of `compat` is made here.
+
+use super::{Change, Compared, Effect, EnumUses, Kind as Of, Number, Pair, Path, view};
+use crate::diag::{BreachKind, Diagnostic, Part};
+use crate::hash::{HashMap, HashSet};
+use crate::hir::{Arm, Hir, Member, TypeId};
+use crate::source::{SourceId, Span};
+
+/// What an extension adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A value of an enum that chooses an arm.
+    Value,
+    /// An arm of a union: a message type's body.
+    Arm,
+    /// A flag bit.
+    Flag,
+    /// A constant, or a member of an enum that no message has.
+    Constant,
+    /// A type.
+    Type,
+    /// A program.
+    Program,
+    /// A version of a program.
+    Version,
+    /// A procedure.
+    Procedure,
+}
+
+/// One thing that an extension adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addition {
+    /// What it is.
+    pub kind: Kind,
+    /// What it is added to, or its own name.
+    pub name: String,
+    /// What was added, as XDR.
+    pub text: String,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A definition about which nothing is known: it, or what it would be held against, was left out of its protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotCompared {
+    /// Its name; empty where it cannot be told.
+    pub name: String,
+    /// Why not.
+    pub why: String,
+    /// Where it stands, or where what is wrong with it stands.
+    pub span: Span,
+}
+
+/// By which rules a protocol may be extended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Rules {
+    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: an old peer can tell each new value from a malformed message, since it
+    /// chooses an arm of a union without a default.
+    #[default]
+    #[cfg_attr(feature = "cli", value(name = "5666bis"))]
+    Rfc5666bis,
+    /// Section 4.2 of RFC 8178, for NFS version 4: enums may have new values wherever they are used, and unions without a
+    /// default new arms. Programs may have no new procedures. No value of an enum and no flag may go.
+    #[cfg_attr(feature = "cli", value(name = "8178"))]
+    Rfc8178,
+}
+
+/// What was left out of the new protocol: it may have what seems to be gone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unread {
+    /// The names of what was; one may be empty.
+    names: HashSet<String>,
+    /// Whether there may be programs, or parts of one, among it.
+    programs: bool,
+}
+
+impl Unread {
+    pub(crate) fn of(found: &[Diagnostic]) -> Self {
+        let left_out = || found.iter().filter_map(|found| found.left_out.as_ref());
+        Unread {
+            names: left_out().map(|one| one.name.clone()).collect(),
+            programs: left_out().any(|one| one.is_program),
+        }
+    }
+}
+
+/// What the rules say of changes.
+#[derive(Default)]
+pub(crate) struct Judged {
+    pub(crate) breaches: Vec<Diagnostic>,
+    pub(crate) additions: Vec<Addition>,
+    pub(crate) not_compared: Vec<NotCompared>,
+}
+
+/// Judges all changes between two protocols. Of what is gone nothing is known if it may have been left out of the new one.
+pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judged {
+    judged(base, new, super::compare(base, new), rules, unread, false)
+}
+
+/// The breaches in those types of a base that stand in documents before `before`. Documents of one run use one
+/// another's names, so members keep theirs.
+pub(crate) fn breaches_before(base: &Hir, new: &Hir, before: SourceId) -> Vec<Diagnostic> {
+    let compared = super::compare_before(base, new, before);
+    judged(base, new, compared, Rules::default(), Unread::default(), true).breaches
+}
+
+fn judged(
+    base: &Hir,
+    new: &Hir,
+    Compared { changes, uses }: Compared<'_>,
+    rules: Rules,
+    unread: Unread,
+    together: bool,
+) -> Judged {
+    let (flags, judged) = (HashMap::default(), Judged::default());
+    let mut judge = Judge { base, new, uses, rules, unread, together, flags, kept: None, judged };
+    changes.iter().for_each(|change| judge.change(change));
+    judge.judged
+}
+
+struct Judge<'m> {
+    base: &'m Hir,
+    new: &'m Hir,
+    uses: HashMap<(TypeId, TypeId), EnumUses<'m>>,
+    rules: Rules,
+    unread: Unread,
+    /// Whether the two are documents of one run.
+    together: bool,
+    /// The flags of the base's constants, and of enums that no message has.
+    flags: HashMap<Option<TypeId>, Flags<'m>>,
+    /// The flags of the new constants.
+    kept: Option<Flags<'m>>,
+    judged: Judged,
+}
+
+impl<'m> Judge<'m> {
+    fn change(&mut self, change: &Change<'m>) {
+        let (path, name, base) = (&change.path, change.path.name(), change.path.base);
+        match &change.kind {
+            Of::Constant(pair) => {
+                let names = pair.map(|one| one.map(|one| (one.name.as_str(), one.value, one.docs.span)));
+                self.name(None, path, names);
+            }
+            Of::Type([Some(ty), _], true) => self.type_gone(&name, ty.docs.span),
+            Of::Type([None, Some(ty)], true) if !name.contains('.') => {
+                self.add(Kind::Type, &name, String::new(), ty.docs.span);
+            }
+            Of::Member(ids, pair) if self.together || self.uses.contains_key(ids) => {
+                self.member(change, *ids, *pair);
+            }
+            // Nothing on the wire is of this enum: its members are but names for numbers.
+            Of::Member(_, [Some(old), None]) if change.effect != Effect::Unsent => {
+                if self.rules == Rules::Rfc8178 {
+                    self.value_gone(path, old);
+                }
+            }
+            Of::Member(ids, pair) => {
+                let names =
+                    pair.map(|one| one.map(|one| (one.name.as_str(), one.value.into(), one.docs.span)));
+                self.name(Some(ids.0), path, names);
+            }
+            _ if change.effect == Effect::Definition => {}
+            Of::Number([Some((_, _, old, _)), Some((_, _, new, _))], _) if old == new => {}
+            Of::Number(pair, within) => self.number(path, *pair, within),
+            Of::Arm(value, pair, default, has_value) => self.arm(path, *value, *pair, *default, *has_value),
+            Of::Form(was, is) => {
+                let (was, is) = (was.words(self.base), is.words(self.new));
+                self.breach(path.new, BreachKind::OtherType { of: name, was, is, base });
+            }
+            Of::Bound(what, was, is) => {
+                self.breach(path.new, BreachKind::Size { what, of: name, was: *was, is: *is, base });
+            }
+            Of::Part(field, is_new) => {
+                let (of, field) = (name, field.name.clone());
+                self.breach(
+                    path.new,
+                    if *is_new {
+                        BreachKind::NewField { of, field, base }
+                    } else {
+                        BreachKind::NoField { of, field, base }
+                    },
+                );
+            }
+            Of::Parts(was, is) => {
+                self.breach(path.new, BreachKind::Parts { of: name, was: *was, is: *is, base });
+            }
+            Of::TooFar => self.breach(path.new, BreachKind::TooDifferent { base }),
+            Of::Type(..) | Of::Written(_) => {}
+        }
+    }
+
+    fn breach(&mut self, span: Span, kind: BreachKind) {
+        self.judged.breaches.push(kind.at(span));
+    }
+
+    fn add(&mut self, kind: Kind, name: &str, text: String, span: Span) {
+        self.judged.additions.push(Addition { kind, name: name.to_owned(), text, span });
+    }
+
+    /// Nothing can be said of a definition of the base.
+    fn cannot(&mut self, name: &str, why: String, span: Span) {
+        self.judged.not_compared.push(NotCompared { name: name.to_owned(), why, span });
+    }
+
+    fn type_gone(&mut self, name: &str, span: Span) {
+        // That it was left out is said where it stands.
+        if self.unread.names.contains(name) {
+            return;
+        }
+        if !self.unread.names.is_empty() {
+            let why = "nothing that could be read in the new protocol has its name or its layout";
+            return self.cannot(name, why.to_owned(), span);
+        }
+        self.breach(span, BreachKind::Gone { name: name.to_owned() });
+    }
+
+    /// A program, a version or a procedure that is gone or new. Its number tells, and names are not sent.
+    fn number(&mut self, path: &Path<'_>, [old, new]: Pair<Number<'m>>, within: &str) {
+        if let Some((part, name, _, docs)) = old {
+            if self.unread.programs {
+                let why = format!("no {} that could be read in the new protocol has its number", part.name());
+                self.cannot(name, why, docs.span);
+            } else {
+                let is_in = path.new != Span::default();
+                let (base, span) = if is_in { (Some(docs.span), path.new) } else { (None, docs.span) };
+                self.breach(span, BreachKind::NumberGone { part, name: name.to_owned(), base });
+            }
+        }
+        match new {
+            Some((Part::Program, name, number, docs)) => {
+                self.add(Kind::Program, name, number.to_string(), docs.span);
+            }
+            Some((part, name, _, docs)) if self.rules == Rules::Rfc8178 => {
+                self.breach(docs.span, BreachKind::NewNumber { part, name: name.to_owned() });
+            }
+            Some((Part::Version, name, number, docs)) => {
+                self.add(Kind::Version, within, format!("{name} = {number}"), docs.span);
+            }
+            Some((.., docs)) => self.add(Kind::Procedure, within, docs.declaration.clone(), docs.span),
+            None => {}
+        }
+    }
+
+    // ---- unions and their enums
+
+    /// An arm that is gone or new.
+    fn arm(
+        &mut self,
+        path: &Path<'m>,
+        value: Option<i128>,
+        pair: Pair<&Arm>,
+        default: Option<&Arm>,
+        has_value: bool,
+    ) {
+        let (owner, base) = (path.names[0], path.base);
+        let of = owner.to_owned();
+        let Some(value) = value else {
+            let is_gone = pair[0].is_some();
+            let kind = if is_gone {
+                BreachKind::DefaultGone { of, base }
+            } else {
+                BreachKind::NewDefault { of, base }
+            };
+            return self.breach(path.new, kind);
+        };
+        match (pair, default) {
+            // That the value itself is gone is said of the enum.
+            ([Some(_), _], _) if !has_value => {}
+            ([Some(arm), _], _) => {
+                let arm = arm.docs.declaration.clone();
+                self.breach(path.new, BreachKind::ArmGone { of, value, arm, base });
+            }
+            (_, Some(default)) => {
+                self.breach(path.new, BreachKind::ArmOfDefault { of, value, default: default.docs.span });
+            }
+            _ if has_value && self.rules == Rules::Rfc5666bis => {
+                self.breach(path.new, BreachKind::ArmForOld { of, value, base });
+            }
+            ([_, arm], _) => {
+                let text = arm.map_or_else(String::new, |arm| arm.docs.declaration.clone());
+                self.add(Kind::Arm, owner, text, path.new);
+            }
+        }
+    }
+
+    /// A member of an enum that messages have.
+    fn member(&mut self, change: &Change<'m>, ids: (TypeId, TypeId), pair: Pair<&'m Member>) {
+        let (path, of) = (&change.path, change.path.names[0].to_owned());
+        let is_sent = change.effect != Effect::Unsent;
+        match pair {
+            [Some(old), Some(new)] if is_sent => {
+                let (name, was, is, base) = (old.name.clone(), old.value, new.value, old.docs.span);
+                self.breach(new.docs.span, BreachKind::ValueMoved { name, of, was, is, base });
+            }
+            [Some(old), None] if is_sent => self.value_gone(path, old),
+            [Some(old), _] if self.together => {
+                let name = old.name.clone();
+                self.breach(path.new, BreachKind::MemberGone { name, of, base: path.base });
+            }
+            [None, Some(new)] if is_sent => self.new_value(ids, new),
+            _ => {}
+        }
+    }
+
+    fn value_gone(&mut self, path: &Path<'m>, member: &Member) {
+        let (name, of) = (member.name.clone(), path.names[0].to_owned());
+        let gone = BreachKind::ValueGone { name, of, value: member.value, base: member.docs.span };
+        self.breach(path.new, gone);
+    }
+
+    /// Whether a new value can be told from a malformed message depends on where it is used. Wherever else it breaks the
+    /// same rule is counted with the first place.
+    fn new_value(&mut self, ids: (TypeId, TypeId), member: &Member) {
+        let Some(uses) = self.uses.get(&ids) else { return };
+        let is_strict = self.rules == Rules::Rfc5666bis;
+        let mut is_added = !is_strict;
+        let (mut taken, mut without) = (Vec::new(), Vec::new());
+        for (default, arms, path) in &uses.unions {
+            match default {
+                Some(default) if !arms.contains_key(&Some(member.value.into())) => {
+                    taken.push((default, path))
+                }
+                None if [Some(member.value.into()), None].iter().all(|value| !arms.contains_key(value)) => {
+                    without.push(path);
+                }
+                None => is_added = true,
+                Some(_) => {}
+            }
+        }
+        let mut breach = |kind: BreachKind| self.judged.breaches.push(kind.at(member.docs.span));
+        let name = || member.name.clone();
+        if let Some(path) = uses.plain.filter(|_| is_strict) {
+            breach(BreachKind::PlainValue { name: name(), of: path.name(), base: path.base });
+        }
+        if let Some((default, path)) = taken.first().filter(|_| is_strict) {
+            let (default, more) = (default.docs.span, taken.len() - 1);
+            breach(BreachKind::ValueForDefault { name: name(), of: path.name(), default, more });
+        }
+        if let Some(path) = without.first().filter(|_| is_strict) {
+            let (new, base, more) = (path.new, path.base, without.len() - 1);
+            breach(BreachKind::ValueWithoutArm { name: name(), of: path.name(), new, base, more });
+        }
+        if is_added {
+            let owner = view::name(self.new, ids.1);
+            self.add(Kind::Value, owner, format!("{} = {}", member.name, member.value), member.docs.span);
+        }
+    }
+
+    // ---- names for numbers
+
+    /// A name for a number: a constant, or a member of an enum `of` that no message has. Those that are gone are on no
+    /// wire; those that stay keep their numbers. A flag is a new bit of its word. Members of an enum are flags together; a
+    /// constant is one that says so in its name.
+    fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
+        let owner = of.map_or("", |_| path.names[0]);
+        let base = self.base;
+        let taken = self.flags.entry(of).or_insert_with(|| flags(base, of, owner));
+        match pair {
+            [Some(old), Some(new)] if old.0 == new.0 => {
+                let (name, was, is) = (new.0.to_owned(), old.1, new.1);
+                self.breach(new.2, BreachKind::Constant { name, was, is, base: old.2 });
+            }
+            [_, Some(new)] => {
+                let word = flag_word(new.0, owner);
+                let own = flag_bits(&new, owner);
+                if let Some(first) = own.iter().find_map(|bit| taken.get(&(word?, *bit))) {
+                    let (name, other) = (new.0.to_owned(), first.0.to_owned());
+                    let taken = BreachKind::Flag { name, other, base: first.2 };
+                    return self.breach(new.2, taken);
+                }
+                let kind = if word.is_some() && !own.is_empty() { Kind::Flag } else { Kind::Constant };
+                self.add(kind, owner, format!("{} = {}", new.0, new.1), new.2);
+            }
+            [Some(old), None] if self.rules == Rules::Rfc8178 => {
+                let kept = self.kept.get_or_insert_with(|| flags(self.new, None, ""));
+                if flag(&old, owner).is_some_and(|flag| !kept.contains_key(&flag)) {
+                    self.breach(old.2, BreachKind::FlagGone { name: old.0.to_owned() });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A name for a number: the name, the number, and where it stands.
+type Name<'m> = (&'m str, i128, Span);
+
+/// Flags by their words and bits.
+type Flags<'m> = HashMap<(&'m str, u64), Name<'m>>;
+
+/// The flags among constants, or among the members of an enum.
+fn flags<'m>(hir: &'m Hir, of: Option<TypeId>, owner: &'m str) -> Flags<'m> {
+    let mut flags = Flags::default();
+    let names: Vec<Name<'m>> = match of {
+        Some(id) => hir.members(id).iter().map(|one| (&*one.name, one.value.into(), one.docs.span)).collect(),
+        None => hir.consts.iter().map(|one| (&*one.name, one.value, one.docs.span)).collect(),
+    };
+    for name in names {
+        if let Some(flag) = flag(&name, owner) {
+            flags.entry(flag).or_insert(name);
+        }
+    }
+    flags
+}
+
+/// The word and the bit of a flag.
+fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
+    let bit = u64::try_from(one.1).ok().filter(|bit| bit.is_power_of_two())?;
+    Some((flag_word(one.0, owner)?, bit))
+}
+
+/// The bits that a new name for a number takes, as a flag. A number of several bits is a flag only if its name says so:
+/// an enum that no message has may count as well.
+fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
+    let value = u64::try_from(one.1).unwrap_or(0);
+    let says_so = flag_word(one.0, "").is_some();
+    if !says_so && (owner.is_empty() || !value.is_power_of_two()) {
+        return Vec::new();
+    }
+    (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
+}
+
+/// The word that a flag is a bit of: the enum, or what a constant's name says up to `FLAG`.
+fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
+    if !owner.is_empty() {
+        return Some(owner);
+    }
+    let mut end = 0;
+    for word in name.split('_') {
+        end += word.len();
+        if word.eq_ignore_ascii_case("FLAG") || word.eq_ignore_ascii_case("FLAGS") {
+            return name.get(..end);
+        }
+        end += 1;
+    }
+    None
+}

@@ -1,0 +1,109 @@
+//! What is written: the parts of two definitions of one name, found by their names.
+
+use super::view::{Use, View};
+use super::walk::Walk;
+use super::{Kind, Path, Side, kind, line, side};
+use crate::hash::{HashMap, HashSet};
+use crate::hir::{Body, Docs, Field, TypeDef, TypeId, Union};
+
+impl<'m> Walk<'m> {
+    /// Two definitions of one name that messages did not lead to.
+    pub(super) fn definition(&mut self, id: TypeId, other: TypeId) {
+        let (Some(ty), Some(with)) = (self.base.get(id), self.new.get(other)) else { return };
+        let path = self.types(id, other);
+        match (&ty.body, &with.body) {
+            (Body::Enum(_), Body::Enum(_)) => self.members(id, other),
+            (Body::Struct(fields) | Body::Tuple(fields), Body::Struct(others) | Body::Tuple(others)) => {
+                self.fields(&ty.name, fields, others);
+            }
+            (Body::Union(union), Body::Union(with)) => self.unions((id, union), (other, with)),
+            (Body::Alias(field), Body::Alias(with_field)) => {
+                let (one, other) = (Use::Type(&field.ty), Use::Type(&with_field.ty));
+                self.declared("typedef", path, (one, &ty.docs), (other, &with.docs));
+            }
+            _ => {
+                // Neither may be a typedef: then they differ, and in a trial types of one name do not.
+                let ids = View::of(self.base, Use::Id(id)).id().zip(View::of(self.new, Use::Id(other)).id());
+                let wire = ids == Some((id, other)) || !self.same(Use::Id(id), Use::Id(other));
+                let text = |ty: &TypeDef| side(format!("{}: {}", kind(ty), line(&ty.docs)), &ty.docs);
+                self.emit(path, Kind::Written(kind(ty)), wire, [text(ty), text(with)]);
+            }
+        }
+    }
+
+    /// Something of a type in each version: a change if it is sent or written differently.
+    pub(super) fn declared(
+        &mut self,
+        what: &'static str,
+        path: Path<'m>,
+        old: (Use<'m>, &'m Docs),
+        new: (Use<'m>, &'m Docs),
+    ) {
+        let wire = !self.same(old.0, new.0);
+        let (mut one, mut other) = (line(old.1), line(new.1));
+        if wire && one == other {
+            // Both are written in the same words, whose meaning changed: a constant's value.
+            let (was, is) =
+                (View::of(self.base, old.0).words(self.base), View::of(self.new, new.0).words(self.new));
+            if was != is {
+                (one, other) = (format!("{one} ({was})"), format!("{other} ({is})"));
+            }
+        }
+        if wire || one != other {
+            self.emit(path, Kind::Written(what), wire, [side(one, old.1), side(other, new.1)]);
+        }
+    }
+
+    pub(super) fn fields(&mut self, owner: &'m str, old: &'m [Field], new: &'m [Field]) {
+        let by_name = |all: &'m [Field]| -> HashMap<&'m str, &'m Field> {
+            all.iter().map(|field| (field.name.as_str(), field)).collect()
+        };
+        let (before, now) = (by_name(old), by_name(new));
+        let is_new = |field: &&Field| !before.contains_key(field.name.as_str());
+        let text = |field: &Field| side(line(&field.docs), &field.docs);
+        let path = |field: &'m Field| Path::named(owner).part(&field.name);
+        let mut renamed = HashSet::default();
+        for (index, field) in old.iter().enumerate() {
+            let of = Use::Type(&field.ty);
+            match (now.get(field.name.as_str()), new.get(index).filter(is_new)) {
+                (Some(other), _) => {
+                    self.declared(
+                        "field",
+                        path(field),
+                        (of, &field.docs),
+                        (Use::Type(&other.ty), &other.docs),
+                    );
+                }
+                (None, Some(other)) if self.same(of, Use::Type(&other.ty)) => {
+                    renamed.insert(other.name.as_str());
+                    self.emit(path(field), Kind::Written("field"), false, [text(field), text(other)]);
+                }
+                (None, _) => self.emit(path(field), Kind::Written("field"), true, [text(field), None]),
+            }
+        }
+        for field in new.iter().filter(is_new).filter(|field| !renamed.contains(field.name.as_str())) {
+            self.emit(path(field), Kind::Written("field"), true, [None, text(field)]);
+        }
+        // Fields that both have may have changed places: the first that did is a change.
+        let kept = old.iter().filter(|field| now.contains_key(field.name.as_str()));
+        let mut still = kept.zip(new.iter().filter(|field| !is_new(field)));
+        if let Some((one, other)) = still.find(|(one, other)| one.name != other.name) {
+            let place = |field: &Field| side(format!("{} stands here", field.name), &field.docs);
+            self.emit(path(one), Kind::Written("field"), true, [place(one), place(other)]);
+        }
+    }
+
+    pub(super) fn discriminants(&mut self, path: Path<'m>, old: &'m Union, new: &'m Union) {
+        let (one, other) = (Use::Type(&old.discriminant), Use::Type(&new.discriminant));
+        let wire = !self.same(one, other);
+        if wire || old.discriminant_name != new.discriminant_name {
+            let (one, other) =
+                (View::of(self.base, one).words(self.base), View::of(self.new, other).words(self.new));
+            let sides = [
+                Some(Side { text: format!("{}: {one}", old.discriminant_name), span: path.base }),
+                Some(Side { text: format!("{}: {other}", new.discriminant_name), span: path.new }),
+            ];
+            self.emit(path.part(&old.discriminant_name), Kind::Written("discriminant"), wire, sides);
+        }
+    }
+}

@@ -1,0 +1,720 @@
+//! What the checks of bindings find.
+
+use super::{Few, Text, text};
+use crate::source::Span;
+
+kinds! {
+    /// X3: bindings
+    ///
+    /// A binding (`NAME.ddp.toml`) says what of a program RDMA may place directly. The examples in this chapter are for this
+    /// document:
+    ///
+    /// ```xdr document
+    /// struct args { unsigned int count; int sign; opaque blob<>; string tag<16>; };
+    /// union res switch (int status) { case 0: opaque data<65536>; default: void; };
+    /// struct unused { opaque x<>; };
+    /// program STORE {
+    ///    version STORE_V1 {
+    ///       res GET(args) = 1;
+    ///    } = 1;
+    /// } = 0x20000099;
+    /// program NEWS {
+    ///    version NEWS_V1 {
+    ///       args LATEST(void) = 1;
+    ///    } = 1;
+    /// } = 0x2000009a;
+    /// struct image { opaque pixels<16777216>; };
+    /// struct stripe { unsigned int first; opaque pixels<1048576>; };
+    /// program SCAN {
+    ///    version SCAN_V1 { void PUT(image) = 1; } = 1;
+    ///    version SCAN_V2 { void PUT(stripe) = 1; } = 2;
+    /// } = 0x2000009d;
+    /// ```
+    Binding BindingKind {
+    /// this is no binding
+    ///
+    /// The file is no TOML, or has keys or values that a binding has not. A binding has `program`, `version` and `eligible`, and
+    /// may have `direction` (`"forward"` or `"backward"`), `port`, `netids`, `inline_threshold` and `reply`. That nothing is
+    /// eligible has to be said: `eligible = []`.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// programme = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    /// ```
+    X300 Error NoBinding { error: String } => text(error.as_str())
+        .label("in this binding")
+        .help("a binding has program, version, eligible, and may have direction, port, netids, inline_threshold and reply");
+    /// no program has this name
+    ///
+    /// Names are those of the document.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORES"
+    /// version = "STORE_V1"
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    /// ```
+    X301 Error NoProgram { name: Unknown } => unknown("program", name);
+    /// no version of the program has this name
+    ///
+    /// `version` is the name of the version in the document, not its number.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "V1"
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    /// ```
+    X302 Error NoVersion { name: Unknown } => unknown("version of this program", name);
+    /// no type has this name
+    ///
+    /// The part of an item before the `.` names a type of the document.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["arg.blob"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob"]
+    /// ```
+    X303 Error NoType { name: Unknown } => unknown("type", name);
+    /// no field of the type has this name
+    ///
+    /// An item is named as `Type.field`.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blub"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob"]
+    /// ```
+    X304 Error NoField { of: String, defined: Span, name: Unknown } =>
+        unknown(&format!("field of `{of}`"), name).and(*defined, "the type");
+    /// An item that is no path.
+    X304 Error NoPath { item: String } => text(format!("`{item}` names no field")).label("expected `Type.field`");
+    /// a field cannot be DDP-eligible
+    ///
+    /// Opaque data and strings of variable length can. If the field's type is a struct or a union that holds such data, name the
+    /// field there: what stands around it has to stay in the message, and one item cannot hold another.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.count"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob"]
+    /// ```
+    X305 Error NotEligible { item: String, declaration: String, inside: Option<Inside> } => {
+        let help = inside.as_ref().map(|Inside { of_union, item, already }| {
+            let what = if *of_union {
+                "a union's discriminant has to stay in the message"
+            } else {
+                "a struct's other fields have to stay in the message"
+            };
+            let already = if *already { ", which is named already" } else { "" };
+            format!("{what}: name the data inside, `{item}`{already}")
+        });
+        text(format!("`{item}` cannot be DDP-eligible")).label(format!("declared as `{declaration}`")).help(
+            help.unwrap_or_else(|| {
+                "variable-length opaque data and strings are; name the field inside the type that is one".to_owned()
+            }),
+        )
+    };
+    /// an item is named twice
+    ///
+    /// A warning.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob", "args.blob"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob"]
+    /// ```
+    X306 Warning ItemTwice { item: String, first: Span } => twice(item, *first);
+    /// no procedure of the version has this name
+    ///
+    /// Each key below `reply` names a procedure of the version that the binding is for.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GOT]
+    /// whole = 65536
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 65536
+    /// ```
+    X307 Error NoProcedure { name: Unknown } => unknown("procedure of this version", name);
+    /// this is no sum of numbers and fields
+    ///
+    /// A bound of a reply is in bytes: a number, or numbers and fields of the arguments, joined by `+`.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = "count * 2"
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = "count + 200"
+    /// ```
+    X308 Error NoSum => text("this is no sum of numbers and fields")
+        .label("expected `count`, `4096` or `maxcount + 200`")
+        .help("bytes: numbers and fields of the arguments, joined by `+`");
+    /// a bound names no size
+    ///
+    /// It must be a field of the procedure's arguments, and an unsigned int or an unsigned hyper.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = "sign"
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = "count"
+    /// ```
+    X309 Error NoArgument { procedure: String, name: Unknown } =>
+        unknown(&format!("field in the arguments of `{procedure}`"), name);
+    /// A field that is no size.
+    X309 Error NoSize { field: String } => text(format!("`{field}` is no unsigned number"))
+        .label("a size is an unsigned int or an unsigned hyper");
+    /// a discriminant is never eligible
+    ///
+    /// The receiver needs it to decode the rest (RFC 8166 section 3.4.4).
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["res.status"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["res.data"]
+    /// ```
+    X310 Error Discriminant { name: String, of: String } => text(format!("`{name}` is the discriminant of `{of}`"))
+        .label("a discriminant is never eligible (RFC 8166 section 3.4.4)");
+    /// a bound on an item without an item
+    ///
+    /// `item` bounds the eligible item of a result, and this result has none.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// item = "count"
+    /// ```
+    ///
+    /// Name the item in `eligible`, or bound the whole result.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["res.data"]
+    ///
+    /// [binding.reply.GET]
+    /// item = "count"
+    /// ```
+    X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` holds no eligible item"))
+        .label("bounds an item")
+        .help("name the item in `eligible`, or bound the result by `whole`");
+    /// a version has two bindings
+    ///
+    /// A binding states all that is eligible in one version of a program. Merge the two tables.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob"]
+    ///
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["res.data"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob", "res.data"]
+    /// ```
+    X312 Error TwoBindings { version: String, first: Span } => text(format!("`{version}` has two bindings"))
+        .label("the second")
+        .and(*first, "the first");
+    /// an item is in no message
+    ///
+    /// No procedure of the version takes or returns the type. A warning.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["unused.x"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["res.data"]
+    /// ```
+    X313 Warning InNoMessage { item: String } => text(format!("`{item}` is in no message of this version"))
+        .label("no procedure takes or returns it");
+    /// borrowed output leaves a binding out
+    ///
+    /// With `--data borrowed` or `Build::borrowed()` types refer to the message that they were decoded from. What may be placed
+    /// directly is memory that a transport takes and keeps until the peer is done with it, and nobody can give away what is
+    /// borrowed. So nothing is marked, and the version has no binding: it cannot be called over RPC-over-RDMA. A warning. A
+    /// binding without eligible items stays.
+    ///
+    /// ```sh
+    /// rpcrdma-xdrgen generate store.x --binding store.ddp.toml --data borrowed
+    /// ```
+    ///
+    /// ```sh
+    /// rpcrdma-xdrgen generate store.x --binding store.ddp.toml --data bytes
+    /// ```
+    X314 Warning Borrowed { version: String } =>
+        text(format!("borrowed output leaves out the binding of `{version}`"))
+        .label("eligible")
+        .help("memory for RDMA is handed to the transport, and what is borrowed cannot be: use `bytes` output to call \
+            this program over RPC-over-RDMA");
+    /// an item is not worth a chunk
+    ///
+    /// It has less than 1,024 bytes, whatever is in it, and is sent in the message. A warning. Data of variable length stays
+    /// eligible, so that peers may place it whose binding has it; data of fixed length does not.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.tag"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob"]
+    /// ```
+    X315 Warning SmallItem { item: String, declaration: String, bytes: u32, fixed: bool, worth: u32 } => {
+        let (most, advice) = match fixed {
+            true => ("", "leave it out"),
+            false => (" at most", "leave it out, unless the protocol's own binding names it"),
+        };
+        text(format!("`{item}` is not worth a chunk: it has {bytes} bytes{most}"))
+            .label(format!("declared as `{declaration}`"))
+            .help(format!("what has less than {worth} bytes is better sent in the message: {advice}"))
+    };
+    /// nothing of a backward program is eligible
+    ///
+    /// With `direction = "backward"` a binding says that the end that was connected to calls the program, and no other does. Such
+    /// calls and their replies have no chunks (RFC 8167 section 5.3), so no item of them can be placed.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// direction = "backward"
+    /// eligible = ["args.blob"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// direction = "backward"
+    /// eligible = []
+    /// ```
+    X316 Error Backward { version: String } => text(format!("`{version}` is called in the backward direction only"))
+        .label("cannot be DDP-eligible: calls and replies have no chunks there")
+        .help("write `eligible = []`, or leave out `direction` if the end that connects calls it too");
+    /// an inline threshold that cannot be announced
+    ///
+    /// An end of a connection announces how much it sends and receives in whole KiB, from 1 to 256 (RFC 8797 section 4.2).
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// inline_threshold = 4000
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// inline_threshold = 4096
+    /// eligible = []
+    /// ```
+    X317 Error Threshold { bytes: u32, near: u32 } => text(format!("no end of a connection can announce {bytes} bytes"))
+        .label("a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
+        .help(format!("`inline_threshold = {near}` is near"));
+    /// a netid is none of RPC-over-RDMA
+    ///
+    /// A service is registered as `rdma`, with IPv4 addresses, and as `rdma6`, with IPv6 addresses (RFC 8166 section 5), each
+    /// once. Other transports need no binding.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// netids = ["rdma", "rmda6"]
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// netids = ["rdma", "rdma6"]
+    /// eligible = []
+    /// ```
+    X318 Error NoNetid { name: Unknown } => {
+        let text = text(format!("`{}` is no netid of RPC-over-RDMA", name.name))
+            .label("nobody would look for the service there")
+            .help("they are `rdma`, with IPv4 addresses, and `rdma6`; other transports need no binding");
+        if name.near.is_some() { text.like(&name.near) } else { text }
+    };
+    /// One of them again.
+    X318 Error NetidTwice { netid: String, first: Span } => twice(netid, *first).help("one of them is enough");
+    /// port 0
+    ///
+    /// Nobody can connect to it. A service without a port of its own has none in its binding.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// port = 0
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// port = 20099
+    /// eligible = []
+    /// ```
+    X319 Error PortZero => text("nobody can connect to port 0")
+        .label("no port")
+        .help("leave `port` out if none is assigned to the service: then whoever connects has to know it");
+    /// a table says nothing of its reply
+    ///
+    /// It needs `item`, `whole` or both.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 4096
+    /// ```
+    X320 Error EmptyReply { procedure: String } => text(format!("this says nothing of the reply of `{procedure}`"))
+        .label("neither `item` nor `whole` is below it")
+        .help("bound the reply by `whole`, or its eligible item by `item`; or leave the table out");
+    /// a bound that no reply keeps
+    ///
+    /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave an eligible item no
+    /// byte. A result that is void needs no bound. Lengths have 32 bits, so no bound is beyond 4294967295.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 0
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 4096
+    /// ```
+    X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
+        text(format!("no result of `{procedure}` has {bytes} bytes"))
+        .label("no reply is this short")
+        .help(format!("the smallest result has {least} bytes; the bound is for the largest"));
+    /// A result without bytes.
+    X321 Error VoidResult { procedure: String } => text(format!("the result of `{procedure}` is void"))
+        .label("bounds nothing")
+        .help("leave it out: such a reply is its header");
+    /// An item without bytes.
+    X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` could hold nothing"))
+        .label("no item is this short")
+        .help("the bound is for the largest item: a number of bytes, or a field of the arguments");
+    /// A bound beyond any length.
+    X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("no reply of `{procedure}` has {bytes} bytes"))
+        .label("longer than any reply")
+        .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
+    /// nothing bounds a reply
+    ///
+    /// A client offers memory for the longest reply with each call over RPC-over-RDMA (RFC 8166 section 6.2). If neither the XDR nor
+    /// the binding bounds a reply, it cannot: each call of that procedure fails before it is sent, whatever its arguments. So the
+    /// binding is incomplete, and this is an error. A program that is only called over TCP needs no binding.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "NEWS"
+    /// version = "NEWS_V1"
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "NEWS"
+    /// version = "NEWS_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.LATEST]
+    /// whole = 262144
+    /// ```
+    X322 Error Unbounded { procedures: Few<String> } => {
+        let first = procedures.first.first().map_or("", String::as_str);
+        text(format!("nothing bounds the reply of {}", procedures.shown(|name| format!("`{name}`"))))
+            .label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
+            .help(format!(
+                "bound it below `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its \
+                 largest eligible item"
+            ))
+    };
+    /// an item is in messages of a backward-only program
+    ///
+    /// An item is eligible in all messages that hold its type, and in those of a program with `direction = "backward"` nothing
+    /// may be: they have no chunks (RFC 8167 section 5.3). Leave the item out, or give one of the programs a type of its own.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["args.blob"]
+    ///
+    /// [[binding]]
+    /// program = "NEWS"
+    /// version = "NEWS_V1"
+    /// direction = "backward"
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["res.data"]
+    ///
+    /// [[binding]]
+    /// program = "NEWS"
+    /// version = "NEWS_V1"
+    /// direction = "backward"
+    /// eligible = []
+    /// ```
+    X323 Error ItemInBackward { item: String, version: String, place: Span, of: String } =>
+        text(format!("`{item}` is in messages of `{version}`, too, where nothing is eligible"))
+        .label("eligible here")
+        .and(*place, "called in the backward direction only")
+        .help(format!("give `{version}` a type of its own in place of `{of}`"));
+    /// what a backward-only program has no use for
+    ///
+    /// Its calls come by a connection that is there already, and they and their replies go inline. So it has no port, no netids, no
+    /// inline threshold of its own and no bounds of replies. A warning.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// direction = "backward"
+    /// port = 20099
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// direction = "backward"
+    /// eligible = []
+    /// ```
+    X324 Warning NoEffect { key: &'static str, version: String } => text(format!("`{key}` has no effect for `{version}`"))
+        .label("of a program that is called in the backward direction only")
+        .help("leave it out: the connection is there already, and calls and replies go inline on it");
+    /// a call is longer than servers accept
+    ///
+    /// The Read chunks of one call hold at most 8 MiB (8388608 bytes) unless a server has another limit
+    /// (`rpcrdma_runtime::wire::rdma::Limits::transfer`). A longer call is rejected, although it keeps the bounds of its types. A
+    /// warning: both ends may have agreed on a larger limit.
+    ///
+    /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "SCAN"
+    /// version = "SCAN_V1"
+    /// eligible = ["image.pixels"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "SCAN"
+    /// version = "SCAN_V2"
+    /// eligible = ["stripe.pixels"]
+    /// ```
+    X325 Warning LongCall { procedures: Few<String>, bytes: u64, most: u64 } => text(format!(
+            "a call of {} can need {bytes} bytes in Read chunks, and servers accept {most} by default",
+            procedures.shown(|name| format!("`{name}`"))
+        ))
+        .label("such a call is rejected unless the server has another limit")
+        .help("lower the bound in the document, or raise `Limits::transfer` of `rpcrdma_runtime::wire::rdma` in each \
+            server");
+    }
+}
+
+/// A name that the document does not have, and one that is much alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    pub(crate) name: String,
+    pub(crate) near: Option<String>,
+}
+
+/// What to name instead of a union or a struct.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inside {
+    pub(crate) of_union: bool,
+    /// `Type.field`
+    pub(crate) item: String,
+    /// Whether it is named.
+    pub(crate) already: bool,
+}
+
+impl BindingKind {
+    /// The names that it says nothing has.
+    pub(super) fn missing(&self) -> Vec<&str> {
+        match self {
+            BindingKind::NoProgram { name }
+            | BindingKind::NoVersion { name }
+            | BindingKind::NoType { name }
+            | BindingKind::NoProcedure { name }
+            | BindingKind::NoArgument { name, .. } => vec![&name.name],
+            BindingKind::NoField { of, name, .. } => vec![&name.name, of],
+            BindingKind::NoPath { item } => vec![item],
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn unknown(what: &str, Unknown { name, near }: &Unknown) -> Text {
+    text(format!("no {what} is called `{name}`"))
+        .label("names in a binding are those of the document")
+        .like(near)
+}
+
+fn twice(name: &str, first: Span) -> Text {
+    text(format!("`{name}` is named twice")).label("again").and(first, "the first time")
+}

@@ -1,0 +1,370 @@
+//! What keeps a protocol from being an extension of another.
+
+use super::{Part, Text, text};
+use crate::source::Span;
+
+kinds! {
+    /// X5: extensions
+    ///
+    /// What `rpcrdma-xdrgen compat` finds. A protocol may grow without a new version number by the rules of section 9.1 of
+    /// draft-ietf-nfsv4-rfc5666bis-04: what was valid stays valid and means the same, and an old peer can tell what is new from
+    /// it. New message types with their bodies do that, which are values of an enum and the arms that they choose in unions
+    /// without a default; so do new flag bits, and in programs new versions and procedures. Each finding has the place in the
+    /// new protocol and the place in the base. Names, typedefs, comments and the grouping of fields in structs and in arrays of fixed length
+    /// are not sent, so they may change.
+    ///
+    /// Extensions of NFS version 4 have the rules of section 4.2 of RFC 8178 (`--rules 8178`). By these, enums may have new values
+    /// wherever they are used, and unions without a default arm new arms for any value (X505, X506, X509; X507 only for new arms).
+    /// Programs may have no new procedures (X514), and no value of an enum and no flag may go (X504), whether messages have it or not.
+    ///
+    /// In the examples the lines with `-` are the base's, those with `+` the new protocol's.
+    Breach BreachKind {
+    /// a message is gone
+    ///
+    /// No type of the new protocol has its layout, under this name or another.
+    ///
+    /// ```diff
+    /// -struct hello { unsigned int version; };
+    /// +const VERSION = 1;
+    /// ```
+    ///
+    /// ```diff
+    /// -struct hello { unsigned int version; };
+    /// +struct greeting { unsigned int version; };
+    /// ```
+    X500 Error Gone { name: String } => text(format!("`{name}` is gone"))
+        .label("defined in the base; nothing in the new protocol has its layout")
+        .help("what was valid must stay valid");
+    /// fields were added or taken away
+    ///
+    /// An old peer would take what follows for something else. What is new goes into a new message type.
+    ///
+    /// ```diff
+    /// -struct hello { unsigned int version; };
+    /// +struct hello { unsigned int version; unsigned int flags; };
+    /// ```
+    ///
+    /// ```diff
+    ///  struct hello { unsigned int version; };
+    /// +struct hello_again { unsigned int version; unsigned int flags; };
+    /// ```
+    X501 Error NewField { of: String, field: String, base: Span } => both(format!("`{of}` has a new field `{field}`"), *base);
+    /// A field that was there.
+    X501 Error NoField { of: String, field: String, base: Span } => both(format!("`{of}` has no field `{field}` any more"), *base);
+    /// Parts that are no fields.
+    X501 Error Parts { of: String, was: usize, is: usize, base: Span } =>
+        both(format!("`{of}` had {was} parts and has {is}"), *base);
+    /// a type is another one
+    ///
+    /// What is sent has another form. Other names of one type are no change: typedefs are looked through, optional data may be
+    /// written as a union over a bool or as an array of at most one, and a struct may stand in a struct. Two protocols that
+    /// share almost nothing but are large are given up with this code, too.
+    ///
+    /// ```diff
+    /// -struct hello { unsigned int version; };
+    /// +struct hello { unsigned hyper version; };
+    /// ```
+    ///
+    /// ```diff
+    /// +typedef unsigned int version_number;
+    /// -struct hello { unsigned int version; };
+    /// +struct hello { version_number version; };
+    /// ```
+    X502 Error OtherType { of: String, was: String, is: String, base: Span } => both(format!("`{of}` was {was} and is {is}"), *base);
+    /// More than is compared.
+    X502 Error TooDifferent { base: Span } =>
+        both("the two protocols share too little to be compared further".to_owned(), *base);
+    /// a bound or a length changed
+    ///
+    /// With a smaller bound what was valid is valid no more; a larger one allows what an old peer takes for malformed.
+    ///
+    /// ```diff
+    /// -struct hello { string name<64>; };
+    /// +struct hello { string name<128>; };
+    /// ```
+    ///
+    /// ```diff
+    /// +const LONGEST = 64;
+    /// -struct hello { string name<64>; };
+    /// +struct hello { string name<LONGEST>; };
+    /// ```
+    X503 Error Size { what: &'static str, of: String, was: u32, is: u32, base: Span } => {
+        let shown = |bound: u32| if bound == u32::MAX { "none".to_owned() } else { bound.to_string() };
+        both(format!("the {what} of `{of}` was {} and is {}", shown(*was), shown(*is)), *base)
+    };
+    /// a value is gone or was moved
+    ///
+    /// Values of an enum are what is sent. Names are not, but for documents that are compiled together: there a definition that
+    /// takes the place of another keeps the names of its members as well. A name that both versions have keeps its value.
+    ///
+    /// ```diff
+    /// -enum kind { ASK = 0, TELL = 1 };
+    /// +enum kind { ASK = 0, TELL = 2 };
+    ///  struct hello { kind is; };
+    /// ```
+    ///
+    /// ```diff
+    /// -enum kind { ASK = 0, TELL = 1 };
+    /// +enum kind { QUESTION = 0, ANSWER = 1 };
+    ///  struct hello { kind is; };
+    /// ```
+    X504 Error ValueMoved { name: String, of: String, was: i32, is: i32, base: Span } =>
+        both(format!("`{name}` of `{of}` was {was} and is {is}"), *base);
+    /// A value that nothing has.
+    X504 Error ValueGone { name: String, of: String, value: i32, base: Span } =>
+        both(format!("`{of}` has no value {value} (`{name}`) any more"), *base);
+    /// A name that another has taken the place of.
+    X504 Error MemberGone { name: String, of: String, base: Span } =>
+        both(format!("`{of}` has no member `{name}` any more"), *base);
+    /// A flag whose bit nothing has.
+    X504 Error FlagGone { name: String } => text(format!("the flag `{name}` is gone"))
+        .label("nothing in the new protocol has its bit")
+        .help("RFC 8178 lets no flag be deleted");
+    /// a new value where no union is chosen by it
+    ///
+    /// An old peer cannot tell it from a malformed message. A value that chooses the arm of a union says that an extension
+    /// follows.
+    ///
+    /// ```diff
+    /// -enum kind { ASK = 0 };
+    /// +enum kind { ASK = 0, TELL = 1 };
+    ///  struct hello { kind is; };
+    /// ```
+    ///
+    /// ```diff
+    /// -enum kind { ASK = 0 };
+    /// +enum kind { ASK = 0, TELL = 1 };
+    ///  union hello switch (kind is) {
+    ///     case ASK: void;
+    /// +   case TELL: int what;
+    ///  };
+    /// ```
+    X505 Error PlainValue { name: String, of: String, base: Span } =>
+        text(format!("`{name}` is a new value where no union is chosen by it: `{of}`"))
+        .label("the new value")
+        .and(*base, "used here in the base")
+        .help("only a value that chooses an arm of a union tells an old peer that it meets an extension");
+    /// a new value without an arm
+    ///
+    /// Each new value that chooses an arm comes with the arm, which may be `void`.
+    ///
+    /// ```diff
+    /// -enum kind { ASK = 0 };
+    /// +enum kind { ASK = 0, TELL = 1 };
+    ///  union hello switch (kind is) {
+    ///     case ASK: void;
+    ///  };
+    /// ```
+    ///
+    /// ```diff
+    /// -enum kind { ASK = 0 };
+    /// +enum kind { ASK = 0, TELL = 1 };
+    ///  union hello switch (kind is) {
+    ///     case ASK: void;
+    /// +   case TELL: void;
+    ///  };
+    /// ```
+    X506 Error ValueWithoutArm { name: String, of: String, new: Span, base: Span, more: usize } =>
+        text(format!("`{name}` is a new value without an arm in `{of}`{}", as_well(*more)))
+        .label("the new value")
+        .and(*new, "without an arm for it")
+        .and(*base, "in the base")
+        .help("add `case` and what the message carries, or `void`");
+    /// a new arm beside a default arm
+    ///
+    /// The default arm took the value before: an old peer reads another body than the new one sends. The same holds for a new
+    /// value that the default arm would take.
+    ///
+    /// ```diff
+    ///  union hello switch (unsigned int version) {
+    ///     case 1: int what;
+    /// +   case 2: hyper what_2;
+    ///     default: void;
+    ///  };
+    /// ```
+    ///
+    /// ```diff
+    ///  union hello switch (unsigned int version) {
+    ///     case 1: int what;
+    /// +   case 2: hyper what_2;
+    ///  };
+    /// ```
+    X507 Error ArmOfDefault { of: String, value: i128, default: Span } =>
+        text(format!("`{of}` gets an arm for {value}, which its default arm took"))
+        .label("the new arm")
+        .and(*default, "the base's default arm");
+    /// A value without an arm of its own.
+    X507 Error ValueForDefault { name: String, of: String, default: Span, more: usize } =>
+        text(format!("`{name}` is a new value for the default arm of `{of}`{}", as_well(*more)))
+        .label("the new value")
+        .and(*default, "the base's default arm");
+    /// an arm is gone
+    ///
+    /// Messages that were valid are valid no more. An arm that is out of use stays, and the document says so.
+    ///
+    /// ```diff
+    ///  enum kind { ASK = 0, TELL = 1 };
+    ///  union hello switch (kind is) {
+    ///     case ASK: void;
+    /// -   case TELL: int what;
+    ///  };
+    /// ```
+    ///
+    /// ```diff
+    ///  enum kind { ASK = 0, TELL = 1 };
+    ///  union hello switch (kind is) {
+    ///     case ASK: void;
+    ///     case TELL: int what;
+    ///  };
+    /// ```
+    X508 Error ArmGone { of: String, value: i128, arm: String, base: Span } =>
+        both(format!("`{of}` has no arm for {value} any more ({arm})"), *base);
+    /// a new arm for a value that is not new
+    ///
+    /// An old peer knows the value, and that no message has it: what it gets is malformed to it and no extension. A new value
+    /// with an arm of its own is one.
+    ///
+    /// ```diff
+    ///  enum kind { ASK = 0, TELL = 1 };
+    ///  union hello switch (kind is) {
+    ///     case ASK: void;
+    /// +   case TELL: int what;
+    ///  };
+    /// ```
+    ///
+    /// ```diff
+    /// -enum kind { ASK = 0, TELL = 1 };
+    /// +enum kind { ASK = 0, TELL = 1, SAY = 2 };
+    ///  union hello switch (kind is) {
+    ///     case ASK: void;
+    /// +   case SAY: int what;
+    ///  };
+    /// ```
+    X509 Error ArmForOld { of: String, value: i128, base: Span } =>
+        text(format!("`{of}` gets an arm for {value}, which is no new value"))
+        .label("the new arm")
+        .and(*base, "without it in the base")
+        .help("an old peer knows the value and takes the message for malformed, not for an extension");
+    /// a default arm came or went
+    ///
+    /// It decides what happens to all values that have no arm.
+    ///
+    /// ```diff
+    ///  union hello switch (unsigned int version) {
+    ///     case 1: int what;
+    /// +   default: void;
+    ///  };
+    /// ```
+    ///
+    /// ```diff
+    ///  union hello switch (unsigned int version) {
+    ///     case 1: int what;
+    /// +   case 2: void;
+    ///  };
+    /// ```
+    X510 Error DefaultGone { of: String, base: Span } => both(format!("`{of}` has no default arm any more"), *base);
+    /// One that was not there.
+    X510 Error NewDefault { of: String, base: Span } => both(format!("`{of}` has a default arm now"), *base);
+    /// a constant has another value
+    ///
+    /// Constants say what numbers in messages mean. One that has to differ gets a name of its own.
+    ///
+    /// ```diff
+    /// -const VERSION = 1;
+    /// +const VERSION = 2;
+    /// ```
+    ///
+    /// ```diff
+    ///  const VERSION = 1;
+    /// +const VERSION_2 = 2;
+    /// ```
+    X511 Error Constant { name: String, was: i128, is: i128, base: Span } =>
+        both(format!("`{name}` was {was} and is {is}"), *base).label("the new value");
+    /// the bit of a flag is taken
+    ///
+    /// Flags of one word are the members of an enum that no message is made of, and constants whose names are the same up to
+    /// `FLAG`. A new one needs a bit that none of them has, or several such
+    /// bits, if its name says that it is a flag.
+    ///
+    /// ```diff
+    ///  const HELLO_FLAG_FAST = 1;
+    /// +const HELLO_FLAG_SAFE = 1;
+    /// ```
+    ///
+    /// ```diff
+    ///  const HELLO_FLAG_FAST = 1;
+    /// +const HELLO_FLAG_SAFE = 2;
+    /// ```
+    X512 Error Flag { name: String, other: String, base: Span } => text(format!("the flag `{name}` has the bit of `{other}`"))
+        .label("the same bit")
+        .and(*base, "taken in the base");
+    /// a program, a version or a procedure is gone
+    ///
+    /// They are found by their numbers; their names may change.
+    ///
+    /// ```diff
+    ///  program GREETER {
+    ///     version GREETER_V1 {
+    ///        void GREETER_NULL(void) = 0;
+    /// -      int GREETER_ASK(int) = 1;
+    ///     } = 1;
+    ///  } = 536870913;
+    /// ```
+    ///
+    /// ```diff
+    ///  program GREETER {
+    ///     version GREETER_V1 {
+    ///        void GREETER_NULL(void) = 0;
+    /// -      int GREETER_ASK(int) = 1;
+    /// +      int GREETER_QUESTION(int) = 1;
+    ///     } = 1;
+    ///  } = 536870913;
+    /// ```
+    X513 Error NumberGone { part: Part, name: String, base: Option<Span> } => {
+        let text = text(format!("the {} `{name}` is gone: its number is nowhere", part.name()));
+        match base {
+            Some(base) => text.label("not in here").and(*base, "in the base"),
+            None => text.label("defined in the base"),
+        }
+    };
+    /// a procedure is new
+    ///
+    /// RFC 8178 (`--rules 8178`) allows no new procedures, since COMPOUND carries every operation: what is new is an operation. By
+    /// other rules a new procedure is an extension.
+    ///
+    /// ```diff 8178
+    ///  program GREETER {
+    ///     version GREETER_V1 {
+    ///        int GREETER_ASK(int) = 1;
+    /// +      int GREETER_TELL(int) = 2;
+    ///     } = 1;
+    ///  } = 536870913;
+    /// ```
+    ///
+    /// ```diff 8178
+    /// +enum operation { ASK = 1, TELL = 2 };
+    /// -enum operation { ASK = 1 };
+    ///  union request switch (operation what) {
+    ///     case ASK: int question;
+    /// +   case TELL: int answer;
+    ///  };
+    /// ```
+    X514 Error NewNumber { part: Part, name: String } =>
+        text(format!("the {} `{name}` is new: RFC 8178 allows no new procedures", part.name()))
+        .label("not in the base")
+        .help("add an operation: a value of the enum of operations, with its arms");
+    }
+}
+
+/// What differs from the base.
+fn both(message: String, base: Span) -> Text {
+    text(message).label("here").and(base, "in the base")
+}
+
+fn as_well(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        1 => ", and the same in 1 more place".to_owned(),
+        more => format!(", and the same in {more} more places"),
+    }
+}

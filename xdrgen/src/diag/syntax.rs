@@ -1,0 +1,961 @@
+//! What the lexer, the preprocessor and the parser find.
+
+use std::fmt;
+
+use super::{Text, text};
+use crate::hir::Scalar;
+use crate::keywords::is_keyword;
+use crate::source::Span;
+
+kinds! {
+    /// X1: syntax
+    Syntax SyntaxKind {
+    /// something else must stand here
+    ///
+    /// The grammar (RFC 4506 section 6.3, RFC 5531 section 12.2) has no place for what stands here. The message says what
+    /// it asks for and what it found.
+    ///
+    /// ```xdr
+    /// const LIMIT 5;
+    /// ```
+    ///
+    /// ```xdr
+    /// const LIMIT = 5;
+    /// ```
+    X100 Error Unexpected { expected: Expected, near: Near } => {
+        instead(format!("expected {expected}, found {}", near.shown()), expected, near)
+    };
+    /// A mark is missing at the end of a line.
+    X100 Error Missing { expected: Expected } => text(format!("a {expected} is missing"))
+        .label(format!("expected {expected} here"));
+    /// a comment is never closed
+    ///
+    /// A `/*` without its `*/`. The compiler goes on at the next line that begins a definition.
+    ///
+    /// ```xdr
+    /// /* The longest name.
+    /// const LONGEST = 255;
+    /// ```
+    ///
+    /// ```xdr
+    /// /* The longest name. */
+    /// const LONGEST = 255;
+    /// ```
+    X101 Error OpenComment => text("a comment is never closed").label("it begins here").help("end it with `*/`");
+    /// this is no number
+    ///
+    /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is octal, and has the
+    /// digits 0 to 7 only.
+    ///
+    /// ```xdr
+    /// const MONTH = 08;
+    /// ```
+    ///
+    /// ```xdr
+    /// const MONTH = 8;
+    /// ```
+    X102 Error Malformed { number: String } => malformed(number.trim_start_matches('-'));
+    /// a number is too wide
+    ///
+    /// Numbers reach from -2^63 to 2^64-1.
+    ///
+    /// ```xdr
+    /// const HUGE = 0x10000000000000000;
+    /// ```
+    ///
+    /// ```xdr
+    /// const HUGE = 0xffffffffffffffff;
+    /// ```
+    X103 Error TooWide => text("a number is too wide")
+        .label("this does not fit in 64 bits")
+        .help("numbers reach from -2^63 to 2^64-1");
+    /// a comment begins inside a comment
+    ///
+    /// Comments do not nest: the first `*/` ends all of it, and what follows is read as XDR. A warning.
+    ///
+    /// ```xdr
+    /// /* Not used yet:
+    ///    /* const A = 1; */
+    /// const B = 2;
+    /// ```
+    ///
+    /// ```xdr
+    /// /* Not used yet:
+    ///    const A = 1; */
+    /// const B = 2;
+    /// ```
+    X104 Warning NestedComment { outer: Span, hides: Option<Option<String>> } => {
+        let missing = "is the `*/` of the first comment missing? it ends here only, and";
+        text("a comment begins inside a comment")
+            .label("this has no meaning here")
+            .and(*outer, "the comment begins here")
+            .help(match hides {
+                Some(Some(name)) => format!("{missing} what would define `{name}` stands in it"),
+                Some(None) => format!("{missing} a definition stands in it"),
+                None => "a comment ends at the first `*/`, however many `/*` it holds".to_owned(),
+            })
+    };
+    /// In the lines that a published document adds to another.
+    X104 Warning CommentInAddition { outer: Span } => text("a comment begins inside a comment")
+        .label("XDR has no such thing: the first `*/` ends both")
+        .and(*outer, "the comment begins here")
+        .help("the lines up to the `*/` by itself are read as what is to be added");
+    /// a preprocessor's condition is not understood
+    ///
+    /// An `#else` or `#endif` without its `#if`, a branch behind the `#else`, which is left out, or a condition that is not
+    /// made of `defined(NAME)`, names, numbers and C's operators, which is taken as true. Or a condition on a name that only an
+    /// included file defines: a `#define` counts in its own document. A warning.
+    ///
+    /// ```xdr
+    /// const A = 1;
+    /// #endif
+    /// ```
+    ///
+    /// ```xdr
+    /// #ifndef SMALL
+    /// const A = 1;
+    /// #endif
+    /// ```
+    X105 Warning ElseWithoutIf => text("an `#else` without its `#if`").help("remove it");
+    /// An `#endif` alone.
+    X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
+    /// A branch behind the `#else`.
+    X105 Warning BehindElse { is_else: bool } => text(match is_else {
+            true => "a second `#else` of one `#if`",
+            false => "an `#elif` behind its `#else`",
+        })
+        .help("what stands behind it is left out: an `#else` is the last branch");
+    /// A condition that only C understands.
+    X105 Warning OddCondition => text("a condition is not understood, and taken as true")
+        .help("write it with `defined(NAME)`, numbers, and the operators of C");
+    /// A condition on a name of an included file.
+    X105 Warning UnseenDefine { name: String, defined: Span } =>
+        text("a condition does not see the `#define` of an included file")
+        .label(format!("`{name}` is not defined here"))
+        .and(*defined, "defined here")
+        .help(format!("try `-D {name}`"));
+    /// a preprocessor's condition is never closed
+    ///
+    /// An `#if`, `#ifdef` or `#ifndef` without its `#endif`. Without the end, how much of the document depends on the condition
+    /// is unknown.
+    ///
+    /// ```xdr
+    /// #ifdef BIG
+    /// const A = 1;
+    /// ```
+    ///
+    /// ```xdr
+    /// #ifdef BIG
+    /// const A = 1;
+    /// #endif
+    /// const B = 1;
+    /// ```
+    X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
+    /// a character has no meaning in XDR
+    ///
+    /// Names have letters, digits and `_`. Of other characters the language knows `{ } ( ) [ ] < > = * ; : ,`.
+    ///
+    /// ```xdr
+    /// const FIRST-ONE = 1;
+    /// ```
+    ///
+    /// ```xdr
+    /// const FIRST_ONE = 1;
+    /// ```
+    X110 Error Unknown { expected: Expected, near: Near } => {
+        instead(format!("{} has no meaning in XDR", near.shown()), expected, near)
+    };
+    /// a `;` is missing
+    ///
+    /// A `;` ends each declaration and each definition, the last one of a body too. The place is the one where it should
+    /// stand, which may be a line above the one where the parser noticed.
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x
+    ///    int y;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x;
+    ///    int y;
+    /// };
+    /// ```
+    X111 Error NoSemicolon => text("a `;` is missing")
+        .label("expected `;` here")
+        .help("a `;` ends each declaration and each definition");
+    /// a `{` or `}` is missing
+    ///
+    /// Either a body begins without its `{`; or another definition begins, or the text ends, while a body is open. Then the
+    /// second place is the `{` that is never closed.
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x;
+    ///    int y;
+    ///
+    /// const ORIGIN = 0;
+    /// ```
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x;
+    ///    int y;
+    /// };
+    ///
+    /// const ORIGIN = 0;
+    /// ```
+    X112 Error NoOpenBrace => text("a `{` is missing")
+        .label("expected `{` here")
+        .help("a body stands between `{` and `}`");
+    /// A body is open.
+    X112 Error NoCloseBrace { open: Option<Span>, of: Open } => {
+        let text = text("a `}` is missing").label("expected `}` here").help(match of {
+            Open::Namespace => "close the namespace with `}`",
+            Open::Program => "close the bodies of a program and of its versions with `} = number;`",
+            Open::Body => "close the body with `};` before the next definition",
+        });
+        open.iter().fold(text, |text, open| text.and(*open, "this `{` is never closed"))
+    };
+    /// a keyword is misspelt
+    ///
+    /// A word that differs by one slip from the keyword that can stand here. Keywords are in lower case.
+    ///
+    /// ```xdr
+    /// strcut point {
+    ///    int x;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x;
+    /// };
+    /// ```
+    X113 Error Misspelt { word: String, meant: &'static str } => text(format!("{} is no keyword", quoted(word)))
+        .label("misspelt?")
+        .help(format!("perhaps `{meant}` is meant"));
+    /// a keyword cannot be a name
+    ///
+    /// The language's own words, and the types `char`, `short` and `long` that rpcrdma-xdrgen knows beside them, are no names.
+    ///
+    /// ```xdr
+    /// struct call {
+    ///    int case;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct call {
+    ///    int which;
+    /// };
+    /// ```
+    X114 Error KeywordAsName { near: Near } => text(format!("{} is a keyword and cannot be a name", near.shown()))
+        .label("expected a name")
+        .help(match (near.before.as_str(), near.word.as_deref().unwrap_or("")) {
+            ("const", _) => "a constant has no type: `const NAME = 1;`",
+            ("long", "long" | "int") => "an integer of 64 bits is a `hyper`, or an `unsigned hyper`",
+            (_, "unsigned") => "`unsigned` stands before `int`, `hyper`, `short` or `char`",
+            ("typedef", _) => "a typedef is written `typedef type name;`",
+            _ => "give it another name",
+        });
+    /// bodies stand too deep in one another
+    ///
+    /// A body may stand in place of a type, in at most 64 levels.
+    ///
+    /// ```xdr
+    /// struct a {struct {struct {struct {struct {struct {struct {struct {struct {
+    /// struct {struct {struct {struct {struct {struct {struct {struct {
+    /// struct {struct {struct {struct {struct {struct {struct {struct {
+    /// struct {struct {struct {struct {struct {struct {struct {struct {
+    /// struct {struct {struct {struct {struct {struct {struct {struct {
+    /// struct {struct {struct {struct {struct {struct {struct {struct {
+    /// struct {struct {struct {struct {struct {struct {struct {struct {
+    /// struct {struct {struct {struct {struct {struct {struct {struct { int x;
+    /// } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b;
+    /// } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b;
+    /// } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b;
+    /// } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; };
+    /// ```
+    ///
+    /// Give inner bodies a definition of their own.
+    ///
+    /// ```xdr
+    /// struct inner { int x; };
+    /// struct a { inner b; };
+    /// ```
+    X115 Error TooDeep { most: u8 } => text(format!("more than {most} bodies inside one another"))
+        .label("this one is too deep")
+        .help("give inner bodies a definition of their own");
+    /// Namespaces, whose path has a length.
+    X115 Error LongPath { most: usize } => text(format!("the names of nested namespaces have more than {most} bytes"))
+        .label("with this one")
+        .help("nest namespaces less deep");
+    /// an arm holds one declaration
+    ///
+    /// In a published document it is a warning, and the arm is read as one with a struct of them.
+    ///
+    /// ```xdr
+    /// union shape switch (int kind) {
+    /// case 1:
+    ///    int width;
+    ///    int height;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    ///
+    /// Put the declarations into a struct.
+    ///
+    /// ```xdr
+    /// union shape switch (int kind) {
+    /// case 1:
+    ///    struct {
+    ///       int width;
+    ///       int height;
+    ///    } box;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    X116 Error SecondDeclaration => text("an arm holds one declaration")
+        .label("this is another")
+        .help("put both into a `struct { ... } name;`");
+    /// In a published document.
+    X116 Warning SeveralDeclarations => text("an arm holds one declaration")
+        .label("this is another")
+        .help("nobody can mend a published document: what stands here is read as a struct of all of them");
+    /// an enum without members
+    ///
+    /// RFC 4506 section 6.3 requires at least one member: a value of an empty enum cannot be encoded.
+    ///
+    /// ```xdr
+    /// enum colour { };
+    /// ```
+    ///
+    /// ```xdr
+    /// enum colour { RED };
+    /// ```
+    X117 Error EmptyEnum => text("an enum without members")
+        .label("expected a member")
+        .help("an enum has at least one member");
+    /// a union has one default arm
+    ///
+    /// The default arm takes all values without an arm of their own, so a second one would never be chosen.
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// case 0:
+    ///    int value;
+    /// default:
+    ///    void;
+    /// default:
+    ///    int error;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// case 0:
+    ///    int value;
+    /// default:
+    ///    int error;
+    /// };
+    /// ```
+    X118 Error SecondDefault { first: Span } => text("a union has one default arm")
+        .label("this is the second")
+        .and(*first, "the first is here");
+    /// a `,` is missing
+    ///
+    /// A `,` separates the members of an enum, and the arguments of a procedure. An argument may have a name (`bool known`), so a
+    /// missing `,` before a type's name gives a warning only: the name is read as the argument's.
+    ///
+    /// ```xdr
+    /// enum colour {
+    ///    RED = 1
+    ///    GREEN = 2
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// enum colour {
+    ///    RED = 1,
+    ///    GREEN = 2
+    /// };
+    /// ```
+    X119 Error NoComma => text("a `,` is missing")
+        .label("expected `,` here")
+        .help("a `,` parts the members of an enum");
+    /// A word without a value behind members that have one.
+    X119 Error StrayWord { word: String } =>
+        text(format!("{} stands behind the last member of an enum", quoted(word)))
+        .label("the members before it have values")
+        .help("remove it; if it is a member, write a `,` before it");
+    /// A name that may be the type of another argument.
+    X119 Warning ArgumentLikeType { name: String } => text(format!("an argument is called `{name}`, like a type"))
+        .label("read as a name")
+        .help("write a `,` before it if it is the type of another argument");
+    /// opaque data without a size
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    opaque handle;
+    /// };
+    /// ```
+    ///
+    /// `[n]` is n bytes, `<n>` up to n, `<>` any number.
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    opaque handle<64>;
+    /// };
+    /// ```
+    X120 Error OpaqueSize => text("opaque data without a size")
+        .label("expected `[` or `<`")
+        .help("write `[n]` for n bytes, `<n>` for up to n, `<>` for any number");
+    /// a string has no fixed size
+    ///
+    /// A string brings its length along, so `[n]` says nothing of it.
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string name[16];
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string name<16>;
+    /// };
+    /// ```
+    X121 Error StringSize => text("a string has no fixed size")
+        .label("expected `<`")
+        .help("write `<n>` for up to n bytes, `<>` for any number");
+    /// a definition inside another
+    ///
+    /// A body in place of a type has no name of its own. In C it may have one.
+    ///
+    /// ```xdr
+    /// typedef struct point {
+    ///    int x;
+    /// } point;
+    /// ```
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x;
+    /// };
+    /// ```
+    X122 Error NamedInside => text("a definition inside another")
+        .label("a body with a name must stand by itself")
+        .help("move it out, or remove its name");
+    /// `opaque` is no type by itself
+    ///
+    /// Where a type's name must stand, as for an argument of a procedure, `opaque` has no place for its size.
+    ///
+    /// ```xdr
+    /// program STORE {
+    ///    version STORE_V1 {
+    ///       opaque GET(int) = 1;
+    ///    } = 1;
+    /// } = 0x20000099;
+    /// ```
+    ///
+    /// ```xdr
+    /// typedef opaque content<>;
+    /// program STORE {
+    ///    version STORE_V1 {
+    ///       content GET(int) = 1;
+    ///    } = 1;
+    /// } = 0x20000099;
+    /// ```
+    X123 Error OpaqueType => text("`opaque` is no type by itself")
+        .label("expected a type")
+        .help("define a name for it: `typedef opaque name<n>;`");
+    /// a declaration has one `*`, `[n]` or `<n>`
+    ///
+    /// There are no arrays of arrays, and no pointers to arrays.
+    ///
+    /// ```xdr
+    /// struct matrix {
+    ///    int cells[3][3];
+    /// };
+    /// ```
+    ///
+    /// Give the inner type a name.
+    ///
+    /// ```xdr
+    /// typedef int row[3];
+    /// struct matrix {
+    ///    row rows[3];
+    /// };
+    /// ```
+    X124 Error SecondSize => text("a declaration has one `*`, `[n]` or `<n>`")
+        .label("this is the second")
+        .help("give the inner type a name by `typedef` and use that here");
+    /// a declaration declares one name
+    ///
+    /// C accepts a list of names after a type. XDR requires one declaration for each name.
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x, y;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x;
+    ///    int y;
+    /// };
+    /// ```
+    X125 Error SecondName => text("a declaration declares one name")
+        .label("expected `;`")
+        .help("declare each by itself: `int a; int b;`");
+    /// a declaration has no value
+    ///
+    /// ```xdr
+    /// struct point {
+    ///    int x = 0;
+    /// };
+    /// ```
+    ///
+    /// A value that has a name is a constant; what a field is before it is set is nobody's business but the program's.
+    ///
+    /// ```xdr
+    /// const ORIGIN = 0;
+    /// struct point {
+    ///    int x;
+    /// };
+    /// ```
+    X126 Error InitialValue => text("a declaration has no value")
+        .label("expected `;`")
+        .help("`const NAME = value;` defines a constant");
+    /// XDR does not compute
+    ///
+    /// Where a number must stand, it is written as one, or as the name of a constant or of an enum's member. Macros
+    /// (`#define`) are C's, and are computed.
+    ///
+    /// ```xdr
+    /// const FLAG = 1 << 3;
+    /// ```
+    ///
+    /// ```xdr
+    /// const FLAG = 8;
+    /// ```
+    X127 Error Arithmetic => text("XDR does not compute")
+        .label("a value is a number or the name of one")
+        .help("write the result as a number");
+    /// a union without arms
+    ///
+    /// RFC 4506 section 4.15 requires at least one arm. A default arm is enough.
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    X128 Error NoArms => text("a union without arms").label("expected `case`").help("a union has at least one arm");
+    /// `opaque` and `string` have no `*`
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string *name;
+    /// };
+    /// ```
+    ///
+    /// `<>` has any length, none too. If there must be a difference between nothing and a text that is empty, define a type.
+    ///
+    /// ```xdr
+    /// typedef string name<>;
+    /// struct file {
+    ///    name *called;
+    /// };
+    /// ```
+    X129 Error PointerToBytes => text("`opaque` and `string` have no `*`")
+        .label("expected a name")
+        .help("`opaque name<>` and `string name<>` have any length; for optional data define a type of them");
+    /// a name behind a definition's body
+    ///
+    /// RFC 5531 sets one behind a union; it has no meaning. In C it would be a variable. A warning.
+    ///
+    /// ```xdr
+    /// struct point { int x; } origin;
+    /// ```
+    ///
+    /// ```xdr
+    /// struct point { int x; };
+    /// ```
+    X130 Warning NameBehindBody => text("a name behind a definition's body")
+        .label("it has no meaning here")
+        .help("remove the name");
+    /// a `,` behind the last member
+    ///
+    /// C and rpcgen take it, RFC 4506 has none. A warning.
+    ///
+    /// ```xdr
+    /// enum colour { RED, GREEN, };
+    /// ```
+    ///
+    /// ```xdr
+    /// enum colour { RED, GREEN };
+    /// ```
+    X131 Warning LastComma => text("a `,` behind the last member")
+        .label("RFC 4506 has none here")
+        .help("remove the `,`");
+    /// a text is no constant
+    ///
+    /// rpcgen takes texts as constants and hands them to C. Here the constant is left out. A warning.
+    ///
+    /// ```xdr
+    /// const NAME = "store";
+    /// const VERSION = 1;
+    /// ```
+    ///
+    /// ```xdr
+    /// const VERSION = 1;
+    /// ```
+    X132 Warning TextConstant => text("a text is no constant of XDR")
+        .label("only rpcgen knows this")
+        .help("the constant is left out");
+    /// a pragma is not understood
+    ///
+    /// Linux's own compiler takes `pragma` lines. Those that say something of its code in C are passed over; one that nobody
+    /// knows may have been meant for something else. A warning: the line is left out.
+    ///
+    /// ```xdr
+    /// pragma small_endian;
+    /// const A = 1;
+    /// ```
+    ///
+    /// ```xdr
+    /// const A = 1;
+    /// ```
+    X133 Warning UnknownPragma => text("a `pragma` that is not known")
+        .label("this line is left out")
+        .help("those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`");
+    /// One without its `;`.
+    X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is left out").help("end it with `;`");
+    /// a string without `<>`
+    ///
+    /// rpcgen takes it in places, RFC 4506 does not. A warning.
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string name;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string name<>;
+    /// };
+    /// ```
+    X134 Warning StringWithoutBound => text("a string without `<>`")
+        .label("RFC 4506 has the bound here")
+        .help("write `<n>` for up to n bytes, `<>` for any number");
+    /// `char *` is one character or none
+    ///
+    /// The `*` stands for optional data, whatever type stands before it. A warning.
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    char *name;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string name<>;
+    /// };
+    /// ```
+    X135 Warning CharPointer => text("`char *` is one character or none")
+        .label("optional data (RFC 4506 section 4.19)")
+        .help("a text is `string name<>`, bytes are `opaque name<>`");
+    /// a case behind the default arm
+    ///
+    /// rpcgen takes it, RFC 4506 has the default arm last. It means the same. A warning.
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// default:
+    ///    void;
+    /// case 0:
+    ///    int value;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// case 0:
+    ///    int value;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    X136 Warning BehindDefault { default: Span } => text("a case behind the default arm")
+        .label("RFC 4506 has none here")
+        .and(*default, "the default arm")
+        .help("let the default arm be the last");
+    /// not every compiler accepts this
+    ///
+    /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case, characters as numbers, arrays as
+    /// the arguments or results of procedures, and unions over a `char`, a `short` or a `hyper`. They are encoded as those compilers
+    /// encode them; a `char` or a `short` is sent as an `int`. A warning.
+    ///
+    /// ```xdr
+    /// union answer switch (bool known) {
+    /// case true:
+    ///    int value;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (bool known) {
+    /// case TRUE:
+    ///    int value;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    X137 Warning CharacterValue { value: i128 } => portability("a character as a number", &format!("write it as `{value}`"));
+    /// `int F(int a[3])`
+    X137 Warning ArrayArgument =>
+        portability("an array as an argument or result", "give the array a name by `typedef`");
+    /// `true` and `false`
+    X137 Warning LowerCaseBool { name: String, standard: &'static str } =>
+        portability(&format!("`{name}`"), &format!("write `{standard}` (RFC 4506 section 4.4)"));
+    /// `switch (short x)`
+    X137 Warning OddDiscriminant { of: Scalar } => {
+        let of = match of {
+            Scalar::Char => "a `char`",
+            Scalar::UnsignedChar => "an `unsigned char`",
+            Scalar::Short => "a `short`",
+            Scalar::UnsignedShort => "an `unsigned short`",
+            Scalar::Hyper => "a `hyper`",
+            _ => "an `unsigned hyper`",
+        };
+        portability(&format!("{of} as a discriminant"), super::meaning::DISCRIMINANTS)
+    };
+    /// a macro cannot be expanded
+    ///
+    /// A use has as many arguments as the `#define`. Macros stand at most 64 deep in one another, and all macros of a document
+    /// expand to at most 262144 tokens. `##` makes at most 16384 tokens, of at most 1024 bytes each.
+    ///
+    /// ```xdr
+    /// #define FIELD(type, name) type name;
+    /// struct item {
+    ///    FIELD(int)
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// #define FIELD(type, name) type name;
+    /// struct item {
+    ///    FIELD(int, count)
+    /// };
+    /// ```
+    X138 Error Macro { name: String, defined: Span, fault: Fault } => {
+        let (message, help) = fault.text(name);
+        text(message).label("used here").and(*defined, "the macro").help(help)
+    };
+    }
+}
+
+/// What must stand at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A mark or a keyword.
+    Token(&'static str),
+    /// A `,` or the `}` of an enum.
+    MemberEnd,
+    /// A `case`, a `default` or the `}` of a union.
+    Arm,
+    Declaration,
+    /// A declaration or the `}` of a struct.
+    Field,
+    Definition,
+    Name,
+    /// A procedure or the `}` of a version.
+    Procedure,
+    Type,
+    Value,
+    /// A version or the `}` of a program.
+    Version,
+    /// No grammar function says so.
+    Other,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Expected::Token(token) => return write!(f, "`{token}`"),
+            Expected::MemberEnd => "`,` or `}`",
+            Expected::Arm => "`case`, `default` or `}`",
+            Expected::Declaration => "a declaration",
+            Expected::Field => "a declaration or `}`",
+            Expected::Definition => "a definition",
+            Expected::Name => "a name",
+            Expected::Procedure => "a procedure or `}`",
+            Expected::Type => "a type",
+            Expected::Value => "a number or the name of one",
+            Expected::Version => "`version` or `}`",
+            Expected::Other => "something else",
+        })
+    }
+}
+
+/// The token at a place, none at the end of the text, and those around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Near {
+    pub(crate) before: String,
+    pub(crate) word: Option<String>,
+    pub(crate) next: String,
+}
+
+impl Near {
+    fn shown(&self) -> String {
+        self.word.as_deref().map_or_else(|| "the end of the text".to_owned(), quoted)
+    }
+}
+
+/// What is open where a `}` is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Open {
+    Body,
+    Namespace,
+    Program,
+}
+
+/// Why a use of a macro cannot be expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// More levels than this.
+    TooDeep(usize),
+    /// More tokens than this.
+    TooLong(usize),
+    /// More tokens that `##` makes than this.
+    TooManyPasted(usize),
+    /// One of more bytes than this.
+    LongToken(usize),
+    Open,
+    Count {
+        expected: usize,
+        found: usize,
+    },
+}
+
+impl Fault {
+    /// The message and the help of a finding.
+    fn text(&self, name: &str) -> (String, &'static str) {
+        match self {
+            Fault::TooDeep(most) => {
+                (format!("`{name}` expands more than {most} levels deep"), "write out the inner macros")
+            }
+            Fault::TooLong(most) => (
+                format!("macros expand to more than {most} tokens"),
+                "this macro and those behind it are not expanded",
+            ),
+            Fault::TooManyPasted(most) => {
+                (format!("`##` makes more than {most} tokens"), "write out the names that it makes")
+            }
+            Fault::LongToken(most) => (
+                format!("`##` makes a token of more than {most} bytes in the expansion of `{name}`"),
+                "write out the name that it makes",
+            ),
+            Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),
+            Fault::Count { expected, found } => (
+                format!("wrong number of arguments of the macro `{name}`: {found}, not {expected}"),
+                "give as many arguments as its `#define` has",
+            ),
+        }
+    }
+}
+
+/// A text of the document in a few characters. What can be read is shown as it stands.
+fn quoted(word: &str) -> String {
+    let mut short = String::new();
+    for c in word.chars().take(40) {
+        if matches!(c, '"' | '\'' | '\\') { short.push(c) } else { short.extend(c.escape_debug()) }
+    }
+    format!("`{short}`")
+}
+
+/// What only some compilers accept, and what the grammar of the RFCs has for it.
+fn portability(what: &str, instead: &str) -> Text {
+    text(format!("not every compiler accepts {what}")).label("not in RFC 4506 or RFC 5531").help(instead)
+}
+
+/// Something that begins as a number does and is none.
+fn malformed(number: &str) -> Text {
+    let decimal = number.trim_start_matches('0');
+    let text = text("this is no number");
+    if number.starts_with("0x") || number.starts_with("0X") {
+        text.label("no hexadecimal number").help("behind `0x` stand digits and the letters `a` to `f`")
+    } else if !decimal.is_empty()
+        && decimal.len() < number.len()
+        && decimal.bytes().all(|b| b.is_ascii_digit())
+    {
+        text.label("an octal number, by its first digit").help(format!(
+            "a number that begins with `0` has the digits 0 to 7 only; write `{decimal}` for the decimal one"
+        ))
+    } else {
+        text.label("neither decimal, hexadecimal nor octal").help("numbers are written `10`, `0xa` or `012`")
+    }
+}
+
+/// Something else stands where this is expected.
+fn instead(message: String, expected: &Expected, near: &Near) -> Text {
+    let text = text(message).label(format!("expected {expected}"));
+    Text { help: hint(expected, near).map(str::to_owned), ..text }
+}
+
+/// What to do where something else stands than the language has there.
+fn hint(expected: &Expected, near: &Near) -> Option<&'static str> {
+    use Expected::{Arm, Definition, Field, MemberEnd, Name, Procedure, Token, Value, Version};
+    Some(match (expected, near.word.as_deref()?) {
+        (_, "-") => "a name has letters, digits and `_`; a number's `-` stands directly before it",
+        (Token("switch"), _) => "a union is written `union name switch (type name) { ... };`",
+        (Definition, _) if near.next == "=" => "a constant begins with `const`: `const NAME = value;`",
+        (Definition, _) if near.next == "{" => "`struct`, `enum` or `program` is missing before the name",
+        (Definition, _) if near.next == "switch" => "`union` is missing before the name",
+        (Arm, _) if near.next == ":" => "`case` is missing before the label",
+        (Field | Arm | Version | Procedure, ";") => {
+            "remove the `;`, or write the `}` that is missing before it"
+        }
+        (Definition, "}") => "no body is open here: remove it, or look for a `}` too many above",
+        (Definition, word) if is_keyword(word) => "declarations stand in bodies: `struct name { ... };`",
+        (Definition, _) => {
+            "a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"
+        }
+        (Name, word) if word.starts_with(|c: char| c.is_alphabetic() && !c.is_ascii()) => {
+            "a name has the letters `a` to `z` and `A` to `Z`, digits and `_`"
+        }
+        (Name, "[" | "<") => "the size stands behind the name: `int name[3]`",
+        (Value, "]") => "`[n]` has a number; `<>` is for any number",
+        (_, "break") => "an arm ends at its `;`: there is no `break`",
+        (Token(":"), ",") => "write `case 1: case 2:` for an arm with two labels",
+        (MemberEnd, ";") => "a `,` parts the members of an enum",
+        (Token(";"), ":") => "XDR has no bit fields",
+        (Token(";"), _) if near.before == "}" => {
+            "the `}` before it closes a body: remove it, or write `;` behind it"
+        }
+        (Token(";"), ">") => "the `<` of a bound is missing",
+        (Token(";"), "]") => "the `[` of a size is missing",
+        (Token("{"), ";") if near.next == "{" => "remove the `;`: the definition ends behind its body",
+        (Token("{"), ";") => "nothing is declared ahead: a name may be used before it is defined",
+        (Token(";"), _) if near.before == "void" => "`void` has no name",
+        (Field, "const" | "typedef") => "definitions do not stand inside one another",
+        _ => return None,
+    })
+}
