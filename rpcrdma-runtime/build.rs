@@ -10,7 +10,7 @@ const FILES: &[(&str, u64)] = &[
     ("src/wire/generated/mod.rs", 0x81d74823a2640f6e),
     ("src/wire/generated/rpc_msg.rs", 0x972eca2f0e3a1edd),
     ("src/wire/generated/rpcsec_gss.rs", 0x80d059d33a55aed9),
-    ("src/wire/generated/rpcrdma1.rs", 0x8d0358b1e78c87a5),
+    ("src/wire/generated/rpcrdma1.rs", 0xc2577dcd9ccf7aa0),
 ];
 
 fn main() {

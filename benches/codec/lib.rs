@@ -1,1 +1,1 @@
-//! No code: `cargo bench -p rpcrdma-benches --features peers` runs the benchmark of the codec.
+//! No code: the benchmarks are `--bench codec` and `--bench transport`, which need the feature `peers`.

@@ -1,6 +1,6 @@
 //! The codec beside others: the same messages, in one process, and the ratios of the medians.
 //!
-//! `cargo bench -p rpcrdma-benches --features peers`
+//! `cargo bench -p rpcrdma-benches --bench codec --features peers`
 
 #![allow(clippy::unwrap_used)] // a benchmark that cannot go on says so by panicking
 

@@ -68,7 +68,7 @@ pub(crate) fn write(len: u32) -> Bytes {
 
 pub(crate) fn readdirplus(entries: u64) -> Bytes {
     let entries = (1..=entries)
-        .map(|number| nfs::Entryplus3 {
+        .map(|number| nfs::Entryplus3Element {
             fileid: number,
             name: format!("file-{number:04}.txt").into(),
             cookie: number,

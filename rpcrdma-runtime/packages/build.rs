@@ -16,14 +16,14 @@ fn main() {
         return;
     }
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
-        println!("cargo::error=the feature `verbs` is for Linux");
+        println!("cargo::error=rpcrdma-verbs (feature `verbs`) is for Linux");
         return;
     }
     let missing = packages::missing();
     if !missing.is_empty() {
         let packages = missing.join(" ");
         println!(
-            "cargo::error=the feature `verbs` lacks system packages; on Debian: apt-get install {packages}"
+            "cargo::error=rpcrdma-verbs (feature `verbs`) lacks system packages; on Debian: apt-get install {packages}"
         );
     }
 }

@@ -5,20 +5,22 @@
 //! | Feature     | Default | Adds |
 //! |-------------|---------|------|
 //! | `shell`     | yes     | `Client` and `Server` over tokio; implies `iwarp` |
-//! | `iwarp`     | yes     | the iWARP provider over TCP; implies `std` |
-//! | `std`       | yes     | the in-memory fabric and CRC32C by the processor's instruction |
+//! | `iwarp`     | yes     | the traits of providers, and iWARP over TCP; implies `std` |
+//! | `std`       | yes     | a server's end of RPCSEC_GSS, and CRC32C by the processor's instruction |
 //! | `capture`   | no      | pcap files of iWARP connections: `RPCRDMA_PCAP` and `iwarp::Options::capture` |
-//! | `verbs`     | no      | RDMA devices by libibverbs and librdmacm |
 //! | `serde`     | no      | serde for the XDR types |
 //! | `arbitrary` | no      | arbitrary for the XDR types |
 //!
+//! RDMA devices have a crate of their own, `rpcrdma-verbs`.
+//!
 //! Without features the crate is `no_std` with `alloc`: the codec, the wire formats and the protocol engines.
 #![cfg_attr(not(feature = "std"), no_std)]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod proto;
-#[cfg(feature = "std")]
+#[cfg(feature = "iwarp")]
 pub mod provider;
 #[cfg(feature = "shell")]
 pub mod shell;

@@ -142,7 +142,7 @@ async fn a_peer_that_is_no_mpa_peer_is_captured_too() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stranger.pcap");
     let file = CaptureFile::create(&path).unwrap();
-    let listener = Listener::bind("[::1]:0", 1024, into(&file)).await.unwrap();
+    let listener = Listener::bind("[::1]:0", into(&file)).await.unwrap();
     let mut stranger = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
     assert!(listener.accept().await.unwrap().request().await.is_err());

@@ -8,10 +8,10 @@ use std::time::Duration;
 use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::rdma::Config;
 use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::provider::fabric::{Fabric, FabricConfig};
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{CallError, ClientOptions, ServerOptions, serve_connection};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_sim::fabric::{Fabric, FabricConfig};
 use tokio::sync::watch;
 
 use gate::{GateServer, Pass};

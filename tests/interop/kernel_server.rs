@@ -23,12 +23,8 @@ use crate::relay::Relay;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn options(crc: bool) -> ClientOptions {
-    let mut options = ClientOptions {
-        credential: this_user(),
-        timeout: TIMEOUT,
-        provider: provider(),
-        ..ClientOptions::of::<nfs_v3::NfsV3>()
-    };
+    let mut options =
+        ClientOptions { credential: this_user(), timeout: TIMEOUT, ..ClientOptions::of::<nfs_v3::NfsV3>() };
     options.iwarp.crc = crc;
     for limit in [
         &mut options.iwarp.connect_timeout,
@@ -36,10 +32,6 @@ pub(crate) fn options(crc: bool) -> ClientOptions {
         &mut options.iwarp.stall_timeout,
     ] {
         *limit = TIMEOUT;
-    }
-    #[cfg(feature = "verbs")]
-    {
-        options.verbs.connect_timeout = TIMEOUT;
     }
     options
 }
@@ -49,7 +41,14 @@ pub(crate) async fn connect(guest: &Guest, options: ClientOptions) -> Client {
 }
 
 pub(crate) async fn connect_to(server: u16, options: ClientOptions) -> Client {
-    Client::connect_with(format!("{}:{server}", address()), options).await.unwrap()
+    let address = format!("{}:{server}", address());
+    #[cfg(feature = "verbs")]
+    if provider() == rpcrdma_nfs::provider::Provider::Verbs {
+        let verbs = rpcrdma_verbs::Options { connect_timeout: TIMEOUT, ..rpcrdma_verbs::Options::default() };
+        let connector = rpcrdma_verbs::VerbsConnector::new(address, verbs);
+        return Client::connect_via(connector, options).await.unwrap();
+    }
+    provider().connect(&address, options).await.unwrap()
 }
 
 /// The handle of /export, which the kernel's server tells over TCP only.

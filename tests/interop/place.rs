@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use rpcrdma_runtime::shell::Provider;
+use rpcrdma_nfs::provider::Provider;
 
 /// The guest itself.
 pub(crate) const GUEST: &str = "10.0.2.15";

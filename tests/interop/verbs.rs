@@ -44,7 +44,7 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     let features = packages.map(|package| format!("--features={package}/verbs"));
     let packages = packages.map(|package| format!("--package={package}"));
     // The guest has no processor of its own: what takes a minute more to build saves several there.
-    let optimized = ["rpcrdma-runtime", "rpcrdma-nfs3", "rpcrdma-nfs"]
+    let optimized = ["rpcrdma-runtime", "rpcrdma-verbs", "rpcrdma-nfs3", "rpcrdma-nfs"]
         .map(|package| format!("profile.dev.package.{package}.opt-level=1"));
     let optimized = optimized.iter().flat_map(|setting| ["--config", setting]);
     let tests = tests.iter().flat_map(|test| ["--test", test]);

@@ -3,7 +3,6 @@
 pub mod captured;
 pub mod framed;
 pub mod gss;
-pub mod sim;
 
 /// The examples of the README are compiled, and run where they say so.
 #[cfg(doctest)]

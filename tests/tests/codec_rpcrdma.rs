@@ -1,11 +1,11 @@
 //! RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and what is not one.
 
 use bytes::Bytes;
-use rpcrdma_runtime::provider::fabric::Rng;
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, Refusal, ReplyRefusal, Segment, WriteChunk,
     decode_call, decode_reply, encode_version_error,
 };
+use rpcrdma_sim::fabric::Rng;
 
 fn words(words: &[u32]) -> Bytes {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()

@@ -25,8 +25,8 @@ use rpcrdma_runtime::wire::rpc::{self, CallHeader, ReplyError};
 use rpcrdma_runtime::xdr::{Message, Reader, Received, Sink, Writer};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_services::conf::{self, Flavors};
+use rpcrdma_sim::{Args, Echo, Want};
 use rpcrdma_tests::gss::Toy;
-use rpcrdma_tests::sim::{Args, Echo, Want};
 
 const XID: u32 = 0x0a0b_0c0d;
 

@@ -8,10 +8,10 @@ use rpcrdma_runtime::proto::rdma::{
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Segment};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::fabric::{End, Fabric, FabricConfig, Side};
 use rpcrdma_runtime::wire::private_data::Negotiated;
 use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, ErrorBody, Header, ReadSegment, WriteChunk};
 use rpcrdma_runtime::xdr::Message;
+use rpcrdma_sim::fabric::{End, Fabric, FabricConfig, Side};
 use rpcrdma_tests::captured::ours;
 
 const NEGOTIATED: Negotiated =

@@ -6,13 +6,13 @@ use rpcrdma_runtime::proto::rdma::{
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::fabric::{End, Fabric, FabricConfig, Side};
 use rpcrdma_runtime::wire::private_data::Negotiated;
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, Header, Limits, ReadSegment, WriteChunk, decode_call, decode_reply,
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed};
-use rpcrdma_tests::sim::{Args, Pair, Settings, Want, call};
+use rpcrdma_sim::fabric::{End, Fabric, FabricConfig, Side};
+use rpcrdma_sim::{Args, Pair, Settings, Want, call};
 
 const NEGOTIATED: Negotiated =
     Negotiated { call_threshold: 4096, reply_threshold: 4096, remote_invalidation: false };

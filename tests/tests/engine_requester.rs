@@ -24,6 +24,7 @@ struct Peer {
     slow: bool,
     /// Registrations that succeed before the others fail.
     registrations: usize,
+    next_handle: u32,
     receives: u32,
     events: VecDeque<Event>,
     closed: Option<CloseReason>,
@@ -44,6 +45,7 @@ impl Peer {
             fencing: Vec::new(),
             slow: false,
             registrations: usize::MAX,
+            next_handle: 1000,
             receives: 0,
             events: VecDeque::new(),
             closed: None,
@@ -77,7 +79,8 @@ impl Peer {
             Completion::RegisterFailed { token, memory }
         } else {
             self.registrations -= 1;
-            let handle = u32::try_from(token.0).expect("small") + 1000;
+            self.next_handle += 1;
+            let handle = self.next_handle;
             let length = u32::try_from(memory.len()).expect("small");
             self.exposed.insert(handle, memory);
             Completion::Registered { token, segment: Segment { handle, length, offset: 1 << 40 } }

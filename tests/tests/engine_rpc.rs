@@ -9,7 +9,7 @@ use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Credential, Program
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::wire::rpc::{AuthSys, CallHeader, ReplyError, decode_reply};
 use rpcrdma_runtime::xdr::{Encode, Item, Message, Opaque, Placed, Reader, Received, Reducer, Sink, Writer};
-use rpcrdma_tests::sim::{Args, Echo, Want, call};
+use rpcrdma_sim::{Args, Echo, Want, call};
 
 const XID: u32 = 0x0506_0708;
 

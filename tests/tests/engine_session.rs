@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::program::ReplyBounds;
-use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, CallId, Event, Policy, Reconnect, Session};
-use rpcrdma_runtime::proto::rdma::{Config, FailReason, Reply, Requester};
+use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, Event, Policy, Reconnect, Session};
+use rpcrdma_runtime::proto::rdma::{CallId, Config, FailReason, Reply, Requester};
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment};
 use rpcrdma_runtime::wire::private_data::Negotiated;

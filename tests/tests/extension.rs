@@ -6,12 +6,12 @@ use rpcrdma_keepalive::rpcrdma1::RdmaMsg;
 use rpcrdma_keepalive::rpcrdma1_keepalive::{
     RDMA_KEEPALIVE_FLAG_CLOSING, RdmaBody, RdmaProc, RpcRdmaKeepalive,
 };
-use rpcrdma_runtime::provider::fabric::Rng;
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, Refusal, ReplyRefusal, Segment, WriteChunk,
     decode_call, decode_reply,
 };
 use rpcrdma_runtime::xdr::{self, Decode, Layout, Reader, Size};
+use rpcrdma_sim::fabric::Rng;
 
 fn keepalive(body: fn(RpcRdmaKeepalive) -> RdmaBody) -> RdmaMsg {
     let cookie = RpcRdmaKeepalive {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use rpcrdma_runtime::provider::fabric::Rng;
+use rpcrdma_sim::fabric::Rng;
 use rpcrdma_tests::captured;
 
 #[path = "../../fuzz/runtime.rs"]

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use rpcrdma_runtime::proto::iwarp::{Agreed, Offer, Role, Stream, reply};
 use rpcrdma_runtime::proto::program::Procedure;
-use rpcrdma_runtime::proto::rdma::session::{Call, CallId, Event, Policy, Session};
-use rpcrdma_runtime::proto::rdma::{Config, FailReason, Reply, Requester, Responder, ResponderEvent};
+use rpcrdma_runtime::proto::rdma::session::{Call, Event, Policy, Session};
+use rpcrdma_runtime::proto::rdma::{CallId, Config, FailReason, Reply, Requester, Responder, ResponderEvent};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion};
@@ -18,7 +18,7 @@ use rpcrdma_runtime::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::decode_reply;
 use rpcrdma_runtime::xdr::{Decode, Reader};
-use rpcrdma_tests::sim::{Args, Echo, Res, Want, call};
+use rpcrdma_sim::{Args, Echo, Res, Want, call};
 
 /// The client's end, and the server's.
 const LEFT: usize = 0;

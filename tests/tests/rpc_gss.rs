@@ -24,8 +24,8 @@ use rpcrdma_runtime::shell::{
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, Verifier, decode_verified};
 use rpcrdma_runtime::xdr::{Message, Placed, Reader, Received, Reducer};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_sim::{Args, Echo, Want};
 use rpcrdma_tests::gss::Toy;
-use rpcrdma_tests::sim::{Args, Echo, Want};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;

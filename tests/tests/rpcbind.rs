@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
 use rpcrdma_nfs3::nfs_v3;
-use rpcrdma_rpcbind::{RpList, Rpcb, RpcblistPtr};
+use rpcrdma_rpcbind::{RpListElement, Rpcb, RpcblistPtr};
 use rpcrdma_runtime::proto::program::{Binding, CallContext, Program, Reject, Service, answer};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{TcpServer, TcpServerOptions};
@@ -60,7 +60,7 @@ impl Small {
 
     fn list(&self) -> RpcblistPtr {
         let table = self.table.lock().unwrap();
-        RpcblistPtr(table.iter().map(|entry| RpList { rpcb_map: entry.clone() }).collect())
+        RpcblistPtr(table.iter().map(|entry| RpListElement { rpcb_map: entry.clone() }).collect())
     }
 }
 

@@ -8,11 +8,11 @@ use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
 use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::provider::fabric::{EndConfig, Fabric, FabricConfig};
 use rpcrdma_runtime::provider::{Connection, iwarp};
 use rpcrdma_runtime::shell::{ClientOptions, Observer, serve_connection};
 use rpcrdma_runtime::wire::private_data::PrivateData;
-use rpcrdma_tests::sim::{Args, Echo, Want};
+use rpcrdma_sim::fabric::{EndConfig, Fabric, FabricConfig};
+use rpcrdma_sim::{Args, Echo, Want};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -138,7 +138,7 @@ trait Provider {
 struct Memory;
 
 impl Provider for Memory {
-    type Near = rpcrdma_runtime::provider::fabric::End;
+    type Near = rpcrdma_sim::fabric::End;
     type Far = Self::Near;
 
     async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
@@ -164,13 +164,17 @@ impl Provider for Iwarp {
     async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
         let options = iwarp_options(scenario);
         let said = scenario.config().private_data.encode();
-        let listener = iwarp::Listener::bind("127.0.0.1:0", scenario.inline, options.clone())
-            .await
-            .expect("a free port");
+        let listener = iwarp::Listener::bind("127.0.0.1:0", options.clone()).await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let accept = async {
             let incoming = listener.accept().await.expect("a connection");
-            incoming.request().await.expect("a request").accept(&said).await.expect("accepted")
+            incoming
+                .request()
+                .await
+                .expect("a request")
+                .accept(&said, scenario.inline)
+                .await
+                .expect("accepted")
         };
         let (client, server) =
             tokio::join!(iwarp::connect(address, &said, scenario.inline, &options), accept);
@@ -301,7 +305,7 @@ mod over_verbs {
     use std::net::{IpAddr, SocketAddr};
     use std::time::Duration;
 
-    use rpcrdma_runtime::provider::verbs::{self, MemoryWindows, VerbsConnection};
+    use rpcrdma_verbs::{MemoryWindows, VerbsConnection};
 
     use super::*;
 
@@ -315,14 +319,14 @@ mod over_verbs {
         SocketAddr::new(address().expect("RPCRDMA_VERBS"), 0)
     }
 
-    fn options(scenario: &Scenario) -> verbs::Options {
+    fn options(scenario: &Scenario) -> rpcrdma_verbs::Options {
         let depth = u8::try_from(scenario.reads).expect("a few");
-        verbs::Options { reads_in: depth, reads_out: depth, ..verbs::Options::default() }
+        rpcrdma_verbs::Options { reads_in: depth, reads_out: depth, ..rpcrdma_verbs::Options::default() }
     }
 
-    async fn accepted(listener: &verbs::Listener, scenario: &Scenario) -> VerbsConnection {
+    async fn accepted(listener: &rpcrdma_verbs::Listener, scenario: &Scenario) -> VerbsConnection {
         let said = scenario.config().private_data.encode();
-        listener.accept().await.expect("a request").accept(&said).await.expect("accepted")
+        listener.accept().await.expect("a request").accept(&said, scenario.inline).await.expect("accepted")
     }
 
     struct Verbs;
@@ -351,11 +355,11 @@ mod over_verbs {
 
     async fn connected(scenario: &Scenario, windows: MemoryWindows) -> (VerbsConnection, VerbsConnection) {
         let said = scenario.config().private_data.encode();
-        let options = verbs::Options { windows, ..options(scenario) };
-        let listener = verbs::Listener::bind(here(), scenario.inline, options).await.expect("a device");
+        let options = rpcrdma_verbs::Options { windows, ..options(scenario) };
+        let listener = rpcrdma_verbs::Listener::bind(here(), options).await.expect("a device");
         let address = listener.local_addr().expect("an address");
         let (near, far) = tokio::join!(
-            verbs::connect(address, &said, scenario.inline, &options),
+            rpcrdma_verbs::connect(address, &said, scenario.inline, &options),
             accepted(&listener, scenario)
         );
         (near.expect("a connection"), far)
@@ -370,8 +374,7 @@ mod over_verbs {
 
         async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
             let said = scenario.config().private_data.encode();
-            let listener =
-                verbs::Listener::bind(here(), scenario.inline, options(scenario)).await.expect("a device");
+            let listener = rpcrdma_verbs::Listener::bind(here(), options(scenario)).await.expect("a device");
             let address = listener.local_addr().expect("an address");
             let own = iwarp_options(scenario);
             let (near, far) = tokio::join!(
@@ -393,14 +396,21 @@ mod over_verbs {
         async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
             let said = scenario.config().private_data.encode();
             let own = iwarp_options(scenario);
-            let listener = iwarp::Listener::bind(here(), scenario.inline, own).await.expect("a free port");
+            let listener = iwarp::Listener::bind(here(), own).await.expect("a free port");
             let address = listener.local_addr().expect("an address");
             let accept = async {
                 let incoming = listener.accept().await.expect("a connection");
-                incoming.request().await.expect("a request").accept(&said).await.expect("accepted")
+                incoming
+                    .request()
+                    .await
+                    .expect("a request")
+                    .accept(&said, scenario.inline)
+                    .await
+                    .expect("accepted")
             };
             let options = options(scenario);
-            let (near, far) = tokio::join!(verbs::connect(address, &said, scenario.inline, &options), accept);
+            let (near, far) =
+                tokio::join!(rpcrdma_verbs::connect(address, &said, scenario.inline, &options), accept);
             (near.expect("a connection"), far)
         }
     }
@@ -429,9 +439,9 @@ mod over_verbs {
         let Some(ip) = address() else {
             return not_run::not_run("RPCRDMA_VERBS is not set: no RDMA device");
         };
-        let device = verbs::device_for(SocketAddr::new(ip, 1), Duration::from_secs(10)).await;
+        let device = rpcrdma_verbs::device_for(SocketAddr::new(ip, 1), Duration::from_secs(10)).await;
         let name = device.expect("an answer").expect("a device");
-        let devices = verbs::devices().expect("devices");
+        let devices = rpcrdma_verbs::devices().expect("devices");
         let device = devices.iter().find(|device| device.name == name).expect("the same device");
         let mut failed = Vec::new();
         for scenario in &scenarios() {

@@ -1,9 +1,9 @@
 //! Random runs of both engines over the fabric, over one connection, over one after the other, and both ways. `SIM_SEED=n` runs one
-//! seed again; `SIM_RUNS=n` runs more of them, and `cargo run --release -p rpcrdma-tests --bin sim` very many.
+//! seed again; `SIM_RUNS=n` runs more of them, and `cargo run --release -p rpcrdma-sim` very many.
 
 use std::env;
 
-use rpcrdma_tests::sim::{many, run, run_both_ways, run_session};
+use rpcrdma_sim::{many, run, run_both_ways, run_session};
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))

@@ -21,13 +21,13 @@ use rpcrdma_nfs3::{
 use rpcrdma_runtime::proto::program::{AuthSys, Caller, Credential};
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::verbs::{
-    self, ConnectError, Listener, MemoryWindows, Options, Request, VerbsConnection, connect,
-};
-use rpcrdma_runtime::shell::{ClientOptions, Provider, ServerOptions, TcpClient, TcpClientOptions};
+use rpcrdma_runtime::shell::{ClientOptions, ServerOptions, TcpClient, TcpClientOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::{Client, Server};
-use rpcrdma_tests::sim::{Args, Echo, Want};
+use rpcrdma_sim::{Args, Echo, Want};
+use rpcrdma_verbs::{
+    ConnectError, Listener, MemoryWindows, Options, Request, VerbsConnection, VerbsConnector, connect,
+};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
 
@@ -45,7 +45,7 @@ fn device() -> Option<SocketAddr> {
 }
 
 async fn listener(at: SocketAddr, options: Options) -> Listener {
-    Listener::bind(at, RECEIVE, options).await.expect("a device")
+    Listener::bind(at, options).await.expect("a device")
 }
 
 /// Both ends of a connection: who connects, and who accepts.
@@ -59,11 +59,13 @@ async fn pair_for(
     receive: u32,
     [near, far]: [Options; 2],
 ) -> (VerbsConnection, VerbsConnection) {
-    let listener = Listener::bind(at, receive, far).await.expect("a device");
+    let listener = Listener::bind(at, far).await.expect("a device");
     let address = listener.local_addr().expect("an address");
     // Whatever fails is told at once, and not waited for at the other end.
     let near = async { connect(address, b"please", receive, &near).await.expect("a connection") };
-    let far = async { listener.accept().await.expect("a request").accept(b"yes").await.expect("accepted") };
+    let far = async {
+        listener.accept().await.expect("a request").accept(b"yes", receive).await.expect("accepted")
+    };
     timeout(LIMIT, async { tokio::join!(near, far) }).await.expect("two ends")
 }
 
@@ -143,7 +145,7 @@ async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
 /// How memory can be advertised: through regions, and through windows if the device has them.
 async fn ways(at: SocketAddr) -> Vec<Options> {
     let name = name(at).await;
-    let devices = verbs::devices().expect("devices");
+    let devices = rpcrdma_verbs::devices().expect("devices");
     let windows = devices.iter().any(|device| device.name == name && device.windows);
     assert!(windows || !name.starts_with("rxe"), "rxe has windows");
     let ways =
@@ -180,7 +182,7 @@ async fn the_peer_is_told(at: SocketAddr, options: Options, windows: bool) {
     let accepting = async {
         let request = listener.accept().await.expect("a request");
         let heard = PrivateData::find(request.private_data());
-        (request.accept(&octets).await.expect("accepted"), heard)
+        (request.accept(&octets, RECEIVE).await.expect("accepted"), heard)
     };
     let (near, (_far, heard)) = tokio::join!(connecting, accepting);
     assert_eq!(heard, Some(PrivateData { remote_invalidation: windows, ..said }));
@@ -217,7 +219,7 @@ async fn a_listener_without_descriptors() {
     eprintln!("at {}", listener.local_addr().expect("an address"));
     let held: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).take(1 << 20).collect();
     let refused = async {
-        while listener.failed() == 0 {
+        while listener.take_refused() == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -225,8 +227,9 @@ async fn a_listener_without_descriptors() {
         request = listener.accept() => panic!("with {} descriptors held: {request:?}", held.len()),
         () = refused => drop(held),
     }
-    let _connection = listener.accept().await.expect("a request").accept(b"yes").await.expect("accepted");
-    assert_eq!(listener.failed(), 0);
+    let _connection =
+        listener.accept().await.expect("a request").accept(b"yes", RECEIVE).await.expect("accepted");
+    assert_eq!(listener.take_refused(), 0);
 }
 
 #[tokio::test]
@@ -547,7 +550,7 @@ async fn a_connection_can_look_for_work_without_being_woken() {
 
 /// What the system calls the device.
 async fn name(at: SocketAddr) -> String {
-    let found = verbs::device_for(SocketAddr::new(at.ip(), 1), LIMIT).await;
+    let found = rpcrdma_verbs::device_for(SocketAddr::new(at.ip(), 1), LIMIT).await;
     found.expect("an answer").expect("a device")
 }
 
@@ -804,7 +807,7 @@ async fn connections_are_cut_in_every_state() {
                 1 => request.reject(b"no").await.unwrap_or_default(),
                 _ => {
                     let polls = if round % 5 == 2 { far_polls } else { usize::MAX };
-                    if let Some(Ok(far)) = cut_after(polls, request.accept(b"")).await {
+                    if let Some(Ok(far)) = cut_after(polls, request.accept(b"", RECEIVE)).await {
                         made.1 += 1;
                         work_on(far, round % 19).await;
                     }
@@ -831,14 +834,14 @@ async fn connections_are_cut_in_every_state() {
 #[tokio::test]
 async fn devices_are_listed() {
     let Some(at) = device() else { return };
-    let devices = verbs::devices().expect("devices");
+    let devices = rpcrdma_verbs::devices().expect("devices");
     let own = name(at).await;
     let device = devices.iter().find(|device| device.name == own).expect("it is listed");
     assert!(device.ports.iter().any(|port| port.active && port.message > 0), "{device:?}");
     assert!(device.reads_in > 0 && device.work > 0 && device.region > 1 << 20, "{device:?}");
-    assert!(verbs::serves(at));
+    assert!(rpcrdma_verbs::serves(at));
     let documentation = "192.0.2.1:1".parse().expect("an address");
-    assert!(!verbs::serves(documentation));
+    assert!(!rpcrdma_verbs::serves(documentation));
 }
 
 /// Runs one of iproute2's commands, for at most so long.
@@ -857,24 +860,20 @@ async fn calls_go_on_once_the_device_is_back() {
     };
     let Some(at) = device() else { return };
     for verbs in ways(at).await {
-        let options = ClientOptions {
-            provider: Provider::Verbs,
-            timeout: Duration::from_secs(2),
-            verbs,
-            ..ClientOptions::default()
-        };
-        calls_go_on(at, options, &link).await;
+        let options = ClientOptions { timeout: Duration::from_secs(2), ..ClientOptions::default() };
+        calls_go_on(at, verbs, options, &link).await;
     }
 }
 
-async fn calls_go_on(at: SocketAddr, options: ClientOptions, link: &str) {
+async fn calls_go_on(at: SocketAddr, verbs: Options, options: ClientOptions, link: &str) {
     let [name, kind, network] = link.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{link}") };
-    let server = ServerOptions { provider: Provider::Verbs, ..ServerOptions::default() };
-    let server = Server::bind_with(at, server).await.expect("a device").service(Echo);
+    let server = Server::with_acceptor(listener(at, Options::default()).await, ServerOptions::default());
+    let server = server.expect("a server").service(Echo);
     let address = server.local_addr().expect("an address");
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(server.run(async { drop(stopping.await) }));
-    let client = Client::connect_with(address, options).await.expect("a connection");
+    let connector = VerbsConnector::new(address.to_string(), verbs);
+    let client = Client::connect_via(connector, options).await.expect("a connection");
     let caller = client.clone();
     let call = move |number| {
         let client = caller.clone();
@@ -929,13 +928,13 @@ async fn a_server_invalidates_the_windows_of_calls() {
     if ways(at).await.len() < 2 {
         return not_run::not_run("the device has no memory windows of type 2");
     }
-    let server = ServerOptions { provider: Provider::Verbs, ..ServerOptions::default() };
-    let server = Server::bind_with(at, server).await.expect("a device").service(Echo);
+    let server = Server::with_acceptor(listener(at, Options::default()).await, ServerOptions::default());
+    let server = server.expect("a server").service(Echo);
     let (address, counted) = (server.local_addr().expect("an address"), server.stats());
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(server.run(async { drop(stopping.await) }));
-    let options = ClientOptions { provider: Provider::Verbs, verbs: windows(), ..ClientOptions::default() };
-    let client = Client::connect_with(address, options).await.expect("a connection");
+    let connector = VerbsConnector::new(address.to_string(), windows());
+    let client = Client::connect_via(connector, ClientOptions::default()).await.expect("a connection");
     let calls = (1..=50).map(|number| {
         let client = client.clone();
         tokio::spawn(async move {
@@ -959,14 +958,17 @@ async fn a_server_invalidates_the_windows_of_calls() {
 async fn file_at(
     server: (&str, u16, u16),
     path: [&str; 2],
-    options: ClientOptions,
+    verbs: Options,
+    credential: Credential,
 ) -> (Client, nfs_v3::Client<Client>, NfsFh3) {
     let ((host, port, mount_port), [export, name]) = (server, path);
-    let mount = TcpClientOptions { credential: options.credential.clone(), ..TcpClientOptions::default() };
+    let mount = TcpClientOptions { credential: credential.clone(), ..TcpClientOptions::default() };
     let mount = TcpClient::connect_with(format!("{host}:{mount_port}"), mount).await.expect("mountd");
     let found = mount_v3::Client(mount).mnt(&Dirpath::from(export.to_owned())).await.expect("an answer");
     let Mountres3::Mnt3Ok(found) = found else { panic!("{found:?}") };
-    let client = Client::connect_with(format!("{host}:{port}"), options).await.expect("a connection");
+    let connector = VerbsConnector::new(format!("{host}:{port}"), verbs);
+    let options = ClientOptions { credential, ..ClientOptions::default() };
+    let client = Client::connect_via(connector, options).await.expect("a connection");
     let nfs = nfs_v3::Client(client.clone());
     let what = Diropargs3 { dir: NfsFh3 { data: found.fhandle }, name: name.to_owned().into() };
     let looked = nfs.lookup(&Lookup3Args { what }).await.expect("an answer");
@@ -987,9 +989,8 @@ async fn long_calls_of_another_user() {
         return not_run::not_run("RPCRDMA_VERBS_NFS3D is not set: no server to write to");
     };
     const LONG: u32 = 4 << 20;
-    let options =
-        ClientOptions { provider: Provider::Verbs, credential: user(1234), ..ClientOptions::default() };
-    let (client, nfs, file) = file_at((&server, 20050, 20051), ["/", "long"], options).await;
+    let (client, nfs, file) =
+        file_at((&server, 20050, 20051), ["/", "long"], Options::default(), user(1234)).await;
     let callers = (0..4u8).map(|caller| {
         let nfs = nfs.clone();
         tokio::spawn(async move {
@@ -1017,13 +1018,8 @@ async fn the_kernels_server_invalidates_windows() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_KNFSD") else {
         return not_run::not_run("RPCRDMA_VERBS_KNFSD is not set: no kernel server to write to");
     };
-    let options = ClientOptions {
-        provider: Provider::Verbs,
-        verbs: windows(),
-        credential: user(0),
-        ..ClientOptions::default()
-    };
-    let (client, nfs, file) = file_at((&server, 20049, 20048), ["/export", "windowed"], options).await;
+    let (client, nfs, file) =
+        file_at((&server, 20049, 20048), ["/export", "windowed"], windows(), user(0)).await;
     let count = 1 << 16;
     for round in 0..32u8 {
         let offset = u64::from(round) % 16 * u64::from(count);

@@ -1,6 +1,6 @@
-//! Says which system packages the feature `verbs` of rpcrdma-runtime lacks. What builds the bindings fails without them, too, but in
-//! the words of its own tools; and the runtime's own build script would run behind that. So this is a package by itself, which
-//! depends on nothing: its build script has run long before.
+//! Says which system packages rpcrdma-verbs lacks. What builds the bindings fails without them, too, but in the words of its own
+//! tools; and a build script of rpcrdma-verbs would run after that. So this is a package by itself, which depends on nothing: its
+//! build script has run long before.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -10,5 +10,7 @@ pub mod program;
 pub mod random;
 pub mod rdma;
 pub mod rpc;
+mod slab;
+pub(crate) mod table;
 pub mod time;
 pub mod work;

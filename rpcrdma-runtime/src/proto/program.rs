@@ -16,6 +16,7 @@ use core::pin::Pin;
 
 pub use self::origin::{Extensions, Origin};
 pub use self::unremembered::Unremembered;
+use crate::wire::rpc::RpcCall;
 pub use crate::wire::rpc::{AuthStat, AuthSys, Credential, Reject};
 use crate::xdr::{Layout, Reader, Reducer, Size, Xdr};
 
@@ -219,6 +220,22 @@ pub struct CallContext {
     pub peer: Option<SocketAddr>,
     /// What the connection that the call came by has to offer besides.
     pub extensions: Extensions,
+}
+
+impl CallContext {
+    /// What a handler is told of a call that came from there. The credential moves out of the call.
+    pub(crate) fn new(call: &mut RpcCall, origin: Origin) -> Self {
+        let header = &mut call.header;
+        CallContext {
+            xid: header.xid,
+            program: header.program,
+            version: header.version,
+            procedure: header.procedure,
+            credential: core::mem::take(&mut header.credential),
+            peer: origin.peer,
+            extensions: origin.extensions,
+        }
+    }
 }
 
 /// The server of one program version. rpcrdma-xdrgen's `Server<H>` is one for every handler.

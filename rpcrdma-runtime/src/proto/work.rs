@@ -1,7 +1,7 @@
 //! What an engine asks of a provider, and what it hears.
 //!
 //! Engines never call a provider: they yield [`Action`]s and take [`Completion`]s. So the protocol runs
-//! the same over iWARP, verbs and the in-memory fabric, and in a simulation without any of them.
+//! the same over every provider, and in a simulation.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -9,8 +9,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::CallError;
 use super::carrier::is_sent_once;
-use crate::proto::rdma::session::{Call, CallId, Line, Session};
-use crate::proto::rdma::{FailReason, Reply};
+use crate::proto::rdma::session::{Call, Line, Session};
+use crate::proto::rdma::{CallId, FailReason, Reply};
 use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
 

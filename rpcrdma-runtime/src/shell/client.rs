@@ -7,17 +7,16 @@ use std::time::{Duration, Instant};
 use tokio::net::ToSocketAddrs;
 use tracing::{Instrument, debug, debug_span};
 
-use super::calls::{Calls, Command};
-use super::carried;
-use super::carrier::Carrier;
-use super::driver::{Connect, Driver, LastPeer, Peer, Said};
+use super::carrier::{Carrier, is_sent_once};
+use super::driver::{Calls, Connect, Shared};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, Observer};
 use crate::proto::program::{Binding, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::session::{Call, Policy, Session};
-use crate::proto::rdma::{FailReason, Stated, Traffic};
-use crate::provider::Connection;
+use crate::proto::rdma::{FailReason, Reply, Stated, Traffic};
+use crate::provider::iwarp::IwarpConnector;
+use crate::provider::{Connection, Connector, LocalParameters};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
@@ -35,17 +34,23 @@ use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
 /// connections are made again.
 #[derive(Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     timeout: Option<Duration>,
     retransmit: Option<bool>,
     min_item: Option<usize>,
 }
 
-struct Shared {
-    calls: Calls<Said>,
-    peer: LastPeer,
+/// What the clones of a client share. The last one closes the connection.
+struct Inner {
+    calls: Arc<dyn Calls>,
     stats: ClientStats,
     options: ClientOptions,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.calls.close();
+    }
 }
 
 /// One call that ended, as an [`super::Observer`] hears of it.
@@ -76,7 +81,7 @@ impl Client {
         Client::connect_with(address, ClientOptions::default()).await
     }
 
-    /// Connects over what [`ClientOptions::provider`] says.
+    /// Connects over iWARP in user space.
     ///
     /// # Errors
     /// [`ConnectError`], once every address that the name stands for was tried.
@@ -84,14 +89,21 @@ impl Client {
         address: impl ToSocketAddrs + fmt::Display,
         options: ClientOptions,
     ) -> Result<Self, ConnectError> {
-        let name = address.to_string();
-        let setup = options.clone();
-        let connect = move || {
-            let (name, options) = (name.clone(), setup.clone());
-            async move { carried::connect(&name, &options).await }
-        };
+        let connector = IwarpConnector::new(address.to_string(), options.iwarp.clone());
+        Client::connect_via(connector, options).await
+    }
+
+    /// Connects over the provider of a connector. Later connections are made by it, too.
+    ///
+    /// # Errors
+    /// What the connector returns.
+    pub async fn connect_via(
+        connector: impl Connector,
+        options: ClientOptions,
+    ) -> Result<Self, ConnectError> {
+        let mut connect = connect_by(connector, &options);
         let first = connect().await?;
-        Ok(Client::start(Some(first), Some(Box::new(move || Box::pin(connect()))), options))
+        Ok(Client::start(Some(first), Some(connect), options))
     }
 
     /// Connects by RPC over TCP with default options: to servers without RDMA, and for programs without a binding.
@@ -111,20 +123,13 @@ impl Client {
         Client::start(Some(connection), None, ClientOptions { reconnect: None, ..options })
     }
 
-    /// Uses connections that `connect` makes, of any provider: the first one for the first call. The task is spawned on
+    /// Uses connections that a connector makes, of any provider: the first one for the first call. The task is spawned on
     /// the current runtime.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn with_connector<C, Made>(
-        mut connect: impl FnMut() -> Made + Send + 'static,
-        options: ClientOptions,
-    ) -> Self
-    where
-        C: Connection + 'static,
-        Made: Future<Output = Result<C, ConnectError>> + Send + 'static,
-    {
-        Client::start(None, Some(Box::new(move || Box::pin(connect()))), options)
+    pub fn with_connector(connector: impl Connector, options: ClientOptions) -> Self {
+        Client::start(None, Some(connect_by(connector, &options)), options)
     }
 
     fn start<C: Connection + 'static>(
@@ -135,18 +140,15 @@ impl Client {
         let ClientOptions { timeout, idle, reconnect, .. } = options;
         let keep = options.backward.programs().next().is_some();
         let session = Session::new(Policy { timeout, idle, keep, reconnect }, seed());
-        let peer = LastPeer::new(Peer::new(&options.config, None));
         let stats = ClientStats::default();
         let backward = options.backward.clone();
-        let mut driver = Driver::new(session, options.config, connect, peer.clone(), backward, stats.clone());
-        if let Some(connection) = first {
-            driver.connected(connection);
-        }
-        let (calls, receiver) = Calls::new(options.pending);
-        let span = debug_span!("client", peer = ?peer.get().address);
-        tokio::spawn(driver.run(receiver).instrument(span));
-        let shared = Shared { calls, peer, stats, options };
-        Client { shared: Arc::new(shared), timeout: None, retransmit: None, min_item: None }
+        let config = options.config;
+        let (calls, driver) =
+            Shared::new(session, config, (first, connect), backward, stats.clone(), options.pending);
+        let span = debug_span!("client", peer = ?calls.peer().address);
+        tokio::spawn(driver.instrument(span));
+        let inner = Inner { calls, stats, options };
+        Client { inner: Arc::new(inner), timeout: None, retransmit: None, min_item: None }
     }
 
     /// The same connection, for calls that may take this long each: from the call to its reply, however many connections
@@ -175,46 +177,47 @@ impl Client {
     /// is agreed on with a server that says nothing.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
-        self.shared.peer.get().negotiated
+        self.inner.calls.peer().negotiated
     }
 
     /// The server's address, once there was a connection.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.shared.peer.get().address
+        self.inner.calls.peer().address
     }
 
     /// How many connections there were, this one included.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.shared.peer.made()
+        self.inner.calls.watch().borrow().connections
     }
 
     /// Waits until there were more connections than `seen`, and says how many; nothing, if the client is closed and there
     /// will be no more. What a server knows of one connection it does not know of the next: a client that is to be
     /// called back ([`ClientOptions::backward`]) tells it so again.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
-        self.shared.peer.next(seen, self.shared.calls.closed()).await
+        self.inner.calls.next_connection(seen).await
     }
 
     /// What was counted up to now, for all clones and connections.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
-        self.shared.stats.snapshot()
+        self.inner.calls.count();
+        self.inner.stats.snapshot()
     }
 
     /// The longest message that this end sends, in bytes, whatever the server takes.
     #[must_use]
     pub fn longest_call(&self) -> u32 {
-        self.shared.options.config.private_data.announced().send_size
+        self.inner.options.config.private_data.announced().send_size
     }
 
     /// What this end takes and does: what [`Client::limit`] is at the server's end. It does no RDMA Reads before there was a
     /// connection.
     #[must_use]
     pub fn own_limits(&self) -> Stated {
-        let inline = self.shared.options.config.private_data.announced().receive_size;
-        Stated { inline, reads: self.shared.peer.get().reads_in }
+        let inline = self.inner.options.config.private_data.announced().receive_size;
+        Stated { inline, reads: self.inner.calls.peer().ird }
     }
 
     /// Keeps calls to what the server says of itself, for as long as the connection lasts (RFC 5666 section 6.2): none is
@@ -222,23 +225,34 @@ impl Client {
     /// `connection` is which it has said so on, as [`Client::connections`] counts them; if there is another one by now nothing is
     /// done. The next connection begins without such limits: they are to be asked for again.
     pub fn limit(&self, connection: u64, server: Stated) {
-        self.shared.calls.tell(Command::Other(Said { connection, server }));
+        self.inner.calls.set_peer_limits(connection, server);
     }
 
     /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
     pub fn close(&self) {
-        self.shared.calls.tell(Command::Close);
+        self.inner.calls.close();
     }
 
     /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
     pub async fn drain(&self) {
-        self.shared.calls.tell(Command::Drain);
-        self.shared.calls.closed().await;
+        self.inner.calls.drain();
+        self.inner.calls.ended().await;
+    }
+
+    fn next_xid(&self) -> u32 {
+        self.inner.calls.next_xid()
+    }
+
+    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
+        if is_sent_once(&call.message) {
+            call.retransmit = Some(false);
+        }
+        self.inner.calls.transact(call).await
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let call = self.prepare::<Q>(xid, args)?;
-        let reply = self.shared.calls.transact(call).await.map_err(|error| named(error, Q::NAME))?;
+        let reply = self.transact(call).await.map_err(|error| named(error, Q::NAME))?;
         let mut reader = Reader::new(&reply.message);
         decode_reply(&mut reader, xid)?;
         let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
@@ -247,7 +261,7 @@ impl Client {
     }
 
     fn prepare<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<Call, CallError> {
-        let options = &self.shared.options;
+        let options = &self.inner.options;
         // What the credential protects as a whole stays whole, and so does the reply to it.
         let (bounds, mut message) = if options.credential.allows_reduction() {
             (Q::reply_bounds(args), Reducer::new(self.min_item.unwrap_or(options.min_item)))
@@ -267,6 +281,14 @@ impl Client {
     }
 }
 
+fn connect_by<P: Connector>(connector: P, options: &ClientOptions) -> Connect<P::Connection> {
+    let shared = Arc::new((connector, LocalParameters::new(&options.config)));
+    Box::new(move || {
+        let shared = shared.clone();
+        Box::pin(async move { shared.0.connect(&shared.1).await })
+    })
+}
+
 /// What the transport says, with the procedure's name.
 fn named(error: CallError, procedure: &'static str) -> CallError {
     match error {
@@ -277,11 +299,11 @@ fn named(error: CallError, procedure: &'static str) -> CallError {
 
 impl<P: Binding> Carrier<P> for Client {
     fn next_xid(&self) -> u32 {
-        self.shared.calls.next_xid()
+        Client::next_xid(self)
     }
 
     fn min_item(&self) -> usize {
-        self.min_item.unwrap_or(self.shared.options.min_item)
+        self.min_item.unwrap_or(self.inner.options.min_item)
     }
 
     async fn observe<Q: Procedure<Program = P>>(
@@ -289,7 +311,7 @@ impl<P: Binding> Carrier<P> for Client {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
-        observed::<P, Q>(self.shared.options.observer.as_ref(), &self.shared.stats, xid, exchange).await
+        observed::<P, Q>(self.inner.options.observer.as_ref(), &self.inner.stats, xid, exchange).await
     }
 
     async fn carry(
@@ -299,7 +321,7 @@ impl<P: Binding> Carrier<P> for Client {
         bounds: ReplyBounds,
     ) -> Result<(Received, Traffic), CallError> {
         let call = Call { message, bounds, timeout: self.timeout, retransmit: self.retransmit };
-        let reply = self.shared.calls.transact(call).await.map_err(|error| named(error, procedure))?;
+        let reply = self.transact(call).await.map_err(|error| named(error, procedure))?;
         Ok((reply.message, reply.traffic))
     }
 }
@@ -308,8 +330,8 @@ impl<P: Binding> Caller<P> for Client {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let xid = self.shared.calls.next_xid();
-        let Shared { options, stats, .. } = &*self.shared;
+        let xid = self.next_xid();
+        let Inner { options, stats, .. } = &*self.inner;
         observed::<P, Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
     }
 }
@@ -358,7 +380,7 @@ pub(super) async fn observed<P: Program, Q: Procedure>(
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("peer", &self.shared.peer.get()).finish_non_exhaustive()
+        f.debug_struct("Client").field("peer", &self.inner.calls.peer()).finish_non_exhaustive()
     }
 }
 

@@ -11,10 +11,23 @@ use tokio::time::Instant;
 use crate::proto::rpc::duplicates::{
     Begun, CallIdentity, CallerId, DuplicateLimits, Duplicates, ProcedureId, Ticket,
 };
-use crate::xdr::{Message, Received};
+use crate::wire::rpc::{ReplyHeader, RpcCall, RpcReply};
+use crate::xdr::{Placed, Received};
 
-/// Who waits for a reply.
-type Waiter = oneshot::Sender<Option<Message>>;
+/// Waits for the reply to a call that joined another: nothing, for the first caller.
+type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
+
+/// What the cache knows of a call that has arrived.
+pub(super) enum Known {
+    /// Nothing: it runs, and [`DuplicateCache::finish`] ends it.
+    New(Ticket),
+    /// It runs: this is where its reply comes.
+    Running(oneshot::Receiver<Option<RpcReply>>),
+    /// It was answered before.
+    Answered(RpcReply),
+    /// Nothing, and there is no room: it runs as without a cache.
+    Unremembered,
+}
 
 /// Whose calls are compared with one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,34 +134,55 @@ impl DuplicateCache {
         self.0.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What this call is to the cache; nothing, if it is not for the cache.
-    pub(super) fn identity(
-        &self,
-        call: &Received,
-        peer: Option<SocketAddr>,
-        connection: u64,
-    ) -> Option<CallIdentity> {
+    /// A call has arrived: what becomes of it. Nothing, if it is not for the cache.
+    pub(super) fn begin(&self, call: &RpcCall, peer: Option<SocketAddr>, connection: u64) -> Option<Known> {
         // Before anything is summed.
-        ProcedureId::of(call).filter(|procedure| self.0.options.remember.has(*procedure))?;
+        if !self.0.options.remember.has((&call.header).into()) {
+            return None;
+        }
         let caller = match (self.0.options.scope, peer) {
             (CallerScope::Client, Some(peer)) => CallerId::Address(peer.ip()),
             _ => CallerId::Connection(connection),
         };
-        CallIdentity::of(call, caller)
+        let identity = CallIdentity::of(call, caller)?;
+        let mut table = self.table();
+        // The first caller gets its reply from the handler; only those that join wait for the cache.
+        let (waiter, answer) = table.is_running(&identity).then(oneshot::channel).unzip();
+        let begun = table.begin(identity, size(call.message()), waiter, self.0.began.elapsed());
+        Some(match (begun, answer) {
+            (Begun::Run(ticket), _) => Known::New(ticket),
+            (Begun::Joined { .. }, Some(answer)) => Known::Running(answer),
+            (Begun::Kept(_, message), _) => {
+                Known::Answered(RpcReply { status: ReplyHeader::Success, message })
+            }
+            (Begun::Unremembered(_) | Begun::Joined { .. }, _) => Known::Unremembered,
+        })
     }
 
-    pub(super) fn begin(&self, call: CallIdentity, size: u64, waiter: Waiter) -> Begun<Waiter> {
-        self.table().begin(call, size, waiter, self.0.began.elapsed())
-    }
-
-    pub(super) fn finish(&self, ticket: Ticket, reply: Option<&Message>) -> Vec<Waiter> {
-        self.table().finish(ticket, reply, self.0.began.elapsed())
+    /// A call has ended. Replays are made of a reply that is `kept`; all who joined get `reply`.
+    pub(super) fn finish(&self, ticket: Ticket, kept: bool, reply: Option<&RpcReply>) {
+        let kept = reply.filter(|_| kept).map(|reply| &reply.message);
+        let waiters = self.table().finish(ticket, kept, self.0.began.elapsed());
+        for waiter in waiters.into_iter().flatten() {
+            // A waiter whose connection is lost does not receive it.
+            let _ = waiter.send(reply.cloned());
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, Duplicates<Waiter>> {
         // No user's code runs under this lock, so nothing is half done if its holder panicked.
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a call holds, in bytes.
+fn size(call: &Received) -> u64 {
+    let items = match &call.items {
+        Placed::Positioned(items) => items.iter().map(|item| item.data.len()).sum(),
+        // Replies come by Write chunks.
+        Placed::None | Placed::InOrder(_) => 0,
+    };
+    call.stream.len().saturating_add(items) as u64
 }
 
 impl Default for DuplicateCache {

@@ -4,8 +4,6 @@ use std::time::Duration;
 use crate::proto::rdma::FailReason;
 use crate::proto::rpc::gss::GssFailure;
 use crate::provider::iwarp;
-#[cfg(feature = "verbs")]
-use crate::provider::verbs;
 use crate::wire::rpc::ReplyError;
 use crate::xdr;
 
@@ -51,48 +49,6 @@ pub enum CallError {
     Disconnected,
 }
 
-/// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The address cannot be resolved.
-    #[error("{address} cannot be resolved: {source}")]
-    Resolve {
-        /// The address as given.
-        address: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// Every address was tried; this is the last one's answer.
-    #[error("no connection to {address}: {source}")]
-    Connect {
-        /// The address as given.
-        address: String,
-        /// Why.
-        source: iwarp::ConnectError,
-    },
-    /// The same over an RDMA device.
-    #[cfg(feature = "verbs")]
-    #[error("no connection to {address} over an RDMA device: {source}")]
-    Verbs {
-        /// The address as given.
-        address: String,
-        /// Why.
-        source: verbs::ConnectError,
-    },
-    /// The caller's own connector failed ([`Client::with_connector`](super::Client::with_connector)).
-    #[error("no connection: {0}")]
-    Connector(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Every address was tried by TCP; this is the last one's answer.
-    #[error("no connection by TCP to {address}: {source}")]
-    Tcp {
-        /// The address as given.
-        address: String,
-        /// Why.
-        source: io::Error,
-    },
-}
-
 /// Why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -106,7 +62,6 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The capture file cannot be written.
-    #[cfg(feature = "capture")]
     #[error(transparent)]
     Capture(iwarp::CaptureError),
     /// The options allow no connection at all.

@@ -1,7 +1,8 @@
 //! The tokio driver: a [`Client`] that calls programs and a [`Server`] that serves them.
 //!
-//! One task owns each connection and its engine. Callers hand it their calls and wait; handlers run as tasks of
-//! their own. A caller that gives up leaves its buffers with the connection's task until they are fenced.
+//! A client's session and connection are behind one lock. Callers submit and send their calls on their own tasks; one task
+//! per client waits for the peer and for timers. A server has one task for each connection; a handler gets a task of its
+//! own once it waits. A caller that gives up leaves its buffers with the connection until they are fenced.
 
 mod accept;
 mod backward;
@@ -13,20 +14,22 @@ mod driver;
 mod duplicates;
 mod error;
 mod gss;
+mod inbound;
 mod limits;
 mod options;
+mod rdma;
 mod running;
 mod server;
 mod serving;
 mod stats;
 mod tcp;
 
+pub use crate::provider::ConnectError;
 pub use backward::{BackwardClient, BothWays};
-pub use carried::{Provider, UnknownProvider};
 pub use carrier::Carrier;
 pub use client::{CallReport, Client};
 pub use duplicates::{CallerScope, DuplicateCache, DuplicateOptions, Remember};
-pub use error::{CallError, ConnectError, ServeError};
+pub use error::{CallError, ServeError};
 pub use gss::GssClient;
 pub use limits::{Limits, TimeLimits};
 pub use options::{ClientOptions, Observer, ServerOptions};

@@ -2,14 +2,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CallReport, DuplicateCache, Provider};
+use super::{CallReport, DuplicateCache};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
 use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::proto::rpc::Services;
 use crate::provider::iwarp;
-#[cfg(feature = "verbs")]
-use crate::provider::verbs;
 
 /// Hears of every call that ended.
 #[derive(Clone)]
@@ -65,13 +63,8 @@ pub struct ClientOptions {
     /// again though there be no calls. At most [`Config::backward_credits`] calls run at a time, and until they wait for
     /// something, on the task that has the client's own replies: what computes for long belongs elsewhere.
     pub backward: Services,
-    /// What carries the calls (default: iWARP in user space).
-    pub provider: Provider,
-    /// iWARP's own.
+    /// For iWARP in user space, unless another provider carries the calls.
     pub iwarp: iwarp::Options,
-    /// Verbs' own.
-    #[cfg(feature = "verbs")]
-    pub verbs: verbs::Options,
     /// Hears of every call.
     pub observer: Option<Observer>,
 }
@@ -96,10 +89,7 @@ impl Default for ClientOptions {
             idle: policy.idle,
             reconnect: policy.reconnect,
             backward: Services::new(),
-            provider: Provider::default(),
             iwarp: iwarp::Options::default(),
-            #[cfg(feature = "verbs")]
-            verbs: verbs::Options::default(),
             observer: None,
         }
     }
@@ -122,13 +112,8 @@ pub struct ServerOptions {
     /// Calls in the backward direction on one connection that have not ended, those that wait for a credit included (default
     /// 1,024). Further ones fail at once with [`CallError::TooMany`](super::CallError::TooMany).
     pub backward_pending: usize,
-    /// What carries the calls (default: iWARP in user space).
-    pub provider: Provider,
-    /// iWARP's own.
+    /// For iWARP in user space, unless another provider carries the calls.
     pub iwarp: iwarp::Options,
-    /// Verbs' own.
-    #[cfg(feature = "verbs")]
-    pub verbs: verbs::Options,
 }
 
 /// [`ServerOptions::backward_pending`] by default.
@@ -151,10 +136,7 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             backward_pending: BACKWARD_PENDING,
-            provider: Provider::default(),
             iwarp: iwarp::Options::default(),
-            #[cfg(feature = "verbs")]
-            verbs: verbs::Options::default(),
         }
     }
 }

@@ -1,76 +1,137 @@
-use std::collections::{HashMap, VecDeque};
-use std::fmt::Display;
-use std::future::Future;
+//! The calls of one connection whose handlers run.
+
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::thread;
 
-use tokio::task::{self, JoinSet, consume_budget};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tracing::{Instrument, debug_span, warn};
 
-use super::serving::Connected;
-use crate::proto::rpc::Services;
+use super::serving::{Arrived, Connected, Executed};
+use crate::wire::rpc::{Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
-/// Calls whose handlers run. What has its reply at once needs no task, and no other thread wakes up for it; each of the others is
-/// a task. `K` names a call to its connection.
+/// A reply, if the call gets one.
+type Reply = Option<RpcReply>;
+
+/// Runs handlers. A call that has its reply at once needs no task, and no other thread wakes up for it; each of the others
+/// is a task. `K` names a call to its connection.
 pub(super) struct Running<K> {
-    answered: VecDeque<(K, Option<Message>)>,
-    tasks: JoinSet<Option<Message>>,
-    calls: HashMap<task::Id, (K, u32)>,
+    caller: Arc<Connected>,
+    attempt: Box<dyn Attempt>,
+    tasks: JoinSet<(K, Reply)>,
 }
 
-impl<K> Default for Running<K> {
-    fn default() -> Self {
-        Running { answered: VecDeque::new(), tasks: JoinSet::new(), calls: HashMap::new() }
+impl<K: Send + 'static> Running<K> {
+    pub(super) fn new(caller: Arc<Connected>) -> Self {
+        let runner = caller.clone();
+        let run = move |call: RpcCall, executed: Option<Executed>| runner.clone().run(call, executed);
+        Running { caller, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
     }
-}
 
-impl<K> Running<K> {
-    pub(super) fn start(&mut self, key: K, xid: u32, message: Received, caller: Connected) {
-        let span = debug_span!("call", xid);
-        let mut answer = Box::pin(caller.answer(message).instrument(span));
-        match asked_once(answer.as_mut()) {
-            Ok(Poll::Ready(reply)) => self.answered.push_back((key, reply)),
-            Ok(Poll::Pending) => {
-                let task = self.tasks.spawn(answer);
-                self.calls.insert(task.id(), (key, xid));
+    /// Starts a call. Gives its key back if it has its reply at once, or gets none.
+    pub(super) fn start(&mut self, key: K, message: Received) -> Option<(K, Option<Message>)> {
+        let call = match RpcCall::parse(message) {
+            Ok(call) => call,
+            Err(refusal) => return Some((key, self.caller.counted(RpcReply::refuse(refusal)))),
+        };
+        let span = debug_span!("call", xid = call.header.xid);
+        let _entered = span.enter();
+        let executed = match self.caller.arrived(&call) {
+            Arrived::Run(executed) => executed,
+            Arrived::Wait(answer) => {
+                self.tasks.spawn(answered(key, answer));
+                return None;
             }
-            Err(_) => self.answered.push_back((key, panicked(&"it panicked at once", xid))),
+            Arrived::Answered(reply) => return Some((key, self.caller.counted(reply))),
+        };
+        let outlives = executed.is_some();
+        let waiting = match self.attempt.run(call, executed) {
+            Ok(reply) => return Some((key, self.caller.counted(reply))),
+            Err(waiting) => waiting.in_current_span(),
+        };
+        if outlives {
+            let (done, answer) = oneshot::channel();
+            self.caller.outlive(async move {
+                // Nobody receives it if the connection is lost.
+                let _ = done.send(waiting.await);
+            });
+            self.tasks.spawn(answered(key, answer));
+        } else {
+            self.tasks.spawn(async move { (key, waiting.await) });
         }
+        None
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.answered.is_empty() && self.tasks.is_empty()
+        self.tasks.is_empty()
     }
 
-    /// The next call that has its reply.
+    /// The next call whose handler has ended.
     pub(super) async fn next(&mut self) -> Option<(K, Option<Message>)> {
-        if !self.answered.is_empty() {
-            // However many there are, others have their turn.
-            consume_budget().await;
-            return self.answered.pop_front();
-        }
-        let ended = self.tasks.join_next_with_id().await?;
-        let id = match &ended {
-            Ok((id, _)) => *id,
-            Err(error) => error.id(),
-        };
-        let (key, xid) = self.calls.remove(&id)?;
-        let reply = ended.map_or_else(|error| panicked(&error, xid), |(_, reply)| reply);
-        Some((key, reply))
+        // A task ends without a result only if the runtime shuts down.
+        let (key, reply) = self.tasks.join_next().await?.ok()?;
+        Some((key, self.caller.counted(reply)))
     }
 }
 
-/// Asks what may have its end at once. Nobody wakes it here: the task that it becomes otherwise begins by asking it again.
-pub(super) fn asked_once<F: Future>(future: Pin<&mut F>) -> thread::Result<Poll<F::Output>> {
-    let mut context = Context::from_waker(Waker::noop());
-    catch_unwind(AssertUnwindSafe(|| future.poll(&mut context)))
+impl<K> Drop for Running<K> {
+    fn drop(&mut self) {
+        self.caller.stopped(self.tasks.len());
+    }
 }
 
-/// A handler that panicked answers SYSTEM_ERR; its connection and the others go on.
-fn panicked(error: &dyn Display, xid: u32) -> Option<Message> {
-    warn!(%error, xid, "a handler panicked");
-    Services::system_error(xid)
+async fn answered<K>(key: K, answer: oneshot::Receiver<Reply>) -> (K, Reply) {
+    (key, answer.await.ok().flatten())
+}
+
+/// A call that waits for something.
+type Waiting = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// Polls a call once.
+trait Attempt: Send {
+    /// # Errors
+    /// The call, if it has no reply yet.
+    fn run(&mut self, call: RpcCall, executed: Option<Executed>) -> Result<Reply, Waiting>;
+}
+
+/// The memory of one call, which the next call uses again, unless the call waits for something and keeps it.
+struct Reused<M, F> {
+    run: M,
+    call: Pin<Box<Option<F>>>,
+}
+
+impl<M, F> Attempt for Reused<M, F>
+where
+    M: Fn(RpcCall, Option<Executed>) -> F + Send,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    fn run(&mut self, call: RpcCall, executed: Option<Executed>) -> Result<Reply, Waiting> {
+        let xid = call.header.xid;
+        self.call.set(Some((self.run)(call, executed)));
+        // Nobody wakes it here: a task that it becomes begins by polling it again.
+        let polled = poll(&mut self.call, xid, &mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(reply) = polled else {
+            let mut call = std::mem::replace(&mut self.call, Box::pin(None));
+            return Err(Box::pin(poll_fn(move |cx| poll(&mut call, xid, cx))));
+        };
+        self.call.set(None);
+        Ok(reply)
+    }
+}
+
+/// Polls a call. A handler that panics answers SYSTEM_ERR; its connection and the other calls go on.
+fn poll<F: Future<Output = Reply>>(
+    call: &mut Pin<Box<Option<F>>>,
+    xid: u32,
+    cx: &mut Context<'_>,
+) -> Poll<Reply> {
+    let Some(call) = call.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+    catch_unwind(AssertUnwindSafe(|| call.poll(cx))).unwrap_or_else(|_| {
+        warn!(xid, "a handler panicked");
+        Poll::Ready(RpcReply::reject(xid, Reject::SystemError))
+    })
 }

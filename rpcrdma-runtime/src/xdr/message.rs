@@ -66,17 +66,15 @@ impl Message {
     /// Puts the items for which `keep_out` is false back into the stream. Copies nothing if there are none.
     #[must_use]
     pub fn split(self, mut keep_out: impl FnMut(usize, &Item) -> bool) -> Message {
-        let keep: Vec<bool> =
-            self.items.iter().enumerate().map(|(index, item)| keep_out(index, item)).collect();
-        if keep.iter().all(|kept| *kept) {
-            return self;
-        }
+        let mut items = self.items.iter().enumerate();
+        let Some(first_back) = items.position(|(index, item)| !keep_out(index, item)) else { return self };
         let mut kept = Vec::new();
         let mut stream = Vec::with_capacity(usize::try_from(self.unreduced_len()).unwrap_or(0));
         let mut rest = &self.stream[..];
         // Offset of `rest` in the unreduced stream.
         let mut offset = 0u64;
-        for (item, keep) in self.items.into_iter().zip(keep) {
+        for (index, item) in self.items.into_iter().enumerate() {
+            let keep = index < first_back || index > first_back && keep_out(index, &item);
             let before =
                 usize::try_from(u64::from(item.position).saturating_sub(offset)).unwrap_or(usize::MAX);
             let (head, tail) = rest.split_at_checked(before).unwrap_or((rest, &[]));

@@ -113,7 +113,7 @@ pub(crate) struct Met {
 }
 
 pub(crate) async fn listen(options: Options) -> (Listener, SocketAddr) {
-    let listener = Listener::bind("127.0.0.1:0", 1024, options).await.unwrap();
+    let listener = Listener::bind("127.0.0.1:0", options).await.unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
@@ -129,7 +129,7 @@ pub(crate) async fn ask(
     raw.write_all(octets).await.unwrap();
     let request = listener.accept().await.unwrap().request().await;
     let outcome = match request {
-        Ok(request) => request.accept(b"reply").await,
+        Ok(request) => request.accept(b"reply", 1024).await,
         Err(error) => Err(error),
     };
     (raw, outcome)

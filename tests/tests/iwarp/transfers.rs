@@ -18,7 +18,7 @@ async fn pair(client: Options, server: Options) -> (IwarpConnection, IwarpConnec
     let accepting = async {
         let request = listener.accept().await.unwrap().request().await.unwrap();
         assert_eq!(request.private_data(), "from the client");
-        request.accept(b"from the server").await.unwrap()
+        request.accept(b"from the server", 1024).await.unwrap()
     };
     let (one, other) = tokio::join!(connect(address, b"from the client", 1024, &client), accepting);
     (one.unwrap(), other)

@@ -20,21 +20,32 @@ impl From<Option<SocketAddr>> for Origin {
 
 /// What a connection has to offer to the handlers of its calls, found by type. Clones share it.
 #[derive(Clone, Default)]
-pub struct Extensions(Option<Arc<[Arc<dyn Any + Send + Sync>]>>);
+pub struct Extensions(Option<Arc<Extension>>);
+
+/// A value, in front of those that were there before.
+struct Extension<T: ?Sized = dyn Any + Send + Sync> {
+    before: Extensions,
+    value: T,
+}
 
 impl Extensions {
     /// The same and this value, which takes the place of one of its type.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(self, value: T) -> Self {
-        let others = self.0.iter().flat_map(|values| values.iter()).filter(|other| !other.is::<T>()).cloned();
-        let own: Arc<dyn Any + Send + Sync> = Arc::new(value);
-        Extensions(Some([own].into_iter().chain(others).collect()))
+        Extensions(Some(Arc::new(Extension { before: self, value })))
     }
 
     /// The value of this type.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
-        self.0.as_deref()?.iter().find_map(|value| value.downcast_ref())
+        let mut extensions = self;
+        while let Some(extension) = &extensions.0 {
+            if let Some(value) = extension.value.downcast_ref() {
+                return Some(value);
+            }
+            extensions = &extension.before;
+        }
+        None
     }
 }
 

@@ -171,7 +171,7 @@ impl BackwardRequester {
         if self.ready {
             self.requester.submit(Call { message, reply: super::ReplyResources::default() })
         } else {
-            self.requester.refuse(FailReason::NotReady)
+            self.requester.refuse(&message, FailReason::NotReady)
         }
     }
 

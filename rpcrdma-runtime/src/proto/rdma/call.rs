@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::plan::Role;
 use super::returned::{self, Lengths};
-use super::{FailReason, Reply, Traffic};
+use super::{CallId, FailReason, Reply, Traffic};
 use crate::proto::work::{CloseReason, Memory, Segment};
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment, WriteChunk};
 use crate::xdr::{Placed, Received};
@@ -16,7 +16,7 @@ use crate::xdr::{Placed, Received};
 /// A call that has a credit.
 #[derive(Debug)]
 pub(super) struct CallState {
-    pub(super) xid: u32,
+    pub(super) id: CallId,
     pub(super) phase: Phase,
     pub(super) regions: Vec<Region>,
     pub(super) write_chunks: usize,
@@ -134,7 +134,7 @@ impl CallState {
             None if used => Ok(Outcome::Long { reply, writes }),
             None => Err("RDMA_NOMSG without a Reply chunk"),
             Some(_) if used => Err("RDMA_MSG with a Reply chunk in use"),
-            Some(stream) if stream.first_chunk() != Some(&self.xid.to_be_bytes()) => {
+            Some(stream) if stream.first_chunk() != Some(&self.id.xid().to_be_bytes()) => {
                 Err("the XIDs of the header and of the RPC message differ")
             }
             Some(stream) => Ok(Outcome::Inline { stream, writes }),
@@ -172,7 +172,7 @@ impl CallState {
             Outcome::Long { reply, writes } => {
                 let stream = returned::collect(take(Role::Reply, reply));
                 traffic.reply_chunk_bytes = stream.len() as u64;
-                if stream.first_chunk() != Some(&self.xid.to_be_bytes()) {
+                if stream.first_chunk() != Some(&self.id.xid().to_be_bytes()) {
                     let why = "the XIDs of the header and of the RPC message differ";
                     return Err(FailReason::BadReply(why.to_string()));
                 }

@@ -30,57 +30,49 @@ pub(super) struct NoRoom;
 ///
 /// # Errors
 /// [`NoRoom`]: the call is answered with ERR_CHUNK.
-pub(super) fn place(message: Message, offered: &ChunkLists, threshold: u32) -> Result<ReplyPlan, NoRoom> {
+pub(super) fn place(message: Message, offered: ChunkLists, threshold: u32) -> Result<ReplyPlan, NoRoom> {
     let mut writes = Vec::new();
-    let mut returned = ChunkLists {
-        reads: Vec::new(),
-        writes: offered.writes.iter().map(|chunk| chunk.filled(0)).collect(),
-        reply: offered.reply.as_ref().map(|chunk| chunk.filled(0)),
-    };
-    let mut next = 0usize;
-    let mut room = Ok(());
-    let message = message.split(|_, item| {
-        let Some(chunk) = offered.writes.get(next) else { return false };
-        next = next.saturating_add(1);
-        if chunk.0.is_empty() {
-            // The requester wants this item inline (RFC 8166 section 4.3.2.3).
-            return false;
+    let mut returned = ChunkLists { reads: Vec::new(), ..offered };
+    let mut chunks = returned.writes.iter();
+    // An empty chunk asks for its item inline (RFC 8166 section 4.3.2.3).
+    let Message { stream, items } =
+        message.split(|_, _| chunks.next().is_some_and(|chunk| !chunk.0.is_empty()));
+    let mut items = items.into_iter();
+    for chunk in returned.writes.iter_mut().filter(|chunk| !chunk.0.is_empty()) {
+        match items.next() {
+            Some(item) => scatter(item.data, chunk, &mut writes)?,
+            None => chunk.fill(0),
         }
-        if item.data.len() as u64 > chunk.len() {
-            room = Err(NoRoom);
-            return true;
+    }
+    let (len, header_len) = (stream.len() as u64, returned.header_len());
+    if header_len.saturating_add(len) <= u64::from(threshold) {
+        if let Some(chunk) = &mut returned.reply {
+            chunk.fill(0);
         }
-        if let Some(slot) = returned.writes.get_mut(next.saturating_sub(1)) {
-            *slot = scatter(&item.data, chunk, &mut writes);
-        }
-        true
-    });
-    room?;
-    let stream = message.stream;
-    let len = stream.len() as u64;
-    if returned.header_len().saturating_add(stream.len() as u64) <= u64::from(threshold) {
         return Ok(ReplyPlan { writes, body: Body::Msg(returned), inline: Some(stream), stream: len });
     }
-    match &offered.reply {
-        Some(chunk)
-            if stream.len() as u64 <= chunk.len() && returned.header_len() <= u64::from(threshold) =>
-        {
-            returned.reply = Some(scatter(&stream, chunk, &mut writes));
-            Ok(ReplyPlan { writes, body: Body::NoMsg(returned), inline: None, stream: len })
-        }
-        _ => Err(NoRoom),
+    match &mut returned.reply {
+        Some(chunk) if header_len <= u64::from(threshold) => scatter(stream, chunk, &mut writes)?,
+        _ => return Err(NoRoom),
     }
+    Ok(ReplyPlan { writes, body: Body::NoMsg(returned), inline: None, stream: len })
 }
 
-/// Cuts data along a chunk's segments; gives the chunk with what was put where. The data fits.
-fn scatter(data: &Bytes, chunk: &WriteChunk, writes: &mut Vec<(Segment, Bytes)>) -> WriteChunk {
-    let filled = chunk.filled(data.len() as u64);
-    let mut rest = data.clone();
-    for segment in filled.0.iter().filter(|segment| segment.length > 0) {
-        let len = usize::try_from(segment.length).unwrap_or(usize::MAX).min(rest.len());
-        writes.push((*segment, rest.split_to(len)));
+/// Cuts data along a chunk's segments, whose lengths then say what was put where.
+fn scatter(
+    mut data: Bytes,
+    chunk: &mut WriteChunk,
+    writes: &mut Vec<(Segment, Bytes)>,
+) -> Result<(), NoRoom> {
+    if data.len() as u64 > chunk.len() {
+        return Err(NoRoom);
     }
-    filled
+    chunk.fill(data.len() as u64);
+    for segment in chunk.0.iter().filter(|segment| segment.length > 0) {
+        let len = usize::try_from(segment.length).unwrap_or(usize::MAX).min(data.len());
+        writes.push((*segment, data.split_to(len)));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -106,7 +98,7 @@ mod tests {
     #[test]
     fn r094_segments_are_filled_in_order_and_the_rest_is_zero() {
         let offered = ChunkLists { writes: vec![chunk(&[3, 5, 4])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(20, 6)]), &offered, 1024).expect("fits");
+        let plan = place(message(40, &[(20, 6)]), offered.clone(), 1024).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!(lengths(&lists.writes[0]), [3, 3, 0]);
         assert_eq!(
@@ -119,7 +111,7 @@ mod tests {
     #[test]
     fn r103_items_fill_chunks_in_order_and_the_others_stay_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[8]), chunk(&[8])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(8, 4), (20, 8), (32, 4)]), &offered, 1024).expect("fits");
+        let plan = place(message(40, &[(8, 4), (20, 8), (32, 4)]), offered.clone(), 1024).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![4], vec![8]));
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
@@ -128,7 +120,7 @@ mod tests {
     #[test]
     fn r112_an_empty_chunk_asks_for_the_item_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[]), chunk(&[8])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(8, 4), (20, 8)]), &offered, 1024).expect("fits");
+        let plan = place(message(40, &[(8, 4), (20, 8)]), offered.clone(), 1024).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![], vec![8]));
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
@@ -139,11 +131,11 @@ mod tests {
     fn r123_a_reply_that_does_not_fit_inline_goes_to_the_reply_chunk() {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
         // Header: 28, and a Reply chunk of two segments: 36. The threshold leaves 960.
-        let short = place(message(960, &[]), &offered, 1024).expect("fits");
+        let short = place(message(960, &[]), offered.clone(), 1024).expect("fits");
         assert!(
             matches!(&short.body, Body::Msg(lists) if lists.reply.as_ref().is_some_and(WriteChunk::is_empty))
         );
-        let long = place(message(964, &[]), &offered, 1024).expect("fits");
+        let long = place(message(964, &[]), offered.clone(), 1024).expect("fits");
         assert!(long.inline.is_none());
         let Body::NoMsg(lists) = long.body else { panic!("long") };
         assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600, 364]));
@@ -153,11 +145,11 @@ mod tests {
     #[test]
     fn h33_h71_what_has_no_room_is_refused() {
         let none = ChunkLists::default();
-        assert_eq!(place(message(997, &[]), &none, 1024).err(), Some(NoRoom));
-        assert!(place(message(996, &[]), &none, 1024).is_ok());
+        assert_eq!(place(message(997, &[]), none.clone(), 1024).err(), Some(NoRoom));
+        assert!(place(message(996, &[]), none.clone(), 1024).is_ok());
         let small = ChunkLists { reply: Some(chunk(&[1])), ..ChunkLists::default() };
-        assert_eq!(place(message(1024, &[]), &small, 1024).err(), Some(NoRoom));
+        assert_eq!(place(message(1024, &[]), small, 1024).err(), Some(NoRoom));
         let write = ChunkLists { writes: vec![chunk(&[3])], ..ChunkLists::default() };
-        assert_eq!(place(message(40, &[(8, 4)]), &write, 1024).err(), Some(NoRoom));
+        assert_eq!(place(message(40, &[(8, 4)]), write, 1024).err(), Some(NoRoom));
     }
 }

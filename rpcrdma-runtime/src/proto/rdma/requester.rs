@@ -1,6 +1,6 @@
 //! The requester: it makes calls, and owns the memory that it advertises for them until it is fenced.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,20 +13,29 @@ use super::call::{CallState, Outcome, Phase, Region, RegionState};
 use super::plan::{Plan, Policy, Unplanned};
 use super::{Config, Credits, ReplyResources, Stated, Traffic, Unbounded};
 use crate::proto::program::ReplyBounds;
+use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ErrorBody, Header, ReplyRefusal, decode_reply};
 use crate::xdr::{Message, Received};
 
-/// Names a call of one requester.
+/// Identifies a call: the XID of its message, and a count that tells it from an earlier call with the same XID. Later
+/// calls compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
-#[cfg(feature = "shell")]
 impl CallId {
-    /// The name of a call of another transport.
-    pub(crate) fn new(number: u64) -> Self {
-        CallId(number)
+    /// The identity of a call. Its message has no XID if it is too short for one.
+    pub(crate) fn new(count: u32, message: &Message) -> (Self, Option<u32>) {
+        let xid = message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
+        (CallId(u64::from(count) << 32 | u64::from(xid.unwrap_or(0))), xid)
+    }
+
+    /// The call's XID.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the XID")]
+    pub fn xid(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -106,9 +115,22 @@ pub enum FailReason {
     UnboundedReply,
 }
 
-/// Where the numbers of engines of the backward direction begin: those of the usual direction never come so far, so it
-/// is seen from a token whose it is.
+/// The tokens of engines of the backward direction have this bit, and no others.
 pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
+/// The token of an error in answer to a backward call. There is one at a time.
+const BACKWARD_ERROR: Token = Token(1 << 62);
+/// A token of other work is an XID, and below it these bits for the number of a region, or all of them for the Send.
+const REGION_BITS: u32 = 24;
+const SEND: u64 = (1 << REGION_BITS) - 1;
+
+/// The call that a token belongs to, and the number of the region if it is not the Send.
+fn token_of(xid: u32, region: u64) -> Token {
+    Token(u64::from(xid) << REGION_BITS | region & SEND)
+}
+
+fn split(Token(token): Token) -> Option<(u32, usize)> {
+    Some((u32::try_from(token >> REGION_BITS).ok()?, usize::try_from(token & SEND).ok()?))
+}
 
 /// A responder that breaks the protocol so often on a connection is not asked further there.
 const MOST_BAD_REPLIES: u32 = 8;
@@ -124,15 +146,13 @@ pub struct Requester {
     reads: bool,
     max_segment: u32,
     credits: Credits,
-    next: u64,
-    calls: BTreeMap<CallId, CallState>,
-    by_xid: BTreeMap<u32, CallId>,
+    submitted: u32,
+    /// Calls that have a credit, by their XID.
+    calls: Table<CallState>,
     /// Calls that wait for a credit, in the order in which they were submitted.
-    queue: BTreeMap<CallId, Call>,
+    queue: VecDeque<(CallId, Call)>,
     /// Calls whose memory is advertised, and which wait for a reply to another: the grant shrank meanwhile.
-    ready: VecDeque<CallId>,
-    /// What each piece of work that is under way belongs to: a call and a region of it.
-    work: BTreeMap<Token, (CallId, usize)>,
+    ready: VecDeque<u32>,
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
     closed: Option<CloseReason>,
@@ -143,9 +163,9 @@ pub struct Requester {
     /// Calls that had to wait for a credit.
     credit_waits: u64,
     /// An error that was sent in answer to a backward call and has not left.
-    backward_error: Option<Token>,
-    /// Calls have no chunks: those of the backward direction.
-    inline_only: bool,
+    backward_error: bool,
+    /// This is the backward direction, where calls have no chunks.
+    backward: bool,
 }
 
 impl Requester {
@@ -162,12 +182,10 @@ impl Requester {
             reads: true,
             max_segment: config.max_segment.min(max_region).max(1),
             credits,
-            next: 0,
-            calls: BTreeMap::new(),
-            by_xid: BTreeMap::new(),
-            queue: BTreeMap::new(),
+            submitted: 0,
+            calls: Table::default(),
+            queue: VecDeque::new(),
             ready: VecDeque::new(),
-            work: BTreeMap::new(),
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
             closed: None,
@@ -175,8 +193,8 @@ impl Requester {
             discarded: 0,
             bad_replies: 0,
             credit_waits: 0,
-            backward_error: None,
-            inline_only: false,
+            backward_error: false,
+            backward: false,
         }
     }
 
@@ -184,8 +202,7 @@ impl Requester {
     pub(super) fn backward(config: Config, negotiated: Negotiated) -> Self {
         let config = Config { credits: config.backward_credits, ..config };
         let mut requester = Requester::new(config, negotiated.reversed(), u32::MAX);
-        requester.next = FIRST_BACKWARD;
-        requester.inline_only = true;
+        requester.backward = true;
         requester
     }
 
@@ -247,35 +264,45 @@ impl Requester {
 
     /// Makes a call, now or when there is a credit. Calls start in the order in which they are submitted.
     pub fn submit(&mut self, call: Call) -> CallId {
-        let id = CallId(self.next_number());
-        if let Some(reason) = &self.closed {
-            self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsent(reason.clone())) });
-        } else {
-            self.queue.insert(id, call);
-            self.start_queued();
-            let waits = self.queue.contains_key(&id);
-            self.credit_waits = self.credit_waits.saturating_add(u64::from(waits));
-        }
+        let id = self.new_id(&call.message);
+        self.submit_as(id, call);
         id
     }
 
+    /// Makes a call that has an identity.
+    pub(super) fn submit_as(&mut self, id: CallId, call: Call) {
+        if let Some(reason) = &self.closed {
+            self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsent(reason.clone())) });
+        } else if self.queue.is_empty() && self.credits.take() {
+            self.start(id, call);
+        } else {
+            self.queue.push_back((id, call));
+            self.credit_waits = self.credit_waits.saturating_add(1);
+        }
+    }
+
     /// A call that is not made.
-    pub(super) fn refuse(&mut self, why: FailReason) -> CallId {
-        let id = CallId(self.next_number());
+    pub(super) fn refuse(&mut self, message: &Message, why: FailReason) -> CallId {
+        let id = self.new_id(message);
         self.events.push_back(Event::Done { call: id, outcome: Err(why) });
         id
+    }
+
+    fn new_id(&mut self, message: &Message) -> CallId {
+        self.submitted = self.submitted.wrapping_add(1);
+        CallId::new(self.submitted, message).0
     }
 
     /// Nobody waits for the call any more. There will be no event for it; its memory stays with the provider
     /// until it is fenced, and its credit until it has ended (RFC 8166 section 4.4.1). If it was not sent yet, it never is.
     pub fn cancel(&mut self, call: CallId) {
-        self.queue.remove(&call);
+        self.queue.retain(|(queued, _)| *queued != call);
         self.events.retain(|event| !matches!(event, Event::Done { call: done, .. } if *done == call));
-        let Some(state) = self.calls.get_mut(&call) else { return };
+        let Some(state) = self.calls.get_mut(call.xid()).filter(|state| state.id == call) else { return };
         state.abandoned = true;
-        if let Some(index) = self.ready.iter().position(|ready| *ready == call) {
+        if let Some(index) = self.ready.iter().position(|ready| *ready == call.xid()) {
             self.ready.remove(index);
-            self.fence(call, Outcome::Failed(FailReason::Registration));
+            self.fence(call.xid(), Outcome::Failed(FailReason::Registration));
         }
     }
 
@@ -291,7 +318,7 @@ impl Requester {
     /// connection's.
     #[must_use]
     pub fn holds(&self, call: CallId) -> bool {
-        self.calls.contains_key(&call)
+        self.calls.get(call.xid()).is_some_and(|state| state.id == call)
     }
 
     /// Whether the connection is closed, or has been asked to be.
@@ -305,7 +332,7 @@ impl Requester {
     /// connection is closed.
     pub fn expire(&mut self, call: CallId) {
         self.cancel(call);
-        if self.calls.contains_key(&call) {
+        if self.holds(call) {
             self.close(CloseReason::Timeout("a call had no reply".to_string()));
         }
     }
@@ -330,9 +357,9 @@ impl Requester {
                 self.region_became(token, RegionState::Exposed(segment));
             }
             Completion::RegisterFailed { token, memory } => {
-                if let Some((call, _)) = self.work.get(&token)
+                if let Some((xid, _)) = split(token)
                     && let Some(CallState { phase: Phase::Registering { failed, .. }, .. }) =
-                        self.calls.get_mut(call)
+                        self.calls.get_mut(xid)
                 {
                     *failed = true;
                 }
@@ -344,21 +371,16 @@ impl Requester {
             Completion::Received { message, invalidated } => self.received(&message, invalidated),
             Completion::Closed { reason, .. } => self.connection_closed(&reason),
             Completion::Sent { token } => {
-                self.backward_error = self.backward_error.filter(|error| *error != token);
+                self.backward_error &= token != BACKWARD_ERROR;
             }
             // A requester neither reads nor writes.
             Completion::ReadDone { .. } | Completion::Written { .. } => {}
         }
     }
 
-    fn next_number(&mut self) -> u64 {
-        self.next = self.next.wrapping_add(1);
-        self.next
-    }
-
     fn start_queued(&mut self) {
         while self.closed.is_none() && !self.queue.is_empty() && self.credits.take() {
-            if let Some((id, call)) = self.queue.pop_first() {
+            if let Some((id, call)) = self.queue.pop_front() {
                 self.start(id, call);
             }
         }
@@ -376,7 +398,7 @@ impl Requester {
             limits: self.config.limits,
         };
         let planned = match xid {
-            Some(xid) if !self.by_xid.contains_key(&xid) => policy
+            Some(xid) if !self.calls.contains(xid) => policy
                 .plan(call)
                 .map(|plan| (xid, plan))
                 .map_err(|why| match why {
@@ -385,7 +407,7 @@ impl Requester {
                     Unplanned::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
                 })
                 .and_then(|(xid, plan)| {
-                    let sendable = !self.inline_only || plan.is_inline();
+                    let sendable = !self.backward || plan.is_inline();
                     if sendable { Ok((xid, plan)) } else { Err("it does not fit inline") }
                 }),
             Some(_) => Err("another call has its XID"),
@@ -402,52 +424,50 @@ impl Requester {
 
     fn register(&mut self, id: CallId, xid: u32, plan: Plan) {
         let mut regions = Vec::with_capacity(plan.regions.len());
-        for (index, (role, memory)) in plan.regions.into_iter().enumerate() {
-            let token = Token(self.next_number());
-            self.work.insert(token, (id, index));
-            self.actions.push_back(Action::Register { token, memory });
+        for (number, (role, memory)) in (0..).zip(plan.regions) {
+            self.actions.push_back(Action::Register { token: token_of(xid, number), memory });
             regions.push(Region { role, state: RegionState::Registering });
         }
         let state = CallState {
-            xid,
+            id,
             phase: Phase::Registering { inline: plan.inline, failed: false },
             regions,
             write_chunks: plan.write_chunks,
             traffic: Traffic::default(),
             abandoned: false,
         };
-        self.by_xid.insert(xid, id);
-        self.calls.insert(id, state);
-        self.advance(id);
+        // No call has this XID: [`Requester::start`] has looked.
+        let _ = self.calls.insert(xid, state);
+        self.advance(xid);
     }
 
     fn region_became(&mut self, token: Token, state: RegionState) {
-        let Some((call, index)) = self.work.remove(&token) else { return };
-        if let Some(region) = self.calls.get_mut(&call).and_then(|call| call.regions.get_mut(index)) {
+        let Some((xid, number)) = split(token) else { return };
+        if let Some(region) = self.calls.get_mut(xid).and_then(|call| call.regions.get_mut(number)) {
             region.state = state;
+            self.advance(xid);
         }
-        self.advance(call);
     }
 
     /// Takes a call one step on, if it can go.
-    fn advance(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    fn advance(&mut self, xid: u32) {
+        let Some(call) = self.calls.get_mut(xid) else { return };
         match &mut call.phase {
             Phase::Registering { failed, .. } => {
                 if call.regions.iter().any(|region| matches!(region.state, RegionState::Registering)) {
                     return;
                 }
                 if *failed || call.abandoned {
-                    self.fence(id, Outcome::Failed(FailReason::Registration));
+                    self.fence(xid, Outcome::Failed(FailReason::Registration));
                 } else {
-                    self.ready.push_back(id);
+                    self.ready.push_back(xid);
                     self.send_ready();
                 }
             }
             Phase::Waiting => {}
             Phase::Fencing(_) => {
                 if call.regions.iter().all(|region| matches!(region.state, RegionState::Back(_))) {
-                    self.finish(id);
+                    self.finish(xid);
                 }
             }
         }
@@ -456,25 +476,25 @@ impl Requester {
     /// Sends what may be sent by the grant as it is now.
     fn send_ready(&mut self) {
         while self.closed.is_none() && !self.ready.is_empty() && self.credits.send() {
-            let Some(id) = self.ready.pop_front() else { return };
-            if let Some(CallState { phase: phase @ Phase::Registering { .. }, .. }) = self.calls.get_mut(&id)
+            let Some(xid) = self.ready.pop_front() else { return };
+            if let Some(CallState { phase: phase @ Phase::Registering { .. }, .. }) = self.calls.get_mut(xid)
                 && let Phase::Registering { inline, .. } = core::mem::replace(phase, Phase::Waiting)
             {
-                self.send(id, inline);
+                self.send(xid, inline);
             }
         }
     }
 
-    fn send(&mut self, id: CallId, inline: Option<Bytes>) {
+    fn send(&mut self, xid: u32, inline: Option<Bytes>) {
         let asked = self.credits.asked();
-        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(call) = self.calls.get_mut(xid) else { return };
         let lists = call.lists();
         call.traffic.count_offered(&lists, inline.is_none());
         let body = if inline.is_some() { Body::Msg(lists) } else { Body::NoMsg(lists) };
-        let header = Header { xid: call.xid, credits: asked, body }.encode();
-        let message: Vec<Bytes> = [header].into_iter().chain(inline).collect();
+        let message = Header { xid, credits: asked, body }.with_payload(inline);
         call.traffic.call_inline = message.iter().map(|piece| piece.len() as u64).sum();
-        let token = Token(self.next_number());
+        let direction = if self.backward { FIRST_BACKWARD } else { 0 };
+        let token = Token(token_of(xid, SEND).0 | direction);
         self.actions.push_back(Action::Send { token, message, invalidate: None });
     }
 
@@ -485,7 +505,7 @@ impl Requester {
             Ok((header, payload)) => {
                 let xid = header.xid;
                 let waiting = |call: &&CallState| matches!(call.phase, Phase::Waiting);
-                let call = self.by_xid.get(&xid).and_then(|id| self.calls.get(id)).filter(waiting);
+                let call = self.calls.get(xid).filter(waiting);
                 let Some(call) = call else { return self.discard("no call waits for it", invalidated) };
                 let outcome = call.outcome(header.body, payload);
                 // One call at a time until a reply is valid (RFC 8166 section 3.3.3): of any other, nothing
@@ -505,8 +525,7 @@ impl Requester {
             }
         };
         let unknown = "no call waits for it";
-        let Some(id) = self.by_xid.get(&xid).copied() else { return self.discard(unknown, invalidated) };
-        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(call) = self.calls.get_mut(xid) else { return self.discard(unknown, invalidated) };
         if !matches!(call.phase, Phase::Waiting) {
             return self.discard(unknown, invalidated);
         }
@@ -524,7 +543,7 @@ impl Requester {
         call.traffic.remote_invalidation = invalidated.is_some();
         let is_bad = matches!(outcome, Outcome::Failed(FailReason::BadReply(_)));
         self.credits.answered();
-        self.fence(id, outcome);
+        self.fence(xid, outcome);
         self.send_ready();
         self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
         if self.bad_replies >= MOST_BAD_REPLIES {
@@ -535,12 +554,12 @@ impl Requester {
     /// Answers a call in the backward direction that has chunks; here this end is the responder (RFC 8167 section 5).
     /// One such error at a time: a peer that sends and never reads gets no more.
     fn refuse_backward_call(&mut self, xid: u32) {
-        if self.backward_error.is_some() {
+        if self.backward_error {
             return;
         }
         let error = Header { xid, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
-        let token = Token(self.next_number());
-        self.backward_error = Some(token);
+        self.backward_error = true;
+        let token = BACKWARD_ERROR;
         self.actions.push_back(Action::Send { token, message: vec![error], invalidate: None });
     }
 
@@ -559,27 +578,24 @@ impl Requester {
     }
 
     /// Takes back every region of the call, a remotely invalidated one too: then its memory comes home.
-    fn fence(&mut self, id: CallId, outcome: Outcome) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    fn fence(&mut self, xid: u32, outcome: Outcome) {
+        let Some(call) = self.calls.get_mut(xid) else { return };
         call.phase = Phase::Fencing(outcome);
-        for (index, region) in call.regions.iter_mut().enumerate() {
+        for (number, region) in (0..).zip(&mut call.regions) {
             if let RegionState::Exposed(segment) = &region.state {
-                self.next = self.next.wrapping_add(1);
-                let token = Token(self.next);
-                self.work.insert(token, (id, index));
+                let token = token_of(xid, number);
                 self.actions.push_back(Action::Invalidate { token, handle: segment.handle });
                 region.state = RegionState::Fencing;
             }
         }
-        self.advance(id);
+        self.advance(xid);
     }
 
-    fn finish(&mut self, id: CallId) {
-        let Some(call) = self.calls.remove(&id) else { return };
-        self.by_xid.remove(&call.xid);
+    fn finish(&mut self, xid: u32) {
+        let Some(call) = self.calls.remove(xid) else { return };
         self.credits.give_back();
         if !call.abandoned {
-            self.events.push_back(Event::Done { call: id, outcome: call.into_outcome() });
+            self.events.push_back(Event::Done { call: call.id, outcome: call.into_outcome() });
         }
         self.start_queued();
     }
@@ -588,16 +604,14 @@ impl Requester {
         self.closed = Some(reason.clone());
         self.gone = true;
         self.actions.clear();
-        self.work.clear();
         self.ready.clear();
-        self.by_xid.clear();
-        for (id, call) in core::mem::take(&mut self.calls) {
-            if !call.abandoned {
-                let outcome = call.into_outcome_of_end(reason);
-                self.events.push_back(Event::Done { call: id, outcome });
-            }
+        let mut calls: Vec<CallState> = self.calls.drain().map(|(_, call)| call).collect();
+        calls.sort_unstable_by_key(|call| call.id);
+        for call in calls.into_iter().filter(|call| !call.abandoned) {
+            let (id, outcome) = (call.id, call.into_outcome_of_end(reason));
+            self.events.push_back(Event::Done { call: id, outcome });
         }
-        for call in core::mem::take(&mut self.queue).into_keys() {
+        for (call, _) in self.queue.drain(..) {
             let outcome = Err(FailReason::Unsent(reason.clone()));
             self.events.push_back(Event::Done { call, outcome });
         }

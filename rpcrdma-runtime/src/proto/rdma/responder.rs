@@ -1,6 +1,6 @@
 //! The responder: it fetches what calls left in the requester's memory, and puts replies where they were asked for.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -11,14 +11,16 @@ use super::reads::Fetch;
 use super::reply;
 use super::requester::FIRST_BACKWARD;
 use super::{Config, Refusals, Stated, Traffic, TrafficCounts};
+use crate::proto::slab::{Key, Slab};
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, Refusal, decode_call, encode_version_error};
+use crate::wire::rpc::MessageKind;
 use crate::xdr::{Message, Received};
 
 /// Names a call of one responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallKey(u64);
+pub struct CallKey(Key);
 
 /// A call that has arrived whole.
 #[derive(Debug)]
@@ -59,10 +61,11 @@ pub struct Responder {
     reads_out: usize,
     reads_limit: usize,
     next: u64,
-    calls: BTreeMap<CallKey, CallState>,
+    calls: Slab<CallState>,
     /// RDMA Reads that wait for their turn (no more are outstanding than the peer's IRD).
-    read_queue: VecDeque<(CallKey, (usize, usize), Segment)>,
-    reading: BTreeMap<Token, (CallKey, (usize, usize))>,
+    read_queue: VecDeque<(Part, Segment)>,
+    /// Those that are outstanding, at most `reads_limit`.
+    reading: Vec<(Token, Part)>,
     /// Bytes of Read chunks of calls that are not answered, from their first RDMA Read on.
     fetched: u64,
     /// Answers that wait because the requester does not take those before them.
@@ -107,6 +110,9 @@ impl CallState {
     }
 }
 
+/// What an RDMA Read is for: a call, and what its [`Fetch`] calls the segment.
+type Part = (Key, (usize, usize));
+
 /// The count of what is refused by one rule.
 type Rule = fn(&mut Refusals) -> &mut u64;
 
@@ -133,9 +139,9 @@ impl Responder {
             reads_out: usize::try_from(reads_out).unwrap_or(usize::MAX),
             reads_limit: usize::try_from(reads_out).unwrap_or(usize::MAX),
             next: 0,
-            calls: BTreeMap::new(),
+            calls: Slab::new(),
             read_queue: VecDeque::new(),
-            reading: BTreeMap::new(),
+            reading: Vec::new(),
             fetched: 0,
             held: VecDeque::new(),
             fatal: BTreeSet::new(),
@@ -169,7 +175,7 @@ impl Responder {
         self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
         self.reads_limit = self.reads_out.min(usize::try_from(requester.reads).unwrap_or(usize::MAX));
         if self.reads_limit == 0 {
-            for (key, _, _) in core::mem::take(&mut self.read_queue) {
+            for ((key, _), _) in core::mem::take(&mut self.read_queue) {
                 self.fail(key, NO_READS, |refusals| &mut refusals.chunks);
             }
         }
@@ -302,8 +308,10 @@ impl Responder {
     /// Whose RDMA Reads are under way, or whose reply was written and may not have arrived: a requester waits for at most
     /// as many replies as were granted, those of the calls in progress included.
     fn find_suspects(&self) -> Vec<u32> {
-        let reading: BTreeSet<CallKey> = self.reading.values().map(|(key, _)| *key).collect();
-        let reading = reading.iter().filter_map(|key| self.calls.get(key)).map(|call| call.xid);
+        let mut reading: Vec<Key> = self.reading.iter().map(|(_, (key, _))| *key).collect();
+        // The segments of one call are read one after the other.
+        reading.dedup();
+        let reading = reading.into_iter().filter_map(|key| self.calls.get(key)).map(|call| call.xid);
         let granted = usize::try_from(self.most()).unwrap_or(usize::MAX);
         let awaited = granted.saturating_sub(self.in_progress());
         reading.chain(self.recent.iter().rev().take(awaited).filter_map(|xid| *xid)).collect()
@@ -385,7 +393,7 @@ impl Responder {
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.chunks);
         }
         // A reply in the backward direction answers nothing of ours (RFC 8167 section 5).
-        if payload.as_deref().is_some_and(is_rpc_reply) && lists.is_empty() {
+        if lists.is_empty() && payload.as_deref().and_then(MessageKind::of) == Some(MessageKind::Reply) {
             return self.refuse(None, |refusals| &mut refusals.discarded);
         }
         if payload.as_ref().is_some_and(|stream| stream.first_chunk() != Some(&xid.to_be_bytes())) {
@@ -404,28 +412,30 @@ impl Responder {
         if !fetch.is_complete() && self.reads_limit == 0 {
             return self.refuse_chunks(xid, NO_READS, |refusals| &mut refusals.chunks);
         }
-        let key = CallKey(self.token().0);
-        self.read_queue.extend(fetch.wanted().map(|(part, segment)| (key, part, segment)));
-        self.calls.insert(key, CallState { xid, lists, traffic, holds: false, fetch: Some(fetch) });
+        let key = self.calls.insert(CallState { xid, lists, traffic, holds: false, fetch: None });
+        self.read_queue.extend(fetch.wanted().map(|(part, segment)| ((key, part), segment)));
+        if let Some(call) = self.calls.get_mut(key) {
+            call.fetch = Some(fetch);
+        }
         self.start_reads();
         self.run_if_complete(key);
     }
 
     fn start_reads(&mut self) {
         while self.reading.len() < self.reads_limit
-            && let Some((key, _, _)) = self.read_queue.front()
+            && let Some(((key, _), _)) = self.read_queue.front()
             && self.may_hold(*key)
-            && let Some((key, part, source)) = self.read_queue.pop_front()
+            && let Some((part, source)) = self.read_queue.pop_front()
         {
             let token = self.token();
-            self.reading.insert(token, (key, part));
+            self.reading.push((token, part));
             self.actions.push_back(Action::Read { token, source });
         }
     }
 
     /// Whether a call's Read chunks can be held besides those that are: then they are from now on.
-    fn may_hold(&mut self, key: CallKey) -> bool {
-        let Some(call) = self.calls.get_mut(&key).filter(|call| !call.holds) else { return true };
+    fn may_hold(&mut self, key: Key) -> bool {
+        let Some(call) = self.calls.get_mut(key).filter(|call| !call.holds) else { return true };
         let after = self.fetched.saturating_add(call.fetched());
         if self.fetched > 0 && after > self.config.fetched {
             return false;
@@ -436,8 +446,8 @@ impl Responder {
     }
 
     /// Takes a call off the list; what its chunks held is for others.
-    fn forget(&mut self, key: CallKey) -> Option<CallState> {
-        let call = self.calls.remove(&key)?;
+    fn forget(&mut self, key: Key) -> Option<CallState> {
+        let call = self.calls.remove(key)?;
         if call.holds {
             self.fetched = self.fetched.saturating_sub(call.fetched());
             self.start_reads();
@@ -446,16 +456,17 @@ impl Responder {
     }
 
     fn read_done(&mut self, token: Token, data: Bytes) {
-        let Some((key, part)) = self.reading.remove(&token) else { return };
-        if let Some(fetch) = self.calls.get_mut(&key).and_then(|call| call.fetch.as_mut()) {
+        let Some(at) = self.reading.iter().position(|(reading, _)| *reading == token) else { return };
+        let (_, (key, part)) = self.reading.remove(at);
+        if let Some(fetch) = self.calls.get_mut(key).and_then(|call| call.fetch.as_mut()) {
             fetch.arrived(part, data);
         }
         self.start_reads();
         self.run_if_complete(key);
     }
 
-    fn run_if_complete(&mut self, key: CallKey) {
-        let Some(call) = self.calls.get_mut(&key) else { return };
+    fn run_if_complete(&mut self, key: Key) {
+        let Some(call) = self.calls.get_mut(key) else { return };
         if !call.fetch.as_ref().is_some_and(Fetch::is_complete) {
             return;
         }
@@ -464,10 +475,10 @@ impl Responder {
         if message.stream.first_chunk() != Some(&xid.to_be_bytes()) {
             return self.fail(key, XIDS_DIFFER, |refusals| &mut refusals.xid);
         }
-        self.events.push_back(ResponderEvent::Call(IncomingCall { key, xid, message }));
+        self.events.push_back(ResponderEvent::Call(IncomingCall { key: CallKey(key), xid, message }));
     }
 
-    fn fail(&mut self, key: CallKey, why: &str, rule: Rule) {
+    fn fail(&mut self, key: Key, why: &str, rule: Rule) {
         if let Some(call) = self.forget(key) {
             self.refuse_chunks(call.xid, why, rule);
         }
@@ -476,14 +487,12 @@ impl Responder {
     /// Returns a call's reply. If it does not fit into what the call offered the requester gets ERR_CHUNK.
     /// A reply to a call that is gone goes nowhere.
     pub fn reply(&mut self, key: CallKey, message: Message) {
-        let Some(call) = self.calls.get(&key) else { return };
-        let (xid, invalidate) = (call.xid, self.invalidates(&call.lists));
-        let Ok(plan) = reply::place(message, &call.lists, self.reply_inline) else {
+        let Some(CallState { xid, lists, mut traffic, .. }) = self.forget(key.0) else { return };
+        let invalidate = self.invalidates(&lists);
+        let Ok(plan) = reply::place(message, lists, self.reply_inline) else {
             let why = "the reply does not fit into what the call offered for it";
-            return self.fail(key, why, |refusals| &mut refusals.room);
+            return self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
         };
-        let mut traffic = call.traffic;
-        self.forget(key);
         let written = plan.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
         traffic.reply_chunk_bytes = if plan.inline.is_none() { plan.stream } else { 0 };
         traffic.write_bytes = written.saturating_sub(traffic.reply_chunk_bytes);
@@ -498,7 +507,7 @@ impl Responder {
 
     /// A call that gets no reply.
     pub fn drop_call(&mut self, key: CallKey) {
-        if self.forget(key).is_some() {
+        if self.forget(key.0).is_some() {
             self.refuse(None, |refusals| &mut refusals.unanswered);
         }
     }
@@ -513,11 +522,6 @@ impl Responder {
         let first = handles.next()?;
         handles.all(|handle| handle == first).then_some(first)
     }
-}
-
-/// Whether a Payload stream is an RPC reply.
-fn is_rpc_reply(stream: &[u8]) -> bool {
-    stream.get(4..8) == Some(&[0, 0, 0, 1])
 }
 
 #[cfg(test)]

@@ -1,22 +1,32 @@
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::pin::Pin;
 
-use super::duplicates::ProcedureId;
-#[cfg(feature = "std")]
-use super::gss::answer::GssCall;
+use bytes::Bytes;
+
 use crate::proto::program::{AuthStat, CallContext, Credential, Origin, Reject, Service};
-#[cfg(feature = "std")]
-use crate::wire::rpc::RPCSEC_GSS;
-use crate::wire::rpc::{CallHeader, CallRefusal, ReplyHeader};
-use crate::xdr::{Message, Reader, Received, Reducer};
+use crate::wire::rpc::{CallHeader, RPCSEC_GSS, ReplyHeader, RpcCall, RpcReply, Verifier};
+use crate::xdr::{Message, Received, Reducer};
 
 /// The services of a server, found by program and version.
 #[derive(Clone, Default)]
 pub struct Services {
     services: Vec<Arc<dyn Service>>,
-    #[cfg(feature = "std")]
-    gss: Option<Arc<super::gss::GssServer>>,
+    pub(super) gss: Option<Arc<dyn AnswersGss>>,
+}
+
+/// A server's end of RPCSEC_GSS, which needs the standard library.
+pub(super) trait AnswersGss: Send + Sync {
+    /// The reply to a call, if it has one. `credential` is the credential's body.
+    fn answer<'a>(
+        &'a self,
+        services: &'a Services,
+        credential: Bytes,
+        call: RpcCall,
+        origin: Origin,
+    ) -> Pin<Box<dyn Future<Output = Option<RpcReply>> + Send + 'a>>;
 }
 
 impl Services {
@@ -31,83 +41,59 @@ impl Services {
         self.services.push(Arc::new(service));
     }
 
-    /// Takes calls over RPCSEC_GSS as well. Services are called by those who have shown who they are as well, and find them as
-    /// [`GssCaller`](super::gss::GssCaller) in the call's extensions; [`Service::accepts_flavor`] is not asked.
-    /// Calls with AUTH_NONE and AUTH_SYS are taken as before, and have no such caller.
-    #[cfg(feature = "std")]
-    pub fn secured(&mut self, gss: impl Into<Arc<super::gss::GssServer>>) {
-        self.gss = Some(gss.into());
-    }
-
     /// Which programs and versions there are.
     pub fn programs(&self) -> impl Iterator<Item = (u32, u32)> {
         self.services.iter().map(|service| (service.program(), service.version()))
     }
 
-    /// Whether calls of this procedure are for a duplicate-request cache ([`Service::remembers`]). Calls of programs that are
-    /// not there are not: they have no result.
+    /// Whether a call is for a duplicate-request cache ([`Service::remembers`]). One of a program that is not there is not:
+    /// it has no result. NULL is not either, for it does nothing; but over RPCSEC_GSS it makes contexts, and uses up
+    /// a sequence number.
     #[must_use]
-    pub fn remembers(&self, called: ProcedureId) -> bool {
-        let ProcedureId { program, version, procedure } = called;
-        let is_called =
-            |service: &&Arc<dyn Service>| (service.program(), service.version()) == (program, version);
-        self.services.iter().find(is_called).is_some_and(|service| service.remembers(procedure))
+    pub fn remembers(&self, call: &CallHeader) -> bool {
+        let has_effect =
+            call.procedure != 0 || matches!(call.credential, Credential::Other { flavor: RPCSEC_GSS, .. });
+        has_effect && self.find(call).is_ok_and(|service| service.remembers(call.procedure))
+    }
+
+    /// Runs a message that may be a call ([`Services::run`]).
+    pub async fn answer(&self, message: &Received, origin: impl Into<Origin>) -> Option<Message> {
+        let reply = match RpcCall::parse(message.clone()) {
+            Ok(call) => self.run(call, origin.into()).await,
+            Err(refusal) => RpcReply::refuse(refusal),
+        };
+        reply.map(|reply| reply.message)
     }
 
     /// Runs a call and gives its reply, every item of it out of the stream, unless the call's credential says that it
-    /// must stay whole; or nothing, if the message is no call.
-    pub async fn answer(&self, message: &Received, origin: impl Into<Origin>) -> Option<Message> {
-        let mut args = Reader::new(message);
-        let (header, verifier, unverified) = match CallHeader::decode_verified(&mut args) {
-            Ok(decoded) => decoded,
-            Err(refusal) => return refused(refusal),
-        };
-        #[cfg(feature = "std")]
-        if let (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) = (&self.gss, &header.credential) {
+    /// must stay whole. Nothing, if it gets none.
+    pub async fn run(&self, mut call: RpcCall, origin: Origin) -> Option<RpcReply> {
+        if let (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) =
+            (&self.gss, &call.header.credential)
+        {
             let credential = body.clone();
-            let unverified = usize::try_from(unverified).ok().and_then(|len| message.stream.get(..len))?;
-            let call = GssCall { header, credential, unverified, verifier, args };
-            return self.answer_gss(gss, call, origin.into()).await;
+            return gss.answer(self, credential, call, origin).await;
         }
-        let _ = (verifier, unverified); // of the other flavors none has one that says anything
-        self.run(header, args, origin.into()).await
-    }
-
-    /// Runs a call of a caller who says who it is, or not even that.
-    async fn run(&self, header: CallHeader, args: Reader<'_>, origin: Origin) -> Option<Message> {
-        let service = match self.find(&header) {
+        let service = match self.find(&call.header) {
             Ok(service) => service,
-            Err(refused) => return error(header.xid, refused),
+            Err(status) => {
+                return RpcReply::without_results(call.header.xid, status, &Verifier::default());
+            }
         };
-        let xid = header.xid;
-        if let Credential::Other { flavor, .. } = &header.credential
+        let xid = call.header.xid;
+        if let Credential::Other { flavor, .. } = &call.header.credential
             && !service.accepts_flavor(*flavor)
         {
-            let refused = Reject::AuthError(AuthStat::RejectedCredential);
-            return error(xid, ReplyHeader::Rejected(refused));
+            return RpcReply::reject(xid, Reject::AuthError(AuthStat::RejectedCredential));
         }
         let mut reply =
-            if header.credential.allows_reduction() { Reducer::new(1) } else { Reducer::disabled() };
-        let context = CallContext {
-            xid,
-            program: header.program,
-            version: header.version,
-            procedure: header.procedure,
-            credential: header.credential,
-            peer: origin.peer,
-            extensions: origin.extensions,
-        };
+            if call.header.credential.allows_reduction() { Reducer::new(1) } else { Reducer::disabled() };
         ReplyHeader::Success.encode(xid, &mut reply).ok()?;
-        match service.dispatch(&context, args, &mut reply).await {
-            Ok(()) => Some(reply.into_message()),
-            Err(reject) => error(xid, ReplyHeader::Rejected(reject)),
+        let context = CallContext::new(&mut call, origin);
+        match service.dispatch(&context, call.args(), &mut reply).await {
+            Ok(()) => Some(RpcReply::success(reply)),
+            Err(reject) => RpcReply::reject(xid, reject),
         }
-    }
-
-    /// The reply SYSTEM_ERR to call `xid`.
-    #[must_use]
-    pub fn system_error(xid: u32) -> Option<Message> {
-        error(xid, ReplyHeader::Rejected(Reject::SystemError))
     }
 
     pub(super) fn find(&self, header: &CallHeader) -> Result<&Arc<dyn Service>, ReplyHeader> {
@@ -121,23 +107,6 @@ impl Services {
             _ => Err(ReplyHeader::ProgramUnavailable),
         }
     }
-}
-
-/// The answer to what is no call that can be run.
-fn refused(refusal: CallRefusal) -> Option<Message> {
-    match refusal {
-        CallRefusal::NotACall => None,
-        CallRefusal::RpcMismatch { xid } => error(xid, ReplyHeader::RpcMismatch),
-        CallRefusal::Truncated { xid } => error(xid, ReplyHeader::Rejected(Reject::GarbageArguments)),
-        CallRefusal::Auth { xid, stat } => error(xid, ReplyHeader::Rejected(Reject::AuthError(stat))),
-    }
-}
-
-/// A reply without results.
-fn error(xid: u32, header: ReplyHeader) -> Option<Message> {
-    let mut reply = Reducer::disabled();
-    header.encode(xid, &mut reply).ok()?;
-    Some(reply.into_message())
 }
 
 impl fmt::Debug for Services {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use socket2::SockRef;
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tracing::{debug, trace};
 
@@ -87,8 +87,8 @@ impl IwarpConnection {
         }
     }
 
-    /// Gives TCP what it takes. Says whether it took something.
-    fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Gives TCP what it takes. Returns true if TCP took any bytes. Without a context it does not wait for the socket.
+    fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
         let mut given = 0;
         while self.phase == Phase::Open && given < TURN {
             if self.queued < OUTPUT / 2 {
@@ -97,10 +97,10 @@ impl IwarpConnection {
             if self.output.is_empty() {
                 break;
             }
-            match self.socket.poll_write_ready(cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return self.lost(&error),
-                Poll::Pending => break,
+            match cx.as_mut().map(|cx| self.socket.poll_write_ready(cx)) {
+                None | Some(Poll::Ready(Ok(()))) => {}
+                Some(Poll::Ready(Err(error))) => return self.lost(&error),
+                Some(Poll::Pending) => break,
             }
             self.tap.sending_all(&self.output);
             let mut slices = [IoSlice::new(&[]); PIECES];
@@ -114,7 +114,11 @@ impl IwarpConnection {
                     self.wrote(count);
                     given += count;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if cx.is_none() {
+                        break;
+                    }
+                }
                 Err(error) => return self.lost(&error),
             }
             if self.stream.has_completion() {
@@ -140,55 +144,45 @@ impl IwarpConnection {
         }
     }
 
-    /// Takes from TCP what there is. Says whether there was something.
+    /// Takes from TCP what there is. Returns true if there was something, or if the connection ended.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
-        loop {
-            match self.socket.poll_read_ready(cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return self.lost(&error),
-                Poll::Pending => return false,
-            }
-            match self.read_some() {
-                Ok(Some(0)) => {
-                    self.tap.peer_closed();
-                    self.gone(CloseReason::Peer);
-                    return true;
-                }
-                Ok(Some(_)) => return true,
-                Ok(None) => {}
-                Err(error) => return self.lost(&error),
-            }
+        let mut buffer = ReadBuf::new(&mut self.input);
+        // A read that does not fill the buffer has emptied the socket, and tokio does not read again to see that.
+        match Pin::new(&mut self.socket).poll_read(cx, &mut buffer) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => return self.lost(&error),
+            Poll::Pending => return false,
         }
-    }
-
-    /// One read: how much there was, or `None` if the socket has to be waited for.
-    fn read_some(&mut self) -> io::Result<Option<usize>> {
-        let count = match self.socket.try_read(&mut self.input) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
-        self.tap.received(self.input.get(..count).unwrap_or_default());
-        // A stream that has ended takes nothing more: this only empties the socket, so that the system does not
-        // reset the connection and lose what is still on its way to the peer.
-        self.stream.receive(self.input.get(..count).unwrap_or_default());
+        let count = buffer.filled().len();
+        if count == 0 {
+            self.tap.peer_closed();
+            self.gone(CloseReason::Peer);
+            return true;
+        }
+        self.take(count);
         if count == self.input.len() && count < MAX_INPUT {
             self.input.resize(count.saturating_mul(2), 0);
         }
-        Ok(Some(count))
+        true
+    }
+
+    /// Gives the stream the first `count` octets of the input. A stream that has ended takes nothing more: this only
+    /// empties the socket, so that the system does not reset the connection and lose what is still on its way to the peer.
+    fn take(&mut self, count: usize) {
+        let octets = self.input.get(..count).unwrap_or_default();
+        self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
+        self.tap.received(octets);
+        self.stream.receive(octets);
     }
 
     /// TCP failed. What the peer sent before, a reply or a Terminate perhaps, says more than the error.
     fn lost(&mut self, error: &io::Error) -> bool {
         trace!(%error, "TCP");
         // Not through tokio, which may not have heard yet that there is something to read.
-        let socket = SockRef::from(&self.socket);
         for _ in 0..LAST_READS {
+            let socket = SockRef::from(&self.socket);
             let Ok(count @ 1..) = (&*socket).read(&mut self.input) else { break };
-            self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
-            self.tap.received(self.input.get(..count).unwrap_or_default());
-            self.stream.receive(self.input.get(..count).unwrap_or_default());
+            self.take(count);
         }
         self.tap.peer_reset();
         self.gone(CloseReason::Io(error.to_string()));
@@ -259,7 +253,7 @@ impl Connection for IwarpConnection {
             if self.phase == Phase::Closed {
                 return Poll::Pending;
             }
-            let mut progress = self.transmit(cx);
+            let mut progress = self.transmit(Some(cx));
             if self.phase != Phase::Closed {
                 progress |= self.receive(cx);
             }
@@ -273,6 +267,19 @@ impl Connection for IwarpConnection {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    fn try_completion(&mut self) -> Option<Completion> {
+        self.stream.poll_completion()
+    }
+
+    fn try_flush(&mut self) -> bool {
+        if self.phase == Phase::Open && self.stream.is_open() {
+            self.transmit(None);
+        }
+        // Until the peer has sent something, the deadlines have to be looked at: see [`Stream::nudge`].
+        let quiet = self.output.is_empty() && !self.stream.has_output() && !self.stream.has_completion();
+        self.phase == Phase::Open && self.stream.is_open() && quiet && self.read > 0
     }
 
     fn info(&self) -> &ConnectionInfo {
@@ -324,11 +331,11 @@ mod tests {
     #[tokio::test]
     async fn both_ends_find_out_that_the_other_is_gone() {
         let options = Options::default();
-        let listener = Listener::bind("127.0.0.1:0", 1024, options.clone()).await.unwrap();
+        let listener = Listener::bind("127.0.0.1:0", options.clone()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let accept = async {
             let request = listener.accept().await.unwrap().request().await.unwrap();
-            request.accept(&[]).await.unwrap()
+            request.accept(&[], 1024).await.unwrap()
         };
         let (near, far) = tokio::join!(connect(address, &[], 1024, &options), accept);
         for end in [near.unwrap(), far] {

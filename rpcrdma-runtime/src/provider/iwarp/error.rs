@@ -40,7 +40,6 @@ pub enum ConnectError {
     #[error("the peer sent data before the MPA reply")]
     EarlyData,
     /// The capture file cannot be written. Nothing was sent.
-    #[cfg(feature = "capture")]
     #[error(transparent)]
     Capture(#[from] super::CaptureError),
 }

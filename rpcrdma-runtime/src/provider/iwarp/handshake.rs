@@ -29,7 +29,7 @@ pub async fn connect(
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
     // Before there is a connection: if it cannot be captured as requested, it is not made.
-    Tap::prepare(options)?;
+    options.prepare_capture()?;
     let mut socket = within(options.connect_timeout, "connecting by TCP", connecting).await?;
     options.prepare(&socket)?;
     let mut tap = Tap::open(options, &socket, Role::Initiator)?;
@@ -51,20 +51,19 @@ pub async fn connect(
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
-    receive_size: u32,
     options: Options,
 }
 
 impl Listener {
-    /// Binds an address. `receive_size` is the largest Send that connections take, in octets.
+    /// Binds an address.
     ///
     /// # Errors
     /// What the system says. With the feature `capture`, a `CaptureError` is the inner error if the capture file
     /// cannot be written.
-    pub async fn bind(address: impl ToSocketAddrs, receive_size: u32, options: Options) -> io::Result<Self> {
-        Tap::prepare(&options).map_err(io::Error::other)?;
+    pub async fn bind(address: impl ToSocketAddrs, options: Options) -> io::Result<Self> {
+        options.prepare_capture().map_err(io::Error::other)?;
         let listener = TcpListener::bind(address).await?;
-        Ok(Listener { listener, receive_size, options })
+        Ok(Listener { listener, options })
     }
 
     /// The address that is bound: with the port that the system chose, if 0 was asked for.
@@ -82,7 +81,7 @@ impl Listener {
     /// What the system says: of one connection, or of the process's limits.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (socket, peer) = self.listener.accept().await?;
-        Ok(Incoming { socket, peer, receive_size: self.receive_size, options: self.options.clone() })
+        Ok(Incoming { socket, peer, options: self.options.clone() })
     }
 }
 
@@ -91,7 +90,6 @@ impl Listener {
 pub struct Incoming {
     socket: TcpStream,
     peer: SocketAddr,
-    receive_size: u32,
     options: Options,
 }
 
@@ -108,16 +106,14 @@ impl Incoming {
     /// # Errors
     /// [`ConnectError`]; the connection is closed then.
     pub async fn request(self) -> Result<Request, ConnectError> {
-        let Incoming { mut socket, peer, receive_size, options } = self;
+        let Incoming { mut socket, peer, options } = self;
         options.prepare(&socket)?;
         let mut tap = Tap::open(&options, &socket, Role::Responder)?;
         let reading = Frame::read(&mut socket, &mut tap, FrameKind::Request);
         let frame = within(options.request_timeout, "the MPA request", reading).await?;
         let offer = options.offer(options.crc_as_responder);
         match offer.answer(&frame.header, frame.depths) {
-            Ok((agreed, depths)) => {
-                Ok(Request { socket, tap, peer, receive_size, options, frame, agreed, depths })
-            }
+            Ok((agreed, depths)) => Ok(Request { socket, tap, peer, options, frame, agreed, depths }),
             Err(error) => {
                 let octets = reply(&frame.header, frame.header.crc, true, ReadDepths::default(), &[])?;
                 send_last(&mut socket, &mut tap, &octets, options.request_timeout).await?;
@@ -133,7 +129,6 @@ pub struct Request {
     socket: TcpStream,
     tap: Tap,
     peer: SocketAddr,
-    receive_size: u32,
     options: Options,
     frame: Frame,
     agreed: Agreed,
@@ -153,11 +148,15 @@ impl Request {
         &self.frame.private_data
     }
 
-    /// Accepts, with private data of at most 196 octets.
+    /// Accepts, with private data of at most 196 octets. `receive_size` is the largest Send that this end takes, in octets.
     ///
     /// # Errors
     /// [`ConnectError`]; the connection is closed then.
-    pub async fn accept(mut self, private_data: &[u8]) -> Result<IwarpConnection, ConnectError> {
+    pub async fn accept(
+        mut self,
+        private_data: &[u8],
+        receive_size: u32,
+    ) -> Result<IwarpConnection, ConnectError> {
         let octets = reply(&self.frame.header, self.agreed.crc, false, self.depths, private_data)?;
         if has_more(&self.socket, &mut self.tap)? {
             return Err(ConnectError::EarlyData);
@@ -166,7 +165,7 @@ impl Request {
         let sending = async { Ok(self.socket.write_all(&octets).await?) };
         within(self.options.request_timeout, "sending the MPA reply", sending).await?;
         let info = info(self.peer, self.frame.private_data, self.agreed, &self.options);
-        let Request { socket, tap, receive_size, agreed, options, .. } = self;
+        let Request { socket, tap, agreed, options, .. } = self;
         Ok(IwarpConnection::new((socket, tap), Role::Responder, agreed, receive_size, info, &options))
     }
 

@@ -1,4 +1,4 @@
-//! In place of captures, without the feature `capture`: a tap that records nothing.
+//! In place of captures, without the feature `capture`: nothing is written, and nothing can be asked for.
 
 use std::collections::VecDeque;
 use std::env;
@@ -15,13 +15,21 @@ use crate::proto::iwarp::Role;
 /// The environment variable that names a capture file in a build with the feature.
 const VARIABLE: &str = "RPCRDMA_PCAP";
 
+/// Where the traffic of connections is written: nowhere, without the feature `capture`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture(());
+
+/// Why there is no capture. Without the feature `capture` there is no such error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CaptureError {}
+
 /// Ignores the traffic of a connection.
 #[derive(Debug)]
 pub(super) struct Tap;
 
 impl Tap {
     /// Warns once per process if the environment asks for a capture.
-    pub(super) fn prepare(_: &Options) -> io::Result<()> {
+    pub(super) fn prepare(_: &Options) -> Result<(), CaptureError> {
         static WARNED: Once = Once::new();
         if env::var_os(VARIABLE).is_some_and(|name| !name.is_empty()) {
             WARNED.call_once(|| {

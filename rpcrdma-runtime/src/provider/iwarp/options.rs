@@ -4,8 +4,8 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
-#[cfg(feature = "capture")]
-use super::Capture;
+use super::capture::Tap;
+use super::{Capture, CaptureError};
 
 /// The longest FPDU if the system does not tell the segment size of TCP, in octets: right for Ethernet.
 const DEFAULT_FPDU: usize = 1440;
@@ -49,7 +49,6 @@ pub struct Options {
     pub keepalive: Option<Keepalive>,
     /// The capture file that the traffic is written to, with the feature `capture` (default: the file that the
     /// environment names, if any).
-    #[cfg(feature = "capture")]
     pub capture: Capture,
 }
 
@@ -87,7 +86,6 @@ impl Default for Options {
             linger: Duration::from_secs(1),
             nudge: Some(Duration::from_millis(20)),
             keepalive: Some(Keepalive::default()),
-            #[cfg(feature = "capture")]
             capture: Capture::default(),
         }
     }
@@ -102,6 +100,11 @@ impl Options {
 }
 
 impl Options {
+    /// Makes sure that the capture file can be written, if there is one.
+    pub(crate) fn prepare_capture(&self) -> Result<(), CaptureError> {
+        Tap::prepare(self)
+    }
+
     /// Sets what TCP is to do by itself.
     pub(super) fn prepare(&self, socket: &TcpStream) -> io::Result<()> {
         socket.set_nodelay(true)?;

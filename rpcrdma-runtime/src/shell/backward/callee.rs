@@ -7,14 +7,14 @@ use crate::proto::rpc::Services;
 use crate::proto::work::Completion;
 use crate::provider::Connection;
 use crate::shell::running::Running;
-use crate::shell::serving::{Connected, Serving};
+use crate::shell::serving::Serving;
 use crate::wire::private_data::Negotiated;
+use crate::xdr::Message;
 
 /// What a client's task does with calls of its server, on one connection.
 pub(in crate::shell) struct Callee {
     engine: BackwardResponder,
     running: Running<CallKey>,
-    server: Connected,
 }
 
 impl Callee {
@@ -28,9 +28,8 @@ impl Callee {
         services.programs().next()?;
         Some(Callee {
             engine: BackwardResponder::new(config, negotiated),
-            running: Running::default(),
             // Nothing is sent again on one connection, and a server makes no other.
-            server: Serving::plain(services.clone()).caller(server),
+            running: Running::new(Serving::plain(services.clone()).caller(server)),
         })
     }
 
@@ -44,7 +43,9 @@ impl Callee {
         while let Some(event) = self.engine.poll_event() {
             if let ResponderEvent::Call(IncomingCall { key, xid, message }) = event {
                 debug!(xid, "a call in the backward direction");
-                self.running.start(key, xid, message, self.server.clone());
+                if let Some((key, reply)) = self.running.start(key, message) {
+                    self.reply(key, reply);
+                }
             }
         }
         while let Some(action) = self.engine.poll_action() {
@@ -56,9 +57,15 @@ impl Callee {
     /// Waits for the next handler that ends, and answers. It may be given up while it waits.
     pub(in crate::shell) async fn answer(&mut self) {
         match self.running.next().await {
-            Some((key, Some(reply))) => self.engine.reply(key, reply),
-            Some((key, None)) => self.engine.drop_call(key),
+            Some((key, reply)) => self.reply(key, reply),
             None => std::future::pending().await,
+        }
+    }
+
+    fn reply(&mut self, call: CallKey, reply: Option<Message>) {
+        match reply {
+            Some(reply) => self.engine.reply(call, reply),
+            None => self.engine.drop_call(call),
         }
     }
 }

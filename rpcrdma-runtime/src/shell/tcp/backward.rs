@@ -30,9 +30,9 @@ impl Backward for TcpBackward {
 
     fn submit(&mut self, message: Message) -> CallId {
         match self.line.closing().cloned() {
-            Some(reason) => self.line.refuse(FailReason::Unsent(reason)),
+            Some(reason) => self.line.refuse(&message, FailReason::Unsent(reason)),
             None if self.ready => self.line.enqueue(message),
-            None => self.line.refuse(FailReason::NotReady),
+            None => self.line.refuse(&message, FailReason::NotReady),
         }
     }
 

@@ -12,11 +12,9 @@ use super::TcpOptions;
 use super::line::Slot;
 use crate::xdr::{Message, Received};
 
-/// Calls whose handlers run or whose replies have not left, and those that wait for their places.
-pub(super) struct Callee {
-    caller: Connected,
-    running: Running<Slot>,
-    places: Arc<Semaphore>,
+/// Places of calls whose handlers run or whose replies have not left, and the calls that wait for one.
+pub(super) struct Places {
+    free: Arc<Semaphore>,
     most: usize,
     waiting: VecDeque<Bytes>,
     /// What those that wait hold, and how much that may be.
@@ -27,14 +25,12 @@ pub(super) struct Callee {
 /// What a call costs that waits, beside its octets.
 const COST: usize = 256;
 
-impl Callee {
-    /// For a new connection, with so many calls at once. Of those that wait it keeps as many as the longest record has octets.
-    pub(super) fn new(caller: Connected, most: usize, options: &TcpOptions) -> Self {
+impl Places {
+    /// For so many calls at once. Of those that wait it keeps as many as the longest record has octets.
+    pub(super) fn new(most: usize, options: &TcpOptions) -> Self {
         let most = most.clamp(1, Semaphore::MAX_PERMITS);
-        Callee {
-            caller,
-            running: Running::default(),
-            places: Arc::new(Semaphore::new(most)),
+        Places {
+            free: Arc::new(Semaphore::new(most)),
             most,
             waiting: VecDeque::new(),
             waiting_octets: 0,
@@ -44,30 +40,61 @@ impl Callee {
 
     /// Whether another call can be taken: to run, or if `further` to wait. So replies can be read that are behind calls.
     pub(super) fn has_room(&self, further: bool) -> bool {
-        self.places.available_permits() > 0 || further && self.waiting_octets < self.most_octets
+        self.free.available_permits() > 0 || further && self.waiting_octets < self.most_octets
     }
 
     /// Whether every call has its reply, and that has left.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.places.available_permits() == self.most
+        self.waiting.is_empty() && self.free.available_permits() == self.most
     }
 
     /// A call has come.
     pub(super) fn take(&mut self, call: Bytes) {
         self.waiting_octets = self.waiting_octets.saturating_add(call.len().saturating_add(COST));
         self.waiting.push_back(call);
+    }
+
+    /// The next call that has a place, and the place.
+    pub(super) fn next(&mut self) -> Option<(Slot, Received)> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let place = self.free.clone().try_acquire_owned().ok()?;
+        let call = self.waiting.pop_front()?;
+        self.waiting_octets = self.waiting_octets.saturating_sub(call.len().saturating_add(COST));
+        Some((place.into(), Received::whole(call)))
+    }
+}
+
+/// What a client's task does with calls of its server, on one connection.
+pub(super) struct Callee {
+    running: Running<Slot>,
+    places: Places,
+    answered: VecDeque<(Slot, Option<Message>)>,
+}
+
+impl Callee {
+    /// For a new connection, with so many calls at once.
+    pub(super) fn new(caller: Arc<Connected>, most: usize, options: &TcpOptions) -> Self {
+        let (running, places) = (Running::new(caller), Places::new(most, options));
+        Callee { running, places, answered: VecDeque::new() }
+    }
+
+    /// As [`Places::has_room`].
+    pub(super) fn has_room(&self, further: bool) -> bool {
+        self.places.has_room(further)
+    }
+
+    /// A call has come.
+    pub(super) fn take(&mut self, call: Bytes) {
+        self.places.take(call);
         self.start();
     }
 
     /// Starts the handlers of calls that wait, as far as there is room.
     pub(super) fn start(&mut self) {
-        while !self.waiting.is_empty()
-            && let Ok(place) = self.places.clone().try_acquire_owned()
-            && let Some(call) = self.waiting.pop_front()
-        {
-            self.waiting_octets = self.waiting_octets.saturating_sub(call.len().saturating_add(COST));
-            let xid = word(&call, 0).unwrap_or(0);
-            self.running.start(place.into(), xid, Received::whole(call), self.caller.clone());
+        while let Some((place, call)) = self.places.next() {
+            self.answered.extend(self.running.start(place, call));
         }
     }
 
@@ -75,31 +102,13 @@ impl Callee {
     /// a call over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), it is to be dropped at once: other calls may
     /// wait for the place. It may be given up while it waits.
     pub(super) async fn answer(&mut self) -> (Option<Message>, Slot) {
-        match self.running.next().await {
+        let ended = match self.answered.pop_front() {
+            Some(answered) => Some(answered),
+            None => self.running.next().await,
+        };
+        match ended {
             Some((slot, reply)) => (reply, slot),
             None => std::future::pending().await,
         }
     }
-}
-
-/// What a message is, by its second word (RFC 5531 section 9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Call,
-    Reply,
-    Neither,
-}
-
-impl Kind {
-    pub(super) fn of(message: &[u8]) -> Self {
-        match word(message, 4) {
-            Some(0) => Kind::Call,
-            Some(1) => Kind::Reply,
-            _ => Kind::Neither,
-        }
-    }
-}
-
-fn word(message: &[u8], at: usize) -> Option<u32> {
-    message.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
 }

@@ -1,27 +1,32 @@
 //! The task that owns the calls of a client over TCP, and one connection after the other.
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::debug;
 
+use super::super::ConnectError;
 use super::super::calls::{Command, Waiting};
-use super::super::driver::{Connect, Connecting, LastPeer, made, ring, set};
+use super::super::driver::{Connect, Connecting};
 use super::super::serving::Serving;
 use super::super::stats::ClientStats;
 use super::TcpOptions;
-use super::callee::{Callee, Kind};
+use super::callee::Callee;
 use super::line::{Slot, TcpLine};
 use super::stream::{Incoming, Outgoing, halves};
-use crate::proto::rdma::session::{CallId, Event, Line, Session};
+use crate::proto::rdma::CallId;
+use crate::proto::rdma::session::{Event, Line, Session};
 use crate::proto::rpc::Services;
 use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
+use crate::wire::rpc::MessageKind;
 use crate::xdr::Message;
 
 /// A connection and whom it leads to.
@@ -169,7 +174,7 @@ impl Driver {
     }
 
     fn received(&mut self, record: Bytes) {
-        let is_call = Kind::of(&record) == Kind::Call;
+        let is_call = MessageKind::of(&record) == Some(MessageKind::Call);
         self.with_line(|line| line.hear());
         match &mut self.callee {
             _ if !is_call => self.with_line(|line| line.received(record)),
@@ -226,5 +231,67 @@ async fn write(outgoing: Option<&mut Outgoing>) -> io::Result<()> {
     match outgoing {
         Some(outgoing) if !outgoing.is_empty() => outgoing.write().await,
         _ => pending().await,
+    }
+}
+
+/// The last connection's, shared with the callers.
+#[derive(Clone, Debug)]
+pub(super) struct LastPeer<P> {
+    peer: Arc<Mutex<P>>,
+    /// How many connections there were.
+    made: watch::Sender<u64>,
+}
+
+impl<P: Clone> LastPeer<P> {
+    pub(super) fn new(peer: P) -> Self {
+        LastPeer { peer: Arc::new(Mutex::new(peer)), made: watch::Sender::new(0) }
+    }
+
+    pub(super) fn get(&self) -> P {
+        self.peer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many connections there were.
+    pub(super) fn made(&self) -> u64 {
+        *self.made.borrow()
+    }
+
+    /// Waits until there were more connections than `seen`, and says how many; nothing, if `over` comes first.
+    pub(super) async fn next(&self, seen: u64, over: impl Future<Output = ()>) -> Option<u64> {
+        let mut made = self.made.subscribe();
+        tokio::select! {
+            biased;
+            made = made.wait_for(|made| *made > seen) => made.ok().map(|made| *made),
+            () = over => None,
+        }
+    }
+
+    pub(super) fn set(&self, peer: P) {
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
+        self.made.send_modify(|made| *made = made.saturating_add(1));
+    }
+}
+
+/// Sets the alarm to a moment, if there is one. One that rings too early does no harm and is cheaper than one that is
+/// always put right.
+fn set(mut alarm: Pin<&mut Sleep>, began: Instant, at: Option<Time>) -> Option<Pin<&mut Sleep>> {
+    let at = began.checked_add(at?.0)?;
+    if at < alarm.deadline() || alarm.is_elapsed() {
+        alarm.as_mut().reset(at);
+    }
+    Some(alarm)
+}
+
+async fn made<C>(connecting: Option<&mut Connecting<C>>) -> Result<C, ConnectError> {
+    match connecting {
+        Some(connecting) => connecting.await,
+        None => pending().await,
+    }
+}
+
+async fn ring(alarm: Option<Pin<&mut Sleep>>) {
+    match alarm {
+        Some(alarm) => alarm.await,
+        None => pending().await,
     }
 }

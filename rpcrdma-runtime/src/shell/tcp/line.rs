@@ -23,7 +23,7 @@ pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 /// The calls on one connection: those that were sent, and those that wait for their turn.
 #[derive(Debug)]
 pub(super) struct TcpLine {
-    next: u64,
+    submitted: u32,
     slots: Arc<Semaphore>,
     /// Calls that wait for a slot, in the order in which they were submitted.
     queue: BTreeMap<CallId, Message>,
@@ -52,7 +52,7 @@ impl TcpLine {
     /// A new connection's, with so many calls at once.
     pub(super) fn new(options: &TcpOptions, calls: usize) -> Self {
         TcpLine {
-            next: 0,
+            submitted: 0,
             slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
             queue: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -73,21 +73,21 @@ impl TcpLine {
 
     /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is cancelled.
     pub(super) fn enqueue(&mut self, message: Message) -> CallId {
-        let id = self.next_id();
+        let id = self.new_id(&message);
         self.queue.insert(id, message);
         id
     }
 
     /// The same for a call that is not to be sent.
-    pub(super) fn refuse(&mut self, why: FailReason) -> CallId {
-        let id = self.next_id();
+    pub(super) fn refuse(&mut self, message: &Message, why: FailReason) -> CallId {
+        let id = self.new_id(message);
         self.events.push_back(Event::Done { call: id, outcome: Err(why) });
         id
     }
 
-    fn next_id(&mut self) -> CallId {
-        self.next = self.next.wrapping_add(1);
-        CallId::new(self.next)
+    fn new_id(&mut self, message: &Message) -> CallId {
+        self.submitted = self.submitted.wrapping_add(1);
+        CallId::new(self.submitted, message).0
     }
 
     /// Nobody waits for the call any more. Gives when it was sent, if it was.
@@ -164,8 +164,9 @@ impl TcpLine {
 }
 
 impl Line for TcpLine {
-    fn submit(&mut self, message: Message, _: &ReplyBounds) -> Result<CallId, FailReason> {
-        Ok(self.enqueue(message))
+    fn submit(&mut self, call: CallId, message: Message, _: &ReplyBounds) -> Result<(), FailReason> {
+        self.queue.insert(call, message);
+        Ok(())
     }
 
     fn cancel(&mut self, call: CallId) {

@@ -7,6 +7,7 @@ mod backward;
 mod callee;
 mod client;
 mod driver;
+mod inbound;
 mod line;
 mod options;
 mod server;

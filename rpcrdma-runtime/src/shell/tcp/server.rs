@@ -3,22 +3,19 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 
-use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span};
 
-use super::super::accept::{Listening, stopped};
-use super::super::backward::Calling;
+use super::super::accept::Listening;
+use super::super::inbound::serve;
 use super::super::serving::Serving;
 use super::super::{ServeError, ServerStats};
-use super::backward::TcpBackward;
-use super::callee::{Callee, Kind};
-use super::stream::{Incoming, Outgoing, halves, prepare};
+use super::inbound::TcpInbound;
+use super::stream::prepare;
 use super::{TcpOptions, TcpServerOptions};
-use crate::proto::program::{Extensions, Origin, Service};
+use crate::proto::program::Service;
 use crate::proto::rpc::Services;
-use crate::proto::work::CloseReason;
 
 /// Serves programs over TCP. Handlers run as a [`Server`](crate::Server)'s do.
 #[derive(Debug)]
@@ -100,15 +97,13 @@ impl TcpServer {
         let accept = || listener.accept();
         let serve = |(socket, peer): (TcpStream, SocketAddr), stopping| {
             let span = debug_span!("connection", %peer);
-            serve(socket, peer, serving.clone(), options.tcp, stopping).instrument(span)
+            serve_socket(socket, peer, serving.clone(), options.tcp, stopping).instrument(span)
         };
         listening.run(accept, address, serve, serving.executed(), shutdown).await
     }
 }
 
-/// Serves one connection until its client closes it, or until `stopping` is true: then it takes no more calls, and closes
-/// once those that run are answered.
-async fn serve(
+async fn serve_socket(
     socket: TcpStream,
     peer: SocketAddr,
     serving: Serving,
@@ -119,81 +114,8 @@ async fn serve(
         return debug!(%error, "the socket cannot be set up");
     }
     let _connected = serving.stats().connected();
-    let mut served = Served::new(socket, peer, &serving, &options);
-    let ended = served.serve(stopping).await;
-    let reason = match ended {
-        Ok(()) => CloseReason::Peer,
-        Err(error) => CloseReason::Io(error.to_string()),
-    };
+    let (mut inbound, caller) = TcpInbound::new(socket, peer, &serving, &options);
+    let reason = serve(&mut inbound, caller, stopping).await;
     debug!(%reason, "connection closed");
-    served.backward.ended(&reason);
-}
-
-/// A connection, its calls, and the server's own on it.
-struct Served {
-    incoming: Incoming,
-    outgoing: Outgoing,
-    callee: Callee,
-    backward: Calling<TcpBackward>,
-    /// The client may still send something.
-    open: bool,
-    /// No more calls are taken.
-    draining: bool,
-}
-
-impl Served {
-    fn new(socket: TcpStream, peer: SocketAddr, serving: &Serving, options: &TcpOptions) -> Self {
-        let (incoming, outgoing) = halves(socket, options);
-        let engine = TcpBackward::new(options);
-        let (client, backward) = Calling::new(engine, Some(peer), serving.backward_pending());
-        let extensions = Extensions::default().with(client);
-        let callee =
-            Callee::new(serving.caller(Origin { peer: Some(peer), extensions }), options.calls, options);
-        Served { incoming, outgoing, callee, backward, open: true, draining: false }
-    }
-
-    /// # Errors
-    /// What ends the connection before its client closes it.
-    async fn serve(&mut self, mut stopping: watch::Receiver<bool>) -> io::Result<()> {
-        while self.open && !self.draining || !self.callee.is_idle() {
-            self.callee.start();
-            while let Some((call, slot)) = self.backward.poll_send() {
-                self.outgoing.push(call, slot)?;
-            }
-            tokio::select! {
-                record = self.incoming.next(), if self.open && self.may_read() => match record? {
-                    Some(record) => self.received(record)?,
-                    None => {
-                        self.open = false;
-                        self.backward.ended(&CloseReason::Peer);
-                    }
-                },
-                (reply, slot) = self.callee.answer() => match reply {
-                    Some(reply) => self.outgoing.push(reply, slot)?,
-                    None => drop(slot),
-                },
-                written = self.outgoing.write(), if !self.outgoing.is_empty() => written?,
-                () = self.backward.ask() => {}
-                () = stopped(&mut stopping), if !self.draining => self.draining = true,
-            }
-        }
-        self.outgoing.finish().await
-    }
-
-    /// Replies to this end's own calls may stand behind more calls than it takes.
-    fn may_read(&self) -> bool {
-        let awaits = self.backward.awaits();
-        if self.draining { awaits } else { self.callee.has_room(awaits) }
-    }
-
-    fn received(&mut self, record: Bytes) -> io::Result<()> {
-        match Kind::of(&record) {
-            // A client whose call is dropped hears that the connection is closed, and may call elsewhere.
-            Kind::Call if self.draining => {}
-            Kind::Call => self.callee.take(record),
-            Kind::Reply if self.backward.is_ready() => self.backward.received(record),
-            Kind::Reply | Kind::Neither => return Err(io::Error::other("a message that is no call")),
-        }
-        Ok(())
-    }
+    inbound.ended(&reason);
 }

@@ -61,14 +61,25 @@ pub(super) fn halves(socket: TcpStream, options: &TcpOptions) -> (Incoming, Outg
 }
 
 impl Incoming {
+    /// The next record, if it has arrived whole already.
+    ///
+    /// # Errors
+    /// A record that is too long.
+    pub(super) fn buffered(&mut self) -> io::Result<Option<Bytes>> {
+        let record = self.records.next(&mut self.input).map_err(io::Error::other)?;
+        if record.is_some() {
+            self.stall.since = None;
+        }
+        Ok(record)
+    }
+
     /// The next record; none at the end of the stream. Nothing is lost when the future is dropped.
     ///
     /// # Errors
     /// What the system says; a record that is too long, cut off, or not going on.
     pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
-            if let Some(record) = self.records.next(&mut self.input).map_err(io::Error::other)? {
-                self.stall.since = None;
+            if let Some(record) = self.buffered()? {
                 return Ok(Some(record));
             }
             let between = self.records.is_between() && self.input.is_empty();

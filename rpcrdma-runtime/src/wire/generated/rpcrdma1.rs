@@ -60,9 +60,30 @@ pub struct XdrReadChunk {
 /// };
 /// ```
 #[doc(alias = "xdr_read_list")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
 #[xdr(crate = "crate")]
 pub struct XdrReadList {
+    /// `xdr_read_chunk entry`
+    pub entry: XdrReadChunk,
+    /// `xdr_read_list *next`
+    #[xdr(list)]
+    pub next: Vec<XdrReadListElement>,
+}
+
+/// `xdr_read_list_element`, section 3.1. Read Chunks
+///
+/// An element of a list of \`xdr_read_list\`, without the link to the next.
+///
+/// ```text
+/// struct xdr_read_list {
+///    struct xdr_read_chunk entry;
+///    struct xdr_read_list  *next;
+/// };
+/// ```
+#[doc(alias = "xdr_read_list_element")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Xdr)]
+#[xdr(crate = "crate")]
+pub struct XdrReadListElement {
     /// `xdr_read_chunk entry`
     pub entry: XdrReadChunk,
 }
@@ -96,6 +117,27 @@ pub struct XdrWriteChunk {
 pub struct XdrWriteList {
     /// `xdr_write_chunk entry`
     pub entry: XdrWriteChunk,
+    /// `xdr_write_list *next`
+    #[xdr(list)]
+    pub next: Vec<XdrWriteListElement>,
+}
+
+/// `xdr_write_list_element`, section 3.2. Write Chunks
+///
+/// An element of a list of \`xdr_write_list\`, without the link to the next.
+///
+/// ```text
+/// struct xdr_write_list {
+///    struct xdr_write_chunk entry;
+///    struct xdr_write_list  *next;
+/// };
+/// ```
+#[doc(alias = "xdr_write_list_element")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Xdr)]
+#[xdr(crate = "crate")]
+pub struct XdrWriteListElement {
+    /// `xdr_write_chunk entry`
+    pub entry: XdrWriteChunk,
 }
 
 /// `rpc_rdma_header`, section 4.3. Messages with a Payload
@@ -114,10 +156,10 @@ pub struct XdrWriteList {
 pub struct RpcRdmaHeader {
     /// `xdr_read_list *rdma_reads`
     #[xdr(list)]
-    pub rdma_reads: Vec<XdrReadList>,
+    pub rdma_reads: Vec<XdrReadListElement>,
     /// `xdr_write_list *rdma_writes`
     #[xdr(list)]
-    pub rdma_writes: Vec<XdrWriteList>,
+    pub rdma_writes: Vec<XdrWriteListElement>,
     /// `xdr_write_chunk *rdma_reply`
     pub rdma_reply: Option<XdrWriteChunk>,
 }
@@ -137,10 +179,10 @@ pub struct RpcRdmaHeader {
 pub struct RpcRdmaHeaderNomsg {
     /// `xdr_read_list *rdma_reads`
     #[xdr(list)]
-    pub rdma_reads: Vec<XdrReadList>,
+    pub rdma_reads: Vec<XdrReadListElement>,
     /// `xdr_write_list *rdma_writes`
     #[xdr(list)]
-    pub rdma_writes: Vec<XdrWriteList>,
+    pub rdma_writes: Vec<XdrWriteListElement>,
     /// `xdr_write_chunk *rdma_reply`
     pub rdma_reply: Option<XdrWriteChunk>,
 }
@@ -167,10 +209,10 @@ pub struct RpcRdmaHeaderPadded {
     pub rdma_thresh: u32,
     /// `xdr_read_list *rdma_reads`
     #[xdr(list)]
-    pub rdma_reads: Vec<XdrReadList>,
+    pub rdma_reads: Vec<XdrReadListElement>,
     /// `xdr_write_list *rdma_writes`
     #[xdr(list)]
-    pub rdma_writes: Vec<XdrWriteList>,
+    pub rdma_writes: Vec<XdrWriteListElement>,
     /// `xdr_write_chunk *rdma_reply`
     pub rdma_reply: Option<XdrWriteChunk>,
 }

@@ -40,21 +40,22 @@ impl WriteChunk {
         self.len() == 0
     }
 
-    /// The same segments with lengths that say how `len` bytes were put into them: in order, without gaps,
-    /// zero where nothing came (RFC 8166 section 3.4.6). Bytes that do not fit are not counted.
+    /// The same segments after [`WriteChunk::fill`].
     #[must_use]
     pub fn filled(&self, len: u64) -> WriteChunk {
+        let mut filled = self.clone();
+        filled.fill(len);
+        filled
+    }
+
+    /// Sets the lengths of the segments to how `len` bytes are put into them: in order, without gaps, zero where nothing
+    /// comes (RFC 8166 section 3.4.6). Bytes that do not fit are not counted.
+    pub fn fill(&mut self, len: u64) {
         let mut left = len;
-        WriteChunk(
-            self.0
-                .iter()
-                .map(|segment| {
-                    let here = u32::try_from(left).map_or(segment.length, |left| left.min(segment.length));
-                    left = left.saturating_sub(u64::from(here));
-                    Segment { length: here, ..*segment }
-                })
-                .collect(),
-        )
+        for segment in &mut self.0 {
+            segment.length = u32::try_from(left).map_or(segment.length, |left| left.min(segment.length));
+            left = left.saturating_sub(u64::from(segment.length));
+        }
     }
 }
 
@@ -121,7 +122,7 @@ impl From<WriteChunk> for xdr::XdrWriteChunk {
 
 impl From<xdr::RpcRdmaHeader> for ChunkLists {
     fn from(header: xdr::RpcRdmaHeader) -> Self {
-        let read = |node: xdr::XdrReadList| ReadSegment {
+        let read = |node: xdr::XdrReadListElement| ReadSegment {
             position: node.entry.position,
             segment: node.entry.target.into(),
         };
@@ -135,7 +136,7 @@ impl From<xdr::RpcRdmaHeader> for ChunkLists {
 
 impl From<ChunkLists> for xdr::RpcRdmaHeader {
     fn from(lists: ChunkLists) -> Self {
-        let read = |read: ReadSegment| xdr::XdrReadList {
+        let read = |read: ReadSegment| xdr::XdrReadListElement {
             entry: xdr::XdrReadChunk { position: read.position, target: read.segment.into() },
         };
         xdr::RpcRdmaHeader {
@@ -143,7 +144,7 @@ impl From<ChunkLists> for xdr::RpcRdmaHeader {
             rdma_writes: lists
                 .writes
                 .into_iter()
-                .map(|chunk| xdr::XdrWriteList { entry: chunk.into() })
+                .map(|chunk| xdr::XdrWriteListElement { entry: chunk.into() })
                 .collect(),
             rdma_reply: lists.reply.map(Into::into),
         }

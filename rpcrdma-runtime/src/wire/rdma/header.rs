@@ -1,4 +1,5 @@
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -94,10 +95,34 @@ pub enum ReplyRefusal {
     },
 }
 
+/// A Payload stream of at most this length is copied behind its header, which costs less than sending two pieces.
+const COPIED: usize = 1024;
+
 impl Header {
     /// The bytes that go in front of the Payload stream.
     #[must_use]
     pub fn encode(self) -> Bytes {
+        self.write(0).into_bytes()
+    }
+
+    /// The header and the Payload stream behind it, if it goes inline, as the pieces of one message.
+    #[must_use]
+    pub fn with_payload(self, payload: Option<Bytes>) -> Vec<Bytes> {
+        let Some(payload) = payload else { return vec![self.encode()] };
+        if payload.len() > COPIED {
+            return vec![self.encode(), payload];
+        }
+        let mut message = self.write(payload.len()).into_vec();
+        message.extend_from_slice(&payload);
+        vec![Bytes::from(message)]
+    }
+
+    /// Encodes the header and leaves room for a payload.
+    fn write(self, room: usize) -> Writer {
+        let len = match &self.body {
+            Body::Msg(lists) | Body::NoMsg(lists) => lists.header_len(),
+            Body::Error(_) => SHORTEST as u64,
+        };
         let body = match self.body {
             Body::Msg(lists) => xdr::RdmaBody::Msg(lists.into()),
             Body::NoMsg(lists) => {
@@ -112,12 +137,13 @@ impl Header {
             }
             Body::Error(ErrorBody::Chunk) => xdr::RdmaBody::Error(xdr::RpcRdmaError::Chunk),
         };
-        encode(&xdr::RdmaMsg {
+        let message = xdr::RdmaMsg {
             rdma_xid: self.xid,
             rdma_vers: VERSION,
             rdma_credit: self.credits,
             rdma_body: body,
-        })
+        };
+        write(&message, usize::try_from(len).unwrap_or(SHORTEST).saturating_add(room))
     }
 }
 
@@ -126,17 +152,18 @@ impl Header {
 pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
     let range = xdr::RpcRdmaErrvers { rdma_vers_low: VERSION, rdma_vers_high: VERSION };
     let body = xdr::RdmaBody::Error(xdr::RpcRdmaError::Vers(range));
-    encode(&xdr::RdmaMsg { rdma_xid: xid, rdma_vers: version, rdma_credit: credits, rdma_body: body })
+    let message = xdr::RdmaMsg { rdma_xid: xid, rdma_vers: version, rdma_credit: credits, rdma_body: body };
+    write(&message, SHORTEST).into_bytes()
 }
 
-fn encode(message: &xdr::RdmaMsg) -> Bytes {
-    let mut writer = Writer::with_capacity(SHORTEST);
+fn write(message: &xdr::RdmaMsg, capacity: usize) -> Writer {
+    let mut writer = Writer::with_capacity(capacity);
     // No header type has a bound that a value of it could break but the count of segments, which is a length
     // in memory.
-    match message.encode(&mut writer) {
-        Ok(()) => writer.into_bytes(),
-        Err(_) => Bytes::new(),
+    if message.encode(&mut writer).is_err() {
+        writer.clear();
     }
+    writer
 }
 
 /// The words that stand in the same place in every version (RFC 8166 section 4.2).

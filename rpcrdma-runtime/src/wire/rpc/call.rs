@@ -1,9 +1,31 @@
 use super::auth::{self, AuthStat, Credential, Verifier};
 use crate::wire::generated::rpc_msg as xdr;
-use crate::xdr::{Decode, Encode, Error, Reader, Sink};
+use crate::xdr::{Decode, Encode, Error, Reader, Received, Sink};
 
 /// The only version of RPC (RFC 5531 section 9).
 pub const RPC_VERSION: u32 = xdr::RPC_VERSION;
+
+/// What an RPC message is (RFC 5531 section 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// A call.
+    Call,
+    /// A reply.
+    Reply,
+}
+
+impl MessageKind {
+    /// Tells it by the word behind the XID. Nothing, if the message is neither.
+    #[must_use]
+    pub fn of(message: &[u8]) -> Option<Self> {
+        let mut reader = Reader::from_slice(message);
+        let _xid = reader.u32().ok()?;
+        match xdr::MsgType::decode(&mut reader).ok()? {
+            xdr::MsgType::Call => Some(MessageKind::Call),
+            xdr::MsgType::Reply => Some(MessageKind::Reply),
+        }
+    }
+}
 
 /// A call's header (RFC 5531 section 9). The arguments follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,10 +112,8 @@ impl CallHeader {
     }
 
     /// The same, and the verifier, and how long the header is in front of the verifier, in bytes.
-    ///
-    /// # Errors
-    /// [`CallRefusal`].
-    pub fn decode_verified(reader: &mut Reader<'_>) -> Result<(Self, Verifier, u64), CallRefusal> {
+    fn decode_verified(reader: &mut Reader<'_>) -> Result<(Self, Verifier, usize), CallRefusal> {
+        let before = reader.remaining();
         // Word by word, because what is answered depends on how far it can be read.
         let mut word = || reader.u32().map_err(|_| CallRefusal::NotACall);
         let (xid, kind) = (word()?, word()?);
@@ -107,9 +127,56 @@ impl CallHeader {
         let (program, version, procedure) = (word()?, word()?, word()?);
         let malformed = |stat| move |_: Error| CallRefusal::Auth { xid, stat };
         let credential = xdr::OpaqueAuth::decode(reader).map_err(malformed(AuthStat::BadCredential))?;
-        let unverified = reader.position();
+        let unverified = before.saturating_sub(reader.remaining());
         let verifier = xdr::OpaqueAuth::decode(reader).map_err(malformed(AuthStat::BadVerifier))?;
         let credential = auth::decode(&credential).map_err(|stat| CallRefusal::Auth { xid, stat })?;
         Ok((CallHeader { xid, program, version, procedure, credential }, verifier.into(), unverified))
+    }
+}
+
+/// A call that arrived. Its header is read once, for all that asks what the call is.
+#[derive(Clone, Debug)]
+pub struct RpcCall {
+    /// The header with the caller's credential.
+    pub header: CallHeader,
+    /// The caller's verifier.
+    pub verifier: Verifier,
+    message: Received,
+    /// How long the header is in front of the verifier, and to its end, in bytes.
+    unverified: usize,
+    header_len: usize,
+}
+
+impl RpcCall {
+    /// Reads the header of a message.
+    ///
+    /// # Errors
+    /// [`CallRefusal`]: [`RpcReply::refuse`](super::RpcReply::refuse) makes the answer of it.
+    pub fn parse(message: Received) -> Result<Self, CallRefusal> {
+        let mut reader = Reader::new(&message);
+        let (header, verifier, unverified) = CallHeader::decode_verified(&mut reader)?;
+        let header_len = message.stream.len().saturating_sub(reader.remaining());
+        Ok(RpcCall { header, verifier, message, unverified, header_len })
+    }
+
+    /// The whole message.
+    #[must_use]
+    pub fn message(&self) -> &Received {
+        &self.message
+    }
+
+    /// What the verifier is computed of: the header in front of it.
+    #[must_use]
+    pub fn unverified(&self) -> &[u8] {
+        self.message.stream.get(..self.unverified).unwrap_or_default()
+    }
+
+    /// Stands at the arguments.
+    #[must_use]
+    pub fn args(&self) -> Reader<'_> {
+        let mut reader = Reader::new(&self.message);
+        // The header was read from there.
+        let _ = reader.take(self.header_len);
+        reader
     }
 }

@@ -1,8 +1,9 @@
 use thiserror::Error as ThisError;
 
 use super::auth::{AuthStat, Verifier};
+use super::call::CallRefusal;
 use crate::wire::generated::rpc_msg as xdr;
-use crate::xdr::{Decode, Encode, Error, Reader, Sink};
+use crate::xdr::{Decode, Encode, Error, Message, Reader, Reducer, Sink};
 
 /// Why a server does not answer with a result (RFC 5531 section 9, `accept_stat` and `reject_stat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +125,50 @@ impl ReplyHeader {
             }
         };
         xdr::RpcMsg { xid, body: xdr::RpcBody::Reply(body) }.encode(sink)
+    }
+}
+
+/// A reply to be sent, and its status, which nobody has to read from the message.
+#[derive(Clone, Debug)]
+pub struct RpcReply {
+    /// What it says.
+    pub status: ReplyHeader,
+    /// The header with the verifier, and behind [`ReplyHeader::Success`] the results.
+    pub message: Message,
+}
+
+impl RpcReply {
+    /// The reply with results to a call; `results` holds its header already.
+    #[must_use]
+    pub fn success(results: Reducer) -> Self {
+        RpcReply { status: ReplyHeader::Success, message: results.into_message() }
+    }
+
+    /// A reply without results. Nothing, if the verifier breaks its bounds.
+    #[must_use]
+    pub fn without_results(xid: u32, status: ReplyHeader, verifier: &Verifier) -> Option<Self> {
+        let mut reply = Reducer::disabled();
+        status.encode_verified(xid, verifier, &mut reply).ok()?;
+        Some(RpcReply { status, message: reply.into_message() })
+    }
+
+    /// The reply to a call that is not run. The verifier is AUTH_NONE's.
+    #[must_use]
+    pub fn reject(xid: u32, reject: Reject) -> Option<Self> {
+        RpcReply::without_results(xid, ReplyHeader::Rejected(reject), &Verifier::default())
+    }
+
+    /// The answer to a message that is not a call that can be run: nothing, if it is not a call.
+    #[must_use]
+    pub fn refuse(refusal: CallRefusal) -> Option<Self> {
+        match refusal {
+            CallRefusal::NotACall => None,
+            CallRefusal::RpcMismatch { xid } => {
+                RpcReply::without_results(xid, ReplyHeader::RpcMismatch, &Verifier::default())
+            }
+            CallRefusal::Truncated { xid } => RpcReply::reject(xid, Reject::GarbageArguments),
+            CallRefusal::Auth { xid, stat } => RpcReply::reject(xid, Reject::AuthError(stat)),
+        }
     }
 }
 

@@ -8,11 +8,12 @@ use crate::xdr::Message;
 /// The requester's side of one connection, as a [`Session`](super::Session) sees it. It ends for good: what is to be
 /// sent afterwards is sent on another one.
 pub trait Line {
-    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is cancelled.
+    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is cancelled. No outstanding call of this
+    /// connection has the same XID.
     ///
     /// # Errors
     /// Why it can never be made here.
-    fn submit(&mut self, message: Message, bounds: &ReplyBounds) -> Result<CallId, FailReason>;
+    fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason>;
 
     /// Nobody waits for the call any more. There will be no event for it.
     fn cancel(&mut self, call: CallId);
@@ -32,10 +33,11 @@ pub trait Line {
 }
 
 impl Line for Requester {
-    fn submit(&mut self, message: Message, bounds: &ReplyBounds) -> Result<CallId, FailReason> {
+    fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason> {
         // By what this connection agreed on: another one's thresholds may be others (RFC 8797 section 4).
         let reply: ReplyResources = self.resources(bounds).map_err(|_| FailReason::UnboundedReply)?;
-        Ok(Requester::submit(self, Call { message, reply }))
+        self.submit_as(call, Call { message, reply });
+        Ok(())
     }
 
     fn cancel(&mut self, call: CallId) {

@@ -13,7 +13,7 @@
 mod line;
 mod policy;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -22,15 +22,12 @@ pub use line::Line;
 pub use policy::{Backoff, Policy, Reconnect};
 
 use self::policy::Attempts;
-use super::{CallId as LineCall, Event as LineEvent, FailReason, Reply, Requester};
+use super::{CallId, Event as LineEvent, FailReason, Reply, Requester};
 use crate::proto::program::ReplyBounds;
+use crate::proto::table::Table;
 use crate::proto::time::Time;
 use crate::proto::work::{Action, CloseReason, Completion};
 use crate::xdr::Message;
-
-/// Names a call of one session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
 
 /// A call to be made.
 #[derive(Clone, Debug)]
@@ -77,14 +74,15 @@ pub struct Counts {
     pub timeouts: u64,
 }
 
-/// A call that has not ended.
+/// A call that has not ended, or of which the connection still has something.
 #[derive(Debug)]
 struct Held {
-    call: Call,
-    deadline: Option<Time>,
+    id: CallId,
+    /// Nothing, once nobody waits for it any more.
+    call: Option<Call>,
     timeout: Duration,
-    /// Its name on the connection that has it.
-    line: Option<LineCall>,
+    /// Whether the connection has it.
+    on_line: bool,
     /// How many connections have ended that had sent it.
     sends: u32,
     /// How the last of them ended.
@@ -130,14 +128,13 @@ pub struct Session<L = Requester> {
     state: State<L>,
     attempts: Attempts,
     now: Time,
-    next: u64,
-    calls: BTreeMap<CallId, Held>,
-    /// Calls by the name that the connection has for them.
-    on_line: BTreeMap<LineCall, CallId>,
-    /// When the time of each call is up: of those in `calls` and of those in `abandoned`.
-    deadlines: BTreeSet<(Time, CallId)>,
-    /// Calls that nobody waits for and that the connection has something of.
-    abandoned: BTreeMap<CallId, (LineCall, Option<Time>)>,
+    submitted: u32,
+    calls: Table<Held>,
+    /// How many of them nobody waits for any more.
+    abandoned: usize,
+    /// When the time of each call is up, the earliest first. The first is of a call that is in the table; others may be of
+    /// calls that have ended.
+    deadlines: VecDeque<(Time, CallId)>,
     /// Abandoned calls are looked through when there are so many.
     sweep_at: usize,
     /// Why no more calls are taken.
@@ -159,11 +156,10 @@ impl<L: Line> Session<L> {
             state: State::Idle,
             attempts: Attempts::new(seed),
             now: Time::default(),
-            next: 0,
-            calls: BTreeMap::new(),
-            on_line: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
-            abandoned: BTreeMap::new(),
+            submitted: 0,
+            calls: Table::default(),
+            abandoned: 0,
+            deadlines: VecDeque::new(),
             sweep_at: SWEEP_AT_LEAST,
             closing: None,
             events: VecDeque::new(),
@@ -180,7 +176,7 @@ impl<L: Line> Session<L> {
     /// Calls that have not ended.
     #[must_use]
     pub fn unanswered(&self) -> usize {
-        self.calls.len()
+        self.calls.len().saturating_sub(self.abandoned)
     }
 
     /// The connection, if there is one.
@@ -212,7 +208,7 @@ impl<L: Line> Session<L> {
     /// When [`Session::handle_timeout`] is to be called, if nothing happens before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        let deadline = self.deadlines.front().map(|(at, _)| *at);
         let state = match &self.state {
             State::Waiting { until } => Some(*until),
             State::Up { line, idle_since: Some(since), .. } if !line.is_closing() => {
@@ -226,16 +222,29 @@ impl<L: Line> Session<L> {
     /// Makes a call, on this connection or on the next one. Calls start in the order in which they are submitted.
     pub fn submit(&mut self, now: Time, call: Call) -> CallId {
         self.pass(now);
-        self.next = self.next.wrapping_add(1);
-        let id = CallId(self.next);
-        if let Some(reason) = &self.closing {
-            self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsent(reason.clone())) });
+        self.submitted = self.submitted.wrapping_add(1);
+        let (id, xid) = CallId::new(self.submitted, &call.message);
+        let refused = match (&self.closing, xid) {
+            (Some(reason), _) => Some(FailReason::Unsent(reason.clone())),
+            (None, None) => Some(FailReason::Unsendable("it has no XID")),
+            (None, Some(xid)) if self.calls.contains(xid) => {
+                Some(FailReason::Unsendable("another call has its XID"))
+            }
+            (None, Some(_)) => None,
+        };
+        if let Some(why) = refused {
+            self.events.push_back(Event::Done { call: id, outcome: Err(why) });
             return id;
         }
         let timeout = call.timeout.unwrap_or(self.policy.timeout);
         let deadline = self.now.after(timeout);
-        self.deadlines.extend(deadline.map(|at| (at, id)));
-        self.calls.insert(id, Held { call, deadline, timeout, line: None, sends: 0, lost: None });
+        let held = Held { id, call: Some(call), timeout, on_line: false, sends: 0, lost: None };
+        // No call has this XID.
+        let _ = self.calls.insert(id.xid(), held);
+        if let Some(at) = deadline {
+            let behind = self.deadlines.partition_point(|(other, _)| *other <= at);
+            self.deadlines.insert(behind, (at, id));
+        }
         match &mut self.state {
             State::Up { idle_since, .. } => {
                 *idle_since = None;
@@ -248,14 +257,20 @@ impl<L: Line> Session<L> {
         id
     }
 
+    /// Whether a call with this XID has not ended, or could still be answered.
+    #[must_use]
+    pub fn is_outstanding(&self, xid: u32) -> bool {
+        self.calls.contains(xid)
+    }
+
     /// Nobody waits for the call any more: there will be no event for it. Its memory stays with the connection until it is
     /// fenced. If the call was sent and its time is up before its reply is there, the connection is closed.
     pub fn cancel(&mut self, now: Time, call: CallId) {
         self.pass(now);
         let done = |event: &Event| matches!(event, Event::Done { call: done, .. } if *done == call);
         self.events.retain(|event| !done(event));
-        if let Some(held) = self.forget(call) {
-            self.leave(call, &held);
+        if self.held(call).is_some_and(|held| held.call.is_some()) {
+            self.leave(call);
             self.rest();
         }
     }
@@ -287,8 +302,7 @@ impl<L: Line> Session<L> {
         }
         self.counts.connections = self.counts.connections.saturating_add(1);
         self.state = State::Up { line, idle_since: None, answered: false, owed: false };
-        let calls: Vec<CallId> = self.calls.keys().copied().collect();
-        for id in calls {
+        for id in self.waiting() {
             self.start(id);
         }
         self.settle(now);
@@ -314,7 +328,7 @@ impl<L: Line> Session<L> {
         };
         if most.is_some_and(|most| self.attempts.untold >= most) {
             self.attempts.untold = 0;
-            for id in self.calls.keys().copied().collect::<Vec<_>>() {
+            for id in self.waiting() {
                 self.end(id, Err(FailReason::Unreachable(why.clone())));
             }
         }
@@ -325,11 +339,11 @@ impl<L: Line> Session<L> {
     /// The moment of [`Session::poll_timeout`] may have come.
     pub fn handle_timeout(&mut self, now: Time) {
         self.pass(now);
-        while let Some((at, id)) = self.deadlines.first().copied()
+        while let Some((at, id)) = self.deadlines.front().copied()
             && at <= self.now
         {
-            self.deadlines.pop_first();
             self.expire(id);
+            self.trim();
         }
         match &mut self.state {
             State::Waiting { until } if *until <= self.now => self.state = State::Idle,
@@ -356,9 +370,7 @@ impl<L: Line> Session<L> {
                         self.attempts.worked();
                     }
                     *owed |= matches!(outcome, Err(FailReason::Closed(_) | FailReason::Unsent(_)));
-                    if let Some(id) = self.on_line.remove(&call) {
-                        self.line_done(id, outcome);
-                    }
+                    self.line_done(call, outcome);
                 }
                 LineEvent::Closed(reason) => self.line_closed(reason),
             }
@@ -371,17 +383,34 @@ impl<L: Line> Session<L> {
         self.now = self.now.max(now);
     }
 
+    fn held(&self, id: CallId) -> Option<&Held> {
+        self.calls.get(id.xid()).filter(|held| held.id == id)
+    }
+
+    fn held_mut(&mut self, id: CallId) -> Option<&mut Held> {
+        self.calls.get_mut(id.xid()).filter(|held| held.id == id)
+    }
+
+    /// Calls that somebody waits for, in the order in which they were submitted.
+    fn waiting(&self) -> Vec<CallId> {
+        self.calls_where(|held| held.call.is_some())
+    }
+
+    fn calls_where(&self, chosen: impl Fn(&Held) -> bool) -> Vec<CallId> {
+        let chosen = self.calls.iter().filter(|(_, held)| chosen(held));
+        let mut ids: Vec<CallId> = chosen.map(|(_, held)| held.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// Gives a call to the connection.
     fn start(&mut self, id: CallId) {
         let State::Up { line, .. } = &mut self.state else { return };
-        let Some(held) = self.calls.get_mut(&id) else { return };
-        if line.is_closing() {
-            return;
-        }
-        match line.submit(held.call.message.clone(), &held.call.bounds) {
-            Ok(call) => {
-                held.line = Some(call);
-                self.on_line.insert(call, id);
+        let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
+        let Some(call) = held.call.as_ref().filter(|_| !line.is_closing()) else { return };
+        match line.submit(id, call.message.clone(), &call.bounds) {
+            Ok(()) => {
+                held.on_line = true;
                 let again = u64::from(held.sends > 0);
                 self.counts.retransmissions = self.counts.retransmissions.saturating_add(again);
             }
@@ -394,8 +423,9 @@ impl<L: Line> Session<L> {
 
     /// The connection says that a call has ended: with its reply, or because the connection has ended first.
     fn line_done(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
-        let Some(held) = self.calls.get_mut(&id) else { return };
-        held.line = None;
+        let reconnect = self.policy.reconnect;
+        let Some(held) = self.held_mut(id) else { return };
+        held.on_line = false;
         let sent = match &outcome {
             Err(FailReason::Closed(reason)) => {
                 held.lost = Some(reason.clone());
@@ -407,9 +437,10 @@ impl<L: Line> Session<L> {
                 return self.end(id, outcome);
             }
         };
-        let Some(reconnect) = self.policy.reconnect else { return self.end(id, outcome) };
+        let Some(reconnect) = reconnect else { return self.end(id, outcome) };
         held.sends = held.sends.saturating_add(u32::from(sent));
-        let again = held.call.retransmit.unwrap_or(reconnect.retransmit) && held.sends < reconnect.sends;
+        let retransmit = held.call.as_ref().and_then(|call| call.retransmit).unwrap_or(reconnect.retransmit);
+        let again = retransmit && held.sends < reconnect.sends;
         if sent && !again {
             self.end(id, outcome);
         }
@@ -418,17 +449,14 @@ impl<L: Line> Session<L> {
     fn line_closed(&mut self, reason: CloseReason) {
         let state = core::mem::replace(&mut self.state, State::Idle);
         // Nothing of a call is with the old connection any more.
-        for (id, (_, deadline)) in core::mem::take(&mut self.abandoned) {
-            if let Some(at) = deadline {
-                self.deadlines.remove(&(at, id));
-            }
+        for id in self.calls_where(|held| held.call.is_none()) {
+            self.forget(id);
         }
-        self.on_line.clear();
         self.events.push_back(Event::Disconnected(reason.clone()));
         match self.policy.reconnect {
             Some(reconnect) => {
                 // One that nobody has asked anything has not failed, unless it is made again though nobody needs it.
-                let needed = self.policy.keep || !self.calls.is_empty();
+                let needed = self.policy.keep || self.unanswered() > 0;
                 let failed = match state {
                     State::Up { answered, owed, .. } => !answered && (owed || needed),
                     _ => false,
@@ -448,24 +476,24 @@ impl<L: Line> Session<L> {
     /// The time of a call is up. What it has on the connection comes back with its reply, which is overdue, or with the
     /// end of the connection; the other calls are sent again on the next one.
     fn expire(&mut self, id: CallId) {
-        if let Some((call, _)) = self.abandoned.remove(&id) {
-            return self.give_up(call);
-        }
         let Some(held) = self.forget(id) else { return };
+        if held.call.is_none() {
+            return self.give_up(id);
+        }
         self.counts.timeouts = self.counts.timeouts.saturating_add(1);
-        let outcome = Err(match (&self.attempts.why, held.line) {
-            (Some(why), None) => FailReason::Unreachable(why.clone()),
+        let outcome = Err(match (&self.attempts.why, held.on_line) {
+            (Some(why), false) => FailReason::Unreachable(why.clone()),
             _ => FailReason::Timeout(held.timeout),
         });
         self.events.push_back(Event::Done { call: id, outcome });
-        if let (Some(call), State::Up { line, .. }) = (held.line, &mut self.state) {
-            line.cancel(call);
-            self.give_up(call);
+        if let (true, State::Up { line, .. }) = (held.on_line, &mut self.state) {
+            line.cancel(id);
+            self.give_up(id);
         }
     }
 
     /// Closes the connection if it still has something of a call that is over.
-    fn give_up(&mut self, call: LineCall) {
+    fn give_up(&mut self, call: CallId) {
         if let State::Up { line, owed, .. } = &mut self.state
             && line.holds(call)
         {
@@ -474,37 +502,47 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Tells the connection that nobody waits for a call.
-    fn leave(&mut self, id: CallId, held: &Held) {
-        let (Some(call), State::Up { line, .. }) = (held.line, &mut self.state) else { return };
-        line.cancel(call);
-        if line.holds(call) {
-            self.deadlines.extend(held.deadline.map(|at| (at, id)));
-            self.abandoned.insert(id, (call, held.deadline));
+    /// Nobody waits for a call any more. It stays in the table while the connection has something of it.
+    fn leave(&mut self, id: CallId) {
+        let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
+        let holds = match &mut self.state {
+            State::Up { line, .. } if held.on_line => {
+                line.cancel(id);
+                line.holds(id)
+            }
+            _ => false,
+        };
+        if !holds {
+            self.forget(id);
+            return;
         }
-        if self.abandoned.len() >= self.sweep_at {
-            let deadlines = &mut self.deadlines;
-            self.abandoned.retain(|id, (call, deadline)| {
-                let holds = line.holds(*call);
-                if let (false, Some(at)) = (holds, deadline) {
-                    deadlines.remove(&(*at, *id));
-                }
-                holds
-            });
-            self.sweep_at = self.abandoned.len().saturating_mul(2).max(SWEEP_AT_LEAST);
+        held.call = None;
+        self.abandoned = self.abandoned.saturating_add(1);
+        if self.abandoned >= self.sweep_at {
+            let holds = |id| self.line().is_some_and(|line| line.holds(id));
+            for id in self.calls_where(|held| held.call.is_none() && !holds(held.id)) {
+                self.forget(id);
+            }
+            self.sweep_at = self.abandoned.saturating_mul(2).max(SWEEP_AT_LEAST);
         }
     }
 
     /// Takes a call off every list.
     fn forget(&mut self, id: CallId) -> Option<Held> {
-        let held = self.calls.remove(&id)?;
-        if let Some(at) = held.deadline {
-            self.deadlines.remove(&(at, id));
-        }
-        if let Some(call) = held.line {
-            self.on_line.remove(&call);
-        }
+        self.held(id)?;
+        let held = self.calls.remove(id.xid())?;
+        self.abandoned = self.abandoned.saturating_sub(usize::from(held.call.is_none()));
+        self.trim();
         Some(held)
+    }
+
+    /// Drops the deadlines of calls that have ended, up to the first of one that has not.
+    fn trim(&mut self) {
+        while let Some((_, id)) = self.deadlines.front()
+            && self.held(*id).is_none()
+        {
+            self.deadlines.pop_front();
+        }
     }
 
     fn end(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
@@ -515,18 +553,18 @@ impl<L: Line> Session<L> {
 
     /// Ends every call without a reply.
     fn fail_all(&mut self, reason: &CloseReason) {
-        for id in self.calls.keys().copied().collect::<Vec<_>>() {
-            let Some(held) = self.forget(id) else { continue };
-            let sent = held.sends > 0 || held.line.is_some();
+        for id in self.waiting() {
+            let Some(held) = self.held(id) else { continue };
+            let sent = held.sends > 0 || held.on_line;
             let why = if sent { FailReason::Closed } else { FailReason::Unsent };
-            self.leave(id, &held);
+            self.leave(id);
             self.events.push_back(Event::Done { call: id, outcome: Err(why(reason.clone())) });
         }
     }
 
     /// Goes over to what the calls that are left, or that there are none, ask for.
     fn rest(&mut self) {
-        let idle = self.calls.is_empty();
+        let idle = self.unanswered() == 0;
         let kept = self.policy.keep && self.counts.connections > 0;
         match (&mut self.state, &self.closing) {
             (State::Up { line, .. }, Some(reason)) if idle => line.close(reason.clone()),

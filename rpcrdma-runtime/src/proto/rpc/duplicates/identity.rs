@@ -1,6 +1,6 @@
 use core::net::IpAddr;
 
-use crate::wire::rpc::{RPC_VERSION, RPCSEC_GSS};
+use crate::wire::rpc::{CallHeader, Credential, RPCSEC_GSS, RpcCall};
 use crate::xdr::{Placed, Received, pad_len};
 
 /// Who is taken for the same caller.
@@ -39,44 +39,27 @@ pub struct CallIdentity {
     procedure: ProcedureId,
 }
 
-impl ProcedureId {
-    /// What a call calls. `None` where [`CallIdentity::of`] is.
-    #[must_use]
-    pub fn of(call: &Received) -> Option<Self> {
-        let flavor = word(call, 6)?;
-        if word(call, 1)? != CALL
-            || word(call, 2)? != RPC_VERSION
-            || !matches!(flavor, AUTH_NONE | AUTH_SYS | RPCSEC_GSS)
-        {
-            return None;
-        }
-        Some(ProcedureId { program: word(call, 3)?, version: word(call, 4)?, procedure: word(call, 5)? })
+impl From<&CallHeader> for ProcedureId {
+    fn from(call: &CallHeader) -> Self {
+        ProcedureId { program: call.program, version: call.version, procedure: call.procedure }
     }
 }
-
-fn word(call: &Received, index: usize) -> Option<u32> {
-    let at = index.checked_mul(4)?;
-    call.stream.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
-}
-
-/// `msg_type` of a call, AUTH_NONE and AUTH_SYS (RFC 5531 section 9, 8.2).
-const CALL: u32 = 0;
-const AUTH_NONE: u32 = 0;
-const AUTH_SYS: u32 = 1;
 
 impl CallIdentity {
     /// How many bytes of a call are compared, by their sum.
     pub const PREFIX: usize = 1024;
 
-    /// The identity of a call; none of a message that is no call, and of one with another credential than AUTH_NONE, AUTH_SYS
-    /// or RPCSEC_GSS. A call with RPCSEC_GSS has a sequence number among its first bytes, to which its reply is bound: only
-    /// one that is sent again as it was is the same. Clients that give it another number (RFC 2203 section 5.3.3.1) make
-    /// another call of it.
+    /// The identity of a call; none of one with another credential than AUTH_NONE, AUTH_SYS or RPCSEC_GSS. A call with
+    /// RPCSEC_GSS has a sequence number among its first bytes, to which its reply is bound: only one that is sent again as
+    /// it was is the same. Clients that give it another number (RFC 2203 section 5.3.3.1) make another call of it.
     #[must_use]
-    pub fn of(call: &Received, caller: CallerId) -> Option<Self> {
-        let (xid, procedure) = (word(call, 0)?, ProcedureId::of(call)?);
-        let (sum, length) = digest(call);
-        Some(CallIdentity { xid, sum, length, caller, procedure })
+    pub fn of(call: &RpcCall, caller: CallerId) -> Option<Self> {
+        let header = &call.header;
+        if matches!(header.credential, Credential::Other { flavor, .. } if flavor != RPCSEC_GSS) {
+            return None;
+        }
+        let (sum, length) = digest(call.message());
+        Some(CallIdentity { xid: header.xid, sum, length, caller, procedure: header.into() })
     }
 
     /// The call's XID.

@@ -149,6 +149,12 @@ impl<W> Duplicates<W> {
         self.running
     }
 
+    /// Whether this call runs: then [`Duplicates::begin`] joins it.
+    #[must_use]
+    pub fn is_running(&self, call: &CallIdentity) -> bool {
+        matches!(self.entries.get(call), Some(Entry::Running(_)))
+    }
+
     /// What they hold, in bytes.
     #[must_use]
     pub fn running_bytes(&self) -> u64 {

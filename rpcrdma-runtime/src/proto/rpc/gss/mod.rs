@@ -11,11 +11,7 @@ mod session;
 mod window;
 
 #[cfg(feature = "std")]
-pub(super) mod answer;
-#[cfg(feature = "std")]
 mod server;
-#[cfg(feature = "std")]
-mod table;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,3 +1,6 @@
+mod answer;
+mod table;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -6,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::table::{Handle, Handles, Table};
+use self::table::{Handle, Handles, Table};
 use super::{
     GssContext, GssControl, GssCredential, GssError, GssExchange, GssMechanism, GssService, GssStep,
     SequenceWindow,

@@ -1,0 +1,108 @@
+//! The memory that idle iWARP connections cost a server, and whether a server with 10,000 of them serves a new client.
+//!
+//! The server is a process of its own, so that its resident memory shows nothing of the clients.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rpcrdma_nfs::export::memory::MemoryExport;
+use rpcrdma_nfs::nfs::NfsHandler;
+use rpcrdma_nfs3::nfs_v3;
+use rpcrdma_runtime::shell::{ClientOptions, ServerOptions};
+use rpcrdma_runtime::{Client, Server};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Set for the process that serves.
+const SERVE: &str = "RPCRDMA_BENCH_SERVE";
+/// Connections whose memory is measured: the mean over so many.
+const MEASURED: usize = 1000;
+/// Connections beside which a new client is served.
+const CROWD: usize = 10_000;
+/// The goal: bytes of the server per idle connection.
+const GOAL_KIB: f64 = 16.0;
+
+/// Serves until standard input ends, if this is the process for it.
+#[expect(clippy::print_stdout, reason = "the parent reads the address from standard output")]
+pub(crate) fn serve_if_asked() -> bool {
+    if std::env::var_os(SERVE).is_none() {
+        return false;
+    }
+    raise_descriptor_limit();
+    let runtime = super::Flavour::Spawned.runtime();
+    let options = ServerOptions {
+        connections: 2 * CROWD,
+        connections_per_address: 2 * CROWD,
+        ..ServerOptions::default()
+    };
+    let server = runtime.block_on(Server::bind_with("127.0.0.1:0", options)).unwrap();
+    let server = server.service(nfs_v3::Server(NfsHandler::new(MemoryExport::default().into())));
+    println!("{}", server.local_addr().unwrap());
+    runtime.spawn(server.run(std::future::pending()));
+    drop(std::io::stdin().lines().next());
+    true
+}
+
+/// Prints the memory per idle connection, and how long a new client waits beside many.
+#[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+pub(crate) fn measure() {
+    let descriptors = raise_descriptor_limit();
+    let runtime = super::Flavour::Spawned.runtime();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .env(SERVE, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address: SocketAddr = line.trim().parse().unwrap();
+
+    println!("\nIdle iWARP connections");
+    let mut clients = runtime.block_on(connect(address, 10));
+    let before = resident_kib(&child);
+    clients.extend(runtime.block_on(connect(address, MEASURED)));
+    std::thread::sleep(Duration::from_millis(500));
+    let each = (resident_kib(&child) - before) / MEASURED as f64;
+    println!(
+        "  the server's resident memory: {each:.1} KiB per connection of {MEASURED} (goal: below {GOAL_KIB})"
+    );
+    // Descriptors of this process besides those of the clients.
+    let crowd = CROWD.min(descriptors.saturating_sub(100));
+    let more = crowd - clients.len();
+    clients.extend(runtime.block_on(connect(address, more)));
+    let start = Instant::now();
+    runtime.block_on(connect(address, 1));
+    println!("  beside {crowd} connections a new client has its first reply after {:.0?}", start.elapsed());
+    if crowd < CROWD {
+        println!("  the limit of {descriptors} descriptors allows no {CROWD}");
+    }
+    drop(child.stdin.take().map(|mut stdin| stdin.write_all(b"\n")));
+    drop(child.wait());
+}
+
+/// Clients that have made one call and stay connected.
+async fn connect(address: SocketAddr, count: usize) -> Vec<Client> {
+    let mut clients = Vec::with_capacity(count);
+    for _ in 0..count {
+        let options = ClientOptions { idle: None, ..ClientOptions::default() };
+        let client = Client::connect_with(address, options).await.unwrap();
+        nfs_v3::Client(client.clone()).null().await.unwrap();
+        clients.push(client);
+    }
+    clients
+}
+
+fn resident_kib(process: &Child) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Raises the limit of open files as far as the system lets it. Returns the limit.
+fn raise_descriptor_limit() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX))
+}

@@ -1,0 +1,94 @@
+//! What is called, how often, and which ratio is the goal.
+
+/// A procedure and the size of its data in bytes.
+#[derive(Clone, Copy)]
+pub(crate) enum Call {
+    Null,
+    Getattr,
+    Read(u32),
+    Write(u32),
+}
+
+/// A row of the report.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    /// Its name in `ONLY`.
+    pub(crate) key: &'static str,
+    pub(crate) call: Call,
+    /// Calls that are outstanding at once.
+    pub(crate) outstanding: usize,
+    /// Calls per round.
+    pub(crate) calls: u32,
+    /// What its times are divided by.
+    pub(crate) base: Base,
+    /// The greatest ratios that are wanted over iWARP with and without CRC.
+    pub(crate) goals: [Option<f64>; 2],
+}
+
+/// What a row's times are compared with.
+#[derive(Clone, Copy)]
+pub(crate) enum Base {
+    /// A round trip of the row with this key over raw TCP.
+    Raw(&'static str),
+    /// The same transport's row with this key.
+    Same(&'static str),
+}
+
+impl Row {
+    pub(crate) fn calls_as_f64(&self) -> f64 {
+        f64::from(self.calls)
+    }
+}
+
+const MIB: u32 = 1 << 20;
+
+pub(crate) const ROWS: [Row; 9] = [
+    row("NULL", "null", Call::Null, 1, 2000, Base::Raw("null"), [Some(1.3), Some(1.3)]),
+    row("NULL, 16 in flight", "null16", Call::Null, 16, 4000, Base::Raw("null"), [Some(0.3), Some(0.3)]),
+    row("GETATTR", "getattr", Call::Getattr, 1, 2000, Base::Raw("getattr"), [None, None]),
+    row("READ 4 KiB", "read4k", Call::Read(4096), 1, 1500, Base::Raw("read4k"), [Some(1.5), Some(1.5)]),
+    row(
+        "READ 4 KiB, 16 in flight",
+        "read4k16",
+        Call::Read(4096),
+        16,
+        3000,
+        Base::Raw("read4k"),
+        [None, None],
+    ),
+    row("READ 64 KiB", "read64k", Call::Read(65_536), 1, 750, Base::Raw("read64k"), [Some(1.5), Some(1.5)]),
+    row("READ 1 MiB", "read1m", Call::Read(MIB), 1, 100, Base::Raw("read1m"), [Some(1.33), Some(1.1)]),
+    row(
+        "READ 1 MiB, 16 in flight",
+        "read1m16",
+        Call::Read(MIB),
+        16,
+        150,
+        Base::Same("read1m"),
+        [Some(1.0), Some(1.0)],
+    ),
+    row("WRITE 1 MiB", "write1m", Call::Write(MIB), 1, 100, Base::Raw("write1m"), [Some(1.33), Some(1.1)]),
+];
+
+const fn row(
+    name: &'static str,
+    key: &'static str,
+    call: Call,
+    outstanding: usize,
+    calls: u32,
+    base: Base,
+    goals: [Option<f64>; 2],
+) -> Row {
+    Row { name, key, call, outstanding, calls, base, goals }
+}
+
+impl Call {
+    /// The sizes of a request and a reply over raw TCP: 128 bytes stand for headers, arguments and attributes.
+    pub(crate) fn raw_sizes(self) -> (usize, usize) {
+        match self {
+            Call::Null | Call::Getattr => (128, 128),
+            Call::Read(len) => (128, len as usize),
+            Call::Write(len) => (len as usize, 128),
+        }
+    }
+}

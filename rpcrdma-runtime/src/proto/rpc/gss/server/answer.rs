@@ -1,0 +1,134 @@
+//! What a server answers to calls over RPCSEC_GSS (RFC 2203 section 5.3.3).
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::pin::Pin;
+
+use bytes::Bytes;
+use tracing::debug;
+
+use super::super::{GssControl, GssCredential, GssService, body};
+use super::{Admitted, GssCaller, GssServer, Refused};
+use crate::proto::program::{AuthStat, CallContext, Origin, Reject, Service};
+use crate::proto::rpc::Services;
+use crate::proto::rpc::services::AnswersGss;
+use crate::wire::generated::rpcsec_gss as xdr;
+use crate::wire::rpc::{ReplyHeader, RpcCall, RpcReply};
+use crate::xdr::{Decode, Encode, Reader, Reducer};
+
+impl Services {
+    /// Also accepts RPCSEC_GSS calls. Services find the authenticated caller as [`GssCaller`] in the call's extensions;
+    /// [`Service::accepts_flavor`] is not asked. Calls with AUTH_NONE and AUTH_SYS are accepted as before, and have no such caller.
+    pub fn secured(&mut self, gss: impl Into<Arc<GssServer>>) {
+        self.gss = Some(gss.into());
+    }
+}
+
+impl AnswersGss for GssServer {
+    fn answer<'a>(
+        &'a self,
+        services: &'a Services,
+        credential: Bytes,
+        call: RpcCall,
+        origin: Origin,
+    ) -> Pin<Box<dyn Future<Output = Option<RpcReply>> + Send + 'a>> {
+        Box::pin(self.run_or_step(services, credential, call, origin))
+    }
+}
+
+impl GssServer {
+    /// Runs a call over RPCSEC_GSS, or takes a step in the life of a context. `credential` is the credential's body.
+    async fn run_or_step(
+        &self,
+        services: &Services,
+        credential: Bytes,
+        call: RpcCall,
+        origin: Origin,
+    ) -> Option<RpcReply> {
+        let xid = call.header.xid;
+        let credential = match GssCredential::decode(&credential) {
+            Ok(credential) => credential,
+            Err(stat) => return RpcReply::reject(xid, Reject::AuthError(stat)),
+        };
+        if credential.control != GssControl::Data && call.header.procedure != 0 {
+            return RpcReply::reject(xid, Reject::AuthError(AuthStat::BadCredential));
+        }
+        if matches!(credential.control, GssControl::Init | GssControl::ContinueInit) {
+            return make(self, &credential, &call);
+        }
+        let admitted = match self.admit(&credential, &call.verifier, call.unverified()) {
+            Ok(admitted) => admitted,
+            Err(Refused::Denied(stat)) => return RpcReply::reject(xid, Reject::AuthError(stat)),
+            Err(Refused::Silently) => {
+                debug!(
+                    xid,
+                    sequence = credential.sequence,
+                    "a sequence number that came before, or is too old"
+                );
+                return None;
+            }
+        };
+        if credential.control == GssControl::Destroy {
+            self.forget(&credential.handle);
+            return RpcReply::without_results(xid, ReplyHeader::Success, &admitted.verifier);
+        }
+        match services.find(&call.header) {
+            Ok(service) => run(service, &admitted, call, origin).await,
+            Err(refused) => RpcReply::without_results(xid, refused, &admitted.verifier),
+        }
+    }
+}
+
+/// Takes a token.
+fn make(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<RpcReply> {
+    let (xid, mut args) = (call.header.xid, call.args());
+    let token = xdr::RpcGssInitArg::decode(&mut args).and_then(|token| args.finish().map(|()| token));
+    let Ok(token) = token else { return RpcReply::reject(xid, Reject::GarbageArguments) };
+    match gss.make(credential, &call.verifier, &token.gss_token) {
+        Ok(made) => {
+            let mut reply = Reducer::disabled();
+            ReplyHeader::Success.encode_verified(xid, &made.verifier, &mut reply).ok()?;
+            made.result.encode(&mut reply).ok()?;
+            Some(RpcReply::success(reply))
+        }
+        Err(stat) => RpcReply::reject(xid, Reject::AuthError(stat)),
+    }
+}
+
+/// Runs a call whose caller is known.
+async fn run(
+    service: &Arc<dyn Service>,
+    admitted: &Admitted,
+    mut call: RpcCall,
+    origin: Origin,
+) -> Option<RpcReply> {
+    let Admitted { context, service: protection, sequence, verifier } = admitted;
+    let xid = call.header.xid;
+    let caller = GssCaller { name: context.peer().to_vec().into(), service: *protection };
+    let origin = Origin { extensions: origin.extensions.with(caller), ..origin };
+    let about = CallContext::new(&mut call, origin);
+    let rejected = |reject| RpcReply::without_results(xid, ReplyHeader::Rejected(reject), verifier);
+    if *protection == GssService::None {
+        let mut reply = Reducer::new(1);
+        ReplyHeader::Success.encode_verified(xid, verifier, &mut reply).ok()?;
+        return match service.dispatch(&about, call.args(), &mut reply).await {
+            Ok(()) => Some(RpcReply::success(reply)),
+            Err(reject) => rejected(reject),
+        };
+    }
+    let Ok(args) = body::open(&**context, *protection, *sequence, call.args()) else {
+        return rejected(Reject::GarbageArguments);
+    };
+    let mut results = body::begin(*sequence).ok()?;
+    if let Err(reject) = service.dispatch(&about, Reader::from_bytes(&args), &mut results).await {
+        return rejected(reject);
+    }
+    let mut reply = Reducer::disabled();
+    ReplyHeader::Success.encode_verified(xid, verifier, &mut reply).ok()?;
+    // Results that cannot be protected are not sent (RFC 2203 section 5.3.3.4).
+    if let Err(error) = body::seal(&**context, *protection, results, &mut reply) {
+        debug!(xid, %error, "results cannot be protected");
+        return None;
+    }
+    Some(RpcReply::success(reply))
+}

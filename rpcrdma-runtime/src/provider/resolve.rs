@@ -1,0 +1,33 @@
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::net::lookup_host;
+
+use super::{BoxError, ConnectError};
+
+/// Resolves a name with a port, and connects to the first of its addresses that answers.
+///
+/// # Errors
+/// [`ConnectError::Resolve`], and [`ConnectError::Connect`] with the last address's error.
+pub async fn connect_any<C, E, Connecting>(
+    name: &str,
+    connect: impl Fn(SocketAddr) -> Connecting,
+) -> Result<C, ConnectError>
+where
+    E: Into<BoxError>,
+    Connecting: Future<Output = Result<C, E>>,
+{
+    let unresolved = |source| ConnectError::Resolve { address: name.to_owned(), source };
+    let mut last = None;
+    for address in lookup_host(name).await.map_err(unresolved)? {
+        match connect(address).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(match last {
+        Some(error) => ConnectError::Connect { address: name.to_owned(), source: error.into() },
+        None => unresolved(io::ErrorKind::NotFound.into()),
+    })
+}

@@ -1,0 +1,66 @@
+//! The driver of a server's connection, whatever carries it.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::consume_budget;
+
+use super::accept::stopped;
+use super::running::Running;
+use super::serving::Connected;
+use crate::proto::work::CloseReason;
+use crate::xdr::{Message, Received};
+
+/// Carries the calls of one connection to its server, the replies back, and the server's own calls.
+pub(super) trait Inbound {
+    /// Names a call in its reply.
+    type Key: Send + 'static;
+
+    /// Sends what waits to be sent, and waits for the next event. Nothing is lost when the future is dropped.
+    fn next(&mut self) -> impl Future<Output = Event<Self::Key>> + Send;
+
+    /// Answers a call, or ends it without a reply.
+    fn reply(&mut self, call: Self::Key, reply: Option<Message>);
+
+    /// Takes no more calls, and closes the connection once those that run are answered.
+    fn drain(&mut self);
+}
+
+/// What happens on a connection.
+pub(super) enum Event<K> {
+    /// A call has arrived.
+    Call(K, Received),
+    /// The connection has ended.
+    Closed(CloseReason),
+}
+
+/// Serves a connection until it ends, or until `stopping` is true and the calls that run are answered.
+pub(super) async fn serve<I: Inbound>(
+    inbound: &mut I,
+    caller: Arc<Connected>,
+    mut stopping: watch::Receiver<bool>,
+) -> CloseReason {
+    let mut running = Running::new(caller);
+    let mut stopped = std::pin::pin!(stopped(&mut stopping));
+    let mut draining = false;
+    loop {
+        tokio::select! {
+            event = inbound.next() => match event {
+                Event::Call(key, message) => {
+                    if let Some((key, reply)) = running.start(key, message) {
+                        inbound.reply(key, reply);
+                        // However many calls there are, other tasks have their turn.
+                        consume_budget().await;
+                    }
+                }
+                Event::Closed(reason) => return reason,
+            },
+            Some((key, reply)) = running.next(), if !running.is_empty() => inbound.reply(key, reply),
+            () = &mut stopped, if !draining => {
+                draining = true;
+                inbound.drain();
+            }
+        }
+    }
+}

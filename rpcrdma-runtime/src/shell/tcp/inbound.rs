@@ -1,0 +1,137 @@
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+
+use super::super::backward::Calling;
+use super::super::inbound::{Event, Inbound};
+use super::super::serving::{Connected, Serving};
+use super::TcpOptions;
+use super::backward::TcpBackward;
+use super::callee::Places;
+use super::line::Slot;
+use super::stream::{Incoming, Outgoing, halves};
+use crate::proto::program::{Extensions, Origin};
+use crate::proto::work::CloseReason;
+use crate::wire::rpc::MessageKind;
+use crate::xdr::{Message, Received};
+
+/// A TCP connection, the calls on it, and the server's own.
+pub(super) struct TcpInbound {
+    incoming: Incoming,
+    outgoing: Outgoing,
+    places: Places,
+    backward: Calling<TcpBackward>,
+    /// The client may still send something.
+    open: bool,
+    /// No more calls are taken.
+    draining: bool,
+    /// A reply that cannot be sent.
+    failed: Option<io::Error>,
+}
+
+impl TcpInbound {
+    /// A new connection, and its caller.
+    pub(super) fn new(
+        socket: TcpStream,
+        peer: SocketAddr,
+        serving: &Serving,
+        options: &TcpOptions,
+    ) -> (Self, Arc<Connected>) {
+        let (incoming, outgoing) = halves(socket, options);
+        let engine = TcpBackward::new(options);
+        let (client, backward) = Calling::new(engine, Some(peer), serving.backward_pending());
+        let extensions = Extensions::default().with(client);
+        let caller = serving.caller(Origin { peer: Some(peer), extensions });
+        let places = Places::new(options.calls, options);
+        let (open, draining, failed) = (true, false, None);
+        (TcpInbound { incoming, outgoing, places, backward, open, draining, failed }, caller)
+    }
+
+    /// The connection has ended.
+    pub(super) fn ended(&mut self, reason: &CloseReason) {
+        self.backward.ended(reason);
+    }
+
+    /// The next call; none at the end of the connection.
+    ///
+    /// # Errors
+    /// What ends the connection before its client closes it.
+    async fn call(&mut self) -> io::Result<Option<(Slot, Received)>> {
+        loop {
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            if let Some(call) = self.places.next() {
+                return Ok(Some(call));
+            }
+            if (!self.open || self.draining) && self.places.is_idle() {
+                self.outgoing.finish().await?;
+                return Ok(None);
+            }
+            // Replies to calls that came together leave together.
+            if self.may_read()
+                && let Some(record) = self.incoming.buffered()?
+            {
+                self.received(record)?;
+                continue;
+            }
+            while let Some((call, slot)) = self.backward.poll_send() {
+                self.outgoing.push(call, slot)?;
+            }
+            tokio::select! {
+                written = self.outgoing.write(), if !self.outgoing.is_empty() => written?,
+                record = self.incoming.next(), if self.may_read() => match record? {
+                    Some(record) => self.received(record)?,
+                    None => {
+                        self.open = false;
+                        self.backward.ended(&CloseReason::Peer);
+                    }
+                },
+                () = self.backward.ask() => {}
+            }
+        }
+    }
+
+    /// Replies to this end's own calls may stand behind more calls than it takes.
+    fn may_read(&self) -> bool {
+        let awaits = self.backward.awaits();
+        self.open && if self.draining { awaits } else { self.places.has_room(awaits) }
+    }
+
+    fn received(&mut self, record: Bytes) -> io::Result<()> {
+        match MessageKind::of(&record) {
+            // A client whose call is dropped hears that the connection is closed, and may call elsewhere.
+            Some(MessageKind::Call) if self.draining => {}
+            Some(MessageKind::Call) => self.places.take(record),
+            Some(MessageKind::Reply) if self.backward.is_ready() => self.backward.received(record),
+            _ => return Err(io::Error::other("a message that is no call")),
+        }
+        Ok(())
+    }
+}
+
+impl Inbound for TcpInbound {
+    type Key = Slot;
+
+    async fn next(&mut self) -> Event<Slot> {
+        match self.call().await {
+            Ok(Some((slot, call))) => Event::Call(slot, call),
+            Ok(None) => Event::Closed(CloseReason::Peer),
+            Err(error) => Event::Closed(CloseReason::Io(error.to_string())),
+        }
+    }
+
+    /// A call without a reply frees its place at once.
+    fn reply(&mut self, slot: Slot, reply: Option<Message>) {
+        if let Some(reply) = reply {
+            self.failed = self.outgoing.push(reply, slot).err();
+        }
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+    }
+}

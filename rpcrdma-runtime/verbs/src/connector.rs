@@ -1,0 +1,111 @@
+use std::io;
+use std::net::SocketAddr;
+
+use rpcrdma_runtime::provider::{
+    self, Acceptor, BoxError, Connection, Connector, IncomingConnection, LocalParameters, connect_any, iwarp,
+};
+use tracing::debug;
+
+use super::{ConnectError, Listener, Options, Request, VerbsConnection, connect, device_for};
+
+/// Connects to one server over whatever RDMA device leads to it.
+#[derive(Clone, Debug)]
+pub struct VerbsConnector {
+    address: String,
+    options: Options,
+}
+
+impl VerbsConnector {
+    /// Connects to a name or an address, with its port.
+    #[must_use]
+    pub fn new(address: impl Into<String>, options: Options) -> Self {
+        VerbsConnector { address: address.into(), options }
+    }
+}
+
+impl Connector for VerbsConnector {
+    type Connection = VerbsConnection;
+
+    async fn connect(&self, local: &LocalParameters) -> Result<VerbsConnection, provider::ConnectError> {
+        connect_any(&self.address, |address| connect_to(address, local, self.options)).await
+    }
+}
+
+async fn connect_to(
+    address: SocketAddr,
+    local: &LocalParameters,
+    options: Options,
+) -> Result<VerbsConnection, ConnectError> {
+    let options = options.with_receives(local.receives);
+    connect(address, &local.private_data, local.receive_size, &options).await
+}
+
+/// Connects to one server over an RDMA device if one leads to it, and else over iWARP in user space. Each connection chooses anew.
+#[derive(Clone, Debug)]
+pub struct AutoConnector {
+    address: String,
+    verbs: Options,
+    iwarp: iwarp::Options,
+}
+
+impl AutoConnector {
+    /// Connects to a name or an address, with its port.
+    #[must_use]
+    pub fn new(address: impl Into<String>, verbs: Options, iwarp: iwarp::Options) -> Self {
+        AutoConnector { address: address.into(), verbs, iwarp }
+    }
+
+    async fn connect_to(
+        &self,
+        address: SocketAddr,
+        local: &LocalParameters,
+    ) -> Result<Box<dyn Connection>, BoxError> {
+        let found = device_for(address, self.verbs.connect_timeout).await;
+        let found = found.unwrap_or_else(|error| {
+            debug!(%address, %error, "no RDMA device is used");
+            None
+        });
+        if found.is_some() {
+            return Ok(Box::new(connect_to(address, local, self.verbs).await?));
+        }
+        let LocalParameters { private_data, receive_size, .. } = local;
+        Ok(Box::new(iwarp::connect(address, private_data, *receive_size, &self.iwarp).await?))
+    }
+}
+
+impl Connector for AutoConnector {
+    type Connection = Box<dyn Connection>;
+
+    async fn connect(&self, local: &LocalParameters) -> Result<Box<dyn Connection>, provider::ConnectError> {
+        connect_any(&self.address, |address| self.connect_to(address, local)).await
+    }
+}
+
+impl Acceptor for Listener {
+    type Incoming = Request;
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.local_addr()
+    }
+
+    async fn accept(&self) -> io::Result<Request> {
+        self.accept().await
+    }
+
+    fn take_refused(&self) -> u64 {
+        self.take_refused()
+    }
+}
+
+impl IncomingConnection for Request {
+    type Connection = VerbsConnection;
+
+    fn peer(&self) -> SocketAddr {
+        self.peer()
+    }
+
+    async fn accept(self, local: &LocalParameters) -> Result<VerbsConnection, BoxError> {
+        let request = self.with_receives(local.receives);
+        Ok(request.accept(&local.private_data, local.receive_size).await?)
+    }
+}

@@ -1,0 +1,305 @@
+//! librdmacm's calls.
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_void};
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ptr;
+
+use crate::address::{from_storage, to_storage};
+use crate::rdmacm_ffi::{CmEvent, CmId, ConnParam, EventChannel, event};
+use ibverbs_sys as ib;
+use libc::c_int;
+
+use super::cm::{EventQueue, Ident, Said, Step};
+use super::queues::Bell;
+use super::{ADDRESS, NOBODY, device, ended, failed, made, none, zeros};
+
+/// What a call returns.
+fn answer(outcome: Result<(), c_int>) -> c_int {
+    outcome.map_or_else(failed, |()| 0)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_create_event_channel() -> *mut EventChannel {
+    let mut device = device();
+    if device.fails() {
+        return none(libc::EMFILE);
+    }
+    let bell = Bell::new();
+    let raw = made(EventChannel { fd: bell.descriptor() });
+    device.event_queues.insert(raw.addr(), EventQueue { raw, bell, waiting: VecDeque::new() });
+    raw
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_destroy_event_channel(channel: *mut EventChannel) {
+    let mut device = device();
+    let at = channel.addr();
+    if device.ids.values().any(|ident| ident.channel == at) {
+        return device.complain("an event channel is destroyed before its id");
+    }
+    match device.event_queues.remove(&at) {
+        // SAFETY: it was made, and is not in the table any more.
+        Some(queue) => unsafe { ended(queue.raw) },
+        None => device.complain("an event channel is destroyed that is not there"),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_create_id(
+    channel: *mut EventChannel,
+    id: *mut *mut CmId,
+    _context: *mut c_void,
+    _port_space: c_int,
+) -> c_int {
+    let mut device = device();
+    if device.fails() {
+        return failed(libc::ENOMEM);
+    }
+    let raw = device.make_id(channel);
+    // SAFETY: it is a place for that.
+    unsafe { id.write(raw) };
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_destroy_id(id: *mut CmId) -> c_int {
+    answer(device().destroy_id(id.addr()))
+}
+
+/// The address that a caller names.
+fn named(address: *const libc::sockaddr) -> Option<SocketAddr> {
+    // SAFETY: the caller has a storage there.
+    from_storage(unsafe { &*address.cast() })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_bind_addr(id: *mut CmId, address: *mut libc::sockaddr) -> c_int {
+    let mut device = device();
+    let Some(address) = named(address) else { return failed(libc::EAFNOSUPPORT) };
+    if device.fails() {
+        return failed(libc::EADDRINUSE);
+    }
+    if device.gone || address.ip() != IpAddr::from(ADDRESS) {
+        let anywhere = address.ip() == IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        return if anywhere { 0 } else { failed(libc::EADDRNOTAVAIL) };
+    }
+    device.bound(id.addr(), address);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_listen(id: *mut CmId, _backlog: c_int) -> c_int {
+    let mut device = device();
+    if device.fails() {
+        return failed(libc::EADDRINUSE);
+    }
+    let Some(ident) = device.ids.get_mut(&id.addr()) else { return failed(libc::EINVAL) };
+    ident.step = Step::Listening;
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_resolve_addr(
+    id: *mut CmId,
+    _source: *mut libc::sockaddr,
+    destination: *mut libc::sockaddr,
+    _timeout_ms: c_int,
+) -> c_int {
+    let mut device = device();
+    let Some(to) = named(destination) else { return failed(libc::EAFNOSUPPORT) };
+    if device.fails() {
+        return failed(libc::ENOMEM);
+    }
+    if to.ip() == IpAddr::from(NOBODY) {
+        device.tell(id.addr(), event::ADDR_ERROR, -libc::ETIMEDOUT, Said::default(), None);
+        return 0;
+    }
+    if device.gone || to.ip() != IpAddr::from(ADDRESS) {
+        return failed(libc::ENODEV);
+    }
+    device.bound(id.addr(), SocketAddr::from((ADDRESS, 0)));
+    let Some(ident) = device.ids.get_mut(&id.addr()) else { return failed(libc::EINVAL) };
+    ident.step = Step::Resolved;
+    // SAFETY: the id is in the table, so it was not destroyed.
+    unsafe { (*ident.raw).destination = to_storage(to) };
+    device.tell_shortly(id.addr(), event::ADDR_RESOLVED);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_resolve_route(id: *mut CmId, _timeout_ms: c_int) -> c_int {
+    let mut device = device();
+    if device.fails() {
+        return failed(libc::ENOMEM);
+    }
+    let resolved = device.ids.get_mut(&id.addr()).filter(|ident| ident.step == Step::Resolved);
+    let Some(ident) = resolved else { return failed(libc::EINVAL) };
+    ident.step = Step::Routed;
+    device.tell_shortly(id.addr(), event::ROUTE_RESOLVED);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_create_qp(
+    id: *mut CmId,
+    pd: *mut ib::ibv_pd,
+    attributes: *mut ib::ibv_qp_init_attr,
+) -> c_int {
+    let mut device = device();
+    // SAFETY: the caller's.
+    let attributes = unsafe { &mut *attributes };
+    let context = device.ids.get(&id.addr()).and_then(|ident| ident.context);
+    if context.is_none() || device.domains.get(&pd.addr()).map(|domain| domain.context) != context {
+        device.complain("a queue pair is made of objects of different devices");
+        return failed(libc::EINVAL);
+    }
+    // SAFETY: the id is in the table, so it was not destroyed.
+    let verbs = unsafe { (*id).verbs };
+    match device.pair(verbs, pd, attributes) {
+        Ok(raw) => {
+            if let Some(ident) = device.ids.get_mut(&id.addr()) {
+                ident.pair = Some(raw.addr());
+            }
+            // SAFETY: as above.
+            unsafe { (*id).qp = raw };
+            0
+        }
+        Err(errno) => {
+            // Libraries leave there what they have come to.
+            attributes.cap.max_send_wr = 0;
+            failed(errno)
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_destroy_qp(id: *mut CmId) {
+    let mut device = device();
+    match device.ids.get_mut(&id.addr()).and_then(|ident| ident.pair.take()) {
+        Some(pair) => device.destroy_pair(pair),
+        None => return device.complain("an id has no queue pair to destroy"),
+    }
+    // SAFETY: the id is in the table, so it was not destroyed.
+    unsafe { (*id).qp = ptr::null_mut() };
+    device.go_on();
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_connect(id: *mut CmId, parameters: *mut ConnParam) -> c_int {
+    let mut device = device();
+    if device.fails() {
+        return failed(libc::EADDRNOTAVAIL);
+    }
+    let routed =
+        device.ids.get(&id.addr()).is_some_and(|ident| ident.step == Step::Routed && ident.pair.is_some());
+    if !routed {
+        return failed(libc::EINVAL);
+    }
+    // SAFETY: the caller's.
+    let said = unsafe { Said::of(&*parameters) };
+    device.connect(id.addr(), said);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_accept(id: *mut CmId, parameters: *mut ConnParam) -> c_int {
+    let mut device = device();
+    if device.fails() {
+        return failed(libc::ENOMEM);
+    }
+    // SAFETY: the caller's.
+    let said = unsafe { Said::of(&*parameters) };
+    answer(device.accept(id.addr(), said))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_reject(id: *mut CmId, private_data: *const c_void, private_data_len: u8) -> c_int {
+    let mut device = device();
+    if device.fails() {
+        return failed(libc::ENOMEM);
+    }
+    // SAFETY: it is numbers and pointers only.
+    let parameters = ConnParam { private_data, private_data_len, ..unsafe { zeros() } };
+    // SAFETY: the caller's.
+    let said = unsafe { Said::of(&parameters) };
+    answer(device.reject(id.addr(), said))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_disconnect(id: *mut CmId) -> c_int {
+    answer(device().disconnect(id.addr()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_get_cm_event(channel: *mut EventChannel, into: *mut *mut CmEvent) -> c_int {
+    let mut device = device();
+    let Some(queue) = device.event_queues.get_mut(&channel.addr()) else { return failed(libc::EINVAL) };
+    if let Err(errno) = queue.bell.answer() {
+        return failed(errno);
+    }
+    let Some(event) = queue.waiting.pop_front() else { return failed(libc::EIO) };
+    let raw = device.given(event);
+    // SAFETY: it is a place for that.
+    unsafe { into.write(raw) };
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_ack_cm_event(event: *mut CmEvent) -> c_int {
+    let mut device = device();
+    let Some(given) = device.given.remove(&event.addr()) else {
+        device.complain("an event is acknowledged that was not given");
+        return failed(libc::EINVAL);
+    };
+    if let Some(ident) = device.ids.get_mut(&given.id) {
+        ident.unacknowledged -= 1;
+    }
+    // SAFETY: both were made, and are not in the table any more.
+    unsafe {
+        ended(given.private_data);
+        ended(given.raw);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_migrate_id(id: *mut CmId, channel: *mut EventChannel) -> c_int {
+    let mut device = device();
+    if device.fails() {
+        return failed(libc::ENOMEM);
+    }
+    let at = id.addr();
+    let Some(ident) = device.ids.get_mut(&at) else { return failed(libc::EINVAL) };
+    let old = mem::replace(&mut ident.channel, channel.addr());
+    if ident.unacknowledged > 0 {
+        device.complain("an id gets a new channel before its events are acknowledged, which waits for ever");
+    }
+    // SAFETY: the id is in the table, so it was not destroyed.
+    unsafe { (*id).channel = channel };
+    for event in device.untell(old, |event| event.id == at) {
+        device.tell(at, event.kind, event.status, event.said, event.from);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
+    let name = match event {
+        event::ADDR_ERROR => c"no such address",
+        event::CONNECT_ERROR => c"connect error",
+        event::REJECTED => c"rejected",
+        event::DISCONNECTED => c"disconnected",
+        event::DEVICE_REMOVAL => c"device removal",
+        _ => c"an event",
+    };
+    name.as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_get_src_port(id: *mut CmId) -> u16 {
+    let device = device();
+    let source = device.ids.get(&id.addr()).and_then(Ident::source);
+    source.map_or(0, |source| source.port().to_be())
+}

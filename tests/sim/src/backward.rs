@@ -1,0 +1,301 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use rpcrdma_runtime::proto::program::Procedure;
+use rpcrdma_runtime::proto::rdma::{
+    BackwardResponder, Call, CallId, Event, FailReason, IncomingCall, Reply, ResponderEvent,
+};
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::work::CloseReason;
+use rpcrdma_runtime::xdr::{Message, encoded_len};
+
+use super::run::{arguments, at_once, change_grant, check_reply, min_item, one, settings, word};
+use super::{Args, Echo, Pair, Settings, Want, call};
+use crate::fabric::{Faults, LostWork, Rng, Side};
+
+/// What runs in both directions came to: of calls forward, and of calls backward.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BothWays {
+    /// Calls that were made.
+    pub calls: [u64; 2],
+    /// Calls whose reply came and was right.
+    pub replies: [u64; 2],
+    /// Calls that failed, as they had to.
+    pub failures: [u64; 2],
+    /// Calls that were abandoned.
+    pub abandoned: [u64; 2],
+    /// Calls that did not fit inline, or whose reply did not.
+    pub too_long: [u64; 2],
+    /// Calls whose XID was in use in the other direction when they were made.
+    pub same_xid: u64,
+    /// What was on its way when connections broke.
+    pub lost_work: LostWork,
+    /// Things that happened.
+    pub steps: u64,
+}
+
+impl std::ops::AddAssign for BothWays {
+    fn add_assign(&mut self, other: Self) {
+        for (own, others) in [
+            (&mut self.calls, other.calls),
+            (&mut self.replies, other.replies),
+            (&mut self.failures, other.failures),
+            (&mut self.abandoned, other.abandoned),
+            (&mut self.too_long, other.too_long),
+        ] {
+            own[0] += others[0];
+            own[1] += others[1];
+        }
+        self.same_xid += other.same_xid;
+        self.lost_work += other.lost_work;
+        self.steps += other.steps;
+    }
+}
+
+/// One run: random calls of both ends on one connection, with the same XIDs, each answered in any order, and faults in two
+/// of three runs. Panics, with what is wrong, as soon as a rule is broken; the same seed does the same again.
+///
+/// # Panics
+/// See above.
+#[must_use]
+pub fn run_both_ways(seed: u64) -> BothWays {
+    let mut rng = Rng::new(seed ^ 0x8167);
+    let mut settings = settings(seed, &mut rng);
+    for config in [&mut settings.left, &mut settings.right] {
+        config.backward_credits = u32::try_from(rng.below(6)).expect("below 6");
+    }
+    let mut services = Services::new();
+    services.add(Echo);
+    let first = word(&mut rng);
+    let mut run = Run {
+        pair: Pair::both_ways(&settings),
+        services,
+        left_to_make: 1 + rng.below(60),
+        next_xid: [first; 2],
+        settings,
+        rng,
+        waiting: BTreeMap::new(),
+        held: Vec::new(),
+        executed: BTreeSet::new(),
+        closing: false,
+        closed: 0,
+        tally: BothWays::default(),
+    };
+    run.play();
+    run.tally
+}
+
+/// Who calls: the number of a direction in [`BothWays`].
+const FORWARD: usize = 0;
+const BACKWARD: usize = 1;
+
+struct Waiting {
+    xid: u32,
+    args: Args,
+    abandoned: bool,
+}
+
+struct Run {
+    pair: Pair,
+    settings: Settings,
+    services: Services,
+    rng: Rng,
+    left_to_make: u64,
+    next_xid: [u32; 2],
+    /// Calls that have not ended. Those of the backward direction have numbers that none of the other has.
+    waiting: BTreeMap<(usize, CallId), Waiting>,
+    /// Calls that the other end has and has not answered.
+    held: Vec<(usize, IncomingCall)>,
+    executed: BTreeSet<(usize, u32)>,
+    closing: bool,
+    /// How many engines have heard of the end.
+    closed: usize,
+    tally: BothWays,
+}
+
+impl Run {
+    fn play(&mut self) {
+        loop {
+            if self.left_to_make > 0 && self.rng.chance(1, 3) {
+                self.left_to_make -= 1;
+                if self.rng.chance(1, 2) { self.call_forward() } else { self.call_backward() }
+            }
+            if self.rng.chance(1, 60) {
+                self.abandon_one();
+            }
+            change_grant(&mut self.pair, &mut self.rng);
+            let moved = self.pair.step();
+            self.hear();
+            if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
+                self.answer_one();
+            } else if !moved && self.left_to_make == 0 {
+                break;
+            }
+        }
+        let unanswered = self.waiting.values().filter(|call| !call.abandoned).count();
+        assert_eq!(unanswered, 0, "calls that never ended: {:?}", self.settings);
+        let in_flight = [self.pair.requester.credits().in_flight(), self.pair.caller.credits().in_flight()];
+        assert!(self.closed > 0 || in_flight == [0, 0], "credits are lost: {in_flight:?}");
+        self.closing = true;
+        self.pair.requester.close(CloseReason::Local);
+        while self.pair.step() {}
+        self.hear();
+        assert_eq!(self.closed, 4, "each engine hears of the end once");
+        for side in [Side::Left, Side::Right] {
+            assert_eq!(self.pair.fabric.registered(side), 0, "memory is still registered at the end");
+        }
+        self.tally.steps = self.pair.fabric.steps();
+        self.tally.lost_work = self.pair.fabric.lost_work();
+    }
+
+    fn xid(&mut self, direction: usize) -> u32 {
+        let xid = self.next_xid[direction];
+        self.next_xid[direction] = xid.wrapping_add(1);
+        self.tally.calls[direction] += 1;
+        let in_use =
+            |((other, _), call): (&(usize, CallId), &Waiting)| *other != direction && call.xid == xid;
+        self.tally.same_xid += u64::from(self.waiting.iter().any(in_use));
+        xid
+    }
+
+    fn call_forward(&mut self) {
+        let xid = self.xid(FORWARD);
+        let args = arguments(xid, &self.settings.left, &mut self.rng);
+        let message = call(xid, &args, min_item(&mut self.rng));
+        let reply = self.pair.requester.resources(&Echo::reply_bounds(&args)).expect("bounded");
+        let id = self.pair.requester.submit(Call { message, reply });
+        self.waiting.insert((FORWARD, id), Waiting { xid, args, abandoned: false });
+    }
+
+    fn call_backward(&mut self) {
+        let xid = self.xid(BACKWARD);
+        let rng = &mut self.rng;
+        let mut length = || {
+            let most = one(rng, &[4, 100, 500, 1500]);
+            rng.below(most)
+        };
+        let lengths = [length(), length(), length()].map(|len| usize::try_from(len).expect("small"));
+        let mut want = || u32::try_from(length()).expect("small");
+        let want = Want { note: want(), item: want(), other: want() };
+        let args = Args::new(xid ^ 0xaaaa, lengths, want);
+        let id = self.pair.caller.submit(call(xid, &args, usize::MAX));
+        self.waiting.insert((BACKWARD, id), Waiting { xid, args, abandoned: false });
+    }
+
+    fn abandon_one(&mut self) {
+        let left: Vec<(usize, CallId)> =
+            self.waiting.iter().filter(|(_, call)| !call.abandoned).map(|(id, _)| *id).collect();
+        let Some((direction, id)) = self.rng.pick(&left).copied() else { return };
+        match direction {
+            FORWARD => self.pair.requester.cancel(id),
+            _ => self.pair.caller.cancel(id),
+        }
+        self.tally.abandoned[direction] += 1;
+        if let Some(call) = self.waiting.get_mut(&(direction, id)) {
+            call.abandoned = true;
+        }
+    }
+
+    fn hear(&mut self) {
+        while let Some(event) = self.pair.requester.poll_event() {
+            self.hear_caller(FORWARD, event);
+        }
+        while let Some(event) = self.pair.caller.poll_event() {
+            self.hear_caller(BACKWARD, event);
+        }
+        while let Some(event) = self.pair.responder.poll_event() {
+            self.hear_callee(FORWARD, event);
+        }
+        while let Some(event) = self.pair.callee.as_mut().and_then(BackwardResponder::poll_event) {
+            self.hear_callee(BACKWARD, event);
+        }
+    }
+
+    fn hear_caller(&mut self, direction: usize, event: Event) {
+        match event {
+            Event::Done { call, outcome } => {
+                let waiting = self.waiting.remove(&(direction, call)).expect("a call ends once");
+                assert!(!waiting.abandoned, "a call that nobody waits for has no event");
+                self.done(direction, &waiting, outcome);
+            }
+            Event::Closed(reason) => self.ended(&reason),
+        }
+    }
+
+    fn hear_callee(&mut self, direction: usize, event: ResponderEvent) {
+        match event {
+            ResponderEvent::Call(call) => {
+                assert!(self.executed.insert((direction, call.xid)), "a call came twice");
+                self.held.push((direction, call));
+                let Settings { left, right, .. } = &self.settings;
+                let most = match direction {
+                    FORWARD => left.credits.min(right.credits),
+                    _ => left.backward_credits.min(right.backward_credits).max(1),
+                };
+                let held = self.held.iter().filter(|(other, _)| *other == direction).count();
+                assert!(held <= most as usize, "R025, R033: more calls than were granted");
+            }
+            ResponderEvent::Closed(reason) => {
+                self.held.retain(|(other, _)| *other != direction);
+                self.ended(&reason);
+            }
+        }
+    }
+
+    fn ended(&mut self, reason: &CloseReason) {
+        self.closed += 1;
+        self.left_to_make = 0;
+        assert!(self.closing || may_close(&self.settings.faults), "closed for no reason: {reason}");
+    }
+
+    fn done(&mut self, direction: usize, call: &Waiting, outcome: Result<Reply, FailReason>) {
+        let closed = may_close(&self.settings.faults);
+        let fits = direction == FORWARD || self.fits(call);
+        match outcome {
+            Ok(reply) => {
+                assert!(fits, "it was too long: {:?}", call.args.want);
+                check_reply(&reply, call.xid, &call.args);
+                self.tally.replies[direction] += 1;
+            }
+            Err(FailReason::Closed(_) | FailReason::Unsent(_)) if closed => {
+                self.tally.failures[direction] += 1
+            }
+            Err(FailReason::Registration) if direction == FORWARD && self.settings.faults.register > 0 => {
+                self.tally.failures[direction] += 1;
+            }
+            Err(FailReason::Unsendable(_))
+                if direction == FORWARD && self.settings.left.max_segment <= 4096 =>
+            {
+                self.tally.too_long[direction] += 1;
+            }
+            Err(FailReason::Unsendable(_) | FailReason::Chunk) if !fits => {
+                self.tally.too_long[direction] += 1
+            }
+            Err(why) => panic!("a call failed: {why}; {:?} {:?}", call.args.want, self.settings),
+        }
+    }
+
+    /// Whether a backward call and its reply fit inline.
+    fn fits(&self, waiting: &Waiting) -> bool {
+        const HEADER: u64 = 28;
+        const REPLY: u64 = 24;
+        let Message { stream, .. } = call(waiting.xid, &waiting.args, usize::MAX);
+        let reply = encoded_len(&waiting.args.result()).expect("unbounded");
+        stream.len() as u64 + HEADER <= u64::from(self.pair.negotiated.reply_threshold)
+            && reply + REPLY + HEADER <= u64::from(self.pair.negotiated.call_threshold)
+    }
+
+    fn answer_one(&mut self) {
+        let which = usize::try_from(self.rng.below(self.held.len() as u64)).expect("an index");
+        let (direction, call) = self.held.swap_remove(which);
+        let reply = at_once(self.services.answer(&call.message, None)).expect("a call");
+        match (direction, &mut self.pair.callee) {
+            (BACKWARD, Some(callee)) => callee.reply(call.key, reply),
+            _ => self.pair.responder.reply(call.key, reply),
+        }
+    }
+}
+
+/// Whether this plan of faults may end the connection.
+fn may_close(faults: &Faults) -> bool {
+    faults.cut_at.is_some() || faults.read > 0 || faults.write > 0 || faults.send > 0
+}

@@ -1,0 +1,17 @@
+//! Both engines over the fabric: a test program, a pair of engines, and random runs of them, over
+//! one connection or over one after the other.
+
+mod backward;
+mod echo;
+pub mod fabric;
+mod many;
+mod pair;
+mod run;
+mod sessions;
+
+pub use backward::{BothWays, run_both_ways};
+pub use echo::{Args, Echo, Res, Want, call, pattern};
+pub use many::{Sums, many};
+pub use pair::{Pair, Settings, left_config, right_config};
+pub use run::{Outcome, run};
+pub use sessions::{Tally, run_session};

@@ -1,0 +1,42 @@
+//! Random runs of both engines in large numbers: `cargo run --release -p rpcrdma-sim -- 10000`,
+//! or a range of seeds, `10000..20000`.
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use rpcrdma_sim::many;
+
+fn main() -> io::Result<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let seeds = arguments.next().map_or(Some(0..10_000), |seeds| range(&seeds));
+    let (Some(seeds), None) = (seeds, arguments.next()) else {
+        writeln!(
+            io::stderr(),
+            "usage: sim [SEEDS]: a number, 10000 if it is left out, or a range as 10000..20000"
+        )?;
+        return Ok(ExitCode::from(2));
+    };
+    let began = Instant::now();
+    let sums = many(seeds.clone());
+    let calls = sums.calls();
+    writeln!(
+        io::stdout(),
+        "{:#?}\nseeds {seeds:?}, {calls} calls, in {:.1} s: nothing was broken",
+        sums,
+        began.elapsed().as_secs_f64()
+    )?;
+    // Fewer need not have had everything that can happen.
+    if seeds.end - seeds.start >= 300 {
+        sums.check();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A number of seeds, from 0, or a range of them that is not empty.
+fn range(text: &str) -> Option<Range<u64>> {
+    let (start, end) = text.split_once("..").unwrap_or(("0", text));
+    let seeds = start.parse().ok()?..end.parse().ok()?;
+    (!seeds.is_empty()).then_some(seeds)
+}

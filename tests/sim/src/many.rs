@@ -1,0 +1,120 @@
+use std::ops::Range;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use super::{BothWays, Outcome, Tally, run, run_both_ways, run_session};
+use crate::fabric::LostWork;
+
+/// What many seeds came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Runs of one connection.
+    pub pairs: Outcome,
+    /// Runs of sessions.
+    pub sessions: Tally,
+    /// Runs with calls in both directions.
+    pub both_ways: BothWays,
+}
+
+/// Runs these seeds, in every way, on as many threads as the machine has processors.
+///
+/// # Panics
+/// If a rule is broken: with the seed, after what is wrong.
+#[must_use]
+pub fn many(seeds: Range<u64>) -> Sums {
+    let next = AtomicU64::new(seeds.start);
+    let work = || {
+        let mut sums = Sums::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return sums;
+            }
+            let runs = catch_unwind(|| (run(seed), run_session(seed), run_both_ways(seed)));
+            let (pair, session, both_ways) = runs.unwrap_or_else(|_| {
+                next.store(seeds.end, Ordering::Relaxed);
+                panic!("seed {seed} (SIM_SEED={seed} runs it again)")
+            });
+            sums.pairs += pair;
+            sums.sessions += session;
+            sums.both_ways += both_ways;
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = Sums::default();
+        for thread in running {
+            let sums = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.pairs += sums.pairs;
+            all.sessions += sums.sessions;
+            all.both_ways += sums.both_ways;
+        }
+        all
+    })
+}
+
+impl Sums {
+    /// All calls.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.pairs.calls + self.sessions.calls + self.both_ways.calls.iter().sum::<u64>()
+    }
+
+    /// What was on its way when connections broke.
+    #[must_use]
+    pub fn lost_work(&self) -> LostWork {
+        let mut all = self.pairs.lost_work;
+        all += self.sessions.lost_work;
+        all += self.both_ways.lost_work;
+        all
+    }
+
+    /// Holds that each call ended once, and that the runs had everything that can happen in them.
+    ///
+    /// # Panics
+    /// If not.
+    pub fn check(&self) {
+        let Sums { pairs, sessions, both_ways } = self;
+        let lost_work = self.lost_work();
+        assert_eq!(pairs.calls, pairs.replies + pairs.failures + pairs.abandoned);
+        assert_eq!(
+            sessions.calls,
+            sessions.replies + sessions.timeouts + sessions.failures + sessions.abandoned
+        );
+        for (kind, count) in [
+            ("replies", pairs.replies),
+            ("failures", pairs.failures),
+            ("abandoned calls", pairs.abandoned),
+            ("Read chunks", pairs.with_read_chunks),
+            ("Long calls", pairs.long_calls),
+            ("Write chunks", pairs.with_write_chunks),
+            ("Long replies", pairs.long_replies),
+            ("remote invalidations", pairs.remote_invalidations),
+            ("grants that fell to 1", pairs.few_credits),
+            ("Writes of which a part was placed", lost_work.writes),
+            ("Reads that never completed", lost_work.reads),
+            ("Sends that did not arrive", lost_work.lost_sends),
+            ("Sends that arrived when their sender knew of the end", lost_work.late_sends),
+            ("replies of sessions", sessions.replies),
+            ("timeouts", sessions.timeouts),
+            ("failures of sessions", sessions.failures),
+            ("abandoned calls of sessions", sessions.abandoned),
+            ("connections after connections", sessions.connections),
+            ("refused attempts", sessions.refused),
+            ("connections that nobody used", sessions.idle),
+            ("calls that came again", sessions.repeated),
+            ("calls that the server knew", sessions.remembered),
+        ] {
+            assert!(count > 20, "the runs hardly had {kind}: {count}");
+        }
+        for direction in 0..2 {
+            let BothWays { replies, failures, abandoned, too_long, .. } = both_ways;
+            let ended = [replies, failures, abandoned, too_long].map(|count| count[direction]);
+            assert_eq!(both_ways.calls[direction], ended.iter().sum(), "{both_ways:?}");
+            assert!(ended.iter().all(|count| *count > 20), "the runs hardly had some of it: {both_ways:?}");
+        }
+        assert!(both_ways.same_xid > 50, "{both_ways:?}");
+    }
+}

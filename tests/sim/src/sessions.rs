@@ -1,0 +1,490 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use rpcrdma_runtime::proto::program::{Procedure, ReplyBounds};
+use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, Event, Line, Policy, Reconnect, Session};
+use rpcrdma_runtime::proto::rdma::{
+    CallId, CallKey, Event as LineEvent, FailReason, IncomingCall, Reply, Requester, ResponderEvent,
+};
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::rpc::duplicates::{
+    Begun, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket,
+};
+use rpcrdma_runtime::proto::time::Time;
+use rpcrdma_runtime::proto::work::CloseReason;
+use rpcrdma_runtime::wire::rpc::RpcCall;
+use rpcrdma_runtime::xdr::Message;
+
+use super::run::{arguments, at_once, change_grant, check_reply, length, min_item, one, settings, word};
+use super::{Args, Echo, Pair, Settings, call};
+use crate::fabric::{Faults, LostWork, Rng, Side};
+
+/// What runs of sessions came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Calls that were made.
+    pub calls: u64,
+    /// Calls whose reply came and was right.
+    pub replies: u64,
+    /// Calls whose time was up, with a connection or without one.
+    pub timeouts: u64,
+    /// Calls that failed otherwise, as they had to under the faults of the run.
+    pub failures: u64,
+    /// Calls that were abandoned.
+    pub abandoned: u64,
+    /// Connections that were made.
+    pub connections: u64,
+    /// Attempts that were refused.
+    pub refused: u64,
+    /// Connections that were closed because nobody used them.
+    pub idle: u64,
+    /// Calls that reached the server more than once, each time by another connection.
+    pub repeated: u64,
+    /// Calls that were answered from the duplicate-request cache, or with the first of them that ran.
+    pub remembered: u64,
+    /// What was on its way when connections broke.
+    pub lost_work: LostWork,
+    /// Things that happened.
+    pub steps: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.replies += other.replies;
+        self.timeouts += other.timeouts;
+        self.failures += other.failures;
+        self.abandoned += other.abandoned;
+        self.connections += other.connections;
+        self.refused += other.refused;
+        self.idle += other.idle;
+        self.repeated += other.repeated;
+        self.remembered += other.remembered;
+        self.lost_work += other.lost_work;
+        self.steps += other.steps;
+    }
+}
+
+/// A session whose connections are pairs: all that is checked of a pair is checked of each.
+impl Line for Pair {
+    fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason> {
+        Line::submit(&mut self.requester, call, message, bounds)
+    }
+
+    fn cancel(&mut self, call: CallId) {
+        self.requester.cancel(call);
+    }
+
+    fn holds(&self, call: CallId) -> bool {
+        self.requester.holds(call)
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        Requester::close(&mut self.requester, reason);
+    }
+
+    fn is_closing(&self) -> bool {
+        self.requester.is_closing()
+    }
+
+    fn poll_event(&mut self) -> Option<LineEvent> {
+        let event = self.requester.poll_event();
+        if matches!(event, Some(LineEvent::Closed(_))) {
+            assert_eq!(
+                self.fabric.registered(Side::Left),
+                0,
+                "R202: memory is out behind the connection's end"
+            );
+        }
+        event
+    }
+}
+
+/// The duplicate-request cache of a server, whose callers are known by the number of their connection.
+type Cache = Duplicates<(u64, CallKey)>;
+
+fn cache() -> Cache {
+    // Everything is kept: no run has more.
+    let limits = DuplicateLimits {
+        running: u64::MAX,
+        bytes: usize::MAX,
+        reply: usize::MAX,
+        ..DuplicateLimits::default()
+    };
+    Duplicates::new(limits)
+}
+
+/// One run of a session: random calls, connections that end for every reason there is, a server that answers in any order
+/// or not at all, that may refuse connections, and that is another one after each. Panics, with what is wrong, as soon as a
+/// rule is broken; the same seed does the same again.
+///
+/// # Panics
+/// See above.
+#[must_use]
+pub fn run_session(seed: u64) -> Tally {
+    let mut rng = Rng::new(seed ^ 0x5e55_1015);
+    let settings = settings(seed, &mut rng);
+    let policy = policy(&mut rng);
+    let mut services = Services::new();
+    services.add(Echo);
+    let (cached, restarts) = (rng.chance(3, 4), rng.chance(1, 3));
+    let mut run = Run {
+        session: Session::new(policy, rng.next_u64()),
+        policy,
+        services,
+        troubled: rng.chance(3, 4),
+        refusals: one(&mut rng, &[0, 0, 1, 5]),
+        silence: one(&mut rng, &[0, 0, 0, 100, 1000]),
+        left_to_make: length(&mut rng),
+        next_xid: word(&mut rng),
+        settings,
+        rng,
+        began: Duration::ZERO,
+        waiting: BTreeMap::new(),
+        left_at: BTreeMap::new(),
+        held: Vec::new(),
+        restarts,
+        cache: cached.then(cache),
+        executed: BTreeMap::new(),
+        arrived: BTreeSet::new(),
+        arrivals: BTreeMap::new(),
+        ended: false,
+        tally: Tally::default(),
+    };
+    run.play();
+    run.tally
+}
+
+fn policy(rng: &mut Rng) -> Policy {
+    let ms = Duration::from_millis;
+    let backoff = Backoff {
+        initial: ms(one(rng, &[0, 1, 20])),
+        factor: one(rng, &[1, 2, 10]),
+        max: ms(one(rng, &[1, 50, 500])),
+        jitter: one(rng, &[0, 50, 100]),
+    };
+    let reconnect = Reconnect {
+        retransmit: rng.chance(3, 4),
+        sends: one(rng, &[1, 2, 5, 100]),
+        attempts: one(rng, &[None, None, None, Some(3)]),
+        backoff,
+    };
+    Policy {
+        timeout: ms(one(rng, &[100, 2000, 10_000, 10_000])),
+        idle: one(rng, &[None, Some(ms(2)), Some(ms(50))]),
+        keep: rng.chance(1, 8),
+        reconnect: Some(reconnect),
+    }
+}
+
+/// A call at the server.
+struct Held {
+    connection: u64,
+    call: IncomingCall,
+    /// Of the cache, if it is to remember the call.
+    ticket: Option<Ticket>,
+}
+
+/// A call that has not ended.
+struct Waiting {
+    xid: u32,
+    args: Args,
+    deadline: Duration,
+}
+
+struct Run {
+    session: Session<Pair>,
+    policy: Policy,
+    settings: Settings,
+    services: Services,
+    rng: Rng,
+    /// Whether connections have faults.
+    troubled: bool,
+    /// How many attempts in ten are refused.
+    refusals: u32,
+    /// How many calls in 10,000 get no reply.
+    silence: u32,
+    left_to_make: u64,
+    next_xid: u32,
+    /// The moment at which the connection that there is, or was last, began.
+    began: Duration,
+    waiting: BTreeMap<CallId, Waiting>,
+    /// Calls that nobody waits for any more, and the number of connections when they were left.
+    left_at: BTreeMap<u32, u64>,
+    /// Calls that the server has and has not answered.
+    held: Vec<Held>,
+    /// Whether the server may be another one, which remembers nothing, after the end of a connection.
+    restarts: bool,
+    cache: Option<Cache>,
+    /// How often each call was run, by the server that there is now.
+    executed: BTreeMap<u32, u32>,
+    /// XIDs that came by this connection.
+    arrived: BTreeSet<u32>,
+    /// How often each call came, by whatever connection.
+    arrivals: BTreeMap<u32, u32>,
+    ended: bool,
+    tally: Tally,
+}
+
+impl Run {
+    fn play(&mut self) {
+        while !self.ended {
+            self.make_calls();
+            if self.rng.chance(1, 150) {
+                self.abandon_one();
+            }
+            let moved = self.step();
+            self.hear();
+            if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
+                self.answer_one();
+            } else if !moved && !self.wait() && self.left_to_make == 0 {
+                // Nothing is under way, and nothing will ever be: the end has to be asked for.
+                self.session.close_when_idle(self.now());
+                self.hear();
+            }
+        }
+        assert!(self.waiting.is_empty(), "calls that never ended: {:?}", self.settings);
+        assert_eq!((self.session.unanswered(), self.session.poll_timeout()), (0, None));
+        assert!(self.session.line().is_none(), "a session that is over has a connection");
+        let most = self.policy.reconnect.map_or(1, |reconnect| reconnect.sends);
+        assert!(self.arrivals.values().all(|times| *times <= most), "{most}: {:?}", self.arrivals);
+        self.tally.repeated = self.arrivals.values().map(|times| u64::from(*times > 1)).sum();
+    }
+
+    fn now(&self) -> Time {
+        Time(self.began + self.session.line().map_or(Duration::ZERO, |pair| pair.fabric.now()))
+    }
+
+    /// Lets the connection do what is next. False if nothing is under way.
+    fn step(&mut self) -> bool {
+        let moved = self.session.line_mut().is_some_and(|pair| {
+            change_grant(pair, &mut self.rng);
+            pair.step()
+        });
+        self.tally.steps += u64::from(moved);
+        let now = self.now();
+        self.settle(now);
+        if self.session.poll_timeout().is_some_and(|at| at <= now) {
+            self.session.handle_timeout(now);
+        }
+        moved
+    }
+
+    /// The connection that ends in this takes its clock with it.
+    fn settle(&mut self, now: Time) {
+        if let Some(pair) = self.session.line_mut() {
+            pair.settle();
+        }
+        self.outlive_the_client();
+        let was = self.session.line().is_some();
+        self.session.settle(now);
+        if was && self.session.line().is_none() {
+            self.began = now.0;
+        }
+    }
+
+    /// The server's end of a connection that the client's has seen end: it still gets what is on its way to it, runs such
+    /// calls, and hears of the end later.
+    fn outlive_the_client(&mut self) {
+        if !self.session.line().is_some_and(Pair::client_is_gone) {
+            return;
+        }
+        while self.session.line_mut().is_some_and(Pair::step) {
+            self.hear_the_server();
+            if !self.held.is_empty() && self.rng.chance(1, 4) {
+                self.answer_one();
+            }
+        }
+        self.tally.lost_work +=
+            self.session.line().map_or(LostWork::default(), |pair| pair.fabric.lost_work());
+    }
+
+    /// Lets time pass until there is something to do. False if there never is.
+    fn wait(&mut self) -> bool {
+        let Some(at) = self.session.poll_timeout() else { return false };
+        self.began += at.since(self.now());
+        self.session.handle_timeout(at);
+        self.settle(at);
+        self.hear();
+        true
+    }
+
+    fn make_calls(&mut self) {
+        while self.left_to_make > 0 && self.rng.chance(1, 4) {
+            self.left_to_make -= 1;
+            self.tally.calls += 1;
+            let xid = self.next_xid;
+            self.next_xid = xid.wrapping_add(1);
+            let args = arguments(xid, &self.settings.left, &mut self.rng);
+            let timeout = self.rng.chance(1, 10).then(|| Duration::from_millis(self.rng.below(200)));
+            let now = self.now();
+            let deadline = now.0 + timeout.unwrap_or(self.policy.timeout);
+            let message = call(xid, &args, min_item(&mut self.rng));
+            let retransmit = one(&mut self.rng, &[None, None, None, Some(true), Some(true), Some(false)]);
+            let bounds = Echo::reply_bounds(&args);
+            let id = self.session.submit(now, Call { message, bounds, timeout, retransmit });
+            self.waiting.insert(id, Waiting { xid, args, deadline });
+        }
+    }
+
+    fn abandon_one(&mut self) {
+        let ids: Vec<CallId> = self.waiting.keys().copied().collect();
+        let Some(id) = self.rng.pick(&ids) else { return };
+        self.session.cancel(self.now(), *id);
+        let call = self.waiting.remove(id).expect("one of them");
+        self.left_at.insert(call.xid, self.tally.connections);
+        self.tally.abandoned += 1;
+    }
+
+    fn hear(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            match event {
+                Event::Connect => self.connect(),
+                Event::Done { call, outcome } => self.done(call, outcome),
+                Event::Disconnected(reason) => {
+                    self.tally.idle += u64::from(reason == CloseReason::Local);
+                    self.server_lost_it();
+                }
+                Event::Ended(_) => self.ended = true,
+            }
+        }
+        self.hear_the_server();
+        let now = self.now().0;
+        let overdue = self.waiting.values().find(|call| call.deadline + Duration::from_millis(1) < now);
+        assert!(overdue.is_none(), "a call is there after its time");
+    }
+
+    fn connect(&mut self) {
+        assert!(self.session.unanswered() > 0 || self.policy.keep, "a connection that nobody needs");
+        assert!(!self.ended);
+        let now = self.now();
+        if self.rng.chance(self.refusals, 10) {
+            self.tally.refused += 1;
+            return self.session.handle_connect_failed(now, "refused".to_owned());
+        }
+        // Another server each time: its sizes, its credits, its faults.
+        let other = settings(self.rng.next_u64(), &mut self.rng);
+        let faults = if self.troubled {
+            let cut_at = self.rng.chance(2, 3).then(|| self.rng.below(200));
+            Faults { cut_at, ..other.faults }
+        } else {
+            Faults::default()
+        };
+        let pair = Pair::new(&Settings { left: self.settings.left, faults, ..other });
+        self.tally.connections += 1;
+        self.arrived.clear();
+        self.session.handle_connected(now, pair);
+    }
+
+    fn done(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
+        let call = self.waiting.remove(&id).expect("a call ends once, and not after it was left");
+        let reconnect = self.policy.reconnect.expect("it has one");
+        match outcome {
+            Ok(reply) => {
+                check_reply(&reply, call.xid, &call.args);
+                self.tally.replies += 1;
+            }
+            Err(FailReason::Timeout(_)) => {
+                assert!(self.now().0 >= call.deadline, "a call ended before its time");
+                self.tally.timeouts += 1;
+            }
+            Err(FailReason::Unreachable(_)) => {
+                let early = self.now().0 < call.deadline;
+                assert!(!early || reconnect.attempts.is_some(), "a call was given up before its time");
+                self.tally.timeouts += 1;
+            }
+            Err(FailReason::Registration) if self.troubled => self.tally.failures += 1,
+            Err(FailReason::Closed(_)) => self.tally.failures += 1,
+            Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
+                self.tally.failures += 1;
+            }
+            Err(why) => panic!("a call failed: {why}; {:?} {:?}", call.args.want, self.settings),
+        }
+        // What has ended is not sent again.
+        self.left_at.insert(call.xid, self.tally.connections);
+    }
+
+    fn hear_the_server(&mut self) {
+        let Some(pair) = self.session.line_mut() else { return };
+        let mut calls = Vec::new();
+        while let Some(event) = pair.responder.poll_event() {
+            match event {
+                ResponderEvent::Call(call) => {
+                    assert!(self.arrived.insert(call.xid), "H76: a call came twice by one connection");
+                    *self.arrivals.entry(call.xid).or_default() += 1;
+                    let left = self.left_at.get(&call.xid);
+                    assert!(
+                        left.is_none_or(|left| *left == self.tally.connections),
+                        "a call that has ended was sent again"
+                    );
+                    calls.push(call);
+                }
+                ResponderEvent::Closed(_) => {}
+            }
+        }
+        for call in calls {
+            self.take(call);
+        }
+    }
+
+    /// A call has come to the server.
+    fn take(&mut self, call: IncomingCall) {
+        let (connection, now) = (self.tally.connections, self.now().0);
+        let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let Some(cache) = &mut self.cache else {
+            return self.held.push(Held { connection, call, ticket: None });
+        };
+        let parsed = RpcCall::parse(call.message.clone()).expect("a call");
+        let identity = CallIdentity::of(&parsed, caller).expect("a call without a credential");
+        match cache.begin(identity, 0, (connection, call.key), now) {
+            Begun::Run(ticket) => self.held.push(Held { connection, call, ticket: Some(ticket) }),
+            Begun::Joined { .. } => self.tally.remembered += 1,
+            Begun::Kept(waiter, reply) => {
+                self.tally.remembered += 1;
+                self.reply(waiter, reply);
+            }
+            Begun::Unremembered(_) => panic!("so many calls do not run"),
+        }
+    }
+
+    /// The server's end of a connection is gone: what it remembers is gone through with, unless the server went with it.
+    fn server_lost_it(&mut self) {
+        if self.restarts && self.rng.chance(1, 3) {
+            self.held.clear();
+            self.executed.clear();
+            self.cache = self.cache.take().map(|_| cache());
+        } else {
+            self.held.retain(|held| held.ticket.is_some());
+        }
+    }
+
+    fn reply(&mut self, (connection, key): (u64, CallKey), reply: Message) {
+        if let Some(pair) = self.session.line_mut().filter(|_| connection == self.tally.connections) {
+            pair.responder.reply(key, reply);
+        }
+    }
+
+    fn answer_one(&mut self) {
+        let which = usize::try_from(self.rng.below(self.held.len() as u64)).expect("an index");
+        let Held { connection, call, ticket } = self.held.swap_remove(which);
+        let now = self.now().0;
+        if self.rng.chance(self.silence, 10_000) {
+            if let (Some(cache), Some(ticket)) = (&mut self.cache, ticket) {
+                cache.finish(ticket, None, now);
+            }
+            return;
+        }
+        let reply = at_once(self.services.answer(&call.message, None)).expect("a call");
+        let times = self.executed.entry(call.xid).or_default();
+        *times += 1;
+        assert!(*times == 1 || self.cache.is_none(), "a call was run twice by a server that knows it");
+        let waiting = match (&mut self.cache, ticket) {
+            (Some(cache), Some(ticket)) => cache.finish(ticket, Some(&reply), now),
+            _ => vec![(connection, call.key)],
+        };
+        for waiter in waiting {
+            self.reply(waiter, reply.clone());
+        }
+    }
+}
