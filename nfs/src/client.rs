@@ -9,7 +9,7 @@ mod transfer;
 mod url;
 
 use bytes::Bytes;
-use rpcrdma_mount3::{Dirpath, Exportnode, Mountres3};
+use rpcrdma_mount3::{Dirpath, ExportnodeElement, Mountres3};
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_nfs3::{
     Diropargs3, Fattr3, Fsinfo3Args, Fsinfo3Res, Ftype3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res,
@@ -19,7 +19,7 @@ use rpcrdma_runtime::proto::program::{AuthSys, Credential};
 use rpcrdma_runtime::shell::ClientOptions;
 
 pub use connection::Connection;
-pub use error::{ClientError, one_line};
+pub use error::ClientError;
 pub use listing::Item;
 pub use transfer::{Digest, Progress, Take};
 pub use url::{Transport, Url, UrlError};
@@ -85,17 +85,23 @@ impl Remote {
     /// # Errors
     /// [`ClientError`]: no connection, no such export, or the server refuses.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
-        let options = ClientOptions { provider: url.provider, ..connection::options() };
-        Remote::mount_with(url, options).await
+        let options = connection::options();
+        let connection = Connection::to(url, options.clone()).await?;
+        Remote::mount_over(connection, url, &options).await
     }
 
-    /// The same with other options, also where the URL names a provider.
+    /// The same over a connection that the caller has made. MOUNT is called with these options where it is not on the same
+    /// connection.
     ///
     /// # Errors
     /// As [`Remote::mount`].
-    pub async fn mount_with(url: &Url, options: ClientOptions) -> Result<Self, ClientError> {
-        let client = Connection::to(url, options.clone()).await?;
-        let mount = connection::mount_of(&client, url, &options).await?;
+    pub async fn mount_over(
+        connection: impl Into<Connection>,
+        url: &Url,
+        options: &ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let client = connection.into();
+        let mount = connection::mount_of(&client, url, options).await?;
         let exports = mount.export().await.map_err(|source| ClientError::call("EXPORT", "/", source))?;
         let wanted: Vec<Bytes> = components(&url.path).collect();
         let mounted = longest_export(&exports.0, &wanted);
@@ -253,7 +259,7 @@ fn joined(components: &[Bytes]) -> String {
 }
 
 /// The export that is furthest down on the way to a path; the top if none is said to be on it.
-fn longest_export(exports: &[Exportnode], wanted: &[Bytes]) -> Vec<Bytes> {
+fn longest_export(exports: &[ExportnodeElement], wanted: &[Bytes]) -> Vec<Bytes> {
     exports
         .iter()
         .map(|export| components(&export.ex_dir).collect::<Vec<_>>())
@@ -268,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_nearest_export_is_mounted() {
-        let export = |path: &str| Exportnode { ex_dir: path.into(), ..Exportnode::default() };
+        let export = |path: &str| ExportnodeElement { ex_dir: path.into(), ..ExportnodeElement::default() };
         let exports = [export("/srv"), export("/srv/data/"), export("/srv/database")];
         let chosen =
             |path: &str| joined(&longest_export(&exports, &components(path.as_bytes()).collect::<Vec<_>>()));

@@ -2,6 +2,7 @@
 //!
 //! - [`client`] mounts an export and reads, writes and lists its files.
 //! - [`nfs`] has the handlers of the NFS and MOUNT programs, which serve any [`export::Export`].
+//! - [`provider`] chooses what carries the calls: iWARP in user space or an RDMA device.
 //! - [`export`] defines what a file system must offer. Two are included: one in memory, and, with the feature
 //!   `directory`, one that serves a directory of a Linux machine.
 //!
@@ -16,3 +17,4 @@ pub mod export;
 pub mod nfs;
 #[cfg(feature = "programs")]
 pub mod output;
+pub mod provider;

@@ -6,6 +6,7 @@ mod listing;
 mod mount;
 mod once;
 mod policy;
+mod turns;
 
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub use mount::MountHandler;
 pub use once::must_not_run_twice;
 pub use policy::{Policy, Squash};
 
+use self::turns::Turns;
+
 /// Answers the 22 procedures of NFS version 3.
 ///
 /// Callers are who they claim to be by AUTH_SYS, as far as a [`Policy`] does not say otherwise; without it they are
@@ -26,11 +29,13 @@ pub struct NfsHandler<E> {
     export: Arc<E>,
     read_only: bool,
     policy: Arc<Policy>,
+    turns: Arc<Turns>,
 }
 
 impl<E> Clone for NfsHandler<E> {
     fn clone(&self) -> Self {
-        NfsHandler { export: self.export.clone(), read_only: self.read_only, policy: self.policy.clone() }
+        let (policy, turns) = (self.policy.clone(), self.turns.clone());
+        NfsHandler { export: self.export.clone(), read_only: self.read_only, policy, turns }
     }
 }
 
@@ -38,7 +43,7 @@ impl<E: Export> NfsHandler<E> {
     /// Serves an export to everybody, who are who they say.
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
-        NfsHandler { export, read_only: false, policy: Arc::default() }
+        NfsHandler { export, read_only: false, policy: Arc::default(), turns: Arc::default() }
     }
 
     /// Says who may call, and who callers are. Calls from elsewhere are refused with AUTH_TOOWEAK.
@@ -59,13 +64,15 @@ impl<E: Export> NfsHandler<E> {
         context: &CallContext,
         call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
-        self.ask_at_hand(context, |_, _| None, call).await
+        self.ask_at_hand(context, None, |_, _| None, call).await
     }
 
-    /// The same, unless the answer is at hand: that spares two threads waking each other.
+    /// Does the same, but answers at once where no blocking work is needed, which saves waking two threads. A change of a file waits for
+    /// its turn.
     async fn ask_at_hand<T: Send + 'static>(
         &self,
         context: &CallContext,
+        changed: Option<FileHandle>,
         at_hand: impl FnOnce(&E, &Caller) -> Option<T>,
         call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
@@ -79,8 +86,17 @@ impl<E: Export> NfsHandler<E> {
         if let Some(answer) = at_hand(&self.export, &caller) {
             return Ok(answer);
         }
+        let turn = match changed {
+            Some(file) => Some(self.turns.clone().take(file).await.map_err(|_| Reject::SystemError)?),
+            None => None,
+        };
         let export = self.export.clone();
-        tokio::task::spawn_blocking(move || call(&export, &caller)).await.map_err(|_| Reject::SystemError)
+        let call = move || {
+            // Held until the work ends, even if the reply is no longer awaited.
+            let _turn = turn;
+            call(&export, &caller)
+        };
+        tokio::task::spawn_blocking(call).await.map_err(|_| Reject::SystemError)
     }
 
     /// Calls the export for a change of a file or directory.
@@ -113,6 +129,6 @@ impl<E: Export> NfsHandler<E> {
             }
             call(export, caller)
         };
-        self.ask_at_hand(context, at_hand, change).await
+        self.ask_at_hand(context, Some(changed), at_hand, change).await
     }
 }

@@ -33,9 +33,19 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Re
     write(&mut out).and_then(|()| out.flush()).map_err(of_standard_output)
 }
 
-/// Says something on standard error, if anybody listens there.
+/// Says something on standard error, if anybody listens there. Names from a server are [`escaped`].
 pub fn complain(program: &str, what: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "{program}: {what}");
+    let _ = writeln!(io::stderr(), "{program}: {}", escaped(&what.to_string()));
+}
+
+/// Escapes what steers a terminal: control characters, line ends, and characters that change the direction of text.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let steers = |c: char| {
+        let directs = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        c.is_control() || directs || matches!(c, '\u{2028}'..='\u{2029}')
+    };
+    text.chars().map(|c| if steers(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// The exit status of a program, with what went wrong said in a line; `status` says which one a failure has.
@@ -48,8 +58,22 @@ pub fn status(
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Closed>() => ExitCode::from(CLOSED),
         Err(error) => {
-            complain(program, crate::client::one_line(&error));
+            complain(program, one_line(&error));
             ExitCode::from(status(&error))
         }
     }
+}
+
+/// Formats an error and its causes as one line. A cause whose text the line already contains is left out.
+#[must_use]
+pub fn one_line(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |line, cause| {
+        if line.contains(&cause) {
+            line
+        } else if line.is_empty() {
+            cause
+        } else {
+            line + ": " + &cause
+        }
+    })
 }

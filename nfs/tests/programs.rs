@@ -672,3 +672,17 @@ fn root_is_anonymous_unless_it_may_be_root() {
         daemon.stop(Signal::TERM);
     }
 }
+
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (dir, name) = (served.path().join("d"), "a\x1b[2J\n\u{202e}b\u{2066}");
+    fs::create_dir_all(dir.join(name)).unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let listed = nfs3(here.path(), &["ls", &format!("{}/d", daemon.url)]);
+    assert_eq!(succeeds(&listed), "a\\u{1b}[2J\\n\\u{202e}b\\u{2066}\n");
+    let url = format!("{}/d/a%1b[2J%0a%e2%80%aeb%e2%81%a6", daemon.url);
+    let refused = nfs3(here.path(), &["cat", &url]);
+    assert_eq!(fails(&refused), (1, "nfs3: /d/a\\u{1b}[2J\\n\\u{202e}b\\u{2066}: is a directory\n"));
+    daemon.stop(Signal::TERM);
+}

@@ -16,7 +16,7 @@ use rpcrdma_nfs::client::{ClientError, Connection, Remote, Url};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::nfs_v3;
-use rpcrdma_rpcbind::{RpList, Rpcb, RpcblistPtr};
+use rpcrdma_rpcbind::{RpListElement, Rpcb, RpcblistPtr};
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::program::{CallContext, Reject, Service, answer};
 use rpcrdma_runtime::proto::rpc::Services;
@@ -79,7 +79,8 @@ impl Service for Small {
                 }
                 4 => {
                     let list = async |()| {
-                        let entries = table().iter().cloned().map(|rpcb_map| RpList { rpcb_map }).collect();
+                        let entries =
+                            table().iter().cloned().map(|rpcb_map| RpListElement { rpcb_map }).collect();
                         Ok(RpcblistPtr(entries))
                     };
                     answer(args, reply, list).await

@@ -11,10 +11,9 @@ use clap::Parser;
 use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::cli::nfs3d::Arguments;
-use rpcrdma_nfs::client::one_line;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash, must_not_run_twice};
-use rpcrdma_nfs::output::{self, Closed, complain};
+use rpcrdma_nfs::output::{self, Closed, complain, one_line};
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
@@ -56,9 +55,8 @@ impl Listening {
         let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
         let duplicates = Some(duplicates);
         let tcp_options = TcpServerOptions { duplicates: duplicates.clone(), ..TcpServerOptions::default() };
-        let provider = arguments.provider;
-        let options = ServerOptions { duplicates, provider, ..ServerOptions::of::<nfs_v3::NfsV3>() };
-        let rdma = Server::bind_with(arguments.listen.as_str(), options).await?;
+        let options = ServerOptions { duplicates, ..ServerOptions::of::<nfs_v3::NfsV3>() };
+        let rdma = arguments.provider.bind(&arguments.listen, options).await?;
         let tcp = match &arguments.tcp {
             Some(address) => Some(TcpServer::bind_with(address.as_str(), tcp_options).await?),
             None => None,

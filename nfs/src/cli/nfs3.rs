@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use rpcrdma_runtime::shell::Provider;
 use sha2::{Digest as _, Sha256};
 
 use crate::client::{Digest, Url};
+use crate::provider::Provider;
 
 /// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
 ///

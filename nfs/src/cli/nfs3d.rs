@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser};
 use ipnet::IpNet;
-use rpcrdma_runtime::shell::Provider;
+
+use crate::provider::Provider;
 
 /// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
 /// If root runs it, callers have the rights of the user whose number they send, and own the files that they make. If another user
-/// runs it, all callers have that user's rights. AUTH_SYS proves nothing, and that includes programs of this machine: any caller can
+/// runs it, all callers have that user's rights. Root without CAP_SETUID and CAP_SETGID cannot start it. AUTH_SYS proves nothing, and that includes programs of this machine: any caller can
 /// be any user except root. --all-squash makes every caller anonymous; --secure accepts calls only from ports that root alone may
 /// use. Serve only networks whose machines you trust to send the right user.
 ///

@@ -42,14 +42,14 @@ impl<P: Binding> Caller<P> for Connection {
 }
 
 impl Connection {
-    /// Connects to a URL's server, for NFS. Of the options, those hold for TCP that TCP has: who calls, and how long a call
+    /// Connects to a URL's server, for NFS, over the provider that the URL names. Of the options, those hold for TCP that TCP has: who calls, and how long a call
     /// may take.
     ///
     /// # Errors
     /// [`ClientError::Connect`].
     pub async fn to(url: &Url, options: ClientOptions) -> Result<Self, ClientError> {
         Ok(match url.transport {
-            Transport::Rdma => Client::connect_with(url.address(), options).await?.into(),
+            Transport::Rdma => url.provider.connect(&url.address(), options).await?.into(),
             Transport::Tcp => by_tcp(url.address(), &options).await?.into(),
         })
     }

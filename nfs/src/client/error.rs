@@ -110,17 +110,3 @@ fn reason(status: u32) -> String {
 fn name(status: u32) -> String {
     Error::from_number(status).map_or_else(|| status.to_string(), |error| error.name().to_owned())
 }
-
-/// An error and its causes in one line, each once: some messages have their cause in them already.
-#[must_use]
-pub fn one_line(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |line, cause| {
-        if line.contains(&cause) {
-            line
-        } else if line.is_empty() {
-            cause
-        } else {
-            line + ": " + &cause
-        }
-    })
-}

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use rpcrdma_nfs3::{
-    Entryplus3, Fattr3, Ftype3, NfsFh3, Readdirplus3Args, Readdirplus3Res, Readdirplus3Resok,
+    Entryplus3Element, Fattr3, Ftype3, NfsFh3, Readdirplus3Args, Readdirplus3Res, Readdirplus3Resok,
 };
 
 use super::{ClientError, Remote, RemoteFile, below};
@@ -72,7 +72,7 @@ impl Remote {
     }
 
     /// An entry with what the server left out. One that is gone meanwhile is none.
-    async fn item(&self, dir: &RemoteFile, entry: Entryplus3) -> Result<Option<Item>, ClientError> {
+    async fn item(&self, dir: &RemoteFile, entry: Entryplus3Element) -> Result<Option<Item>, ClientError> {
         let name = entry.name.into_bytes();
         if matches!(&name[..], b"." | b"..") {
             return Ok(None);

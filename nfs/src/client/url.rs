@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rpcrdma_runtime::shell::Provider;
+use crate::provider::Provider;
 
 /// The port of every rpcbind.
 const RPCBIND: u16 = 111;

@@ -16,6 +16,8 @@
 //! - If the server is not root, the owner's right to read and write a file whatever its mode is made by widening the mode
 //!   for a moment: a server that is killed in it leaves the file's owner with both.
 //! - It needs `/proc`: by its names of open files, one that was checked is opened for reading.
+//! - Files that were read or written stay open for two seconds after their last use, so a program that was written meanwhile
+//!   cannot be run yet (ETXTBSY). At most 512 descriptors stay open, and an eighth of those that the process may have.
 //! - Each file that was looked up takes about a hundred bytes of memory until it is removed.
 
 mod at_hand;
@@ -24,16 +26,18 @@ mod errno;
 mod identity;
 mod key;
 mod locks;
+mod open_files;
 mod operations;
 mod rediscovery;
 mod stat;
+mod syncs;
 mod table;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use cap_std::fs::Dir;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, chmod, openat};
@@ -44,7 +48,9 @@ pub use self::key::HandleKey;
 use self::at_hand::Storage;
 use self::identity::{Acting, Identities};
 use self::locks::Locks;
+use self::open_files::{OpenFiles, Purpose};
 use self::stat::{Key, Stat};
+use self::syncs::Syncs;
 use self::table::Table;
 use super::permissions::access_bits;
 use super::{Caller, Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
@@ -60,6 +66,8 @@ pub struct DirectoryExport {
     root: Stat,
     table: Table,
     locks: Locks,
+    syncs: Syncs,
+    open_files: OpenFiles,
     /// Whether all that is there was walked through, for handles of a server before this one.
     walked: Once,
     write_verifier: Verifier,
@@ -90,24 +98,34 @@ impl Located {
     ///
     /// A server that is no caller widens the mode of its own file for a moment, and the file's lock must be held meanwhile,
     /// with what `stat` says taken under it.
-    fn open_content(&self, flags: OFlags, acting: &Acting<'_>) -> Result<OwnedFd, Error> {
-        let opened = self.open(flags);
-        if !matches!(opened, Err(Error::Acces)) || !self.stat.is(FileKind::Regular) {
+    fn open_content(&self, purpose: Purpose, acting: &Acting<'_>) -> Result<OwnedFd, Error> {
+        let open = || self.open(purpose.flags());
+        let opened = open();
+        if !matches!(opened, Err(Error::Acces)) || !self.is_excepted(purpose, acting) {
             return opened;
         }
         if acting.is_caller() {
-            let runs = || flags == OFlags::RDONLY && self.allows(Access::EXEC_OK);
-            let excepted = acting.is(self.stat.attributes.uid) || runs();
-            return if excepted { acting.as_server(|| self.open(flags)) } else { opened };
-        }
-        if !self.is_ours() {
-            return opened;
+            return acting.as_server(open);
         }
         let mode = Mode::from_raw_mode(self.stat.attributes.mode);
         chmod(self.path(), mode | Mode::RUSR | Mode::WUSR)?;
-        let opened = self.open(flags);
+        let opened = open();
         chmod(self.path(), mode)?;
         opened
+    }
+
+    /// Whether the file is opened although its mode forbids it.
+    fn is_excepted(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
+        if !acting.is_caller() {
+            return self.is_ours();
+        }
+        let runs = || purpose == Purpose::Read && self.allows(Access::EXEC_OK);
+        self.stat.is(FileKind::Regular) && (acting.is(self.stat.attributes.uid) || runs())
+    }
+
+    /// Whether [`Located::open_content`] would find that this is permitted.
+    fn may_open(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
+        self.allows(purpose.right()) || self.is_excepted(purpose, acting)
     }
 
     /// Whether the system grants this to whoever this thread is.
@@ -156,7 +174,8 @@ impl DirectoryExport {
     /// Serves a directory, with handles that are good as long as this value lives; [`DirectoryExport::keyed`] has them good again.
     ///
     /// # Errors
-    /// If it cannot be opened or is none, and if the system gives no random octets.
+    /// If the path cannot be opened or is not a directory, if the process is root without CAP_SETUID or CAP_SETGID, or if the system
+    /// provides no random bytes or no thread.
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;
@@ -166,10 +185,12 @@ impl DirectoryExport {
             root,
             table: Table::default(),
             locks: Locks::default(),
+            syncs: Syncs::default(),
+            open_files: OpenFiles::start()?,
             walked: Once::new(),
             write_verifier: RandomState::new().build_hasher().finish().to_be_bytes(),
             key: HandleKey::random()?,
-            identities: Identities::of_this_process(),
+            identities: Identities::of_this_process()?,
             storage,
         })
     }
@@ -257,10 +278,35 @@ impl DirectoryExport {
         if located.stat.is(FileKind::Directory) { Ok(located) } else { Err(Error::NotDir) }
     }
 
+    /// The content of a regular file, by a descriptor that an earlier call left open if there is one. Who may have it is
+    /// checked for each call.
+    fn content(
+        &self,
+        located: &Located,
+        purpose: Purpose,
+        acting: &Acting<'_>,
+        open: impl FnOnce() -> Result<OwnedFd, Error>,
+    ) -> Result<Arc<OwnedFd>, Error> {
+        match self.open_files.get(&located.stat, purpose, acting.caller()) {
+            Some(file) if located.may_open(purpose, acting) => Ok(file),
+            _ => Ok(self.open_files.keep(&located.stat, purpose, acting.caller(), open()?)),
+        }
+    }
+
+    /// The content, for a call that holds the file's lock.
+    fn locked_content(
+        &self,
+        located: &Located,
+        purpose: Purpose,
+        acting: &Acting<'_>,
+    ) -> Result<Arc<OwnedFd>, Error> {
+        self.content(located, purpose, acting, || located.open_content(purpose, acting))
+    }
+
     /// Opens a regular file for reading.
     fn open_to_read(&self, located: &Located, acting: &Acting<'_>) -> Result<OwnedFd, Error> {
         if acting.is_caller() {
-            return located.open_content(OFlags::RDONLY, acting);
+            return located.open_content(Purpose::Read, acting);
         }
         let opened = located.open(OFlags::RDONLY);
         if !matches!(opened, Err(Error::Acces)) || !located.is_ours() {
@@ -268,7 +314,7 @@ impl DirectoryExport {
         }
         let _held = self.locks.one(located.stat.key);
         let again = Located { file: located.file.try_clone()?, stat: Stat::of(&located.file)? };
-        again.open_content(OFlags::RDONLY, acting)
+        again.open_content(Purpose::Read, acting)
     }
 
     /// A file that was seen under a name, from now on known by its handle.

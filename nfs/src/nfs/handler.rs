@@ -36,7 +36,7 @@ impl<E: Export> Handler for NfsHandler<E> {
     async fn getattr(&self, cx: &CallContext, args: Getattr3Args) -> Result<Getattr3Res, Reject> {
         let file = args.object.data;
         let at_hand = |export: &E, _: &_| export.attributes_at_hand(&file).map(Ok);
-        let found = self.ask_at_hand(cx, at_hand, move |export, _| export.attributes(&file)).await?;
+        let found = self.ask_at_hand(cx, None, at_hand, move |export, _| export.attributes(&file)).await?;
         Ok(match found {
             Ok(of) => Getattr3Res::Nfs3Ok(Getattr3Resok { obj_attributes: attributes(&of) }),
             Err(error) => Getattr3Res::Default(status(error)),
@@ -65,7 +65,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let look = move |export: &E, caller: &_| {
             (export.lookup(caller, &dir.data, &name), export.attributes(&dir.data).ok())
         };
-        let (found, dir) = self.ask_at_hand(cx, at_hand, look).await?;
+        let (found, dir) = self.ask_at_hand(cx, None, at_hand, look).await?;
         let dir_attributes = dir.as_ref().map(attributes);
         Ok(match found {
             Ok(found) => Lookup3Res::Nfs3Ok(Lookup3Resok {
@@ -82,7 +82,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let kept = if self.read_only { !access_bits::CHANGES } else { u32::MAX };
         let at_hand = |export: &E, caller: &_| export.access_at_hand(caller, &file, wanted).map(Ok);
         let ask = move |export: &E, caller: &_| export.access(caller, &file, wanted);
-        let asked = self.ask_at_hand(cx, at_hand, ask).await?;
+        let asked = self.ask_at_hand(cx, None, at_hand, ask).await?;
         Ok(match asked {
             Ok((granted, of)) => Access3Res::Nfs3Ok(Access3Resok {
                 obj_attributes: Some(attributes(&of)),
@@ -113,7 +113,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let read = move |export: &E, caller: &_| {
             (export.read(caller, &file, offset, count), export.attributes(&file).ok())
         };
-        let (read, of) = self.ask_at_hand(cx, at_hand, read).await?;
+        let (read, of) = self.ask_at_hand(cx, None, at_hand, read).await?;
         let file_attributes = of.as_ref().map(attributes);
         Ok(match read {
             Ok(read) => Read3Res::Nfs3Ok(Read3Resok {
@@ -223,6 +223,7 @@ impl<E: Export> Handler for NfsHandler<E> {
 
     async fn rename(&self, cx: &CallContext, args: Rename3Args) -> Result<Rename3Res, Reject> {
         let (from, to, read_only) = (args.from, args.to, self.read_only);
+        let changed = from.dir.data;
         let change = move |export: &E, caller: &_| {
             if read_only {
                 let after = |dir: &NfsFh3| Wcc { before: None, after: export.attributes(&dir.data).ok() };
@@ -230,7 +231,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             }
             export.rename(caller, (&from.dir.data, &from.name), (&to.dir.data, &to.name))
         };
-        let renamed = self.ask(cx, change).await?;
+        let renamed = self.ask_at_hand(cx, Some(changed), |_, _| None, change).await?;
         let (fromdir_wcc, todir_wcc) = (wcc(&renamed.from), wcc(&renamed.to));
         Ok(match renamed.result {
             Ok(()) => Rename3Res::Nfs3Ok(Rename3Resok { fromdir_wcc, todir_wcc }),

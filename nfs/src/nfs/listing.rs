@@ -1,6 +1,6 @@
 //! How much of a directory goes into one reply.
 
-use rpcrdma_nfs3::{Entry3, Entryplus3};
+use rpcrdma_nfs3::{Entry3Element, Entryplus3Element};
 
 use super::convert;
 use crate::export::{Entry, Error, Listed};
@@ -65,12 +65,12 @@ fn padded(len: usize) -> u64 {
     (len as u64).next_multiple_of(4)
 }
 
-pub(super) fn entry(entry: Entry) -> Entry3 {
-    Entry3 { fileid: entry.fileid, name: entry.name.into(), cookie: entry.cookie }
+pub(super) fn entry(entry: Entry) -> Entry3Element {
+    Entry3Element { fileid: entry.fileid, name: entry.name.into(), cookie: entry.cookie }
 }
 
-pub(super) fn entry_plus(entry: Entry) -> Entryplus3 {
-    Entryplus3 {
+pub(super) fn entry_plus(entry: Entry) -> Entryplus3Element {
+    Entryplus3Element {
         fileid: entry.fileid,
         name: entry.name.into(),
         cookie: entry.cookie,

@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use rpcrdma_mount3::{
-    Dirpath, Exportnode, Exports, Groupnode, Groups, Mountbody, Mountlist, Mountres3, Mountres3Ok,
-    Mountstat3, mount_v3,
+    Dirpath, ExportnodeElement, Exports, GroupnodeElement, Groups, MountbodyElement, Mountlist, Mountres3,
+    Mountres3Ok, Mountstat3, mount_v3,
 };
 use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
@@ -114,7 +114,7 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
 
     async fn dump(&self, context: &CallContext) -> Result<Mountlist, Reject> {
         self.must_admit(context)?;
-        let body = |(host, path): &(String, Dirpath)| Mountbody {
+        let body = |(host, path): &(String, Dirpath)| MountbodyElement {
             ml_hostname: host.as_str().into(),
             ml_directory: path.clone(),
         };
@@ -136,8 +136,8 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
     }
 
     async fn export(&self, _context: &CallContext) -> Result<Exports, Reject> {
-        let net = |net: &IpNet| Groupnode { gr_name: net.to_string().as_str().into() };
+        let net = |net: &IpNet| GroupnodeElement { gr_name: net.to_string().as_str().into() };
         let ex_groups = Groups(self.policy.allow.iter().take(NETS_MAX).map(net).collect());
-        Ok(Exports(vec![Exportnode { ex_dir: "/".into(), ex_groups }]))
+        Ok(Exports(vec![ExportnodeElement { ex_dir: "/".into(), ex_groups }]))
     }
 }

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use rpcrdma_nfs::client::{Connection, Remote, Url};
 use rpcrdma_nfs::output;
+use rpcrdma_nfs::provider::Provider;
 use rpcrdma_nfs3::{
     FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_LINK, FSF3_SYMLINK, Fsinfo3Resok, Fsstat3Resok, Pathconf3Resok,
 };
-use rpcrdma_runtime::shell::Provider;
 
 use crate::show::text;
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use bytes::Bytes;
+use rpcrdma_nfs::output;
 use rpcrdma_nfs3::{Fattr3, Ftype3};
 
 /// Name, attributes, and the target of a symbolic link.
@@ -97,12 +98,9 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// A name for the terminal: what is no text, and what would steer the terminal, is escaped.
+/// A name for the terminal.
 pub(crate) fn text(name: &[u8]) -> String {
-    String::from_utf8_lossy(name)
-        .chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    output::escaped(&String::from_utf8_lossy(name))
 }
 
 #[cfg(test)]

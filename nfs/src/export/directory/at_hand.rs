@@ -11,12 +11,13 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, openat2};
 use rustix::io::{ReadWriteFlags, pread, preadv2, pwrite};
 
-use super::{DirectoryExport, Located, Stat, after};
+use super::{DirectoryExport, Located, Purpose, Stat, after};
 use crate::export::{
     AtHand, Attributes, Before, Caller, FileHandle, FileKind, Found, ReadData, Stability, Wcc, Written, names,
 };
@@ -82,7 +83,8 @@ impl AtHand for DirectoryExport {
         let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let size = located.stat.attributes.size;
         let wanted = u64::from(count).min(size.saturating_sub(offset));
-        let data = self.pages(&located.open(OFlags::RDONLY).ok()?, offset, usize::try_from(wanted).ok()?)?;
+        let open = self.content_at_hand(&located, Purpose::Read)?;
+        let data = self.pages(&open, offset, usize::try_from(wanted).ok()?)?;
         let eof = offset.saturating_add(wanted) >= size;
         Some((ReadData { data: data.into(), eof }, Stat::of(&located.file).ok()?.attributes))
     }
@@ -106,7 +108,7 @@ impl AtHand for DirectoryExport {
         let _held = self.locks.one_at_hand(self.identity(file).ok()?.0)?;
         let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let before = Before::from(&located.stat.attributes);
-        let written = pwrite(located.open(OFlags::WRONLY).ok()?, data, offset).ok()?;
+        let written = pwrite(self.content_at_hand(&located, Purpose::Write)?, data, offset).ok()?;
         let count = u32::try_from(written).ok().filter(|count| *count > 0)?;
         // It is as stable there as it will ever be.
         Some((Written { count, committed: stable }, Wcc { before: Some(before), after: after(&located) }))
@@ -127,6 +129,18 @@ impl DirectoryExport {
             at_path(&self.top, &parent.join(OsStr::from_bytes(&name)))?
         };
         (located.stat.key == key && located.stat.generation == generation).then_some(located)
+    }
+
+    /// The content for the server itself, if the system permits it. Closes no other descriptor, which could wait for a device.
+    fn content_at_hand(&self, located: &Located, purpose: Purpose) -> Option<Arc<OwnedFd>> {
+        if let Some(open) = self.open_files.get(&located.stat, purpose, None) {
+            return located.allows(purpose.right()).then_some(open);
+        }
+        let open = located.open(purpose.flags()).ok()?;
+        if self.open_files.has_room() {
+            return Some(self.open_files.keep(&located.stat, purpose, None, open));
+        }
+        Some(Arc::new(open))
     }
 
     /// So many bytes, none less.

@@ -1,10 +1,10 @@
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, ftruncate,
+    AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, ftruncate,
     utimensat,
 };
 
-use super::Located;
 use super::identity::Acting;
+use super::{Located, Purpose};
 use crate::export::{Error, FileKind, SetAttributes, SetTime, Time, Verifier};
 
 /// Sets attributes, one after the other: a failure leaves those that came before it. The times come last,
@@ -19,12 +19,15 @@ pub(super) fn set_attributes(
     new: &SetAttributes,
     acting: &Acting<'_>,
 ) -> Result<(), Error> {
+    if let Some(mode) = new.mode {
+        check_mode(mode & !located.stat.attributes.mode, acting)?;
+    }
     let times = Timestamps { last_access: timespec(new.atime)?, last_modification: timespec(new.mtime)? };
     let (uid, gid) = (id(new.uid)?, id(new.gid)?);
     if let Some(size) = new.size {
         located.must_be_regular()?;
         check_size(size)?;
-        ftruncate(located.open_content(OFlags::WRONLY, acting)?, size)?;
+        ftruncate(located.open_content(Purpose::Write, acting)?, size)?;
     }
     if uid.is_some() || gid.is_some() {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
@@ -39,6 +42,18 @@ pub(super) fn set_attributes(
         utimensat(&located.file, c"", &times, AtFlags::EMPTY_PATH)?;
     }
     Ok(())
+}
+
+/// S_ISUID and S_ISGID: the file runs with its owner's or group's rights.
+const SET_IDS: u32 = 0o6000;
+
+/// Returns true if bits may be added to a mode. A server that runs all callers as one user adds no setuid or setgid bits: the file
+/// would run as that user.
+///
+/// # Errors
+/// [`Error::Perm`].
+pub(super) fn check_mode(added: u32, acting: &Acting<'_>) -> Result<(), Error> {
+    if added & SET_IDS != 0 && !acting.is_caller() { Err(Error::Perm) } else { Ok(()) }
 }
 
 /// Whether these can be set on what is yet to be made.

@@ -2,11 +2,14 @@
 //!
 //! Linux keeps a user, a group and further groups for each thread. Root takes those of a caller, asks the system, and
 //! takes its own back: so modes, sticky directories, access control lists, quotas and capabilities count as they do for a
-//! process of that user. Nobody else can do so.
+//! process of that user. A root that cannot do so, as in some containers, refuses to start. Servers that are not root cannot do so
+//! either, and have no rights but their own user's.
 
+use std::io;
 use std::marker::PhantomData;
 
 use rustix::fs::{Gid, Uid};
+use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
@@ -30,18 +33,21 @@ pub(super) struct Identities {
 }
 
 impl Identities {
-    /// Tries whether this process can be somebody else: it is root, and no container keeps it from that.
-    pub(super) fn of_this_process() -> Self {
+    /// Finds out whether this process can be other users.
+    ///
+    /// # Errors
+    /// If it is root and cannot: without its callers' rights, calls would have those of root.
+    pub(super) fn of_this_process() -> io::Result<Self> {
         if !geteuid().is_root() {
-            return Identities { own: None };
+            return Ok(Identities { own: None });
         }
-        let own = getgroups().ok().map(|groups| Own { gid: getegid(), groups });
-        let tried = Identities { own };
         // On a thread that ends then: one that was somebody else has other credentials than its process ever after, and the
         // kernel refuses it an RDMA device that another thread has opened.
-        let attempt = || tried.become_caller(&Caller::NOBODY).is_ok();
-        let works = std::thread::scope(|scope| scope.spawn(attempt).join().unwrap_or(false));
-        if works { tried } else { Identities { own: None } }
+        let tried = std::thread::scope(|scope| scope.spawn(try_to_switch).join());
+        tried.unwrap_or_else(|_| {
+            Err(io::Error::other("the thread that tries to be another user has failed"))
+        })?;
+        Ok(Identities { own: Some(Own { gid: getegid(), groups: getgroups()? }) })
     }
 
     /// Whether callers are told apart.
@@ -58,10 +64,10 @@ impl Identities {
     ///
     /// # Errors
     /// [`Error::Acces`] for a caller that the system does not know as a user.
-    pub(super) fn become_caller(&self, caller: &Caller) -> Result<Acting<'_>, Error> {
+    pub(super) fn become_caller<'a>(&'a self, caller: &'a Caller) -> Result<Acting<'a>, Error> {
         let switched = self.own.as_ref().filter(|_| !self.is_as_caller(caller));
         let is_caller = self.own.is_some();
-        let acting = Acting { switched, is_caller, uid: caller.uid, on_this_thread: PhantomData };
+        let acting = Acting { switched, is_caller, caller, on_this_thread: PhantomData };
         // Further groups give root nothing.
         if switched.is_none() {
             return Ok(acting);
@@ -81,13 +87,41 @@ impl Identities {
     }
 }
 
+/// Users that this thread tries to be. A user namespace may know only some of them.
+const TRIED: [u32; 2] = [65_534, 1];
+
+/// Makes this thread another user for good.
+///
+/// # Errors
+/// If the system refuses, with the capabilities that root lacks.
+fn try_to_switch() -> io::Result<()> {
+    let first = |set: fn(u32) -> rustix::io::Result<()>| {
+        TRIED.into_iter().map(set).find(|set| *set != Err(Errno::INVAL)).unwrap_or(Err(Errno::INVAL))
+    };
+    let groups = set_thread_groups(&[]);
+    let group = first(|gid| set_thread_res_gid(None, Gid::from_raw(gid), None));
+    let user = first(|uid| set_thread_res_uid(None, Uid::from_raw(uid), None));
+    let Err(refused) = groups.and(group).and(user) else { return Ok(()) };
+    let missing: Vec<&str> = [("CAP_SETUID", user), ("CAP_SETGID", groups.and(group))]
+        .into_iter()
+        .filter(|(_, set)| set.is_err())
+        .map(|(capability, _)| capability)
+        .collect();
+    let why = format!(
+        "root needs {} to take the rights of its callers, anonymous ones (--all-squash) included: {refused}; add what is \
+         missing, or run the server as a user that is not root",
+        missing.join(" and ")
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
 /// This thread is somebody. It stays on its thread.
 #[derive(Debug)]
 pub(super) struct Acting<'a> {
     /// What is to be taken back; absent if the caller is as the server is.
     switched: Option<&'a Own>,
     is_caller: bool,
-    uid: u32,
+    caller: &'a Caller,
     on_this_thread: PhantomData<*const ()>,
 }
 
@@ -97,14 +131,19 @@ impl Acting<'_> {
         self.is_caller
     }
 
+    /// The caller, if the thread is another user than the server.
+    pub(super) fn caller(&self) -> Option<&Caller> {
+        self.switched.map(|_| self.caller)
+    }
+
     /// Whether the caller may do everything.
     pub(super) fn is_root(&self) -> bool {
-        self.is_caller && self.uid == 0
+        self.is_caller && self.caller.uid == 0
     }
 
     /// Whether this is the caller's number.
     pub(super) fn is(&self, uid: u32) -> bool {
-        self.uid == uid
+        self.caller.uid == uid
     }
 
     /// Does something as the server, for what the protocol grants and the system would not.
@@ -117,7 +156,7 @@ impl Acting<'_> {
         }
         set_thread_res_uid(None, Uid::ROOT, None).map_err(|_| Error::JukeBox)?;
         let result = what();
-        set_thread_res_uid(None, Uid::from_raw(self.uid), None).map_err(|_| Error::JukeBox)?;
+        set_thread_res_uid(None, Uid::from_raw(self.caller.uid), None).map_err(|_| Error::JukeBox)?;
         result
     }
 }
@@ -140,7 +179,7 @@ mod tests {
     #[test]
     fn a_thread_is_itself_again() {
         let before = (geteuid(), getegid(), getgroups().unwrap());
-        let identities = Identities::of_this_process();
+        let identities = Identities::of_this_process().unwrap();
         let caller = Caller { uid: 1234, gid: 1235, gids: vec![7, 8] };
         let acting = identities.become_caller(&caller).unwrap();
         if identities.tells_callers_apart() {
@@ -165,7 +204,7 @@ mod tests {
     /// To the system "no number" means "as it is": such a caller would be root.
     #[test]
     fn nobody_is_root_by_having_no_number() {
-        let identities = Identities::of_this_process();
+        let identities = Identities::of_this_process().unwrap();
         if !identities.tells_callers_apart() {
             return;
         }

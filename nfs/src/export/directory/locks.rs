@@ -1,62 +1,126 @@
+use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use super::stat::Key;
 
-const LOCKS: usize = 64;
+const SHARDS: usize = 64;
 /// How long somebody tries who must not wait: as long as it takes to write a few pages of memory. Who has the processor meanwhile may keep
 /// it for longer.
 const MOMENT: Duration = Duration::from_micros(100);
 
 /// Keeps calls that change the same file apart, so that attributes from before and after a change belong to
-/// it. Processes of this machine are not kept out.
+/// it. Processes of this machine are not kept out. Nobody waits for another file.
 #[derive(Debug)]
 pub(super) struct Locks {
-    locks: [Mutex<()>; LOCKS],
+    shards: [Shard; SHARDS],
     hash: RandomState,
+}
+
+/// Some of the files: those that are locked, and who waits for one of them.
+#[derive(Debug)]
+struct Shard {
+    locked: Mutex<HashSet<Key>>,
+    freed: Condvar,
+}
+
+/// A locked file, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Held<'a> {
+    shard: &'a Shard,
+    key: Key,
 }
 
 impl Default for Locks {
     fn default() -> Self {
-        Locks { locks: [const { Mutex::new(()) }; LOCKS], hash: RandomState::new() }
+        let shard = |_| Shard { locked: Mutex::default(), freed: Condvar::new() };
+        Locks { shards: std::array::from_fn(shard), hash: RandomState::new() }
+    }
+}
+
+impl Shard {
+    fn lock(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_hold(&self, key: Key) -> Option<Held<'_>> {
+        self.lock().insert(key).then(|| Held { shard: self, key })
+    }
+
+    fn hold(&self, key: Key) -> Held<'_> {
+        let mut locked = self.lock();
+        while !locked.insert(key) {
+            locked = self.freed.wait(locked).unwrap_or_else(PoisonError::into_inner);
+        }
+        Held { shard: self, key }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.shard.lock().remove(&self.key);
+        self.shard.freed.notify_all();
     }
 }
 
 impl Locks {
-    fn index(&self, key: Key) -> usize {
-        usize::try_from(self.hash.hash_one(key) % LOCKS as u64).unwrap_or(0)
-    }
-
-    fn at(&self, index: usize) -> Option<MutexGuard<'_, ()>> {
-        self.locks.get(index).map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner))
+    fn shard(&self, key: Key) -> Option<&Shard> {
+        self.shards.get(usize::try_from(self.hash.hash_one(key) % SHARDS as u64).unwrap_or(0))
     }
 
     /// Holds one file.
-    pub(super) fn one(&self, key: Key) -> Option<MutexGuard<'_, ()>> {
-        self.at(self.index(key))
+    pub(super) fn one(&self, key: Key) -> Option<Held<'_>> {
+        Some(self.shard(key)?.hold(key))
     }
 
     /// Holds one file, if that can be had in a moment. Whoever else has it may wait for a disk.
-    pub(super) fn one_at_hand(&self, key: Key) -> Option<MutexGuard<'_, ()>> {
-        let lock = self.locks.get(self.index(key))?;
+    pub(super) fn one_at_hand(&self, key: Key) -> Option<Held<'_>> {
+        let shard = self.shard(key)?;
         let began = Instant::now();
         loop {
-            match lock.try_lock() {
-                Ok(held) => return Some(held),
-                Err(TryLockError::Poisoned(held)) => return Some(held.into_inner()),
-                Err(TryLockError::WouldBlock) if began.elapsed() < MOMENT => yield_now(),
-                Err(TryLockError::WouldBlock) => return None,
+            match shard.try_hold(key) {
+                Some(held) => return Some(held),
+                None if began.elapsed() < MOMENT => yield_now(),
+                None => return None,
             }
         }
     }
 
     /// Holds two files, which may be the same. All take them in one order, so nobody waits in a ring.
-    pub(super) fn two(&self, a: Key, b: Key) -> [Option<MutexGuard<'_, ()>>; 2] {
-        let (a, b) = (self.index(a), self.index(b));
-        let first = self.at(a.min(b));
-        let second = if a == b { None } else { self.at(a.max(b)) };
+    pub(super) fn two(&self, a: Key, b: Key) -> [Option<Held<'_>>; 2] {
+        let first = self.one(a.min(b));
+        let second = if a == b { None } else { self.one(a.max(b)) };
         [first, second]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locked_file_locks_no_other() {
+        let locks = Locks::default();
+        let key = |ino| Key { dev: 1, ino };
+        let held: Vec<_> = (0..1000).map(|ino| locks.one_at_hand(key(ino)).unwrap()).collect();
+        assert!(locks.one_at_hand(key(7)).is_none());
+        drop(held);
+        let [first, second] = locks.two(key(7), key(7));
+        assert!(first.is_some() && second.is_none());
+        assert!(locks.one_at_hand(key(7)).is_none());
+    }
+
+    #[test]
+    fn nobody_waits_in_a_ring() {
+        let (locks, key) = (Locks::default(), |ino| Key { dev: 1, ino });
+        std::thread::scope(|scope| {
+            for (a, b) in [(1, 2), (2, 1), (2, 3), (3, 1)] {
+                let locks = &locks;
+                scope.spawn(move || (0..1000).for_each(|_| drop(locks.two(key(a), key(b)))));
+            }
+        });
+        assert!(locks.shards.iter().all(|shard| shard.lock().is_empty()));
     }
 }

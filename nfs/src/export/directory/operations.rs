@@ -1,14 +1,14 @@
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chmod, fdatasync, fstatvfs, fsync, ftruncate, linkat, makedev,
-    mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, chmod, fstatvfs, fsync, ftruncate, linkat, makedev, mkdirat,
+    mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
-use super::change::{check, set_attributes, verifier_times};
+use super::change::{check, check_mode, set_attributes, verifier_times};
 use super::identity::Acting;
-use super::{DirectoryExport, Located, Stat, after, at_name};
+use super::{DirectoryExport, Located, Purpose, Stat, after, at_name};
 use crate::export::{
     Attributes, Before, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, FileKind, Found, Limits,
     Listed, NAME_MAX, Outcome, ReadData, Renamed, SetAttributes, SetTime, Space, Stability, TRANSFER_MAX,
@@ -96,7 +96,7 @@ impl Export for DirectoryExport {
         let count = u64::from(count.min(TRANSFER_MAX)).min(size.saturating_sub(offset));
         let mut data = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
         let acting = self.identities.become_caller(caller)?;
-        let open = self.open_to_read(&located, &acting)?;
+        let open = self.content(&located, Purpose::Read, &acting, || self.open_to_read(&located, &acting))?;
         while data.len() as u64 != count {
             let at = offset.saturating_add(data.len() as u64);
             match pread(&open, spare_capacity(&mut data), at) {
@@ -119,20 +119,22 @@ impl Export for DirectoryExport {
         data: &Bytes,
         stable: Stability,
     ) -> Outcome<Written> {
-        self.change(caller, self.locate(file), |located, acting| {
+        let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
             let data = data.slice(..data.len().min(TRANSFER_MAX as usize));
             let end = offset.checked_add(data.len() as u64);
             end.filter(|end| i64::try_from(*end).is_ok()).ok_or(Error::FBig)?;
-            let open = located.open_content(OFlags::WRONLY, acting)?;
-            let count = write_all(&open, &data, offset)?;
-            match stable {
-                Stability::Unstable => {}
-                Stability::DataSync => fdatasync(&open)?,
-                Stability::FileSync => fsync(&open)?,
+            let open = self.locked_content(located, Purpose::Write, acting)?;
+            Ok((write_all(&open, &data, offset)?, located.stat.key, open))
+        });
+        // Without the file's lock, which calls wait for that need no disk.
+        let result = result.and_then(|(count, key, open)| {
+            if stable != Stability::Unstable {
+                self.syncs.sync(key, || Ok(fsync(&open)?))?;
             }
             Ok(Written { count, committed: stable })
-        })
+        });
+        Outcome { result, wcc }
     }
 
     fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
@@ -292,15 +294,16 @@ impl Export for DirectoryExport {
     }
 
     fn commit(&self, caller: &Caller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
-        self.change(caller, self.locate(file), |located, acting| {
+        let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
             // Who wrote may have the right to write only.
-            let open = match located.open_content(OFlags::WRONLY, acting) {
-                Err(Error::Acces) => located.open_content(OFlags::RDONLY, acting)?,
+            let open = match self.locked_content(located, Purpose::Write, acting) {
+                Err(Error::Acces) => self.locked_content(located, Purpose::Read, acting)?,
                 opened => opened?,
             };
-            Ok(fsync(open)?)
-        })
+            Ok((located.stat.key, open))
+        });
+        Outcome { result: result.and_then(|(key, open)| self.syncs.sync(key, || Ok(fsync(&open)?))), wcc }
     }
 }
 
@@ -390,6 +393,7 @@ impl DirectoryExport {
                 return Err(Error::IsDir);
             }
             unlinkat(&dir.file, name, flags)?;
+            self.open_files.close(stat.key);
             self.table.forget(stat.key, dir.stat.key, name);
             Ok(())
         })
@@ -409,7 +413,9 @@ impl DirectoryExport {
             Err(Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => return Err(Error::Exist),
             Err(error) => return Err(error.into()),
         }
+        self.open_files.close(moved.key);
         if let Some(replaced) = &replaced {
+            self.open_files.close(replaced.key);
             self.table.forget(replaced.key, to.0.stat.key, to.1);
         }
         // Two names of one file: the system leaves both.
@@ -429,6 +435,7 @@ fn settable(new: &SetAttributes, acting: &Acting<'_>) -> Result<SetAttributes, E
         (new.uid, new.gid) = (None, None);
     }
     check(&new)?;
+    check_mode(new.mode.unwrap_or(0), acting)?;
     Ok(new)
 }
 
@@ -453,4 +460,52 @@ fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u
         }
     }
     u32::try_from(done).map_err(|_| Error::ServerFault)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// An fsync of the file takes long; a stable write waits for the next one meanwhile.
+    #[test]
+    fn fsync_delays_neither_readers_nor_other_writers() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "content").unwrap();
+        let (export, who) = (DirectoryExport::open(dir.path()).unwrap(), Caller::ROOT);
+        let file = export.lookup(&who, &export.root(), b"file").unwrap().handle;
+        let key = export.identity(&file).unwrap().0;
+        let data = Bytes::from_static(b"other");
+        let write = |stable| export.write(&who, &file, 0, &data, stable).result.unwrap();
+        let (begun, begins) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let release = release;
+            let slow = move || {
+                begun.send(()).unwrap();
+                // If the test fails, the sender is dropped and this returns an error.
+                let _ = held.recv();
+                Ok(())
+            };
+            let syncing = scope.spawn(|| export.syncs.sync(key, slow));
+            begins.recv().unwrap();
+            let stable = scope.spawn(|| write(Stability::FileSync));
+            let commit = scope.spawn(|| export.commit(&who, &file, 0, 0).result);
+            while export.read(&who, &file, 0, 5).unwrap().data != "other" {
+                assert!(!stable.is_finished());
+                std::thread::yield_now();
+            }
+            for _ in 0..100 {
+                assert_eq!(write(Stability::Unstable).count, 5);
+                assert_eq!(export.read(&who, &file, 0, 10).unwrap().data.len(), 7);
+                export.set_attributes(&who, &file, &SetAttributes::default(), None).result.unwrap();
+            }
+            assert!(!stable.is_finished() && !commit.is_finished() && !syncing.is_finished());
+            release.send(()).unwrap();
+            assert_eq!(syncing.join().unwrap(), Ok(()));
+            assert_eq!(stable.join().unwrap().committed, Stability::FileSync);
+            assert_eq!(commit.join().unwrap(), Ok(()));
+        });
+    }
 }

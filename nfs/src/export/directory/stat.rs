@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
 use crate::export::{Attributes, Error, FileKind, Time};
 
 /// A file's number and that of its file system: one file at a time has both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) dev: u64,
     pub(super) ino: u64,

@@ -1,0 +1,308 @@
+//! Descriptors that stay open between calls.
+//!
+//! Opening a file for each call discards what the file system keeps with a descriptor: the readahead window, and the blocks
+//! that it reserves for a file that grows. A descriptor serves one file, one purpose and one identity. Whoever takes it checks
+//! first that the name still leads to the file and that the caller may use it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Access, OFlags};
+use rustix::process::{Resource, getrlimit};
+
+use super::stat::{Key, Stat};
+use crate::export::Caller;
+
+/// A descriptor is closed this long after its last use. Until then a program of this machine cannot run a file that is open for
+/// writing (ETXTBSY). Linux's server waits as long.
+const IDLE: Duration = Duration::from_secs(2);
+/// The most descriptors that stay open.
+const MAX: usize = 512;
+/// The part of the process's descriptors that may stay open.
+const PART: u64 = 8;
+
+/// What a descriptor is open for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    Write,
+}
+
+impl Purpose {
+    pub(super) fn flags(self) -> OFlags {
+        match self {
+            Purpose::Read => OFlags::RDONLY,
+            Purpose::Write => OFlags::WRONLY,
+        }
+    }
+
+    /// The right that it takes.
+    pub(super) fn right(self) -> Access {
+        match self {
+            Purpose::Read => Access::READ_OK,
+            Purpose::Write => Access::WRITE_OK,
+        }
+    }
+}
+
+/// An open descriptor.
+#[derive(Debug)]
+struct Open {
+    generation: u64,
+    purpose: Purpose,
+    /// The caller that opened it; absent if that was the server itself.
+    by: Option<Caller>,
+    file: Arc<OwnedFd>,
+    /// When it was used, as a number of [`State::uses`].
+    last: u64,
+    used: Instant,
+}
+
+impl Open {
+    fn serves(&self, of: &Stat, purpose: Purpose, by: Option<&Caller>) -> bool {
+        self.generation == of.generation && self.purpose == purpose && self.by.as_ref() == by
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: HashMap<Key, Vec<Open>>,
+    /// The files by their last uses, the oldest first. Has one entry for each descriptor.
+    uses: BTreeMap<u64, Key>,
+    next: u64,
+    stopped: bool,
+}
+
+impl State {
+    fn take_number(&mut self, key: Key) -> u64 {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        self.uses.insert(number, key);
+        number
+    }
+
+    /// The descriptor that was not used for longest.
+    fn oldest(&self) -> Option<&Open> {
+        let (number, key) = self.uses.first_key_value()?;
+        self.files.get(key)?.iter().find(|open| open.last == *number)
+    }
+
+    fn remove_oldest(&mut self) -> Option<Open> {
+        let (number, key) = self.uses.pop_first()?;
+        let opens = self.files.get_mut(&key)?;
+        let index = opens.iter().position(|open| open.last == number)?;
+        let open = opens.swap_remove(index);
+        if opens.is_empty() {
+            self.files.remove(&key);
+        }
+        Some(open)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes idle descriptors until the owner is dropped.
+    fn close_idle(&self) {
+        let mut state = self.lock();
+        while !state.stopped {
+            let Some(oldest) = state.oldest() else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = IDLE.saturating_sub(oldest.used.elapsed());
+            if left.is_zero() {
+                let idle = state.remove_oldest();
+                // Closing may wait for a device.
+                drop(state);
+                drop(idle);
+                state = self.lock();
+            } else {
+                let waited = self.changed.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
+
+/// The descriptors of an export that stay open between calls.
+#[derive(Debug)]
+pub(super) struct OpenFiles {
+    shared: Arc<Shared>,
+    max: usize,
+}
+
+impl OpenFiles {
+    /// Starts without descriptors, with the bound that the process's limit allows.
+    ///
+    /// # Errors
+    /// If the thread that closes idle descriptors cannot be started.
+    pub(super) fn start() -> io::Result<Self> {
+        let limit = getrlimit(Resource::Nofile)
+            .current
+            .map_or(MAX, |limit| usize::try_from(limit / PART).unwrap_or(MAX));
+        OpenFiles::with_max(limit.clamp(1, MAX))
+    }
+
+    fn with_max(max: usize) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let closing = shared.clone();
+        Builder::new().name("idle files".to_owned()).spawn(move || closing.close_idle())?;
+        Ok(OpenFiles { shared, max })
+    }
+
+    /// The descriptor that was kept for this file, purpose and caller.
+    pub(super) fn get(&self, of: &Stat, purpose: Purpose, by: Option<&Caller>) -> Option<Arc<OwnedFd>> {
+        let mut state = self.shared.lock();
+        let opens = state.files.get(&of.key)?;
+        let index = opens.iter().position(|open| open.serves(of, purpose, by))?;
+        let number = state.take_number(of.key);
+        let open = state.files.get_mut(&of.key)?.get_mut(index)?;
+        let before = std::mem::replace(&mut open.last, number);
+        open.used = Instant::now();
+        let file = open.file.clone();
+        state.uses.remove(&before);
+        Some(file)
+    }
+
+    /// Keeps a descriptor open. At the bound, closes the one that was not used for longest.
+    pub(super) fn keep(
+        &self,
+        of: &Stat,
+        purpose: Purpose,
+        by: Option<&Caller>,
+        file: OwnedFd,
+    ) -> Arc<OwnedFd> {
+        let file = Arc::new(file);
+        let mut evicted = None;
+        let mut state = self.shared.lock();
+        if state.files.get(&of.key).is_some_and(|opens| opens.iter().any(|open| open.serves(of, purpose, by)))
+        {
+            // Another call of this caller was faster.
+            return file;
+        }
+        if state.uses.len() >= self.max {
+            evicted = state.remove_oldest();
+        }
+        if state.uses.is_empty() {
+            self.shared.changed.notify_one();
+        }
+        let (generation, by, used) = (of.generation, by.cloned(), Instant::now());
+        let last = state.take_number(of.key);
+        let open = Open { generation, purpose, by, file: file.clone(), last, used };
+        state.files.entry(of.key).or_default().push(open);
+        drop(state);
+        drop(evicted);
+        file
+    }
+
+    /// Whether another descriptor can be kept without closing one.
+    pub(super) fn has_room(&self) -> bool {
+        self.shared.lock().uses.len() < self.max
+    }
+
+    /// Closes the descriptors of a file, once the calls that use them end.
+    pub(super) fn close(&self, key: Key) {
+        let mut state = self.shared.lock();
+        let closed = state.files.remove(&key).unwrap_or_default();
+        for open in &closed {
+            state.uses.remove(&open.last);
+        }
+        drop(state);
+    }
+}
+
+impl Drop for OpenFiles {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.stopped = true;
+        let files = std::mem::take(&mut state.files);
+        drop(state);
+        self.shared.changed.notify_one();
+        drop(files);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+    use std::thread::sleep;
+
+    use super::*;
+
+    /// Files of a directory, with numbers for names.
+    struct Files(tempfile::TempDir);
+
+    impl Files {
+        fn new() -> Self {
+            Files(tempfile::tempdir().unwrap())
+        }
+
+        fn keep(&self, kept: &OpenFiles, number: u32, by: Option<&Caller>) -> (Stat, Weak<OwnedFd>) {
+            let file = OwnedFd::from(std::fs::File::create(self.0.path().join(number.to_string())).unwrap());
+            let stat = Stat::of(&file).unwrap();
+            let file = kept.keep(&stat, Purpose::Write, by, file);
+            (stat, Arc::downgrade(&file))
+        }
+    }
+
+    #[test]
+    fn the_bound_is_kept_and_the_oldest_closed() {
+        let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
+        let first: Vec<_> = (0..3).map(|number| files.keep(&kept, number, None)).collect();
+        assert!(kept.get(&first[0].0, Purpose::Write, None).is_some(), "used again, so 1 is the oldest");
+        let fourth = files.keep(&kept, 3, None);
+        let is_open = |kept: &(Stat, Weak<OwnedFd>)| kept.1.upgrade().is_some();
+        assert_eq!(first.iter().map(is_open).collect::<Vec<_>>(), [true, false, true]);
+        assert!(is_open(&fourth) && !kept.has_room());
+        for number in 4..100 {
+            files.keep(&kept, number, None);
+            assert_eq!(kept.shared.lock().uses.len(), 3);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_serves_one_purpose_and_one_caller() {
+        let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
+        let alice = Caller { uid: 1, gid: 1, gids: vec![7] };
+        let (stat, _) = files.keep(&kept, 0, Some(&alice));
+        assert!(kept.get(&stat, Purpose::Write, Some(&alice)).is_some());
+        assert!(kept.get(&stat, Purpose::Read, Some(&alice)).is_none());
+        for other in [None, Some(&Caller::ROOT), Some(&Caller { gids: vec![], ..alice.clone() })] {
+            assert!(kept.get(&stat, Purpose::Write, other).is_none());
+        }
+        let later = Stat { generation: stat.generation.wrapping_add(1), ..stat };
+        assert!(kept.get(&later, Purpose::Write, Some(&alice)).is_none(), "a later file of the same number");
+    }
+
+    #[test]
+    fn what_is_idle_is_closed() {
+        let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
+        let (_, idle) = files.keep(&kept, 0, None);
+        let (stat, used) = files.keep(&kept, 1, None);
+        let began = Instant::now();
+        while idle.upgrade().is_some() {
+            assert!(began.elapsed() < 10 * IDLE, "it stays open");
+            assert!(kept.get(&stat, Purpose::Write, None).is_some());
+            sleep(IDLE / 20);
+        }
+        assert!(began.elapsed() > IDLE / 2 && used.upgrade().is_some());
+        kept.close(stat.key);
+        assert!(used.upgrade().is_none() && kept.shared.lock().uses.is_empty());
+        let (_, last) = files.keep(&kept, 2, None);
+        drop(kept);
+        assert!(last.upgrade().is_none());
+    }
+}

@@ -1,0 +1,133 @@
+//! Group commit: one fsync serves all calls that waited for the same file when it began.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::stat::Key;
+use crate::export::Error;
+
+/// The rounds of fsync of one file.
+#[derive(Debug, Default)]
+struct Rounds {
+    begun: u64,
+    ended: u64,
+    running: bool,
+    /// The last round that failed.
+    failed: Option<(u64, Error)>,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    rounds: Mutex<Rounds>,
+    ended: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl File {
+    /// Waits for a round that begins from now on, or runs it.
+    fn sync(&self, fsync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let mut rounds = lock(&self.rounds);
+        // The one that runs may have begun before what this call has written.
+        let wanted = rounds.begun.saturating_add(1);
+        while rounds.running && rounds.ended < wanted {
+            rounds = self.ended.wait(rounds).unwrap_or_else(PoisonError::into_inner);
+        }
+        if rounds.ended < wanted {
+            rounds.running = true;
+            rounds.begun = wanted;
+            drop(rounds);
+            let result = fsync();
+            rounds = lock(&self.rounds);
+            rounds.running = false;
+            rounds.ended = wanted;
+            if let Err(error) = result {
+                rounds.failed = Some((wanted, error));
+            }
+            self.ended.notify_all();
+        }
+        // The system tells of a failure once, so it holds for all whose data it may concern.
+        rounds.failed.filter(|(round, _)| *round >= wanted).map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
+/// The files that are put on stable storage.
+#[derive(Debug, Default)]
+pub(super) struct Syncs(Mutex<HashMap<Key, Arc<File>>>);
+
+impl Syncs {
+    /// Returns when all that was written to the file before this call is on stable storage: by `fsync`, or by that of another
+    /// call. No lock may be held.
+    ///
+    /// # Errors
+    /// What `fsync` says, for all calls that it serves.
+    pub(super) fn sync(&self, key: Key, fsync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let file = lock(&self.0).entry(key).or_default().clone();
+        let result = file.sync(fsync);
+        let mut files = lock(&self.0);
+        drop(file);
+        if files.get(&key).is_some_and(|file| Arc::strong_count(file) == 1) {
+            files.remove(&key);
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::mpsc;
+    use std::thread::{scope, yield_now};
+
+    use super::*;
+
+    const KEY: Key = Key { dev: 1, ino: 1 };
+
+    fn users(syncs: &Syncs) -> usize {
+        lock(&syncs.0).get(&KEY).map_or(0, |file| Arc::strong_count(file) - 1)
+    }
+
+    /// One call runs while others come. Gives what those get that the second round serves, and how many rounds there were.
+    fn rounds(others: usize, second: Result<(), Error>) -> (Vec<Result<(), Error>>, u32) {
+        let (syncs, count) = (Syncs::default(), AtomicU32::new(0));
+        let (release, held) = mpsc::channel::<()>();
+        let fsync = || {
+            count.fetch_add(1, Ordering::SeqCst);
+            second
+        };
+        let results = scope(|scope| {
+            let first = scope.spawn(|| {
+                syncs.sync(KEY, move || {
+                    held.recv().unwrap();
+                    Ok(())
+                })
+            });
+            while users(&syncs) == 0 || !lock(&lock(&syncs.0)[&KEY].rounds).running {
+                yield_now();
+            }
+            let others: Vec<_> = (0..others).map(|_| scope.spawn(|| syncs.sync(KEY, fsync))).collect();
+            while users(&syncs) <= others.len() {
+                yield_now();
+            }
+            // All have come; those that have not read the number of the round yet do so at once.
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            release.send(()).unwrap();
+            assert_eq!(first.join().unwrap(), Ok(()));
+            others.into_iter().map(|other| other.join().unwrap()).collect()
+        });
+        assert!(lock(&syncs.0).is_empty());
+        (results, count.into_inner())
+    }
+
+    #[test]
+    fn calls_that_wait_share_a_round() {
+        assert_eq!(rounds(10, Ok(())), (vec![Ok(()); 10], 1));
+    }
+
+    #[test]
+    fn all_calls_of_a_round_get_its_failure() {
+        assert_eq!(rounds(10, Err(Error::Io)), (vec![Err(Error::Io); 10], 1));
+    }
+}

@@ -1,0 +1,106 @@
+//! Which provider carries RPC-over-RDMA, as the programs let their users choose.
+
+#[cfg(feature = "verbs")]
+mod devices;
+#[cfg(not(feature = "verbs"))]
+#[path = "provider/no_devices.rs"]
+mod devices;
+
+use std::fmt;
+use std::str::FromStr;
+
+use rpcrdma_runtime::shell::{ClientOptions, ConnectError, ServeError, ServerOptions};
+use rpcrdma_runtime::{Client, Server};
+
+/// What carries RPC-over-RDMA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Provider {
+    /// iWARP in user space over TCP: it needs no device.
+    #[default]
+    Iwarp,
+    /// An RDMA device, by libibverbs and librdmacm. Only if the crate was built with the feature `verbs`.
+    Verbs,
+    /// An RDMA device where one leads to the address, or has it, and else iWARP in user space.
+    Auto,
+}
+
+impl Provider {
+    /// Connects a client.
+    ///
+    /// # Errors
+    /// [`ConnectError`], once every address that the name stands for was tried.
+    pub async fn connect(self, address: &str, options: ClientOptions) -> Result<Client, ConnectError> {
+        match self {
+            Provider::Iwarp => Client::connect_with(address, options).await,
+            Provider::Verbs => devices::connect(address, options).await,
+            Provider::Auto => devices::connect_auto(address, options).await,
+        }
+    }
+
+    /// Binds a server to an address.
+    ///
+    /// # Errors
+    /// [`ServeError`], once every address that the name stands for was tried.
+    pub async fn bind(self, address: &str, options: ServerOptions) -> Result<Server, ServeError> {
+        match self {
+            Provider::Iwarp => Server::bind_with(address, options).await,
+            Provider::Verbs => devices::bind(address, options).await,
+            Provider::Auto => devices::bind_auto(address, options).await,
+        }
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Provider::Iwarp => "iwarp",
+            Provider::Verbs => "verbs",
+            Provider::Auto => "auto",
+        })
+    }
+}
+
+impl FromStr for Provider {
+    type Err = UnknownProvider;
+
+    fn from_str(name: &str) -> Result<Self, UnknownProvider> {
+        match name {
+            "iwarp" => Ok(Provider::Iwarp),
+            "verbs" => Ok(Provider::Verbs),
+            "auto" => Ok(Provider::Auto),
+            _ => Err(UnknownProvider),
+        }
+    }
+}
+
+/// The name of a provider is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a provider is iwarp, verbs or auto")]
+pub struct UnknownProvider;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_providers_are_read_as_they_are_written() {
+        for provider in [Provider::Iwarp, Provider::Verbs, Provider::Auto] {
+            assert_eq!(provider.to_string().parse(), Ok(provider));
+        }
+        assert_eq!("rdma".parse::<Provider>(), Err(UnknownProvider));
+    }
+
+    #[cfg(not(feature = "verbs"))]
+    #[tokio::test]
+    async fn without_the_feature_verbs_is_refused_and_auto_is_iwarp() {
+        let error = Provider::Verbs.bind("127.0.0.1:0", ServerOptions::default()).await.unwrap_err();
+        assert!(error.to_string().contains("`verbs`"), "{error}");
+        let error = Provider::Verbs.connect("127.0.0.1:1", ClientOptions::default()).await.unwrap_err();
+        assert!(error.to_string().contains("`verbs`"), "{error}");
+        let server = Provider::Auto.bind("127.0.0.1:0", ServerOptions::default()).await.unwrap();
+        let address = server.local_addr().unwrap().to_string();
+        let serving = tokio::spawn(server.run(std::future::pending()));
+        assert!(Provider::Auto.connect(&address, ClientOptions::default()).await.is_ok());
+        serving.abort();
+    }
+}

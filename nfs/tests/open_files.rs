@@ -1,0 +1,175 @@
+//! Descriptors that a served directory keeps open between calls: permissions are still those of each call, and a name leads to
+//! the file that has it.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rpcrdma_nfs::export::directory::DirectoryExport;
+use rpcrdma_nfs::export::{
+    Caller, CreateHow, Error, Export, FileHandle, SetAttributes, Stability, access_bits,
+};
+use rustix::process::{Resource, getrlimit};
+use tempfile::TempDir;
+
+fn user(uid: u32) -> Caller {
+    Caller { uid, gid: uid, gids: vec![] }
+}
+
+fn served() -> (TempDir, DirectoryExport) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let export = DirectoryExport::open(dir.path()).unwrap();
+    (dir, export)
+}
+
+/// Descriptors of this process whose path begins so.
+fn open_below(path: &Path) -> usize {
+    let path = path.canonicalize().unwrap();
+    let links =
+        fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    // Not the directory itself, which is always open.
+    links.filter(|link| link.starts_with(&path) && *link != path).count()
+}
+
+fn found(export: &DirectoryExport, name: &str) -> FileHandle {
+    export.lookup(&Caller::ROOT, &export.root(), name.as_bytes()).unwrap().handle
+}
+
+fn make(export: &DirectoryExport, who: &Caller, name: &str, mode: u32) -> FileHandle {
+    let how = CreateHow::Guarded(SetAttributes { mode: Some(mode), ..SetAttributes::default() });
+    export.create(who, &export.root(), name.as_bytes(), &how).result.unwrap().handle
+}
+
+fn read(export: &DirectoryExport, who: &Caller, file: &FileHandle) -> Result<Bytes, Error> {
+    export.read(who, file, 0, 100).map(|read| read.data)
+}
+
+fn write(
+    export: &DirectoryExport,
+    who: &Caller,
+    file: &FileHandle,
+    data: &'static str,
+) -> Result<u32, Error> {
+    let data = Bytes::from_static(data.as_bytes());
+    export.write(who, file, 0, &data, Stability::Unstable).result.map(|written| written.count)
+}
+
+#[test]
+fn files_stay_open_until_they_are_removed_renamed_or_idle() {
+    let (dir, export) = served();
+    let (root, who) = (export.root(), Caller::ROOT);
+    let used = |name: &str| {
+        let file = make(&export, &who, name, 0o600);
+        for _ in 0..3 {
+            assert_eq!(write(&export, &who, &file, "content"), Ok(7));
+            assert_eq!(read(&export, &who, &file).unwrap(), "content");
+        }
+        assert_eq!(open_below(dir.path()), 2, "one to read and one to write");
+        file
+    };
+    let removed = used("removed");
+    export.remove(&who, &root, b"removed").result.unwrap();
+    assert_eq!(open_below(dir.path()), 0);
+    assert_eq!(read(&export, &who, &removed), Err(Error::Stale));
+
+    let moved = used("moved");
+    export.rename(&who, (&root, b"moved"), (&root, b"elsewhere")).result.unwrap();
+    assert_eq!(open_below(dir.path()), 0);
+    assert_eq!(read(&export, &who, &moved).unwrap(), "content");
+    export.remove(&who, &root, b"elsewhere").result.unwrap();
+
+    let replaced = used("replaced");
+    fs::write(dir.path().join("new"), "new").unwrap();
+    export.rename(&who, (&root, b"new"), (&root, b"replaced")).result.unwrap();
+    assert_eq!(open_below(dir.path()), 0);
+    assert_eq!(read(&export, &who, &replaced), Err(Error::Stale));
+    assert_eq!(read(&export, &who, &found(&export, "replaced")).unwrap(), "new");
+
+    let began = Instant::now();
+    while open_below(dir.path()) > 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "an idle file stays open");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(export);
+}
+
+#[test]
+fn a_file_that_takes_the_name_is_seen() {
+    let (dir, export) = served();
+    let who = Caller::ROOT;
+    fs::write(dir.path().join("file"), "old").unwrap();
+    fs::write(dir.path().join("other"), "new").unwrap();
+    let old = found(&export, "file");
+    assert_eq!(read(&export, &who, &old).unwrap(), "old");
+    assert_eq!(write(&export, &who, &old, "old"), Ok(3));
+    // By another process of this machine.
+    fs::rename(dir.path().join("other"), dir.path().join("file")).unwrap();
+    assert_eq!(read(&export, &who, &old), Err(Error::Stale));
+    assert_eq!(write(&export, &who, &old, "bad"), Err(Error::Stale));
+    assert_eq!(read(&export, &who, &found(&export, "file")).unwrap(), "new");
+    // Out of the export, and back.
+    let outside = tempfile::tempdir_in(dir.path().parent().unwrap()).unwrap();
+    let new = found(&export, "file");
+    fs::rename(dir.path().join("file"), outside.path().join("file")).unwrap();
+    assert_eq!(read(&export, &who, &new), Err(Error::Stale), "nothing outside is reached");
+    fs::rename(outside.path().join("file"), dir.path().join("file")).unwrap();
+    assert_eq!(read(&export, &who, &found(&export, "file")).unwrap(), "new");
+}
+
+#[test]
+fn no_more_files_stay_open_than_the_bound() {
+    let (dir, export) = served();
+    let max = getrlimit(Resource::Nofile).current.map_or(512, |limit| (limit / 8).min(512));
+    let max = usize::try_from(max).unwrap();
+    for number in 0..max + 50 {
+        let file = make(&export, &Caller::ROOT, &number.to_string(), 0o600);
+        write(&export, &Caller::ROOT, &file, "content").unwrap();
+        assert!(open_below(dir.path()) <= max);
+    }
+    assert!(open_below(dir.path()) > max / 2);
+}
+
+#[test]
+fn an_open_file_serves_only_those_who_may_have_it() {
+    let (dir, export) = served();
+    if !export.tells_callers_apart() {
+        return not_run::not_run("only root can serve callers with their own rights");
+    }
+    let [alice, bob] = [1000, 1001].map(user);
+    let in_group = Caller { gids: vec![1000], ..bob.clone() };
+    let file = make(&export, &alice, "file", 0o640);
+    let path = dir.path().join("file");
+    assert_eq!(write(&export, &alice, &file, "hers"), Ok(4));
+    assert_eq!(read(&export, &alice, &file).unwrap(), "hers");
+    assert_eq!(read(&export, &in_group, &file).unwrap(), "hers");
+    assert_eq!(read(&export, &Caller::ROOT, &file).unwrap(), "hers");
+    assert!(open_below(dir.path()) >= 4, "each has a descriptor");
+    assert_eq!(read(&export, &bob, &file), Err(Error::Acces), "another user");
+    assert_eq!(read(&export, &Caller { gids: vec![7], ..bob.clone() }, &file), Err(Error::Acces));
+    assert_eq!(write(&export, &bob, &file, "his"), Err(Error::Acces));
+    assert_eq!(write(&export, &in_group, &file, "his"), Err(Error::Acces), "open to read, not to write");
+
+    // What a caller could do before counts for nothing, whoever has changed it.
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(read(&export, &bob, &file).unwrap(), "hers");
+    assert_eq!(write(&export, &bob, &file, "his"), Ok(3));
+    let none = SetAttributes { mode: Some(0), ..SetAttributes::default() };
+    export.set_attributes(&alice, &file, &none, None).result.unwrap();
+    for other in [&bob, &in_group] {
+        assert_eq!(read(&export, other, &file), Err(Error::Acces));
+        assert_eq!(write(&export, other, &file, "bad"), Err(Error::Acces));
+        assert_eq!(export.commit(other, &file, 0, 0).result, Err(Error::Acces));
+        assert_eq!(export.access(other, &file, access_bits::READ).unwrap().0, 0);
+    }
+    assert_eq!(read(&export, &alice, &file).unwrap(), "hiss", "the owner, whatever the mode");
+    chown(&path, Some(1001), Some(1001)).unwrap();
+    assert_eq!(read(&export, &alice, &file), Err(Error::Acces));
+    assert_eq!(write(&export, &alice, &file, "bad"), Err(Error::Acces));
+    assert_eq!(read(&export, &bob, &file).unwrap(), "hiss");
+}

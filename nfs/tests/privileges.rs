@@ -1,0 +1,100 @@
+//! `nfs3d` with fewer rights than root has: as another user, and as a root that cannot be anybody else.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_nfs::client::Remote;
+use tempfile::TempDir;
+
+/// A directory that every user can reach and write to.
+fn for_everybody() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    dir
+}
+
+/// `nfs3d` of this directory, with the rights that setpriv leaves it; nothing where that cannot be tried.
+fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
+    if !rustix::process::geteuid().is_root() {
+        not_run::not_run("only root can give rights up");
+        return None;
+    }
+    let tried =
+        Command::new("setpriv").args(rights).args([env!("CARGO_BIN_EXE_nfs3d"), "--version"]).output();
+    if !tried.as_ref().is_ok_and(|tried| tried.status.success()) {
+        not_run::not_run(format_args!("setpriv {}: {tried:?}", rights.join(" ")));
+        return None;
+    }
+    let mut command = Command::new("setpriv");
+    command.args(rights).arg(env!("CARGO_BIN_EXE_nfs3d")).arg(dir.path()).args(["--listen", "127.0.0.1:0"]);
+    Some(command)
+}
+
+/// What a command says that ends by itself. One that goes on is ended.
+fn ends(mut command: Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    for _ in 0..100 {
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let _ = child.kill();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn root_that_cannot_be_its_callers_serves_nobody() {
+    let dir = for_everybody();
+    for (lost, named) in [
+        ("-setuid,-setgid", "CAP_SETUID and CAP_SETGID"),
+        ("-setuid", "root needs CAP_SETUID to"),
+        ("-setgid", "root needs CAP_SETGID to"),
+    ] {
+        for options in [&[][..], &["--all-squash"], &["--no-root-squash"], &["--read-only"]] {
+            let rights = ["--bounding-set", lost, "--inh-caps", lost];
+            let Some(mut command) = nfs3d(&rights, &dir) else { return };
+            command.env("XDG_STATE_HOME", dir.path()).args(options);
+            let refused = ends(command);
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!((refused.status.code(), &refused.stdout[..]), (Some(1), &b""[..]), "{said}");
+            assert!(said.contains(named) && said.contains("--all-squash"), "{said}");
+            assert!(said.contains("a user that is not root"), "{said}");
+        }
+    }
+}
+
+/// Whoever calls, what is made belongs to the server's user, and would run with its rights.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_one_user_makes_no_program_that_runs_as_it() {
+    let dir = for_everybody();
+    let rights = ["--reuid=1234", "--regid=1234", "--clear-groups"];
+    let Some(mut command) = nfs3d(&rights, &dir) else { return };
+    let mut child = command.env("XDG_STATE_HOME", dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.split_whitespace().find(|word| word.starts_with("rdma://")).unwrap();
+    let remote = Remote::mount(&url.parse().unwrap()).await.unwrap();
+    let top = remote.top().await.unwrap();
+    for mode in [0o4755, 0o2755, 0o6777] {
+        let made = remote.create(&top, Bytes::from_static(b"file"), mode).await;
+        let dir = remote.make_directory(&top, Bytes::from_static(b"dir"), mode).await;
+        for refused in [made, dir] {
+            assert!(
+                refused.as_ref().is_err_and(|error| error.to_string().contains("NFS3ERR_PERM")),
+                "{refused:?}"
+            );
+        }
+    }
+    assert!(!dir.path().join("file").exists() && !dir.path().join("dir").exists());
+    assert!(remote.create(&top, Bytes::from_static(b"file"), 0o1755).await.is_ok());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

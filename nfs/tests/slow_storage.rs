@@ -1,0 +1,138 @@
+//! A file whose storage is slow delays neither other files nor its own readers.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_nfs::export::memory::MemoryExport;
+use rpcrdma_nfs::export::{
+    AtHand, Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed,
+    Outcome, ReadData, Renamed, SetAttributes, Space, Stability, Time, Verifier, Written,
+};
+use rpcrdma_nfs::nfs::NfsHandler;
+use rpcrdma_nfs3::nfs_v3::Handler;
+use rpcrdma_nfs3::{NfsFh3, Read3Args, Read3Res, StableHow, Write3Args, Write3Res};
+use rpcrdma_runtime::proto::program::{CallContext, Credential};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// In memory, but for stable writes to one file: those wait until they are released.
+#[derive(Default)]
+struct Slow {
+    inner: MemoryExport,
+    file: Mutex<FileHandle>,
+    released: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Slow {
+    fn release(&self) {
+        *self.released.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Passes calls on as they are.
+macro_rules! pass_on {
+    ($(fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $res:ty;)*) => {
+        $(fn $name(&self $(, $arg: $ty)*) -> $res { self.inner.$name($($arg),*) })*
+    };
+}
+
+impl AtHand for Slow {}
+
+impl Export for Slow {
+    const BLOCKS: bool = true;
+
+    fn write(
+        &self,
+        who: &Caller,
+        file: &FileHandle,
+        offset: u64,
+        data: &Bytes,
+        stable: Stability,
+    ) -> Outcome<Written> {
+        if stable != Stability::Unstable && *file == *self.file.lock().unwrap() {
+            let released = self.released.lock().unwrap();
+            drop(self.changed.wait_while(released, |released| !*released).unwrap());
+        }
+        self.inner.write(who, file, offset, data, stable)
+    }
+
+    pass_on! {
+        fn root(&self) -> FileHandle;
+        fn write_verifier(&self) -> Verifier;
+        fn limits(&self) -> Limits;
+        fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error>;
+        fn set_attributes(&self, who: &Caller, file: &FileHandle, new: &SetAttributes, guard: Option<Time>) -> Outcome<()>;
+        fn lookup(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error>;
+        fn access(&self, who: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error>;
+        fn readlink(&self, who: &Caller, file: &FileHandle) -> Result<Bytes, Error>;
+        fn read(&self, who: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error>;
+        fn create(&self, who: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
+        fn mkdir(&self, who: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
+        fn symlink(&self, who: &Caller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
+        fn remove(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rmdir(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rename(&self, who: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
+        fn link(&self, who: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn list(&self, who: &Caller, dir: &FileHandle, after: (Cookie, Verifier), plus: bool, take: &mut dyn FnMut(Entry) -> bool) -> Result<Listed, Error>;
+        fn space(&self, file: &FileHandle) -> Result<Space, Error>;
+        fn commit(&self, who: &Caller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
+    }
+}
+
+fn context(procedure: u32) -> CallContext {
+    let (credential, extensions) = (Credential::None, Default::default());
+    CallContext { xid: 1, program: 100_003, version: 3, procedure, credential, peer: None, extensions }
+}
+
+async fn write(server: &NfsHandler<Slow>, file: FileHandle) -> Write3Res {
+    let (file, data) = (NfsFh3 { data: file }, Bytes::from_static(b"data").into());
+    let args = Write3Args { file, offset: 0, count: 4, stable: StableHow::FileSync, data };
+    server.write(&context(7), args).await.unwrap()
+}
+
+async fn calls_get_through() {
+    let export = Arc::new(Slow::default());
+    let make = |name: &[u8]| {
+        let all = SetAttributes { mode: Some(0o666), ..SetAttributes::default() };
+        let how = CreateHow::Guarded(all);
+        export.inner.create(&Caller::ROOT, &export.root(), name, &how).result.unwrap().handle
+    };
+    let (slow, other) = (make(b"slow"), make(b"other"));
+    *export.file.lock().unwrap() = slow;
+    let server = NfsHandler::new(export.clone());
+    let mut writes = JoinSet::new();
+    for _ in 0..64 {
+        let server = server.clone();
+        writes.spawn(async move { write(&server, slow).await });
+    }
+    // Time for the writes to take all threads that they can have.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let tried = async {
+        assert!(matches!(write(&server, other).await, Write3Res::Nfs3Ok(_)));
+        let args = Read3Args { file: NfsFh3 { data: slow }, offset: 0, count: 4 };
+        assert!(matches!(server.read(&context(6), args).await.unwrap(), Read3Res::Nfs3Ok(_)));
+    };
+    let in_time = timeout(Duration::from_secs(10), tried).await;
+    export.release();
+    in_time.expect("calls wait for the slow file");
+    while let Some(written) = writes.join_next().await {
+        assert!(matches!(written.unwrap(), Write3Res::Nfs3Ok(_)));
+    }
+}
+
+#[test]
+fn writes_to_a_slow_file_leave_threads_to_others() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(32)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(calls_get_through());
+}
