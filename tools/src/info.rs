@@ -2,12 +2,15 @@
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
+#[cfg(feature = "verbs")]
 use std::time::Duration;
 
-use rpcrdma_runtime::shell::{ConnectError, Provider};
+use rpcrdma_nfs::provider::Provider;
+use rpcrdma_runtime::shell::ConnectError;
 use tokio::net::lookup_host;
 
 /// How long it may take to find out which device leads to an address.
+#[cfg(feature = "verbs")]
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The devices of this machine: names, ports, addresses, limits.
@@ -28,7 +31,7 @@ fn list(text: &mut String) -> std::io::Result<fmt::Result> {
 
 #[cfg(feature = "verbs")]
 fn list(text: &mut String) -> std::io::Result<fmt::Result> {
-    let devices = rpcrdma_runtime::provider::verbs::devices()?;
+    let devices = rpcrdma_verbs::devices()?;
     if devices.is_empty() {
         return Ok(writeln!(text, "no RDMA devices"));
     }
@@ -36,7 +39,7 @@ fn list(text: &mut String) -> std::io::Result<fmt::Result> {
 }
 
 #[cfg(feature = "verbs")]
-fn show(text: &mut String, device: &rpcrdma_runtime::provider::verbs::Device) -> fmt::Result {
+fn show(text: &mut String, device: &rpcrdma_verbs::Device) -> fmt::Result {
     let kind = if device.iwarp { "iWARP" } else { "InfiniBand or RoCE" };
     writeln!(text, "{}: {kind}, GUID {}", device.name, device.guid)?;
     writeln!(
@@ -64,10 +67,9 @@ pub async fn address(name: &str) -> Result<String, ConnectError> {
     for address in lookup_host(name).await.map_err(unresolved)? {
         let _ = writeln!(
             text,
-            "{address}: --provider auto connects by {}{}, and listens by {}",
-            Provider::Auto.to(address, LIMIT).await,
-            device(address).await?,
-            Provider::Auto.at(address),
+            "{address}: --provider auto connects by {}, and listens by {}",
+            connects(address).await?,
+            listens(address),
         );
     }
     Ok(text)
@@ -75,13 +77,26 @@ pub async fn address(name: &str) -> Result<String, ConnectError> {
 
 #[cfg(not(feature = "verbs"))]
 #[allow(clippy::unused_async, reason = "as with the feature")]
-async fn device(_: SocketAddr) -> Result<String, ConnectError> {
-    Ok(String::new())
+async fn connects(_: SocketAddr) -> Result<Provider, ConnectError> {
+    Ok(Provider::Iwarp)
 }
 
 #[cfg(feature = "verbs")]
-async fn device(address: SocketAddr) -> Result<String, ConnectError> {
-    let found = rpcrdma_runtime::provider::verbs::device_for(address, LIMIT).await;
-    let found = found.map_err(|source| ConnectError::Verbs { address: address.to_string(), source })?;
-    Ok(found.map(|name| format!(" ({name})")).unwrap_or_default())
+async fn connects(address: SocketAddr) -> Result<String, ConnectError> {
+    let found = rpcrdma_verbs::device_for(address, LIMIT).await;
+    let failed = |source| ConnectError::Connect { address: address.to_string(), source };
+    Ok(match found.map_err(|error| failed(error.into()))? {
+        Some(name) => format!("{} ({name})", Provider::Verbs),
+        None => Provider::Iwarp.to_string(),
+    })
+}
+
+#[cfg(not(feature = "verbs"))]
+fn listens(_: SocketAddr) -> Provider {
+    Provider::Iwarp
+}
+
+#[cfg(feature = "verbs")]
+fn listens(address: SocketAddr) -> Provider {
+    if rpcrdma_verbs::serves(address) { Provider::Verbs } else { Provider::Iwarp }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Options {
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// The suite without examples in documentation, which would be compiled again for each run.
-const SUITE: &[&str] = &["test", "--workspace", "--lib", "--bins", "--tests"];
+const SUITE: &[&str] = &["test", "--lib", "--bins", "--tests"];
 
 /// Builds the suite, and runs it under load. The output of runs that fail stays in `target/flaky`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {

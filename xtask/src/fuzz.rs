@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: the targets of `fuzz/`, led by coverage, with the Rust that everything else needs.
 //!
 //! `cargo fuzz` wants a nightly compiler for its sanitizers of memory. What is looked for here are panics, hangs and broken
-//! promises of memory-checked code, and for those libFuzzer and the compiler's own marks of coverage are enough.
+//! promises of safe code, and for those libFuzzer and the compiler's own marks of coverage are enough.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

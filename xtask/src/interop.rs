@@ -75,7 +75,7 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
         lab(root, group.kernel, &["suites"])?;
     }
     // The whole workspace, so that nothing is compiled again with other features.
-    let mut command = cargo::command(root, &["test", "--workspace", "--test", "interop"]);
+    let mut command = cargo::command(root, &["test", "--test", "interop"]);
     command
         .env("RPCRDMA_LAB", if group.long { "long" } else { "1" })
         .env("RPCRDMA_LAB_KERNEL", group.kernel)

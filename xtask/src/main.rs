@@ -54,7 +54,7 @@ enum Task {
     Vectors,
     /// Run the fuzz targets, led by coverage (Linux and macOS)
     Fuzz(fuzz::Arguments),
-    /// Run the tests of RDMA devices under Miri, over a pretend one (needs a nightly Rust with Miri)
+    /// Run the tests of RDMA devices under Miri, over a fake device (needs a nightly Rust with Miri)
     Miri(miri::Arguments),
     /// Say which rules of the source documents are met, and by which tests
     Trace(trace::Arguments),

@@ -1,17 +1,18 @@
-//! `cargo xtask miri`: the memory-unchecked code, which is all in `provider/verbs` of the runtime, under Miri.
+//! `cargo xtask miri`: the unsafe code, which is all in `rpcrdma-verbs`, under Miri.
 //!
 //! Miri interprets the tests and says of each access to memory whether Rust's rules allow it. In place of the C libraries there
-//! is a pretend device, in Rust, which the feature `verbs` has for Miri only. That feature's build wants the packages all the same.
+//! is a fake device, in Rust, which is compiled for Miri only. Building the crate needs the system packages all the same.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::filters::{self, Filters};
+use crate::packages::{VERBS, VERBS_FEATURES};
 
 /// What to run.
 #[derive(Default, clap::Args)]
 pub(crate) struct Arguments {
-    /// Part of the names of the tests to run (default: all of the provider's)
+    /// Part of the names of the tests to run (default: all)
     tests: Option<String>,
     /// Only say whether all that it needs is there
     #[arg(long)]
@@ -32,11 +33,12 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     }
     let rules = if arguments.tree_borrows { " -Zmiri-tree-borrows" } else { "" };
     let mut run = Command::new("cargo");
-    run.args(["+nightly", "miri", "test", "-p", "rpcrdma-runtime", "--features", "verbs", "--lib"])
+    run.args(["+nightly", "miri", "test", "-p", VERBS, "--lib"])
+        .args(VERBS_FEATURES)
         .current_dir(root)
         .env("MIRIFLAGS", format!("{FLAGS}{rules}"));
-    let tests = arguments.tests.as_deref().unwrap_or("provider::verbs");
-    filters::test(run, &Filters { only: &[tests], skip: &[] })
+    let only = arguments.tests.as_deref();
+    filters::test(run, &Filters { only: only.as_slice(), skip: &[] })
         .map_err(|error| format!("Miri reports an error, or {error}"))
 }
 
@@ -44,7 +46,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
 pub(crate) fn ready() -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
-        return Err(format!("the feature `verbs` needs packages: apt-get install {}", missing.join(" ")));
+        return Err(format!("rpcrdma-verbs needs packages: apt-get install {}", missing.join(" ")));
     }
     let how = "`rustup toolchain install nightly --component miri --component rust-src`";
     let sysroot = said("rustc", &["+nightly", "--print", "sysroot"])

@@ -5,12 +5,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::filters::{self, Filters};
+use crate::packages::{VERBS, VERBS_FEATURES};
 use crate::step::Step;
 use crate::{cargo, child, fuzz, interop, miri};
 
 /// The steps in their order.
 pub(crate) const STEPS: &[Step] = &[
-    Step { name: "no-capture", minutes: 15, run: no_capture },
+    Step { name: "features", minutes: 15, run: features },
     Step { name: "verbs-tests", minutes: 15, run: verbs_tests },
     Step { name: "tests", minutes: 40, run: tests },
     Step { name: "tour", minutes: 10, run: tour },
@@ -31,24 +32,31 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "readme-mount", minutes: 25, run: interop::mount_commands },
 ];
 
-/// The runtime without the feature `capture`, which other packages of the workspace enable.
-fn no_capture(root: &Path) -> Result<(), String> {
+/// Features of `rpcrdma-nfs` that must compile alone. The other steps compile all of them together.
+const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
+
+/// Sets of features that the other steps do not compile: the runtime without `capture`, and the library `rpcrdma-nfs` with
+/// each of its features alone.
+fn features(root: &Path) -> Result<(), String> {
+    for features in NFS_FEATURES {
+        let selection =
+            ["--package", "rpcrdma-nfs", "--lib", "--no-default-features", "--features", features];
+        cargo::run(root, &[&["clippy"], &selection[..], &["--", "-D", "warnings"]].concat())?;
+    }
     let runtime = ["--package", "rpcrdma-runtime"];
     cargo::run(root, &[&["clippy"], &runtime[..], &["--all-targets", "--", "-D", "warnings"]].concat())?;
     let arguments = [&["test"], &runtime[..], &["--test", "no_capture"]].concat();
     filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })
 }
 
-/// The unit tests of the provider for RDMA devices that need no device.
+/// The unit tests of the crate for RDMA devices that need no device.
 fn verbs_tests(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
         not_run::record("verbs-tests", format_args!("missing packages: {}", missing.join(" ")));
         return Ok(());
     }
-    let arguments = ["test", "--package", "rpcrdma-runtime", "--features", "verbs", "--lib"];
-    let filters = Filters { only: &["provider::verbs"], skip: &[] };
-    filters::test(cargo::command(root, &arguments), &filters)
+    cargo::run(root, &[&["test", "--package", VERBS][..], &VERBS_FEATURES].concat())
 }
 
 /// What README names, without the lab, which has steps of its own.
@@ -65,7 +73,7 @@ fn tour(root: &Path) -> Result<(), String> {
 
 /// So many seeds of the simulation, or a range of them.
 pub(crate) fn simulation(root: &Path, seeds: &str) -> Result<(), String> {
-    cargo::run(root, &["run", "--release", "--package", "rpcrdma-tests", "--bin", "sim", "--", seeds])
+    cargo::run(root, &["run", "--release", "--package", "rpcrdma-sim", "--", seeds])
 }
 
 /// Miri, which is installed if it is missing and rustup can be used.

@@ -6,12 +6,13 @@ use std::future::Future;
 use std::io::{Read, Write, stderr, stdin, stdout};
 use std::pin::Pin;
 
+use rpcrdma_nfs::provider::Provider;
+use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::program::{
     Binding, CallContext, Caller, Procedure, Program, Reject, Service, answer,
 };
-use rpcrdma_runtime::shell::{ClientOptions, Observer, Provider, ServerOptions};
+use rpcrdma_runtime::shell::{ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::xdr::{Opaque, Reader, Reducer, Xdr, XdrString};
-use rpcrdma_runtime::{Client, Server};
 use tokio::sync::Mutex;
 
 type Key = XdrString<255>;
@@ -85,8 +86,8 @@ impl Service for Store {
 
 async fn connect(address: &str, provider: Provider) -> anyhow::Result<Client> {
     let observer = Observer::new(|call| drop(writeln!(stderr(), "{}", call.traffic.unwrap_or_default())));
-    let options = ClientOptions { observer: Some(observer), provider, ..ClientOptions::of::<KvV1>() };
-    Ok(Client::connect_with(address, options).await?)
+    let options = ClientOptions { observer: Some(observer), ..ClientOptions::of::<KvV1>() };
+    Ok(provider.connect(address, options).await?)
 }
 
 #[tokio::main]
@@ -98,8 +99,7 @@ async fn main() -> anyhow::Result<()> {
     };
     match arguments {
         ["serve", address] => {
-            let options = ServerOptions { provider, ..ServerOptions::of::<KvV1>() };
-            let server = Server::bind_with(address, options).await?.service(Store::default());
+            let server = provider.bind(address, ServerOptions::of::<KvV1>()).await?.service(Store::default());
             writeln!(stdout(), "{}", server.local_addr()?)?;
             server.run(std::future::pending()).await?;
         }

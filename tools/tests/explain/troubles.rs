@@ -78,7 +78,7 @@ async fn a_terminate_says_why() {
 async fn a_refused_connection_is_shown() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
-    let listener = Listener::bind("[::1]:0", 1024, Options::default()).await.unwrap();
+    let listener = Listener::bind("[::1]:0", Options::default()).await.unwrap();
     let refusing = async {
         let request = listener.accept().await.unwrap().request().await.unwrap();
         request.reject(b"not today").await.unwrap();

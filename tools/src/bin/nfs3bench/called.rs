@@ -6,12 +6,18 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use bytes::Bytes;
 use rpcrdma_nfs::client::{Connection, Remote, RemoteFile, Url, this_user};
+#[cfg(feature = "verbs")]
+use rpcrdma_nfs::{client::Transport, provider::Provider};
 use rpcrdma_nfs3::nfs_v3::{self, NfsV3};
 use rpcrdma_nfs3::{
     Fsinfo3Args, Fsinfo3Res, Getattr3Args, Getattr3Res, NfsFh3, Read3Args, Read3Res, StableHow, Write3Args,
     Write3Res,
 };
+#[cfg(feature = "verbs")]
+use rpcrdma_runtime::Client;
 use rpcrdma_runtime::shell::ClientOptions;
+#[cfg(feature = "verbs")]
+use rpcrdma_verbs::{AutoConnector, VerbsConnector};
 use tokio::task::JoinSet;
 
 use crate::image::{Images, PIECE, SIZE, looks_like};
@@ -35,7 +41,9 @@ struct File {
 
 impl Called {
     pub(crate) async fn open(url: &Url, name: &'static str, spin: Duration) -> anyhow::Result<Self> {
-        let remote = Remote::mount_with(url, options(url, spin)).await?;
+        let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };
+        let connection = connect(url, options.clone(), spin).await?;
+        let remote = Remote::mount_over(connection, url, &options).await?;
         let dir = remote.find(&url.path).await?;
         let name = Bytes::from_static(name.as_bytes());
         let handle = remote.create(&dir, name.clone(), 0o600).await?.handle;
@@ -133,19 +141,24 @@ impl File {
     }
 }
 
-fn options(url: &Url, spin: Duration) -> ClientOptions {
-    let options =
-        ClientOptions { credential: this_user(), provider: url.provider, ..ClientOptions::of::<NfsV3>() };
-    polling(options, spin)
-}
-
 #[cfg(feature = "verbs")]
-fn polling(mut options: ClientOptions, spin: Duration) -> ClientOptions {
-    options.verbs.spin = spin;
-    options
+async fn connect(url: &Url, options: ClientOptions, spin: Duration) -> anyhow::Result<Connection> {
+    let verbs = rpcrdma_verbs::Options { spin, ..rpcrdma_verbs::Options::default() };
+    let address = url.address();
+    let client = match (url.transport, url.provider) {
+        (Transport::Rdma, Provider::Verbs) => {
+            Client::connect_via(VerbsConnector::new(address, verbs), options).await?
+        }
+        (Transport::Rdma, Provider::Auto) => {
+            let connector = AutoConnector::new(address, verbs, options.iwarp.clone());
+            Client::connect_via(connector, options).await?
+        }
+        _ => return Ok(Connection::to(url, options).await?),
+    };
+    Ok(client.into())
 }
 
 #[cfg(not(feature = "verbs"))]
-fn polling(options: ClientOptions, _spin: Duration) -> ClientOptions {
-    options
+async fn connect(url: &Url, options: ClientOptions, _spin: Duration) -> anyhow::Result<Connection> {
+    Ok(Connection::to(url, options).await?)
 }

@@ -16,8 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use rpcrdma_nfs::client::one_line;
-use rpcrdma_nfs::output;
+use rpcrdma_nfs::output::{self, one_line};
 use rpcrdma_tools::cli::nfs3bench::{Arguments, Procedure};
 use tokio::runtime::Runtime;
 
