@@ -1,20 +1,26 @@
 //! The packages of the libraries: what they contain, that each builds on its own, and with the oldest supported Rust.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use xtask::files::relative;
 
 use crate::cargo;
 
+/// The package for RDMA devices: the only one with C libraries and with unsafe code.
+pub(crate) const VERBS: &str = "rpcrdma-verbs";
+
+/// What it needs to be more than empty.
+pub(crate) const VERBS_FEATURES: [&str; 2] = ["--features", "rpcrdma-verbs/devices"];
 /// The files that every package has.
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// The directories of a crate that no package has.
 const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
-/// Where cargo builds, apart from the workspace's own builds.
-const PACKAGES_TARGET: &str = "target/packages";
+/// Where cargo builds for `msrv`, apart from the workspace's own builds.
 const MSRV_TARGET: &str = "target/msrv";
 
 /// The part of `cargo metadata` that is read.
@@ -62,10 +68,52 @@ impl Member {
     }
 }
 
+/// Every member but the one for RDMA devices inherits the workspace's lints, which forbid unsafe code.
+pub(crate) fn members_agree(root: &Path) -> Result<(), String> {
+    let read = |path: &Path| {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        toml::from_str::<Manifest>(&text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let mut found = Vec::new();
+    let lints = read(&root.join("Cargo.toml"))?.workspace.unwrap_or_default().lints;
+    if lints.rust.get("unsafe_code").and_then(toml::Value::as_str) != Some("forbid") {
+        found.push("Cargo.toml: the workspace's lints must have `unsafe_code = \"forbid\"`".to_owned());
+    }
+    let packages = metadata(root)?.packages;
+    for Member { name, manifest_path, .. } in packages.iter().filter(|member| member.name != VERBS) {
+        if !read(manifest_path)?.lints.workspace {
+            found.push(format!("{name}: the manifest must have `[lints] workspace = true`"));
+        }
+    }
+    cargo::report(&found)
+}
+
+/// The part of a manifest that is read.
+#[derive(Deserialize, Default)]
+struct Manifest {
+    #[serde(default)]
+    lints: Lints,
+    workspace: Option<Workspace>,
+}
+
+#[derive(Deserialize, Default)]
+struct Workspace {
+    #[serde(default)]
+    lints: Lints,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Lints {
+    workspace: bool,
+    rust: BTreeMap<String, toml::Value>,
+}
+
 /// Checks the metadata and the files of every package, then builds each from its package alone.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let guards = guards(root)?;
-    let (published, others): (Vec<_>, Vec<_>) = members(root)?.into_iter().partition(Member::is_published);
+    let (published, others): (Vec<_>, Vec<_>) =
+        metadata(root)?.packages.into_iter().partition(Member::is_published);
     let mut found = Vec::new();
     for member in &published {
         let missing = member.missing_keys().into_iter();
@@ -76,15 +124,38 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         found.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", member.name)));
     }
     cargo::report(&found)?;
-    let mut arguments =
-        vec!["package", "--workspace", "--locked", "--allow-dirty", "--target-dir", PACKAGES_TARGET];
+    let target = fresh_directory(root)?;
+    let built = build_packages(root, &target.to_string_lossy(), &others);
+    let removed = fs::remove_dir_all(&target);
+    built?;
+    removed.map_err(|error| format!("{}: {error}", target.display()))
+}
+
+/// Creates a directory below `target` that no earlier check used.
+///
+/// Cargo unpacks each package into its own home, under a name derived from the target directory, the package and its version, and reuses
+/// what it finds there. In the same directory, a second check of changed crates would build against the old ones.
+fn fresh_directory(root: &Path) -> Result<PathBuf, String> {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    let directory = root.join(format!("target/packages-{}", since_epoch.as_nanos()));
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    Ok(directory)
+}
+
+/// Builds each published member from its package, in the directory `target`.
+fn build_packages(root: &Path, target: &str, others: &[Member]) -> Result<(), String> {
+    let mut arguments = vec!["package", "--workspace", "--locked", "--allow-dirty", "--target-dir", target];
     arguments.extend(others.iter().flat_map(|member| ["--exclude", member.name.as_str()]));
+    if !builds_verbs("packages") {
+        arguments.extend(["--exclude", VERBS]);
+    }
     cargo::run(root, &arguments)
 }
 
 /// Builds the libraries with the Rust that `rust-version` names.
 pub(crate) fn msrv(root: &Path) -> Result<(), String> {
-    let published: Vec<_> = members(root)?.into_iter().filter(Member::is_published).collect();
+    let mut published = metadata(root)?.packages;
+    published.retain(Member::is_published);
     let versions: BTreeSet<_> =
         published.iter().filter_map(|member| member.rust_version.as_deref()).collect();
     let [version] = versions.into_iter().collect::<Vec<_>>()[..] else {
@@ -101,6 +172,9 @@ pub(crate) fn msrv(root: &Path) -> Result<(), String> {
         let how = format!("`rustup toolchain install {toolchain} --profile minimal`");
         not_run::record("msrv", format_args!("Rust {toolchain} is missing: {how}"));
         return Ok(());
+    }
+    if !builds_verbs("msrv") {
+        published.retain(|member| member.name != VERBS);
     }
     let mut arguments = vec!["check", "--lib", "--locked", "--target-dir", MSRV_TARGET];
     arguments.extend(published.iter().flat_map(|member| ["--package", member.name.as_str()]));
@@ -121,11 +195,18 @@ fn running_rustc() -> Result<String, String> {
 }
 
 /// The members of the workspace.
-fn members(root: &Path) -> Result<Vec<Member>, String> {
+fn metadata(root: &Path) -> Result<Metadata, String> {
     let text = cargo::output(root, &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
-    let metadata: Metadata =
-        serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
-    Ok(metadata.packages)
+    serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// Returns true if the system has what the package for RDMA devices needs; records for `step` what is missing.
+fn builds_verbs(step: &str) -> bool {
+    let missing = rpcrdma_verbs_packages::missing();
+    if !missing.is_empty() {
+        not_run::record(step, format_args!("{VERBS} lacks packages: {}", missing.join(" ")));
+    }
+    missing.is_empty()
 }
 
 /// The build scripts that only check generated files: paths below the workspace.
