@@ -1,5 +1,6 @@
 //! Compiles the protocols of `specs/` once more, with types that make values of themselves, for `tests/reduction.rs`.
-//! Which types there are is read off the code, so that none is forgotten. Then the programs of `tests/backward.rs`.
+//! Which types there are is read off the code, so that none is forgotten. Then the programs of `tests/backward.rs` and of the guide
+//! "Getting started".
 
 use std::error::Error;
 use std::fmt::Write;
@@ -44,6 +45,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(Path::new(&out).join("checks.rs"), checks)?;
     let notices = rpcrdma_xdrgen::Build::new().name("notices").document("backward/notices.x");
     notices.binding("backward/notices.ddp.toml").compile()?;
+    getting_started(Path::new(&out))
+}
+
+/// Compiles the document and the binding that `docs/getting-started.md` shows, for its program.
+fn getting_started(out: &Path) -> Result<(), Box<dyn Error>> {
+    const GUIDE: &str = "../docs/getting-started.md";
+    println!("cargo::rerun-if-changed={GUIDE}");
+    let guide = fs::read_to_string(GUIDE)?;
+    let block = |mark: &str| {
+        let block = guide.split("```").find(|block| block.contains(mark) && !block.starts_with("rust"));
+        block
+            .and_then(|block| block.split_once('\n'))
+            .map(|(_, text)| text)
+            .ok_or("a block is missing in the guide")
+    };
+    let (document, binding) = (out.join("kv.txt"), out.join("kv.ddp.toml"));
+    fs::write(&document, block("\n/// ")?)?;
+    fs::write(&binding, block("[[binding]]")?)?;
+    rpcrdma_xdrgen::Build::new().document(document).binding(binding).compile()?;
     Ok(())
 }
 

@@ -4,7 +4,25 @@ pub mod captured;
 pub mod framed;
 pub mod gss;
 
-/// The examples of the README are compiled, and run where they say so.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;
+/// Compiles the examples of a document, and runs them unless they say `no_run`.
+macro_rules! examples {
+    ($($name:ident: $path:literal),* $(,)?) => { $(
+        #[cfg(doctest)]
+        #[doc = include_str!(concat!("../../", $path))]
+        pub struct $name;
+    )* };
+}
+
+examples! {
+    Readme: "README.md",
+    Bindings: "docs/bindings.md",
+    Callbacks: "docs/callbacks.md",
+    ClientServer: "docs/client-server.md",
+    Compile: "docs/compile.md",
+    Extensions: "docs/extensions.md",
+    GettingStarted: "docs/getting-started.md",
+    RdmaDevices: "docs/rdma-devices.md",
+    Reconnection: "docs/reconnection.md",
+    Security: "docs/security.md",
+    Types: "docs/types.md",
+}
