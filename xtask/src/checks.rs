@@ -9,7 +9,7 @@ use xtask::{generate, trace};
 
 use crate::packages::{VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, cycles, deny, packages};
+use crate::{cargo, cycles, deny, documents, packages};
 
 /// Every check, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -19,6 +19,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("dependencies", dependencies),
     step("generated", generate::check),
     step("requirements", trace::check),
+    step("documents", documents::check),
     step("deny", deny::run),
     step("clippy", |root| cargo::run(root, &["clippy", "--all-targets", "--", "-D", "warnings"])),
     step("no_std", no_std),
@@ -86,6 +87,7 @@ const WITHOUT_CYCLES: &[&str] = &[
     "rpcrdma-layout/src",
     "xdrgen/src",
     "services/src",
+    "examples/src",
     "tools/src",
     "tests/lab/src",
     "tests/sim/src",

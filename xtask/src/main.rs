@@ -6,6 +6,7 @@ mod child;
 mod cycles;
 mod deny;
 mod dist;
+mod documents;
 mod filters;
 mod flaky;
 mod fuzz;

@@ -1,0 +1,108 @@
+//! The documents that people read: their length, their tables, and their links.
+
+use std::fs;
+use std::path::Path;
+
+use xtask::files::{self, relative};
+
+use crate::cargo;
+
+/// Documents with the number of lines that they may have.
+const LENGTHS: &[(&str, usize)] = &[("README.md", 150), ("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 120)];
+
+/// The most characters in a cell of a table.
+const CELL: usize = 160;
+
+/// Documents that tools write.
+const GENERATED: &[&str] = &["specs/requirements/README.md", "xdrgen/DIAGNOSTICS.md"];
+
+/// The table of contents of the guides.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Checks every Markdown file of the workspace that a tool did not write.
+pub(crate) fn check(root: &Path) -> Result<(), String> {
+    let mut found = Vec::new();
+    let summary = read(&root.join(SUMMARY))?;
+    for path in files::below(root)? {
+        let name = relative(root, &path);
+        if path.extension().is_none_or(|extension| extension != "md") || GENERATED.contains(&&*name) {
+            continue;
+        }
+        let text = read(&path)?;
+        found.extend(wrong(&name, &text).into_iter().map(|(line, what)| format!("{name}:{line}: {what}")));
+        let folder = path.parent().unwrap_or(root);
+        for (line, target) in links(&text).filter(|(_, target)| !folder.join(target).exists()) {
+            found.push(format!("{name}:{line}: the link to `{target}` leads nowhere"));
+        }
+        if let Some(guide) = name.strip_prefix("docs/")
+            && name != SUMMARY
+            && !links(&summary).any(|(_, target)| target == guide)
+        {
+            found.push(format!("{SUMMARY}: `{guide}` is missing"));
+        }
+    }
+    cargo::report(&found)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What is too long in a document, with its line.
+fn wrong(name: &str, text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let limit = LENGTHS.iter().find(|(limited, _)| *limited == name).map_or(usize::MAX, |(_, limit)| *limit);
+    let lines = text.lines().count();
+    if lines > limit {
+        found.push((lines, format!("{lines} lines (limit {limit}): move details to docs/")));
+    }
+    for (number, line) in prose(text).filter(|(_, line)| line.starts_with('|')) {
+        let longest = line.split(" | ").map(|cell| cell.chars().count()).max().unwrap_or_default();
+        if longest > CELL {
+            found.push((number, format!("a cell of {longest} characters (limit {CELL}): use a paragraph")));
+        }
+    }
+    found
+}
+
+/// The lines outside fenced blocks, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_fenced = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_fenced ^= is_fence;
+        !is_fenced && !is_fence
+    })
+}
+
+/// The files that a document links to, without anchors, and the lines of the links.
+fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let targets = |line| str::split(line, "](").skip(1).filter_map(|rest| rest.split(')').next());
+    let all = prose(text).flat_map(move |(number, line)| targets(line).map(move |target| (number, target)));
+    all.filter_map(|(number, target)| Some((number, target.split('#').next()?)))
+        .filter(|(_, target)| !target.is_empty() && !target.contains("://"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_documents_and_cells_are_reported() {
+        let readme = "line\n".repeat(150);
+        assert_eq!(wrong("README.md", &readme), []);
+        assert_eq!(wrong("docs/a.md", &format!("{readme}line")), []);
+        let found = wrong("README.md", &format!("{readme}line"));
+        assert_eq!(found, [(151, "151 lines (limit 150): move details to docs/".to_owned())]);
+        let cell = |length| format!("a\n| a | {} |\n", "b".repeat(length));
+        assert_eq!(wrong("a.md", &cell(150)), []);
+        assert_eq!(wrong("a.md", &cell(200)).first().map(|(line, _)| *line), Some(2));
+        assert_eq!(wrong("a.md", &format!("```text\n{}```\n", cell(200))), []);
+    }
+
+    #[test]
+    fn links_to_files_are_found() {
+        let text = "[a](a.md), [b](https://b.example) [c](#c)\n```text\n[d](d.md)\n```\n[e](../e.md#f)";
+        assert_eq!(links(text).collect::<Vec<_>>(), [(1, "a.md"), (5, "../e.md")]);
+    }
+}
