@@ -30,8 +30,19 @@ struct Module {
 /// The modules of a crate by their paths. The root has the empty path.
 type Modules = BTreeMap<Names, Module>;
 
-/// Every import cycle below a crate's source directory, as one line each.
+/// Every import cycle below a package's source directory, in its library and in each program that has a directory `bin/NAME`.
 pub(crate) fn find(root: &Path, source: &Path) -> Result<Vec<String>, String> {
+    let mut found = in_crate(root, source)?;
+    let bin = source.join("bin");
+    let programs = files::below(&bin)?.into_iter().filter_map(|file| Some(file.parent()?.to_owned()));
+    for program in programs.filter(|folder| folder.parent() == Some(&bin)).collect::<BTreeSet<_>>() {
+        found.append(&mut in_crate(root, &program)?);
+    }
+    Ok(found)
+}
+
+/// Every import cycle between the files of one crate.
+fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     let modules = read(source)?;
     let imports: BTreeMap<&Names, BTreeSet<Names>> = modules
         .iter()
@@ -111,8 +122,11 @@ fn reachable<'a>(imports: &'a BTreeMap<&'a Names, BTreeSet<Names>>, from: &Names
 fn read(source: &Path) -> Result<Modules, String> {
     let mut modules = Modules::new();
     let rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
-    // A program beside a library is a short crate of its own.
-    let is_program = |file: &PathBuf| *file == source.join("main.rs") && source.join("lib.rs").exists();
+    // Programs beside a library are crates of their own.
+    let is_program = |file: &PathBuf| {
+        let is_main = *file == source.join("main.rs") && source.join("lib.rs").exists();
+        is_main || file.starts_with(source.join("bin"))
+    };
     let files = files::below(source)?.into_iter().filter(rust).filter(|file| !is_program(file));
     let files: Vec<(Names, PathBuf)> = files.map(|file| (module_path(source, &file), file)).collect();
     let known: BTreeSet<Names> = files.iter().map(|(at, _)| at.clone()).collect();
@@ -354,6 +368,20 @@ mod tests {
         let a = ("a.rs", "pub struct A; fn f() -> crate::B { crate::B::new() }");
         let files = [root, a, ("b.rs", "use crate::a::A; pub struct B(A);"), ("main.rs", "fn main() {}")];
         assert_eq!(cycles(&files).len(), 1);
+    }
+
+    #[test]
+    fn a_program_with_files_is_a_crate_of_its_own() {
+        let library = ("lib.rs", "pub mod a;");
+        let a = ("a.rs", "pub struct A;");
+        let main = ("bin/p/main.rs", "mod a; mod b;");
+        let of_program = ("bin/p/a.rs", "use crate::b::B; pub struct A(B);");
+        let one_way = ("bin/p/b.rs", "pub struct B;");
+        assert_eq!(cycles(&[library, a, main, of_program, one_way]), [""; 0]);
+        let back = ("bin/p/b.rs", "use crate::a::A; pub struct B(A);");
+        let expected =
+            "2 files import one another:\n    bin/p/a.rs -> bin/p/b.rs\n    bin/p/b.rs -> bin/p/a.rs";
+        assert_eq!(cycles(&[library, a, main, of_program, back]), [expected]);
     }
 
     #[test]
