@@ -25,7 +25,7 @@ pub(crate) enum End {
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs a command in a process group of its own. `each_line` receives standard output and standard error as one stream, as soon as
-/// each line is complete. Once the limit has passed, the whole group is killed.
+/// each line is complete. Once the limit has passed, the whole group ends.
 pub(crate) fn run(
     mut command: Command,
     limit: Duration,
@@ -51,7 +51,7 @@ pub(crate) fn run(
         }
         match ended {
             Some((_, at)) if at.elapsed() > LINGER => {
-                group.kill();
+                kill(group.0, Signal::KILL);
                 break;
             }
             Some(_) => {}
@@ -69,7 +69,7 @@ fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> 
     if began.elapsed() < limit {
         return Ok(None);
     }
-    group.kill();
+    end(group.0);
     child.wait().map_err(|error| error.to_string())?;
     Ok(Some(End::TimedOut))
 }
@@ -91,6 +91,9 @@ fn lines(reader: PipeReader) -> Receiver<String> {
     receiver
 }
 
+/// How long a group may take to end the groups that it has started itself.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// The group that is running: a signal that ends this process ends the group, too.
 static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 
@@ -102,10 +105,6 @@ impl Group {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         set_running(group);
         Group(group)
-    }
-
-    fn kill(&self) {
-        kill(self.0);
     }
 }
 
@@ -121,20 +120,27 @@ fn set_running(group: Option<Pid>) {
     }
 }
 
-fn kill(group: Option<Pid>) {
+/// Asks a group to end, so that a step of the gate ends the group that it runs, too. Then kills it.
+fn end(group: Option<Pid>) {
+    kill(group, Signal::TERM);
+    thread::sleep(GRACE);
+    kill(group, Signal::KILL);
+}
+
+fn kill(group: Option<Pid>, signal: Signal) {
     if let Some(group) = group {
         // It fails only if no process of the group is left.
-        let _ = kill_process_group(group, Signal::KILL);
+        let _ = kill_process_group(group, signal);
     }
 }
 
-/// Kills the running group when this process is told to end.
+/// Ends the running group when this process is told to end.
 pub(crate) fn kill_on_signals() -> Result<(), String> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| format!("cannot handle signals: {error}"))?;
     thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            kill(RUNNING.lock().ok().and_then(|running| *running));
+            end(RUNNING.lock().ok().and_then(|running| *running));
             std::process::exit(128 + signal);
         }
     });
@@ -169,6 +175,13 @@ mod tests {
         let (end, lines) = bash("echo a; echo b >&2; printf c", long);
         assert_eq!((end, lines.join(" ")), (End::Succeeded, "a b c".to_owned()));
         assert_eq!(bash("exit 3", long).0, End::Failed(Some(3)));
+    }
+
+    #[test]
+    fn a_command_may_end_its_own_processes_at_its_limit() {
+        let (end, lines) =
+            bash("trap 'echo ending; exit' TERM; sleep 5000 & wait", Duration::from_millis(500));
+        assert_eq!((end, lines.join(" ")), (End::TimedOut, "ending".to_owned()));
     }
 
     #[test]

@@ -165,6 +165,7 @@ impl<'a> Gate<'a> {
 pub(crate) fn step(root: &Path, name: &str) -> Result<(), String> {
     let step = CHECKS.iter().chain(STEPS).chain(JOBS).find(|step| step.name == name);
     let step = step.ok_or_else(|| format!("no step is called {name}"))?;
+    child::kill_on_signals()?;
     (step.run)(root)
 }
 
