@@ -198,10 +198,11 @@ pub fn decode_call(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), 
     };
     let chunk = |why: String| Refusal::Chunk { xid, why };
     match kind {
+        // In every version: the first four words mean the same in all of them (RFC 8166 section 4.2).
+        ERROR => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
         _ if version != VERSION => return Err(Refusal::Version { xid, version }),
-        DONE => return Err(Refusal::Discard("RDMA_DONE is out of use")),
-        ERROR => return Err(Refusal::Discard("a requester sends no RDMA_ERROR")),
-        MSGP => return Err(chunk("RDMA_MSGP is out of use".to_string())),
+        DONE => return Err(Refusal::Discard("RDMA_DONE is obsolete")),
+        MSGP => return Err(chunk("RDMA_MSGP is obsolete".to_string())),
         _ => {}
     }
     let (header, payload) = decode(message).map_err(|error| chunk(error.to_string()))?;
@@ -213,7 +214,7 @@ pub fn decode_call(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), 
                 return Err(chunk("bytes behind an RDMA_NOMSG header".to_string()));
             }
         }
-        Body::Error(_) => return Err(Refusal::Discard("a requester sends no RDMA_ERROR")),
+        Body::Error(_) => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
     }
     Ok((header, payload))
 }
@@ -232,7 +233,7 @@ pub fn decode_reply(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes),
         return Err(ReplyRefusal::Discard("another version"));
     }
     if kind == MSGP || kind == DONE {
-        return Err(ReplyRefusal::Discard("a header type that is out of use"));
+        return Err(ReplyRefusal::Discard("an obsolete header type"));
     }
     if kind != ERROR && message.len() < SHORTEST {
         return Err(ReplyRefusal::Discard("shorter than any header"));
