@@ -7,6 +7,7 @@ mod error;
 mod listing;
 mod transfer;
 mod url;
+mod walk;
 
 use bytes::Bytes;
 use rpcrdma_mount3::{Dirpath, ExportnodeElement, Mountres3};
@@ -23,6 +24,7 @@ pub use error::ClientError;
 pub use listing::Item;
 pub use transfer::{Digest, Progress, Take};
 pub use url::{Transport, Url, UrlError};
+pub use walk::{Step, Visit, Walk};
 
 /// The most bytes of data that one call asks for or brings.
 const CHUNK_MAX: u32 = 1 << 20;

@@ -7,7 +7,8 @@ use std::io::Cursor;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_mount3::mount_v3;
@@ -34,12 +35,31 @@ struct Reluctant {
     refuses: Option<(&'static [u8], Error)>,
     /// Whether each READ comes with a change of the file.
     changes: bool,
+    lists: Lists,
+    /// Handles that it has made up.
+    invented: AtomicU64,
+}
+
+/// What a server says to READDIRPLUS.
+#[derive(Clone, Copy, Debug)]
+enum Lists {
+    /// What there is, without attributes.
+    Honestly,
+    /// Entries with new cookies, without end. Those named `.` are left out of a list.
+    Endlessly(&'static [u8]),
+    /// Entries whose cookies come again.
+    InCircles,
+    /// Each directory has a directory with its own handle.
+    Itself,
+    /// Each directory has a directory with a new handle.
+    Deeply,
 }
 
 impl Reluctant {
     fn new(restarts: &'static [u32]) -> Self {
         let (inner, writes, restarted) = (MemoryExport::default(), AtomicU32::new(0), AtomicU32::new(0));
-        Reluctant { inner, writes, restarts, restarted, refuses: None, changes: false }
+        let (lists, invented) = (Lists::Honestly, AtomicU64::new(0));
+        Reluctant { inner, writes, restarts, restarted, refuses: None, changes: false, lists, invented }
     }
 
     /// With a file and a link.
@@ -122,7 +142,30 @@ impl Export for Reluctant {
         _plus: bool,
         take: &mut dyn FnMut(Entry) -> bool,
     ) -> Result<Listed, Error> {
-        self.inner.list(caller, dir, after, false, take)
+        let attributes = self.inner.attributes(&self.inner.root())?;
+        let verifier = Verifier::default();
+        let mut entry = |name: &[u8], cookie, handle| {
+            let found = Some(Found { handle, attributes: attributes.clone() });
+            take(Entry { fileid: 1, name: Bytes::copy_from_slice(name), cookie, found })
+        };
+        match self.lists {
+            Lists::Honestly => return self.inner.list(caller, dir, after, false, take),
+            Lists::Endlessly(name) => {
+                let mut cookies = after.0 + 1..;
+                while entry(name, cookies.next().unwrap(), *dir) {}
+                return Ok(Listed { verifier, eof: false });
+            }
+            Lists::InCircles => {
+                entry(b"name", (after.0 + 1) % 3, *dir);
+                return Ok(Listed { verifier, eof: false });
+            }
+            Lists::Itself => entry(b"again", 1, *dir),
+            Lists::Deeply => {
+                let number = self.invented.fetch_add(1, Ordering::SeqCst);
+                entry(b"d", 1, FileHandle::new(&number.to_be_bytes()).unwrap())
+            }
+        };
+        Ok(Listed { verifier, eof: true })
     }
 
     pass_on! {
@@ -246,4 +289,45 @@ async fn what_changes_while_it_is_fetched_is_not_taken() {
     let said = String::from_utf8(got.stderr).unwrap();
     assert_eq!(said, "nfs3: /file: has changed meanwhile; nothing is kept\n");
     assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
+}
+
+/// What a listing says that should end, and end soon.
+async fn refused(what: impl Future<Output = Result<(), ClientError>>) -> String {
+    let ended = tokio::time::timeout(Duration::from_secs(60), what).await;
+    ended.expect("it has no end").unwrap_err().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_without_end_is_given_up() {
+    const LONG: &[u8] = &[b'n'; 4096];
+    for (lists, why) in [
+        (Lists::Endlessly(LONG), "/: READDIRPLUS: the listing exceeds 256 MiB"),
+        (Lists::InCircles, "/: READDIRPLUS: a cookie came twice"),
+    ] {
+        let remote = mount(Reluctant { lists, ..Reluctant::new(&[]) }).await;
+        let root = remote.find(b"/").await.unwrap();
+        assert_eq!(refused(async { remote.list(&root).await.map(drop) }).await, why);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_without_end_is_given_up() {
+    let here = tempfile::tempdir().unwrap();
+    for (lists, why) in [
+        (Lists::Itself, "the directory is below itself"),
+        (Lists::Deeply, "too many levels of directories (limit 512)"),
+    ] {
+        let export = Reluctant { lists, ..Reluctant::filled() };
+        let new = SetAttributes::default();
+        export.inner.mkdir(&Caller::ROOT, &export.inner.root(), b"tree", &new).result.unwrap();
+        let url = serve(export).await;
+        let remote = Remote::mount(&url.parse().unwrap()).await.unwrap();
+        let root = remote.find(b"/").await.unwrap();
+        let error = refused(remote.remove_tree(&root, Bytes::from_static(b"tree"))).await;
+        assert!(error.starts_with("/tree/") && error.ends_with(why), "{error}");
+        let got = nfs3(here.path(), &["get", "-r", &format!("{url}tree"), "copy"]).await;
+        let said = String::from_utf8(got.stderr).unwrap();
+        assert!(got.status.code() == Some(1) && said.contains(&format!("READDIRPLUS: {why}")), "{said}");
+        std::fs::remove_dir_all(here.path().join("copy")).unwrap();
+    }
 }

@@ -6,14 +6,6 @@ use rpcrdma_nfs3::{
 
 use super::{ClientError, Remote, RemoteFile, below};
 
-/// A name whose turn has come, in a tree that is removed.
-enum Step {
-    /// Something to look into and then to remove.
-    Enter { above: RemoteFile, name: Bytes, found: RemoteFile },
-    /// A directory that is empty by now.
-    Leave { above: RemoteFile, name: Bytes },
-}
-
 impl Remote {
     /// Makes a directory.
     ///
@@ -118,36 +110,6 @@ impl Remote {
             Rmdir3Res::Nfs3Ok(_) => Ok(()),
             Rmdir3Res::Default(status, _) => Err(ClientError::status("RMDIR", &path, status as i32)),
         }
-    }
-
-    /// Removes a name and, if it is a directory's, all that is below it. No link is followed. What goes away meanwhile by
-    /// itself is no failure.
-    ///
-    /// # Errors
-    /// [`ClientError`]: the first thing that cannot be removed; what came before it is gone.
-    pub async fn remove_tree(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
-        let found = self.lookup(above, name.clone(), below(above, &name)).await?;
-        let mut steps = vec![Step::Enter { above: above.clone(), name, found }];
-        while let Some(step) = steps.pop() {
-            let done = match step {
-                Step::Leave { above, name } => self.remove_directory(&above, name).await,
-                Step::Enter { above, name, found } if found.is_directory() => {
-                    steps.push(Step::Leave { above, name });
-                    for item in self.list(&found).await? {
-                        let path = below(&found, &item.name);
-                        let next = RemoteFile { path, handle: item.handle, attributes: item.attributes };
-                        steps.push(Step::Enter { above: found.clone(), name: item.name, found: next });
-                    }
-                    Ok(())
-                }
-                Step::Enter { above, name, .. } => self.remove(&above, name).await,
-            };
-            match done {
-                Err(error) if error.is_missing() => {}
-                done => done?,
-            }
-        }
-        Ok(())
     }
 
     /// Sets the length of a regular file.

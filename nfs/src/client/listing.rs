@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use rpcrdma_nfs3::{
     Entryplus3Element, Fattr3, Ftype3, NfsFh3, Readdirplus3Args, Readdirplus3Res, Readdirplus3Resok,
@@ -7,6 +9,8 @@ use super::{ClientError, Remote, RemoteFile, below};
 
 /// The size of one reply: it comes in a Reply chunk.
 const REPLY: u32 = 128 << 10;
+/// The most memory that listings take, in bytes: about a million entries.
+pub(super) const HELD_MAX: usize = 256 << 20;
 
 /// One entry of a directory.
 #[derive(Clone, Debug)]
@@ -21,14 +25,30 @@ pub struct Item {
     pub target: Option<Bytes>,
 }
 
+impl Item {
+    fn target_len(&self) -> usize {
+        self.target.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 impl Remote {
-    /// Lists a directory without `.` and `..`, in the server's order.
+    /// Lists a directory without `.` and `..`, in the server's order. Leaves out what disappears meanwhile.
     ///
     /// # Errors
-    /// [`ClientError`]: also if the server does not get on, or keeps an entry's attributes or a link's target back. What is gone
-    /// meanwhile is left out.
+    /// [`ClientError`]: also if the server withholds an entry's attributes or a link's target, returns a cookie
+    /// twice, or lists more than 256 MiB of entries.
     pub async fn list(&self, dir: &RemoteFile) -> Result<Vec<Item>, ClientError> {
-        let mut items = Vec::new();
+        Ok(self.list_within(dir, HELD_MAX).await?.0)
+    }
+
+    /// The same with a bound on the bytes that the entries may take. Returns also what is left of it.
+    pub(super) async fn list_within(
+        &self,
+        dir: &RemoteFile,
+        mut room: usize,
+    ) -> Result<(Vec<Item>, usize), ClientError> {
+        let refuse = |what| ClientError::server("READDIRPLUS", &dir.path, what);
+        let (mut items, mut cookies) = (Vec::new(), HashSet::from([0]));
         let mut args = Readdirplus3Args {
             dir: dir.handle,
             cookie: 0,
@@ -38,20 +58,21 @@ impl Remote {
         };
         loop {
             let Readdirplus3Resok { cookieverf, reply, .. } = self.list_some(dir, &args).await?;
-            let Some(last) = reply.entries.last().map(|entry| entry.cookie) else {
-                if reply.eof {
-                    return Ok(items);
-                }
-                return Err(ClientError::server("READDIRPLUS", &dir.path, "no entries and no end"));
-            };
+            let last = reply.entries.last().map(|entry| entry.cookie);
             for entry in reply.entries {
-                items.extend(self.item(dir, entry).await?);
+                // Entries that are left out count too: there is no end of `.` either.
+                let mut held = size_of::<Item>().saturating_add(entry.name.len());
+                let item = self.item(dir, entry).await?;
+                held = held.saturating_add(item.as_ref().map_or(0, Item::target_len));
+                room = room.checked_sub(held).ok_or_else(|| refuse("the listing exceeds 256 MiB"))?;
+                items.extend(item);
             }
             if reply.eof {
-                return Ok(items);
+                return Ok((items, room));
             }
-            if last == args.cookie {
-                return Err(ClientError::server("READDIRPLUS", &dir.path, "the cookie does not get on"));
+            let last = last.ok_or_else(|| refuse("no entries and no end"))?;
+            if !cookies.insert(last) {
+                return Err(refuse("a cookie came twice"));
             }
             args = Readdirplus3Args { cookie: last, cookieverf, ..args };
         }
@@ -73,7 +94,8 @@ impl Remote {
 
     /// An entry with what the server left out. One that is gone meanwhile is none.
     async fn item(&self, dir: &RemoteFile, entry: Entryplus3Element) -> Result<Option<Item>, ClientError> {
-        let name = entry.name.into_bytes();
+        // The reply that the name is a part of is not kept for it.
+        let name = Bytes::copy_from_slice(&entry.name);
         if matches!(&name[..], b"." | b"..") {
             return Ok(None);
         }
@@ -87,12 +109,13 @@ impl Remote {
             return Ok(Some(Item { name, handle, attributes, target: None }));
         }
         let target = unless_gone(self.readlink(handle, &path).await)?;
+        let target = target.map(|target| Bytes::copy_from_slice(&target));
         Ok(target.map(|target| Item { name, handle, attributes, target: Some(target) }))
     }
 }
 
 /// Nothing, if the server says that there is no such file any more. All else that it refuses is no reason to leave an entry out.
-fn unless_gone<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+pub(super) fn unless_gone<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match found {
         Err(error) if error.is_missing() => Ok(None),
         found => found.map(Some),

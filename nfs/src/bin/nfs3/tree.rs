@@ -9,18 +9,34 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use rpcrdma_nfs::client::{Item, Remote, RemoteFile, Url};
+use rpcrdma_nfs::client::{Item, Remote, RemoteFile, Step, Url};
 use rpcrdma_nfs::output::complain;
 use rpcrdma_nfs3::Ftype3;
 
 use crate::copy::{fetch, print_sum, read_back, store, target};
 use crate::{parent, part, show};
 
-/// A link that is made once all files are there: what a server says is below a directory must not be written to where a link
-/// of the same name leads.
-struct Link {
+/// A directory that is fetched.
+struct Level {
     at: PathBuf,
-    to: Bytes,
+    /// Names and targets of its links. They are made when all files below it are there: what a server says is below a directory must
+    /// not be written to where a link of the same name leads.
+    links: Vec<(PathBuf, Bytes)>,
+}
+
+impl Level {
+    fn make(at: PathBuf) -> anyhow::Result<Self> {
+        make_here(&at)?;
+        Ok(Level { at, links: Vec::new() })
+    }
+
+    fn link(self) -> anyhow::Result<()> {
+        for (name, to) in self.links {
+            let at = self.at.join(name);
+            link_here(&at, &to).with_context(|| at.display().to_string())?;
+        }
+        Ok(())
+    }
 }
 
 pub(crate) async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
@@ -34,41 +50,37 @@ pub(crate) async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
         let sum = fetch(&remote, &top, &to, false, None).await?;
         return print_sum(&sum.to_string(), &to.display().to_string());
     }
-    let (mut pending, mut links, mut own) = (vec![(top, to)], Vec::new(), 0_u64);
-    while let Some((dir, here)) = pending.pop() {
-        make_here(&here)?;
-        let mut items = remote.list(&dir).await?;
-        items.sort_by(|a, b| a.name.cmp(&b.name));
-        for item in items {
-            let at = here.join(name_of(&dir, &item)?);
-            if part::is_own(&item.name) {
-                left_out(&at.display().to_string(), "nfs3 gives such names to what is not whole yet");
-                own = own.saturating_add(1);
-                continue;
+    let (mut walk, mut level, mut above, mut own) = (remote.walk(top), Level::make(to)?, Vec::new(), 0_u64);
+    while let Some(visit) = walk.next().await? {
+        if visit.step == Step::Leave {
+            if let Some(left) = above.pop().map(|above| std::mem::replace(&mut level, above)) {
+                left.link()?;
             }
-            match item.attributes.r#type {
-                Ftype3::Nf3dir => pending.push((file_of(&dir, item), at)),
-                Ftype3::Nf3lnk => links.extend(item.target.map(|to| Link { at, to })),
-                Ftype3::Nf3reg => {
-                    let sum = fetch(&remote, &file_of(&dir, item), &at, false, None).await?;
-                    print_sum(&sum.to_string(), &at.display().to_string())?;
-                }
-                _ => left_out(&at.display().to_string(), NO_FILE),
+            continue;
+        }
+        let name = name_of(&visit.dir, &visit.item)?;
+        let at = level.at.join(name);
+        if part::is_own(&visit.item.name) {
+            left_out(&at.display().to_string(), "nfs3 gives such names to what is not whole yet");
+            own = own.saturating_add(1);
+            walk.skip();
+            continue;
+        }
+        match visit.item.attributes.r#type {
+            Ftype3::Nf3dir => above.push(std::mem::replace(&mut level, Level::make(at)?)),
+            Ftype3::Nf3lnk => level.links.extend(visit.item.target.clone().map(|to| (name.to_owned(), to))),
+            Ftype3::Nf3reg => {
+                let sum = fetch(&remote, &visit.file(), &at, false, None).await?;
+                print_sum(&sum.to_string(), &at.display().to_string())?;
             }
+            _ => left_out(&at.display().to_string(), NO_FILE),
         }
     }
-    for Link { at, to } in links {
-        link_here(&at, &to).with_context(|| at.display().to_string())?;
-    }
+    level.link()?;
     if own > 0 {
         bail!("{}: not all of it is here: {own} left out by their names", show::text(&url.path));
     }
     Ok(())
-}
-
-fn file_of(dir: &RemoteFile, item: Item) -> RemoteFile {
-    let path = format!("{}/{}", dir.path.trim_end_matches('/'), String::from_utf8_lossy(&item.name));
-    RemoteFile { path, handle: item.handle, attributes: item.attributes }
 }
 
 /// A name from the server that is one component, so that it leads nowhere else.

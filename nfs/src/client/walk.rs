@@ -1,0 +1,146 @@
+use bytes::Bytes;
+use rpcrdma_nfs3::NfsFh3;
+
+use super::listing::{HELD_MAX, unless_gone};
+use super::{ClientError, Item, Remote, RemoteFile, below};
+
+/// The most directories on the way from the top of a walk to a file.
+const DEPTH_MAX: usize = 512;
+
+/// One step of a [`Walk`].
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// The directory that has the entry.
+    pub dir: RemoteFile,
+    /// The entry.
+    pub item: Item,
+    /// Why it is visited.
+    pub step: Step,
+}
+
+/// Why a [`Walk`] visits an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The entry is a directory. Its own entries follow.
+    Enter,
+    /// The entry is a directory whose own entries have all been visited.
+    Leave,
+    /// The entry is no directory.
+    File,
+}
+
+impl Visit {
+    /// Returns the entry as a file.
+    #[must_use]
+    pub fn file(&self) -> RemoteFile {
+        let Item { name, handle, attributes, .. } = &self.item;
+        RemoteFile { path: below(&self.dir, name), handle: *handle, attributes: attributes.clone() }
+    }
+}
+
+/// A directory of a walk.
+#[derive(Debug)]
+struct Level {
+    dir: RemoteFile,
+    /// Its entry in the level above; absent at the top.
+    item: Option<Item>,
+    /// Its entries that are yet to be visited.
+    items: std::vec::IntoIter<Item>,
+    /// The bytes that this level counts for.
+    held: usize,
+}
+
+/// Visits everything below a directory: depth first, entries by name, no link followed. Bounds what a hostile
+/// server can make it hold: it fails if a directory is below itself, at more than 512 levels, and if its
+/// listings exceed 256 MiB together.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    remote: &'a Remote,
+    levels: Vec<Level>,
+    /// The directory to be listed next.
+    entering: Option<(RemoteFile, Option<Item>)>,
+    /// Bytes that further levels may hold.
+    room: usize,
+}
+
+impl Remote {
+    /// Starts a walk over everything below a directory.
+    #[must_use]
+    pub fn walk(&self, top: RemoteFile) -> Walk<'_> {
+        Walk { remote: self, levels: Vec::new(), entering: Some((top, None)), room: HELD_MAX }
+    }
+
+    /// Removes a name and, if it belongs to a directory, everything below it. Follows no link. A file that
+    /// disappears meanwhile is no failure.
+    ///
+    /// # Errors
+    /// [`ClientError`]: the first entry that cannot be removed, or a failure of the [`Walk`]. Entries before it
+    /// are gone.
+    pub async fn remove_tree(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
+        let found = self.lookup_in(above, name.clone()).await?;
+        if !found.is_directory() {
+            unless_gone(self.remove(above, name).await)?;
+            return Ok(());
+        }
+        let mut walk = self.walk(found);
+        while let Some(Visit { dir, item, step }) = walk.next().await? {
+            unless_gone(match step {
+                Step::Enter => Ok(()),
+                Step::Leave => self.remove_directory(&dir, item.name).await,
+                Step::File => self.remove(&dir, item.name).await,
+            })?;
+        }
+        unless_gone(self.remove_directory(above, name).await)?;
+        Ok(())
+    }
+}
+
+impl Walk<'_> {
+    /// Returns the next entry; nothing once all have been visited.
+    ///
+    /// # Errors
+    /// [`ClientError`]: a directory cannot be listed, or the server breaks a bound of the walk.
+    pub async fn next(&mut self) -> Result<Option<Visit>, ClientError> {
+        if let Some((dir, item)) = self.entering.take() {
+            self.enter(dir, item).await?;
+        }
+        let Some(level) = self.levels.last_mut() else { return Ok(None) };
+        if let Some(item) = level.items.next() {
+            let mut visit = Visit { dir: level.dir.clone(), item, step: Step::File };
+            let file = visit.file();
+            if file.is_directory() {
+                visit.step = Step::Enter;
+                self.entering = Some((file, Some(visit.item.clone())));
+            }
+            return Ok(Some(visit));
+        }
+        let left = self.levels.pop();
+        self.room = self.room.saturating_add(left.as_ref().map_or(0, |level| level.held));
+        let above = self.levels.last().map(|above| above.dir.clone());
+        let visit = above.zip(left.and_then(|level| level.item));
+        Ok(visit.map(|(dir, item)| Visit { dir, item, step: Step::Leave }))
+    }
+
+    /// Skips the directory that was returned last: it is neither entered nor left.
+    pub fn skip(&mut self) {
+        self.entering = None;
+    }
+
+    async fn enter(&mut self, dir: RemoteFile, item: Option<Item>) -> Result<(), ClientError> {
+        let refuse = |what| Err(ClientError::server("READDIRPLUS", &dir.path, what));
+        let is_it = |handle: &NfsFh3| *handle == dir.handle;
+        if self.levels.iter().any(|level| is_it(&level.dir.handle)) {
+            return refuse("the directory is below itself");
+        }
+        if self.levels.len() >= DEPTH_MAX {
+            return refuse("too many levels of directories (limit 512)");
+        }
+        let room = self.room.saturating_sub(dir.path.len());
+        let (mut items, room) = self.remote.list_within(&dir, room).await?;
+        items.sort_by(|a, b| a.name.cmp(&b.name));
+        let held = self.room.saturating_sub(room);
+        self.room = room;
+        self.levels.push(Level { dir, item, items: items.into_iter(), held });
+        Ok(())
+    }
+}
