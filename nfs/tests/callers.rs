@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use rpcrdma_mount3::mount_v3::Handler;
 use rpcrdma_mount3::{Mountres3, Mountstat3};
-use rpcrdma_nfs::export::directory::DirectoryExport;
+use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::export::{
-    AtHand, Caller, CreateHow, Error, Export, FileHandle, FileKind, Outcome, SetAttributes, Stability,
+    AtHand, Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, Outcome, SetAttributes, Stability,
     Verifier, access_bits,
 };
 use rpcrdma_nfs::nfs::{MountHandler, Policy, Squash};
@@ -387,4 +387,33 @@ fn races_in(place: &Path) -> (u32, u32) {
     assert_eq!(left, ["file"]);
     assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"secret");
     at_hand
+}
+
+/// Every Linux system has `/dev/pts`.
+#[test]
+fn what_is_mounted_below_is_served_only_if_asked_for() {
+    let (who, key) = (Caller::ROOT, HandleKey::random().unwrap());
+    let export =
+        |cross| DirectoryExport::open(Path::new("/dev")).unwrap().cross_mounts(cross).keyed(key.clone());
+    let (export, crossing) = (export(false), export(true));
+    let names = |export: &DirectoryExport, plus| {
+        let mut names = Vec::new();
+        let mut take = |entry: Entry| {
+            names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+            true
+        };
+        export.list(&who, &export.root(), (0, Verifier::default()), plus, &mut take).unwrap();
+        names
+    };
+    for plus in [false, true] {
+        let (names, crossing) = (names(&export, plus), names(&crossing, plus));
+        assert!(names.iter().any(|name| name == "null") && !names.iter().any(|name| name == "pts"));
+        assert!(crossing.iter().any(|name| name == "pts"));
+    }
+    let root = export.root();
+    assert_eq!(export.lookup(&who, &root, b"pts").map(drop), Err(Error::Acces));
+    assert_eq!(export.rmdir(&who, &root, b"pts").result, Err(Error::Acces));
+    let beyond = crossing.lookup(&who, &crossing.root(), b"pts").unwrap();
+    assert_eq!(crossing.attributes(&beyond.handle), Ok(beyond.attributes));
+    assert_eq!(export.attributes(&beyond.handle), Err(Error::Stale));
 }

@@ -42,6 +42,9 @@ pub struct Arguments {
     /// Refuse every change
     #[arg(long)]
     pub read_only: bool,
+    /// Also serve what is mounted below the directory
+    #[arg(long)]
+    pub cross_mounts: bool,
     /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without it, only this machine is
     /// served: its loopback and the addresses of --listen and --tcp
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]

@@ -75,6 +75,7 @@ pub struct DirectoryExport {
     /// Who the server can be.
     identities: Identities,
     storage: Storage,
+    cross_mounts: bool,
 }
 
 /// An open file, good for everything that is not its content, and what it is. It was checked to be the one
@@ -192,6 +193,7 @@ impl DirectoryExport {
             key: HandleKey::random()?,
             identities: Identities::of_this_process()?,
             storage,
+            cross_mounts: false,
         })
     }
 
@@ -199,6 +201,13 @@ impl DirectoryExport {
     #[must_use]
     pub fn keyed(self, key: HandleKey) -> Self {
         DirectoryExport { key, ..self }
+    }
+
+    /// Also serves what is mounted below the directory, or refuses it, as without this call: [`Error::Acces`], and listings
+    /// leave it out.
+    #[must_use]
+    pub fn cross_mounts(self, cross_mounts: bool) -> Self {
+        DirectoryExport { cross_mounts, ..self }
     }
 
     /// Whether what a caller may do depends on who it is. Otherwise, as the server is not root, everybody has the rights of
@@ -250,7 +259,9 @@ impl DirectoryExport {
 
     /// Opens the file by the names that are known of it.
     fn locate_known(&self, key: Key, generation: u64) -> Result<Located, Error> {
-        let is_it = |located: &Located| located.stat.key == key && located.stat.generation == generation;
+        let is_it = |Located { stat, .. }: &Located| {
+            stat.key == key && stat.generation == generation && self.must_be_served(stat).is_ok()
+        };
         if key == self.root.key {
             return Some(at_name(&self.top, b".")?).filter(is_it).ok_or(Error::Stale);
         }
@@ -315,6 +326,13 @@ impl DirectoryExport {
         let _held = self.locks.one(located.stat.key);
         let again = Located { file: located.file.try_clone()?, stat: Stat::of(&located.file)? };
         again.open_content(Purpose::Read, acting)
+    }
+
+    /// # Errors
+    /// [`Error::Acces`] for a file of another mount.
+    fn must_be_served(&self, stat: &Stat) -> Result<(), Error> {
+        let is_served = self.cross_mounts || stat.mount == self.root.mount;
+        if is_served { Ok(()) } else { Err(Error::Acces) }
     }
 
     /// A file that was seen under a name, from now on known by its handle.

@@ -1,8 +1,8 @@
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chmod, fstatvfs, fsync, ftruncate, linkat, makedev, mkdirat,
-    mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
+    AtFlags, CWD, DirEntry, FileType, Mode, OFlags, chmod, fstatvfs, fsync, ftruncate, linkat, makedev,
+    mkdirat, mknodat, openat, readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
@@ -69,6 +69,7 @@ impl Export for DirectoryExport {
             return self.dot(&dir, name);
         }
         let stat = Stat::of_name(&dir.file, name)?;
+        self.must_be_served(&stat)?;
         Ok(self.learn(&dir.stat, name, stat))
     }
 
@@ -272,11 +273,10 @@ impl Export for DirectoryExport {
         }
         while let Some(entry) = names.read() {
             let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            let found = self.listed(&dir, name, plus);
+            let Ok(found) = self.listed(&dir, &entry, plus) else { continue };
             let entry = Entry {
                 fileid: found.as_ref().map_or(entry.ino(), |found| found.attributes.fileid),
-                name: Bytes::copy_from_slice(name),
+                name: Bytes::copy_from_slice(entry.file_name().to_bytes()),
                 cookie: entry.offset().cast_unsigned(),
                 found: found.filter(|_| plus),
             };
@@ -324,15 +324,21 @@ impl DirectoryExport {
     }
 
     /// An entry's file. Without `plus` only where the list's own number leads outside.
-    fn listed(&self, dir: &Located, name: &[u8], plus: bool) -> Option<Found> {
+    ///
+    /// # Errors
+    /// As [`DirectoryExport::must_be_served`].
+    fn listed(&self, dir: &Located, entry: &DirEntry, plus: bool) -> Result<Option<Found>, Error> {
+        let name = entry.file_name().to_bytes();
         if names::is_dot(name) {
-            return self.dot(dir, name).ok();
+            return Ok(self.dot(dir, name).ok());
         }
-        if !plus {
-            return None;
+        let may_be_mount = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+        if !plus && (self.cross_mounts || !may_be_mount) {
+            return Ok(None);
         }
-        let stat = Stat::of_name(&dir.file, name).ok()?;
-        Some(self.learn(&dir.stat, name, stat))
+        let Ok(stat) = Stat::of_name(&dir.file, name) else { return Ok(None) };
+        self.must_be_served(&stat)?;
+        Ok(plus.then(|| self.learn(&dir.stat, name, stat)))
     }
 
     /// Sets the attributes of what was just made.
@@ -362,6 +368,7 @@ impl DirectoryExport {
     /// CREATE of a name that is taken.
     fn create_again(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, Error> {
         let located = at_name(&dir.file, name)?;
+        self.must_be_served(&located.stat)?;
         let attributes = &located.stat.attributes;
         match how {
             _ if !located.stat.is(FileKind::Regular) => Err(Error::Exist),
@@ -388,6 +395,7 @@ impl DirectoryExport {
         self.change(caller, self.locate_directory(dir), |dir, _| {
             names::check_old(name)?;
             let stat = Stat::of_name(&dir.file, name)?;
+            self.must_be_served(&stat)?;
             let is_directory = stat.is(FileKind::Directory);
             if is_directory && !flags.contains(AtFlags::REMOVEDIR) {
                 return Err(Error::IsDir);
@@ -407,6 +415,7 @@ impl DirectoryExport {
         }
         let moved = Stat::of_name(&from.0.file, from.1)?;
         let replaced = Stat::of_name(&to.0.file, to.1).ok();
+        [Some(&moved), replaced.as_ref()].into_iter().flatten().try_for_each(|of| self.must_be_served(of))?;
         match renameat(&from.0.file, from.1, &to.0.file, to.1) {
             Ok(()) => {}
             // RFC 1813 section 3.3.14 has one error for all that cannot be replaced.

@@ -30,6 +30,9 @@ impl DirectoryExport {
                     continue;
                 }
                 let Ok(stat) = Stat::of_name(&dir, name) else { continue };
+                if self.must_be_served(&stat).is_err() {
+                    continue;
+                }
                 self.table.learn(stat.key, stat.is(FileKind::Directory), of.key, name);
                 if stat.is(FileKind::Directory) {
                     pending.push(path.join(OsStr::from_bytes(name)));

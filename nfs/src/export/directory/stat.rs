@@ -15,6 +15,8 @@ pub(super) struct Key {
 #[derive(Clone, Debug)]
 pub(super) struct Stat {
     pub(super) key: Key,
+    /// The mount that the file is in: its number, or that of its file system before Linux 5.8.
+    pub(super) mount: u64,
     /// Tells it from a later file of the same number: when it was made. Zero where the file system does not
     /// keep that.
     pub(super) generation: u64,
@@ -40,7 +42,7 @@ impl Stat {
 }
 
 fn wanted() -> StatxFlags {
-    StatxFlags::BASIC_STATS | StatxFlags::BTIME
+    StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID
 }
 
 impl From<&Statx> for Stat {
@@ -68,7 +70,8 @@ impl From<&Statx> for Stat {
         } else {
             born.wrapping_add(u64::from(of.stx_btime.tv_nsec))
         };
-        Stat { key: Key { dev, ino: of.stx_ino }, generation, attributes }
+        let mount = if of.stx_mask & StatxFlags::MNT_ID.bits() == 0 { dev } else { of.stx_mnt_id };
+        Stat { key: Key { dev, ino: of.stx_ino }, mount, generation, attributes }
     }
 }
 
