@@ -4,9 +4,10 @@ use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::Hasher;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::process::geteuid;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 /// Octets of a key.
@@ -31,7 +32,8 @@ impl HandleKey {
     /// servers that do so at once all get the same.
     ///
     /// # Errors
-    /// If the file can be neither read nor made, is no key, or is not its owner's alone.
+    /// If the file can be neither read nor made, is no key, belongs to another user than this process runs as, or grants rights to
+    /// other users.
     pub fn kept(path: &Path) -> io::Result<Self> {
         match HandleKey::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -44,7 +46,12 @@ impl HandleKey {
 
     fn read(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        let metadata = file.metadata()?;
+        if metadata.uid() != geteuid().as_raw() {
+            let why = format!("another user owns this key (uid {})", metadata.uid());
+            return Err(io::Error::other(why));
+        }
+        if metadata.permissions().mode() & 0o077 != 0 {
             return Err(io::Error::other("others than its owner may use this key (chmod 600)"));
         }
         let mut key = Vec::new();
@@ -60,8 +67,9 @@ impl HandleKey {
             DirBuilder::new().recursive(true).mode(0o700).create(above)?;
         }
         let mut new = path.as_os_str().to_owned();
-        new.push(format!(".{}-new", std::process::id()));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        // Nobody can know the name before, and a file or link that has it is not opened.
+        new.push(format!(".{:016x}-new", getrandom::u64().map_err(io::Error::other)?));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let made = file.write_all(&self.0).and_then(|()| file.sync_all()).and_then(|()| {
             match fs::hard_link(&new, path) {
                 // Another server was quicker.
@@ -109,6 +117,30 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
             assert!(HandleKey::kept(&path).unwrap_err().to_string().contains("no key"), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_key_is_not_written_through_a_link_that_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (dir.path().join("key"), dir.path().join("elsewhere"));
+        let guessed = dir.path().join(format!("key.{}-new", std::process::id()));
+        std::os::unix::fs::symlink(&elsewhere, &guessed).unwrap();
+        HandleKey::kept(&path).unwrap();
+        assert!(!elsewhere.exists());
+    }
+
+    #[test]
+    fn a_key_of_another_user_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        HandleKey::kept(&path).unwrap();
+        if !geteuid().is_root() {
+            return not_run::not_run("only root can give files away");
+        }
+        std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
+        assert!(
+            HandleKey::kept(&path).unwrap_err().to_string().contains("another user owns this key (uid 1234)")
+        );
     }
 
     #[test]
