@@ -3,6 +3,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
+#[path = "programs/local.rs"]
+mod local;
 #[path = "programs/terminal.rs"]
 mod terminal;
 

@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 
 use rpcrdma_nfs::cli::nfs3::Sum;
 use rpcrdma_nfs::client::RemoteFile;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::{geteuid, umask};
 use sha2::{Digest as _, Sha256};
 
 /// The state is written after so many bytes.
@@ -61,13 +62,22 @@ fn version(of: &RemoteFile) -> String {
     )
 }
 
-/// Opens one of our own files, which is a regular one.
+/// Opens one of our own files that exists: a regular one of this user.
 fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let refuse = |what: &str| io::Error::other(format!("{}: {what}", path.display()));
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     match options.custom_flags(flags).open(path) {
-        Ok(file) if file.metadata()?.is_file() => Ok(file),
-        Ok(_) => Err(refuse("is not a regular file")),
+        Ok(file) => {
+            let metadata = file.metadata()?;
+            if !metadata.is_file() {
+                return Err(refuse("is not a regular file"));
+            }
+            // Whoever owns it can read and change what is put there.
+            if metadata.uid() != geteuid().as_raw() {
+                return Err(refuse(&format!("another user owns this file (uid {})", metadata.uid())));
+            }
+            Ok(file)
+        }
         Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(refuse("is a symbolic link")),
         Err(error) => Err(error),
     }
@@ -77,7 +87,17 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 fn locked(path: &Path) -> io::Result<File> {
     loop {
         let mut options = File::options();
-        let file = open_own(options.read(true).write(true).create(true).truncate(false).mode(0o600), path)?;
+        options.read(true).write(true).mode(0o600);
+        let file = match options.create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                match open_own(options.create_new(false), path) {
+                    // Whoever had it has finished.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    opened => opened?,
+                }
+            }
+            made => made?,
+        };
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -196,9 +216,9 @@ impl Part {
         self.sum.clone().into()
     }
 
-    /// It is whole: gives it its name and permissions.
+    /// It is whole: gives it its name, and the permissions without those that this process's umask withholds.
     pub(crate) fn finish(self, mode: u32) -> io::Result<()> {
-        self.file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+        self.file.set_permissions(Permissions::from_mode(mode & 0o777 & !umask_bits()))?;
         // The name must not lead to less than all, if the machine stops.
         self.file.sync_all()?;
         fs::rename(beside(&self.whole, DATA), &self.whole)?;
@@ -210,6 +230,14 @@ impl Part {
         remove(&beside(&self.whole, STATE))?;
         remove(&beside(&self.whole, DATA))
     }
+}
+
+/// The permissions that new files of this process do not get. No other thread makes files.
+fn umask_bits() -> u32 {
+    // The system returns it only in exchange for another one.
+    let withheld = umask(Mode::RWXG | Mode::RWXO);
+    umask(withheld);
+    withheld.bits()
 }
 
 /// Removes a file, unless there is none.
