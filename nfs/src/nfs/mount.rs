@@ -34,8 +34,8 @@ impl<E: Export> MountHandler<E> {
         MountHandler { export, mounts: Mutex::default(), policy: Arc::default() }
     }
 
-    /// Says from where it may be mounted; from elsewhere MNT gets MNT3ERR_ACCES, and the list of who has mounted is not told
-    /// and not changed. What is served may be asked from everywhere.
+    /// Says from where it may be mounted. From elsewhere MNT returns MNT3ERR_ACCES, and all other procedures but NULL are refused
+    /// with AUTH_TOOWEAK.
     #[must_use]
     pub fn policy(self, policy: Arc<Policy>) -> Self {
         MountHandler { policy, ..self }
@@ -135,7 +135,8 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
         Ok(())
     }
 
-    async fn export(&self, _context: &CallContext) -> Result<Exports, Reject> {
+    async fn export(&self, context: &CallContext) -> Result<Exports, Reject> {
+        self.must_admit(context)?;
         let net = |net: &IpNet| GroupnodeElement { gr_name: net.to_string().as_str().into() };
         let ex_groups = Groups(self.policy.allow.iter().take(NETS_MAX).map(net).collect());
         Ok(Exports(vec![ExportnodeElement { ex_dir: "/".into(), ex_groups }]))
