@@ -147,7 +147,10 @@ impl Export for DirectoryExport {
             };
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(&dir.file, name, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(_) => self.made(dir, name, new, acting),
+                Ok(file) => {
+                    let stat = Stat::of(&file)?;
+                    self.made(dir, name, Located { file, stat }, new, acting)
+                }
                 Err(Errno::EXIST) => self.create_again(dir, name, how),
                 Err(error) => Err(error.into()),
             }
@@ -159,7 +162,7 @@ impl Export for DirectoryExport {
             names::check_new(name)?;
             let new = SetAttributes { size: None, ..settable(new, acting)? };
             mkdirat(&dir.file, name, Mode::RWXU)?;
-            self.made(dir, name, new, acting)
+            self.made(dir, name, at_name(&dir.file, name)?, new, acting)
         })
     }
 
@@ -181,7 +184,7 @@ impl Export for DirectoryExport {
             }
             let new = SetAttributes { size: None, mode: None, ..settable(new, acting)? };
             symlinkat(&target[..], &dir.file, name)?;
-            self.made(dir, name, new, acting)
+            self.made(dir, name, at_name(&dir.file, name)?, new, acting)
         })
     }
 
@@ -210,7 +213,7 @@ impl Export for DirectoryExport {
                 Err(Errno::PERM) if acting.is_root() || !acting.is_caller() => return Err(Error::NotSupp),
                 Err(error) => return Err(error.into()),
             }
-            self.made(dir, name, new, acting)
+            self.made(dir, name, at_name(&dir.file, name)?, new, acting)
         })
     }
 
@@ -346,10 +349,10 @@ impl DirectoryExport {
         &self,
         dir: &Located,
         name: &[u8],
+        located: Located,
         mut new: SetAttributes,
         acting: &Acting<'_>,
     ) -> Result<Found, Error> {
-        let located = at_name(&dir.file, name)?;
         // What a directory has from the one that it is in stays, though its maker may not be in that group.
         let inherited = located.stat.attributes.mode & SET_GROUP;
         let is_makers = located.stat.is(FileKind::Directory) && acting.is(located.stat.attributes.uid);
