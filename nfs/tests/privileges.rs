@@ -1,12 +1,12 @@
-//! `nfs3d` with fewer rights than root has: as another user, and as a root that cannot be anybody else.
+//! `nfs3d` with fewer rights than root has: as another user, as a root that cannot be anybody else, and with a limit for files.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Cursor};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -71,17 +71,42 @@ fn root_that_cannot_be_its_callers_serves_nobody() {
     }
 }
 
+/// A server that runs until this is dropped.
+struct Running {
+    child: Child,
+    url: String,
+}
+
+impl Running {
+    fn start(mut command: Command, dir: &TempDir) -> Self {
+        let mut child = command.env("XDG_STATE_HOME", dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.split_whitespace().find(|word| word.starts_with("rdma://"));
+        Running { child, url: url.unwrap().trim_end_matches(',').to_owned() }
+    }
+
+    async fn mount(&self) -> Remote {
+        Remote::mount(&self.url.parse().unwrap()).await.unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already, if a test fails because of that.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Whoever calls, what is made belongs to the server's user, and would run with its rights.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_one_user_makes_no_program_that_runs_as_it() {
     let dir = for_everybody();
     let rights = ["--reuid=1234", "--regid=1234", "--clear-groups"];
-    let Some(mut command) = nfs3d(&rights, &dir) else { return };
-    let mut child = command.env("XDG_STATE_HOME", dir.path()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let url = line.split_whitespace().find(|word| word.starts_with("rdma://")).unwrap();
-    let remote = Remote::mount(&url.parse().unwrap()).await.unwrap();
+    let Some(command) = nfs3d(&rights, &dir) else { return };
+    let server = Running::start(command, &dir);
+    let remote = server.mount().await;
     let top = remote.top().await.unwrap();
     for mode in [0o4755, 0o2755, 0o6777] {
         let made = remote.create(&top, Bytes::from_static(b"file"), mode).await;
@@ -95,6 +120,22 @@ async fn a_server_of_one_user_makes_no_program_that_runs_as_it() {
     }
     assert!(!dir.path().join("file").exists() && !dir.path().join("dir").exists());
     assert!(remote.create(&top, Bytes::from_static(b"file"), 0o1755).await.is_ok());
-    child.kill().unwrap();
-    child.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_past_the_limit_for_files_fails_and_the_server_goes_on() {
+    let dir = for_everybody();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3d")]);
+    command.arg(dir.path()).args(["--listen", "127.0.0.1:0", "--no-root-squash"]);
+    let server = Running::start(command, &dir);
+    let remote = server.mount().await;
+    let file = remote.create(&remote.top().await.unwrap(), Bytes::from_static(b"file"), 0o600).await.unwrap();
+    for (len, fails) in [(1 << 20, true), (1 << 10, false)] {
+        let written = remote.write_file(&file, &mut Cursor::new(vec![7; len]), &|_| {}).await.map(drop);
+        let refused = written.as_ref().is_err_and(|error| error.to_string().contains("NFS3ERR_FBIG"));
+        assert!(if fails { refused } else { written.is_ok() }, "{written:?}");
+    }
+    let grown = remote.set_size(&file, 1 << 20).await;
+    assert!(grown.is_err_and(|error| error.to_string().contains("NFS3ERR_FBIG")));
 }
