@@ -5,7 +5,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Cursor};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -120,6 +120,28 @@ async fn a_server_of_one_user_makes_no_program_that_runs_as_it() {
     }
     assert!(!dir.path().join("file").exists() && !dir.path().join("dir").exists());
     assert!(remote.create(&top, Bytes::from_static(b"file"), 0o1755).await.is_ok());
+}
+
+/// A file that its owner may not read is read by the owner all the same, by a mode that the server sets for a moment: but not if it
+/// may change nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_server_of_one_user_changes_no_mode() {
+    let dir = for_everybody();
+    let path = dir.path().join("file");
+    fs::write(&path, "content").unwrap();
+    let rights = ["--reuid=1234", "--regid=1234", "--clear-groups"];
+    let Some(mut command) = nfs3d(&rights, &dir) else { return };
+    chown(&path, Some(1234), Some(1234)).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o200)).unwrap();
+    let of = || fs::metadata(&path).map(|of| (of.mode(), of.ctime(), of.ctime_nsec())).unwrap();
+    let before = of();
+    command.arg("--read-only");
+    let server = Running::start(command, &dir);
+    let remote = server.mount().await;
+    let file = remote.find(b"/file").await.unwrap();
+    let read = remote.read_file(&file, &mut |_| Ok(())).await.map(drop);
+    assert!(read.as_ref().is_err_and(|error| error.to_string().contains("NFS3ERR_ACCES")), "{read:?}");
+    assert_eq!(of(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -110,7 +110,7 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let dir = arguments.dir.display();
     let export = DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?;
-    let export = export.cross_mounts(arguments.cross_mounts);
+    let export = export.cross_mounts(arguments.cross_mounts).read_only(arguments.read_only);
     let export = Arc::new(match handle_key(arguments.handle_key.as_deref())? {
         Some(key) => export.keyed(key),
         None => export,

@@ -18,7 +18,8 @@
 //! - It needs `/proc`: by its names of open files, one that was checked is opened for reading.
 //! - Files that were read or written stay open for two seconds after their last use, so a program that was written meanwhile
 //!   cannot be run yet (ETXTBSY). At most 512 descriptors stay open, and an eighth of those that the process may have.
-//! - Each file that was looked up takes about a hundred bytes of memory until it is removed.
+//! - Each file that was looked up takes about a hundred bytes of memory until it is removed. Of files that others removed up to
+//!   65,536 are kept, or as many as there are others.
 
 mod at_hand;
 mod change;
@@ -30,6 +31,7 @@ mod open_files;
 mod operations;
 mod rediscovery;
 mod stat;
+mod sweep;
 mod syncs;
 mod table;
 
@@ -50,6 +52,7 @@ use self::identity::{Acting, Identities};
 use self::locks::Locks;
 use self::open_files::{OpenFiles, Purpose};
 use self::stat::{Key, Stat};
+use self::sweep::at_place;
 use self::syncs::Syncs;
 use self::table::Table;
 use super::permissions::access_bits;
@@ -64,7 +67,7 @@ const HANDLE: usize = 4 * 8 + 16;
 pub struct DirectoryExport {
     top: Dir,
     root: Stat,
-    table: Table,
+    table: Arc<Table>,
     locks: Locks,
     syncs: Syncs,
     open_files: OpenFiles,
@@ -76,6 +79,7 @@ pub struct DirectoryExport {
     identities: Identities,
     storage: Storage,
     cross_mounts: bool,
+    read_only: bool,
 }
 
 /// An open file, good for everything that is not its content, and what it is. It was checked to be the one
@@ -184,7 +188,7 @@ impl DirectoryExport {
         Ok(DirectoryExport {
             top,
             root,
-            table: Table::default(),
+            table: Arc::default(),
             locks: Locks::default(),
             syncs: Syncs::default(),
             open_files: OpenFiles::start()?,
@@ -194,6 +198,7 @@ impl DirectoryExport {
             identities: Identities::of_this_process()?,
             storage,
             cross_mounts: false,
+            read_only: false,
         })
     }
 
@@ -208,6 +213,13 @@ impl DirectoryExport {
     #[must_use]
     pub fn cross_mounts(self, cross_mounts: bool) -> Self {
         DirectoryExport { cross_mounts, ..self }
+    }
+
+    /// Changes nothing in the directory, or takes changes. Where the server is not root, an owner can then not read a file whose
+    /// mode forbids it.
+    #[must_use]
+    pub fn read_only(self, read_only: bool) -> Self {
+        DirectoryExport { read_only, ..self }
     }
 
     /// Whether what a caller may do depends on who it is. Otherwise, as the server is not root, everybody has the rights of
@@ -248,6 +260,7 @@ impl DirectoryExport {
     /// Opens the file that a handle stands for.
     fn locate(&self, handle: &FileHandle) -> Result<Located, Error> {
         let (key, generation) = self.identity(handle)?;
+        self.sweep_if_due();
         match self.locate_known(key, generation) {
             Err(Error::Stale) if key != self.root.key => {
                 self.walked.call_once(|| self.learn_all());
@@ -266,13 +279,9 @@ impl DirectoryExport {
             return Some(at_name(&self.top, b".")?).filter(is_it).ok_or(Error::Stale);
         }
         let mut refused = Error::Stale;
-        for (path, name) in self.table.candidates(key, self.root.key) {
-            let located = if path.as_os_str().is_empty() {
-                at_name(&self.top, &name)
-            } else {
-                self.top.open_dir(&path).map_err(Error::from).and_then(|parent| at_name(&parent, &name))
-            };
-            match located {
+        for (path, place) in self.table.candidates(key, self.root.key) {
+            let Some(path) = path else { continue };
+            match at_place(&self.top, &path, &place.name) {
                 Ok(located) if is_it(&located) => return Ok(located),
                 // Something else is there now: the name is gone.
                 Ok(_) | Err(Error::NoEnt | Error::NotDir | Error::Inval) => {}
@@ -320,7 +329,7 @@ impl DirectoryExport {
             return located.open_content(Purpose::Read, acting);
         }
         let opened = located.open(OFlags::RDONLY);
-        if !matches!(opened, Err(Error::Acces)) || !located.is_ours() {
+        if self.read_only || !matches!(opened, Err(Error::Acces)) || !located.is_ours() {
             return opened;
         }
         let _held = self.locks.one(located.stat.key);
@@ -354,6 +363,12 @@ impl DirectoryExport {
             Ok(located) => located,
             Err(error) => return Outcome::failed(error),
         };
+        if self.read_only {
+            return Outcome {
+                result: Err(Error::RoFs),
+                wcc: Wcc { before: None, after: Some(located.stat.attributes) },
+            };
+        }
         let _held = self.locks.one(located.stat.key);
         // Again, now that nobody else changes it.
         match Stat::of(&located.file) {

@@ -99,7 +99,8 @@ impl AtHand for DirectoryExport {
     ) -> Option<(Written, Wcc)> {
         let fits = (1..=COPIED_MAX as usize).contains(&data.len());
         // Others note when it was written before they write, and wait for that: asked not to, they refuse.
-        if !fits || self.storage != Storage::Memory || !self.identities.is_as_caller(caller) {
+        if !fits || self.read_only || self.storage != Storage::Memory || !self.identities.is_as_caller(caller)
+        {
             return None;
         }
         let end = offset.checked_add(data.len() as u64);
@@ -119,14 +120,15 @@ impl DirectoryExport {
     /// Opens the file that a handle stands for, by the name that was learnt last.
     fn locate_at_hand(&self, handle: &FileHandle) -> Option<Located> {
         let (key, generation) = self.identity(handle).ok()?;
+        self.sweep_if_due();
         if self.storage == Storage::Unknown || key.dev != self.root.key.dev {
             return None;
         }
         let located = if key == self.root.key {
             at_path(&self.top, Path::new("."))?
         } else {
-            let (parent, name) = self.table.candidates(key, self.root.key).into_iter().next()?;
-            at_path(&self.top, &parent.join(OsStr::from_bytes(&name)))?
+            let (parent, place) = self.table.candidates(key, self.root.key).into_iter().next()?;
+            at_path(&self.top, &parent?.join(OsStr::from_bytes(&place.name)))?
         };
         (located.stat.key == key && located.stat.generation == generation).then_some(located)
     }

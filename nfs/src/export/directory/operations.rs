@@ -230,6 +230,9 @@ impl Export for DirectoryExport {
             (Ok(from), Ok(to)) => (from, to),
             (Err(error), _) | (_, Err(error)) => return Renamed::failed(error),
         };
+        if self.read_only {
+            return Renamed::failed(Error::RoFs);
+        }
         let _held = self.locks.two(from_dir.stat.key, to_dir.stat.key);
         let before = [&from_dir, &to_dir]
             .map(|dir| Stat::of(&dir.file).ok().map(|stat| Before::from(&stat.attributes)));

@@ -9,6 +9,8 @@ use super::stat::Key;
 
 /// Names remembered of one file; the others are found again when they are looked up.
 const PLACES_MAX: usize = 8;
+/// Files that are there before the first sweep: some 10 MB of memory.
+pub(super) const SWEEP_MIN: usize = 1 << 16;
 /// Levels of directories below the top.
 const DEPTH_MAX: usize = 1024;
 
@@ -24,19 +26,49 @@ pub(super) struct Place {
 /// Only a hint. Whoever opens a file by it checks that it is the one. Grows with the files that were looked
 /// up.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    places: Mutex<HashMap<Key, Vec<Place>>>,
+pub(super) struct Table(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    places: HashMap<Key, Vec<Place>>,
+    /// Files after the last sweep.
+    kept: usize,
+    is_swept: bool,
 }
 
 impl Table {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Vec<Place>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns all files if it is time for a sweep. No other one begins before [`Table::end_sweep`].
+    pub(super) fn begin_sweep(&self) -> Option<Vec<Key>> {
+        let mut table = self.lock();
+        let is_due = table.places.len() >= SWEEP_MIN.max(table.kept.saturating_mul(2));
+        if !is_due || table.is_swept {
+            return None;
+        }
+        table.is_swept = true;
+        Some(table.places.keys().copied().collect())
+    }
+
+    pub(super) fn end_sweep(&self) {
+        let mut table = self.lock();
+        table.is_swept = false;
+        table.kept = table.places.len();
+        table.places.shrink_to_fit();
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().places.len()
     }
 
     /// A file was seen under a name. A directory has no other.
     pub(super) fn learn(&self, key: Key, is_directory: bool, parent: Key, name: &[u8]) {
         let mut table = self.lock();
-        let places = table.entry(key).or_default();
+        // Most files have one name.
+        let places = table.places.entry(key).or_insert_with(|| Vec::with_capacity(1));
         if places.iter().any(|place| place.parent == parent && *place.name == *name) {
             return;
         }
@@ -51,27 +83,26 @@ impl Table {
     /// A file has lost a name.
     pub(super) fn forget(&self, key: Key, parent: Key, name: &[u8]) {
         let mut table = self.lock();
-        if let Some(places) = table.get_mut(&key) {
+        if let Some(places) = table.places.get_mut(&key) {
             places.retain(|place| place.parent != parent || *place.name != *name);
             if places.is_empty() {
-                table.remove(&key);
+                table.places.remove(&key);
             }
         }
     }
 
     /// The directory above a directory.
     pub(super) fn parent(&self, key: Key) -> Option<Key> {
-        self.lock().get(&key)?.first().map(|place| place.parent)
+        self.lock().places.get(&key)?.first().map(|place| place.parent)
     }
 
-    /// Where to look for a file: the path of a directory from the top, and the name in it. No path has a name
-    /// that is not a single component, since none was learnt.
-    pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(PathBuf, Box<[u8]>)> {
+    /// Where to look for a file: the path of a directory from the top, if it is known, and the place in it. No path
+    /// has a name that is not a single component, since none was learnt.
+    pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {
         let table = self.lock();
-        let places = table.get(&key).map(Vec::as_slice).unwrap_or_default();
-        let path = |place: &Place| Some((path(&table, place.parent, root)?, place.name.clone()));
+        let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();
         // The name that was learnt last is the likeliest.
-        places.iter().rev().filter_map(path).collect()
+        places.iter().rev().map(|place| (path(&table.places, place.parent, root), place.clone())).collect()
     }
 }
 
@@ -91,10 +122,18 @@ fn path(table: &HashMap<Key, Vec<Place>>, directory: Key, root: Key) -> Option<P
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn key(ino: u64) -> Key {
         Key { dev: 1, ino }
+    }
+
+    /// The paths of a file, below a top of this number.
+    fn paths(table: &Table, file: u64, top: u64) -> Vec<PathBuf> {
+        let candidates = table.candidates(key(file), key(top)).into_iter();
+        candidates.filter_map(|(path, place)| Some(path?.join(OsStr::from_bytes(&place.name)))).collect()
     }
 
     #[test]
@@ -104,7 +143,7 @@ mod tests {
         table.learn(key(3), true, key(2), b"b");
         table.learn(key(4), false, key(3), b"file");
         table.learn(key(2), true, key(1), b"renamed");
-        assert_eq!(table.candidates(key(4), key(1)), [(PathBuf::from("renamed/b"), b"file"[..].into())]);
+        assert_eq!(paths(&table, 4, 1), [Path::new("renamed/b/file")]);
     }
 
     #[test]
@@ -113,9 +152,9 @@ mod tests {
         table.learn(key(4), false, key(1), b"one");
         table.learn(key(4), false, key(1), b"two");
         table.forget(key(4), key(1), b"two");
-        assert_eq!(table.candidates(key(4), key(1)), [(PathBuf::new(), b"one"[..].into())]);
+        assert_eq!(paths(&table, 4, 1), [Path::new("one")]);
         table.forget(key(4), key(1), b"one");
-        assert!(table.candidates(key(4), key(1)).is_empty());
+        assert!(paths(&table, 4, 1).is_empty());
     }
 
     #[test]
@@ -123,6 +162,6 @@ mod tests {
         let table = Table::default();
         table.learn(key(2), true, key(3), b"a");
         table.learn(key(3), true, key(2), b"b");
-        assert!(table.candidates(key(2), key(1)).is_empty());
+        assert!(paths(&table, 2, 1).is_empty());
     }
 }
