@@ -30,8 +30,10 @@ use stream::Direction;
 /// All that a capture shows.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// Its TCP connections, in the order of their beginnings.
+    /// Its TCP connections, in the order of their beginnings. At most 16,384 are kept.
     pub connections: Vec<Connection>,
+    /// Connections that are not kept. Those that showed no iWARP are left out first.
+    pub more_connections: usize,
     /// Packets in it.
     pub packets: u64,
     /// What is wrong with the capture itself, or was left out, in words.
@@ -71,10 +73,17 @@ pub fn read(file: impl Read + Send) -> Result<Trace, ReadError> {
     Ok(reading.finish(trouble))
 }
 
+/// The most connections that are kept.
+const CONNECTIONS_MAX: usize = 16_384;
+
 /// A capture as it is read.
 #[derive(Default)]
 struct Reading {
     connections: Vec<Tracked>,
+    /// Connections that had to go, or for which there was no room.
+    left_out: usize,
+    /// There is no room for more, and nothing that could go.
+    is_full: bool,
     /// The last connection between two ends, the lower address first.
     latest: HashMap<(SocketAddr, SocketAddr), usize>,
     packets: u64,
@@ -122,6 +131,13 @@ impl Reading {
         if let Some(tracked) = known {
             return tracked.take(time, segment);
         }
+        if self.connections.len() >= CONNECTIONS_MAX {
+            self.make_room();
+        }
+        if self.connections.len() >= CONNECTIONS_MAX {
+            self.left_out = self.left_out.saturating_add(1);
+            return;
+        }
         let answers = segment.syn && segment.ack.is_some();
         // Without its beginning: ports of servers are low.
         let from_client = asks || (!answers && from.port() >= to.port());
@@ -129,7 +145,7 @@ impl Reading {
         self.latest.insert(ends, self.connections.len());
         let mut tracked = Tracked {
             connection: Connection {
-                number: self.connections.len().saturating_add(1),
+                number: self.connections.len().saturating_add(self.left_out).saturating_add(1),
                 client,
                 server,
                 begun: time,
@@ -146,6 +162,29 @@ impl Reading {
         self.connections.push(tracked);
     }
 
+    /// Leaves out the older half of the connections that showed no iWARP: floods of SYNs, and what else was captured.
+    fn make_room(&mut self) {
+        if self.is_full {
+            return;
+        }
+        let is_other = |tracked: &Tracked| !tracked.connection.conversation.is_certain;
+        let mut leaving = self.connections.iter().filter(|tracked| is_other(tracked)).count().div_ceil(2);
+        // So that all calls of this take a time that is linear in the connections.
+        self.is_full = leaving < CONNECTIONS_MAX / 8;
+        self.left_out = self.left_out.saturating_add(leaving);
+        self.connections.retain(|tracked| {
+            let leaves = leaving > 0 && is_other(tracked);
+            leaving = leaving.saturating_sub(usize::from(leaves));
+            !leaves
+        });
+        let ends = |tracked: &Tracked| {
+            let Connection { client, server, .. } = tracked.connection;
+            (client.min(server), client.max(server))
+        };
+        let latest = self.connections.iter().enumerate().map(|(at, tracked)| (ends(tracked), at));
+        self.latest = latest.collect();
+    }
+
     fn finish(self, trouble: Option<&'static str>) -> Trace {
         let mut remarks: Vec<String> = trouble.map(str::to_owned).into_iter().collect();
         if self.fragments > 0 {
@@ -156,8 +195,14 @@ impl Reading {
                 "{count} packets of another link were left out (the first of LINKTYPE {link})"
             ));
         }
+        if self.left_out > 0 {
+            remarks.push(format!(
+                "{} connections of TCP were left out: {CONNECTIONS_MAX} are kept, those with iWARP first",
+                self.left_out
+            ));
+        }
         let connections = self.connections.into_iter().map(Tracked::finish).collect();
-        Trace { connections, packets: self.packets, remarks }
+        Trace { connections, more_connections: self.left_out, packets: self.packets, remarks }
     }
 }
 

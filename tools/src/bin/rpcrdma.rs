@@ -32,7 +32,7 @@ fn run(arguments: &Explain) -> anyhow::Result<()> {
     let trace = trace(&arguments.file)?;
     let selection =
         Selection { connection: arguments.connection, xid: arguments.xid, brief: arguments.calls };
-    if selection.connection.is_some_and(|number| number == 0 || number > trace.connections.len()) {
+    if selection.connection.is_some() && selection.connections(&trace).next().is_none() {
         bail!("{}: {}", arguments.file.display(), explain::nothing(&trace, &selection));
     }
     if let Some(xid) = selection.xid

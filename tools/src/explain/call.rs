@@ -49,10 +49,41 @@ pub struct Call {
     pub operations: Vec<Operation>,
     /// Its reply.
     pub reply: Option<Reply>,
+    /// The segments of `lists` in the order of [`Place::key`].
+    pub(super) places: Vec<Place>,
     /// What a reply says that was written to the Reply chunk, until the reply itself is there.
     pub(super) written: Option<Status>,
     /// As many calls in the same direction had no reply when it was made, itself included.
     pub in_flight: usize,
+}
+
+/// A segment that a call offers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    segment: Segment,
+    chunk: Chunk,
+}
+
+impl Place {
+    /// Handle, whether it is to be read, and offset.
+    fn key(&self) -> (u32, bool, u64) {
+        (self.segment.handle, matches!(self.chunk, Chunk::Read(_)), self.segment.offset)
+    }
+
+    /// Returns the segments of all chunks. Sorted, so that an operation does not have to look at all of them.
+    pub(super) fn all(lists: &ChunkLists) -> Vec<Place> {
+        let place = |segment: &Segment, chunk| Place { segment: *segment, chunk };
+        let reads = lists.reads.iter().map(|read| place(&read.segment, Chunk::Read(read.position)));
+        let numbered = lists.writes.iter().zip(1..);
+        let writes = numbered.flat_map(|(chunk, number)| {
+            chunk.0.iter().map(move |segment| place(segment, Chunk::Write(number)))
+        });
+        let reply = lists.reply.iter().flat_map(|chunk| &chunk.0);
+        let reply = reply.map(|segment| place(segment, Chunk::Reply));
+        let mut places: Vec<Place> = reads.chain(writes).chain(reply).collect();
+        places.sort_by_key(Place::key);
+        places
+    }
 }
 
 /// A procedure of a program.
@@ -136,21 +167,14 @@ pub struct Operation {
 }
 
 impl Call {
-    /// The chunk that a place in memory belongs to.
+    /// The chunk that a place in memory belongs to: of the last segment that begins there or before.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<Chunk> {
-        let holds = |segment: &Segment| {
-            let inside = offset.checked_sub(segment.offset);
-            segment.handle == handle && inside.is_some_and(|inside| inside <= u64::from(segment.length))
-        };
-        if for_read {
-            let read = self.lists.reads.iter().find(|read| holds(&read.segment))?;
-            return Some(Chunk::Read(read.position));
-        }
-        let write = self.lists.writes.iter().position(|chunk| chunk.0.iter().any(holds));
-        let reply =
-            || self.lists.reply.as_ref().filter(|chunk| chunk.0.iter().any(holds)).map(|_| Chunk::Reply);
-        write.map(|at| Chunk::Write(at.saturating_add(1))).or_else(reply)
+        let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));
+        let Place { segment, chunk } = self.places.get(behind.checked_sub(1)?)?;
+        let is_of = segment.handle == handle && matches!(chunk, Chunk::Read(_)) == for_read;
+        let inside = offset.checked_sub(segment.offset)?;
+        (is_of && inside <= u64::from(segment.length)).then_some(*chunk)
     }
 
     /// From the call's Send to the reply's, in nanoseconds.

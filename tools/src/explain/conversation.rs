@@ -13,7 +13,7 @@ use rpcrdma_runtime::wire::rdma::{
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::Reader;
 
-use super::call::{Call, Called, Chunk, Operation, Reply, Side, Status};
+use super::call::{Call, Called, Chunk, Operation, Place, Reply, Side, Status};
 use super::messages::{Placed, Said, What};
 
 /// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read or Write of it.
@@ -208,6 +208,7 @@ impl Conversation {
             len: octets.len(),
             long,
             credits,
+            places: Place::all(&lists),
             lists,
             in_flight,
             ..Call::default()
@@ -322,7 +323,7 @@ impl Conversation {
         let Some(call) = self.calls.get_mut(call) else { return };
         let Some(operation) = call.operations.get_mut(operation) else { return };
         (operation.done, operation.came, operation.segments) = (Some(time), placed.len, placed.segments);
-        let begins = call.lists.reads.iter().find(|read| read.position == 0).map(|read| read.segment.offset);
+        let begins = call.lists.reads.first().map(|read| read.segment.offset);
         if call.procedure.is_none()
             && operation.chunk == Some(Chunk::Read(0))
             && begins == Some(operation.offset)

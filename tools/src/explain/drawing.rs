@@ -59,7 +59,7 @@ struct Section {
 
 impl Drawing {
     fn of(connection: &Connection, selection: &Selection) -> Self {
-        let rows: Vec<Line> = rows(connection, selection).into_iter().enumerate().map(Line::of).collect();
+        let rows: Vec<Line> = rows(connection, selection).enumerate().map(Line::of).collect();
         let floor = TOP.saturating_add(rows.len().saturating_mul(STEP)).saturating_add(STEP);
         Drawing {
             width: WIDTH,

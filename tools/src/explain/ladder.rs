@@ -71,35 +71,55 @@ impl Selection {
     }
 }
 
-/// The rows of a connection: calls by their beginning, each with all that belongs to it, and what happened besides.
-#[must_use]
-pub fn rows(connection: &Connection, selection: &Selection) -> Vec<Row> {
-    let notes: &[Note] = match selection.xid {
-        Some(_) => &[],
-        None => &connection.conversation.notes,
-    };
-    let mut parts: Vec<(u64, Vec<Row>)> = Vec::new();
-    let since = |time: u64| Some(time.saturating_sub(connection.begun));
-    for note in notes {
-        let kind = if note.trouble { Kind::Trouble } else { Kind::Connection };
-        let row =
-            Row { time: since(note.time), by: note.by, call: None, kind, depth: 0, text: note.text.clone() };
-        parts.push((note.time, vec![row]));
+/// What rows are made of.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    Note(&'a Note),
+    MoreNotes(u64),
+    Call(&'a Call),
+}
+
+impl Part<'_> {
+    fn time(&self) -> u64 {
+        match self {
+            Part::Note(note) => note.time,
+            Part::MoreNotes(_) => u64::MAX,
+            Part::Call(call) => call.time,
+        }
     }
-    let more = connection.conversation.more_notes;
-    if more > 0 && selection.xid.is_none() {
-        let text = format!("{more} more notes are not shown");
-        let row = Row { time: None, by: None, call: None, kind: Kind::Connection, depth: 0, text };
-        parts.push((u64::MAX, vec![row]));
+
+    /// With times since 1970.
+    fn rows(self, is_brief: bool) -> Vec<Row> {
+        let row = |time, by, kind, text| vec![Row { time, by, call: None, kind, depth: 0, text }];
+        match self {
+            Part::Note(Note { time, by, text, trouble }) => {
+                let kind = if *trouble { Kind::Trouble } else { Kind::Connection };
+                row(Some(*time), *by, kind, text.clone())
+            }
+            Part::MoreNotes(more) => {
+                row(None, None, Kind::Connection, format!("{more} more notes are not shown"))
+            }
+            Part::Call(call) if is_brief => vec![brief(call)],
+            Part::Call(call) => whole(call),
+        }
     }
-    for call in selection.calls(connection) {
-        let rows = if selection.brief { vec![brief(call)] } else { whole(call) };
-        let rows = rows.into_iter().map(|row| Row { time: row.time.and_then(since), ..row });
-        parts.push((call.time, rows.collect()));
+}
+
+/// The rows of a connection: calls by their beginning, each with all that belongs to it, and what happened besides. Each row is
+/// made when it is asked for.
+pub fn rows<'a>(connection: &'a Connection, selection: &Selection) -> impl Iterator<Item = Row> + use<'a> {
+    let conversation = &connection.conversation;
+    let mut parts: Vec<Part<'a>> = Vec::new();
+    if selection.xid.is_none() {
+        parts.extend(conversation.notes.iter().map(Part::Note));
+        parts.extend(Some(conversation.more_notes).filter(|more| *more > 0).map(Part::MoreNotes));
     }
+    parts.extend(selection.calls(connection).map(Part::Call));
     // Stable: what came at the same time stays in the order in which it was found.
-    parts.sort_by_key(|(time, _)| *time);
-    parts.into_iter().flat_map(|(_, rows)| rows).collect()
+    parts.sort_by_key(Part::time);
+    let (is_brief, begun) = (selection.brief, connection.begun);
+    let rows = parts.into_iter().flat_map(move |part| part.rows(is_brief));
+    rows.map(move |row| Row { time: row.time.map(|time| time.saturating_sub(begun)), ..row })
 }
 
 fn detail(text: String) -> Row {
@@ -292,8 +312,9 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
 /// What is said when there is nothing to show.
 #[must_use]
 pub fn nothing(trace: &Trace, selection: &Selection) -> String {
-    let connections = trace.connections.len();
+    let connections = trace.connections.len().saturating_add(trace.more_connections);
     match selection.connection {
+        Some(number) if (1..=connections).contains(&number) => format!("connection {number} is not kept"),
         Some(number) => format!("no connection {number}: the capture has {connections} of TCP"),
         None => format!(
             "no iWARP in {} packets and {connections} connections of TCP; RPC over TCP itself is not shown",

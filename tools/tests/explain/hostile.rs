@@ -1,7 +1,7 @@
 //! Captures that somebody made to do harm.
 
 use proptest::prelude::*;
-use rpcrdma_tools::explain::{ReadError, Selection, html, read, svg};
+use rpcrdma_tools::explain::{Chunk, ReadError, Selection, html, read, svg};
 
 use super::{short, text};
 
@@ -47,6 +47,126 @@ fn what_is_no_capture_is_refused() {
 fn short_head() -> Vec<u8> {
     let words = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// A segment of TCP in a packet of IPv4, with the capture's header for it.
+fn segment(from: u32, to: u32, seq: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0];
+    packet.extend(u16::try_from(40 + payload.len()).unwrap().to_be_bytes());
+    packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    for address in [from, to] {
+        packet.extend((0x0a00_0000 | address >> 8).to_be_bytes());
+    }
+    for port in [from, to] {
+        packet.extend((0x8000 | u16::try_from(port & 0xff).unwrap()).to_be_bytes());
+    }
+    packet.extend([seq.to_be_bytes(), [0; 4], [0x50, flags, 0xff, 0xff], [0; 4]].concat());
+    packet.extend(payload);
+    let len = u32::try_from(packet.len()).unwrap();
+    let head = [0, 0, len, len].map(u32::to_le_bytes).concat();
+    [head, packet].concat()
+}
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+const RAW: u8 = 101;
+
+fn file_of(segments: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut file = short_head();
+    file[20] = RAW;
+    segments.for_each(|segment| file.extend(segment));
+    file
+}
+
+/// A flood of SYNs does not hide a connection that carries iWARP, and takes no memory to speak of.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_connections_is_left_out() {
+    const FLOOD: u32 = 300_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcap");
+    let begins = segment(1, 2, 6, ACK, &frame());
+    let flood = (0..FLOOD).map(|number| segment(number << 8, 3, number, SYN, b""));
+    let syn = segment(1, 2, 5, SYN, b"");
+    std::fs::write(&path, file_of([syn, begins].into_iter().chain(flood))).unwrap();
+    let limited = "ulimit -v 200000; exec \"$@\"";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_rpcrdma"), "explain"]).arg(&path);
+    let output = command.output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        shown.contains("connection 1: client 10.0.0.0:32769") && shown.contains("MPA request"),
+        "{shown}"
+    );
+    assert!(shown.contains(" connections of TCP were left out"), "{shown}");
+}
+
+/// An MPA request without private data, CRC or markers.
+fn frame() -> Vec<u8> {
+    [&b"MPA ID Req Frame"[..], &[0, 1, 0, 0]].concat()
+}
+
+/// An FPDU without CRC.
+fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(header.len() + payload.len()).unwrap();
+    let mut fpdu = [&len.to_be_bytes(), header, payload].concat();
+    fpdu.resize(fpdu.len().next_multiple_of(4) + 4, 0);
+    fpdu
+}
+
+/// A call with so many segments in its Write list, and so many RDMA Writes of one octet to the last of them.
+fn one_call(segments: u32, writes: u32) -> Vec<u8> {
+    let list = (0..segments).flat_map(|number| [7, 1, 0, number]);
+    let header = [1, 1, 1, 0, 0, 1, segments].into_iter().chain(list).chain([0, 0]);
+    let rpc = [1, 0, 2, 100_003, 3, 6, 0, 0, 0, 0];
+    let call: Vec<u8> = header.chain(rpc).flat_map(u32::to_be_bytes).collect();
+    let parts = call.chunks(32_000).enumerate();
+    let count = call.len().div_ceil(32_000);
+    let sends = parts.map(|(at, part)| {
+        let control = if at + 1 == count { 0x41 } else { 0x01 };
+        let offset = u32::try_from(at * 32_000).unwrap();
+        let words = [0, 0, 1, offset].map(u32::to_be_bytes).concat();
+        fpdu(&[&[control, 0x43][..], &words].concat(), part)
+    });
+    let mut client = frame();
+    sends.for_each(|send| client.extend(send));
+    let mut server = [&b"MPA ID Rep Frame"[..], &[0, 1, 0, 0]].concat();
+    let target = [7, 0, segments - 1].map(u32::to_be_bytes).concat();
+    for _ in 0..writes {
+        server.extend(fpdu(&[&[0xc1, 0x40][..], &target].concat(), b"x"));
+    }
+    let mut file = vec![segment(1, 2, 5, SYN, b""), segment(2, 1, 5, SYN | ACK, b"")];
+    for (from, to, octets) in [(1, 2, client), (2, 1, server)] {
+        let mut seq = 6;
+        for part in octets.chunks(60_000) {
+            file.push(segment(from, to, seq, ACK, part));
+            seq += u32::try_from(part.len()).unwrap();
+        }
+    }
+    file_of(file.into_iter())
+}
+
+/// How long this thread has had a processor, in nanoseconds.
+fn computed() -> Option<u64> {
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+#[test]
+fn the_segments_of_a_call_do_not_multiply_the_time_of_its_writes() {
+    const WRITES: u32 = 30_000;
+    let time = |segments| {
+        let (file, begun) = (one_call(segments, WRITES), computed()?);
+        let trace = read(&file[..]).unwrap();
+        let took = computed()?.saturating_sub(begun);
+        let call = &trace.connections[0].conversation.calls[0];
+        assert_eq!((call.operations.len(), call.moved()), (WRITES as usize, (0, u64::from(WRITES))));
+        assert!(call.operations.iter().all(|operation| operation.chunk == Some(Chunk::Write(1))));
+        Some(took)
+    };
+    let (Some(few), Some(many)) = (time(1), time(4000)) else {
+        return not_run::not_run("the kernel does not count the time of a thread");
+    };
+    assert!(many < few * 4, "{few} ns with one segment, {many} ns with 4,000");
 }
 
 fn capture() -> &'static [u8] {
