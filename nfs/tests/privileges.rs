@@ -1,4 +1,5 @@
-//! `nfs3d` with fewer rights than root has: as another user, as a root that cannot be anybody else, and with a limit for files.
+//! `nfs3d` with fewer rights than root has: as another user, as a root that cannot be anybody else, and with
+//! a limit for files.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -122,8 +123,8 @@ async fn a_server_of_one_user_makes_no_program_that_runs_as_it() {
     assert!(remote.create(&top, Bytes::from_static(b"file"), 0o1755).await.is_ok());
 }
 
-/// A file that its owner may not read is read by the owner all the same, by a mode that the server sets for a moment: but not if it
-/// may change nothing.
+/// A file that its owner may not read is read by the owner all the same, by a mode that the server sets for a
+/// moment: but not if it may change nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_of_one_user_changes_no_mode() {
     let dir = for_everybody();

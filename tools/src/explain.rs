@@ -162,7 +162,8 @@ impl Reading {
         self.connections.push(tracked);
     }
 
-    /// Leaves out the older half of the connections that showed no iWARP: floods of SYNs, and what else was captured.
+    /// Leaves out the older half of the connections that showed no iWARP: floods of SYNs, and what else was
+    /// captured.
     fn make_room(&mut self) {
         if self.is_full {
             return;

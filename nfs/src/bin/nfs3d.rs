@@ -115,7 +115,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         Some(key) => export.keyed(key),
         None => export,
     });
-    // A handler keeps the signal from ending the process: a WRITE past the limit for files (RLIMIT_FSIZE) fails with EFBIG instead.
+    // A handler keeps the signal from ending the process: a WRITE past the limit for files (RLIMIT_FSIZE)
+    // fails with EFBIG instead.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     // Before anybody can see that it runs.
     let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

@@ -35,8 +35,8 @@ impl Remote {
     /// Lists a directory without `.` and `..`, in the server's order. Leaves out what disappears meanwhile.
     ///
     /// # Errors
-    /// [`ClientError`]: also if the server withholds an entry's attributes or a link's target, returns a cookie
-    /// twice, or lists more than 256 MiB of entries.
+    /// [`ClientError`]: also if the server withholds an entry's attributes or a link's target, returns a
+    /// cookie twice, or lists more than 256 MiB of entries.
     pub async fn list(&self, dir: &RemoteFile) -> Result<Vec<Item>, ClientError> {
         Ok(self.list_within(dir, HELD_MAX).await?.0)
     }

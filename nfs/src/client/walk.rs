@@ -33,8 +33,8 @@ impl Visit {
     /// Returns the entry as a file.
     #[must_use]
     pub fn file(&self) -> RemoteFile {
-        let Item { name, handle, attributes, .. } = &self.item;
-        RemoteFile { path: below(&self.dir, name), handle: *handle, attributes: attributes.clone() }
+        let Item { handle, attributes, .. } = self.item;
+        RemoteFile { path: below(&self.dir, &self.item.name), handle, attributes }
     }
 }
 
@@ -74,8 +74,8 @@ impl Remote {
     /// disappears meanwhile is no failure.
     ///
     /// # Errors
-    /// [`ClientError`]: the first entry that cannot be removed, or a failure of the [`Walk`]. Entries before it
-    /// are gone.
+    /// [`ClientError`]: the first entry that cannot be removed, or a failure of the [`Walk`]. Entries before
+    /// it are gone.
     pub async fn remove_tree(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let found = self.lookup_in(above, name.clone()).await?;
         if !found.is_directory() {

@@ -18,8 +18,10 @@
 //! - It needs `/proc`: by its names of open files, one that was checked is opened for reading.
 //! - Files that were read or written stay open for two seconds after their last use, so a program that was written meanwhile
 //!   cannot be run yet (ETXTBSY). At most 512 descriptors stay open, and an eighth of those that the process may have.
-//! - Each file that was looked up takes about a hundred bytes of memory until it is removed. Of files that others removed up to
-//!   65,536 are kept, or as many as there are others.
+//! - A WRITE past RLIMIT_FSIZE ends the process by SIGXFSZ unless it handles or ignores that signal, as `nfs3d`
+//!   does; the WRITE fails with [`Error::FBig`] then.
+//! - Each file that was looked up takes about a hundred bytes of memory until it is removed. Of files that
+//!   others removed up to 65,536 are kept, or as many as there are others.
 
 mod at_hand;
 mod change;
@@ -208,15 +210,15 @@ impl DirectoryExport {
         DirectoryExport { key, ..self }
     }
 
-    /// Also serves what is mounted below the directory, or refuses it, as without this call: [`Error::Acces`], and listings
-    /// leave it out.
+    /// Also serves what is mounted below the directory, or refuses it, as without this call:
+    /// [`Error::Acces`], and listings leave it out.
     #[must_use]
     pub fn cross_mounts(self, cross_mounts: bool) -> Self {
         DirectoryExport { cross_mounts, ..self }
     }
 
-    /// Changes nothing in the directory, or takes changes. Where the server is not root, an owner can then not read a file whose
-    /// mode forbids it.
+    /// Changes nothing in the directory, or takes changes. Where the server is not root, an owner can then
+    /// not read a file whose mode forbids it.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         DirectoryExport { read_only, ..self }

@@ -34,8 +34,8 @@ impl<E: Export> MountHandler<E> {
         MountHandler { export, mounts: Mutex::default(), policy: Arc::default() }
     }
 
-    /// Says from where it may be mounted. From elsewhere MNT returns MNT3ERR_ACCES, and all other procedures but NULL are refused
-    /// with AUTH_TOOWEAK.
+    /// Says from where it may be mounted. From elsewhere MNT returns MNT3ERR_ACCES, and all other procedures
+    /// but NULL are refused with AUTH_TOOWEAK.
     #[must_use]
     pub fn policy(self, policy: Arc<Policy>) -> Self {
         MountHandler { policy, ..self }

@@ -105,8 +105,8 @@ impl Part<'_> {
     }
 }
 
-/// The rows of a connection: calls by their beginning, each with all that belongs to it, and what happened besides. Each row is
-/// made when it is asked for.
+/// The rows of a connection: calls by their beginning, each with all that belongs to it, and what happened
+/// besides. Each row is made when it is asked for.
 pub fn rows<'a>(connection: &'a Connection, selection: &Selection) -> impl Iterator<Item = Row> + use<'a> {
     let conversation = &connection.conversation;
     let mut parts: Vec<Part<'a>> = Vec::new();

@@ -19,8 +19,8 @@ use crate::{parent, part, show};
 /// A directory that is fetched.
 struct Level {
     at: PathBuf,
-    /// Names and targets of its links. They are made when all files below it are there: what a server says is below a directory must
-    /// not be written to where a link of the same name leads.
+    /// Names and targets of its links. They are made when all files below it are there: what a server says is
+    /// below a directory must not be written to where a link of the same name leads.
     links: Vec<(PathBuf, Bytes)>,
 }
 

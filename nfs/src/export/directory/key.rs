@@ -32,8 +32,8 @@ impl HandleKey {
     /// servers that do so at once all get the same.
     ///
     /// # Errors
-    /// If the file can be neither read nor made, is no key, belongs to another user than this process runs as, or grants rights to
-    /// other users.
+    /// If the file can be neither read nor made, is no key, belongs to another user than this process runs
+    /// as, or grants rights to other users.
     pub fn kept(path: &Path) -> io::Result<Self> {
         match HandleKey::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

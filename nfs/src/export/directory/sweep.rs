@@ -10,8 +10,8 @@ use super::table::{Place, Table};
 use super::{DirectoryExport, Error, Located, at_name};
 
 impl DirectoryExport {
-    /// Starts a sweep on a thread of its own if there are twice as many files as after the last one. A thread has the identity of
-    /// the one that starts it, so this must not be called as a caller.
+    /// Starts a sweep on a thread of its own if there are twice as many files as after the last one. A thread
+    /// has the identity of the one that starts it, so this must not be called as a caller.
     pub(super) fn sweep_if_due(&self) {
         let Some(keys) = self.table.begin_sweep() else { return };
         let (table, root) = (self.table.clone(), self.root.key);

@@ -96,8 +96,8 @@ impl Table {
         self.lock().places.get(&key)?.first().map(|place| place.parent)
     }
 
-    /// Where to look for a file: the path of a directory from the top, if it is known, and the place in it. No path
-    /// has a name that is not a single component, since none was learnt.
+    /// Where to look for a file: the path of a directory from the top, if it is known, and the place in it.
+    /// No path has a name that is not a single component, since none was learnt.
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {
         let table = self.lock();
         let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();
