@@ -162,3 +162,44 @@ async fn a_write_past_the_limit_for_files_fails_and_the_server_goes_on() {
     let grown = remote.set_size(&file, 1 << 20).await;
     assert!(grown.is_err_and(|error| error.to_string().contains("NFS3ERR_FBIG")));
 }
+
+/// `nfs3d` of this directory, after these commands of a shell.
+fn nfs3d_after(limits: &str, dir: &TempDir) -> Running {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{limits}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_nfs3d")]);
+    command.arg(dir.path()).args(["--listen", "127.0.0.1:0", "--no-root-squash"]);
+    Running::start(command, dir)
+}
+
+#[test]
+fn a_server_raises_its_limit_of_open_files() {
+    let dir = for_everybody();
+    let server = nfs3d_after("ulimit -S -n 256", &dir);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let [soft, hard] = files.split_whitespace().skip(3).take(2).collect::<Vec<_>>()[..] else {
+        panic!("{files}")
+    };
+    assert_eq!(soft, hard);
+}
+
+/// Connections must not use up the descriptors that files need.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_served_beside_many_idle_connections() {
+    let dir = for_everybody();
+    for number in 0..20 {
+        fs::write(dir.path().join(format!("file{number}")), "content").unwrap();
+    }
+    let server = nfs3d_after("ulimit -n 64", &dir);
+    let remote = server.mount().await;
+    let address = server.url.trim_start_matches("rdma://").trim_end_matches('/').to_owned();
+    let idle: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
+    // The server has accepted what it will accept once it has answered a call.
+    for number in 0..20 {
+        let file = remote.find(format!("/file{number}").as_bytes()).await.unwrap();
+        let mut content = Vec::new();
+        let read = remote.read_file(&file, &mut |data| Ok(content.extend_from_slice(&data))).await.map(drop);
+        assert!(read.is_ok() && content == b"content", "{read:?}");
+    }
+    drop(idle);
+}

@@ -21,6 +21,7 @@ use rpcrdma_runtime::shell::{
     DuplicateCache, DuplicateOptions, Remember, ServerOptions, TcpServer, TcpServerOptions,
 };
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -50,12 +51,16 @@ struct Listening {
 }
 
 impl Listening {
-    async fn at(arguments: &Arguments) -> anyhow::Result<Self> {
+    /// Binds the addresses, with limits of connections that fit into `files`, the process's limit of open files.
+    async fn at(arguments: &Arguments, files: usize) -> anyhow::Result<Self> {
+        let transports = if arguments.tcp.is_some() { 2 } else { 1 };
+        let connections = max_connections(files, transports);
         let remember = Remember::only(must_not_run_twice);
         let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
         let duplicates = Some(duplicates);
-        let tcp_options = TcpServerOptions { duplicates: duplicates.clone(), ..TcpServerOptions::default() };
-        let options = ServerOptions { duplicates, ..ServerOptions::of::<nfs_v3::NfsV3>() };
+        let tcp_options =
+            TcpServerOptions { duplicates: duplicates.clone(), connections, ..TcpServerOptions::default() };
+        let options = ServerOptions { duplicates, connections, ..ServerOptions::of::<nfs_v3::NfsV3>() };
         let rdma = arguments.provider.bind(&arguments.listen, options).await?;
         let tcp = match &arguments.tcp {
             Some(address) => Some(TcpServer::bind_with(address.as_str(), tcp_options).await?),
@@ -102,6 +107,21 @@ impl Listening {
     }
 }
 
+/// Raises the limit of open files to the largest that this process may have, and returns it.
+fn raise_file_limit() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    // Without the right to raise it, the server works with the limit that it has.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit.clone() });
+    let in_force = if raised.is_ok() { limit.maximum } else { limit.current };
+    in_force.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
+}
+
+/// Connections per transport that leave half of the limit of open files to the files that are served.
+fn max_connections(files: usize, transports: usize) -> usize {
+    let max = ServerOptions::default().connections;
+    (files / 2 / transports).clamp(1, max)
+}
+
 /// Waits until the sender is gone.
 async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
@@ -109,6 +129,7 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let dir = arguments.dir.display();
+    let files = raise_file_limit();
     let export = DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?;
     let export = export.cross_mounts(arguments.cross_mounts).read_only(arguments.read_only);
     let export = Arc::new(match handle_key(arguments.handle_key.as_deref())? {
@@ -120,7 +141,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     // Before anybody can see that it runs.
     let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let listening = Listening::at(&arguments).await?;
+    let listening = Listening::at(&arguments, files).await?;
     warn(&arguments, &listening, export.tells_callers_apart());
     let policy = Arc::new(policy(&arguments, &listening));
     let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only).policy(policy.clone());
