@@ -38,8 +38,8 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
                 None => quote!(__xdr::Lengths::ZERO),
             });
             let first = arms.next();
-            let own = quote_spanned!(discriminant.span()=> <#discriminant as __xdr::Discriminant>::SIZE);
-            quote!(__xdr::Lengths::fixed(#own).and(#first #(.or(#arms))*))
+            let own = quote_spanned!(discriminant.span()=> <<#discriminant as __xdr::Discriminant>::Word as __xdr::Layout>::LENGTHS);
+            quote!(#own.and(#first #(.or(#arms))*))
         }
     };
     let items = match container.items {
