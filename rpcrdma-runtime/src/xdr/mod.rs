@@ -78,16 +78,6 @@ pub trait Layout {
     const LENGTHS: Lengths;
     /// The DDP-eligible items that a value can hold.
     const HELD: Items;
-    /// The shortest encoding in bytes.
-    const MIN: u64 = Self::LENGTHS.min;
-    /// The longest encoding in bytes.
-    const MAX: Size = Self::LENGTHS.max;
-    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section 3.4.4.1).
-    const MAX_REDUCED: Size = Self::LENGTHS.max_reduced;
-    /// The largest DDP-eligible item in bytes, without padding; [`Size::ZERO`] if there is none.
-    const ITEM: Size = Self::HELD.largest;
-    /// How many DDP-eligible items one value can hold.
-    const ITEMS: Size = Self::HELD.count;
 }
 
 /// A type that can be written as XDR.

@@ -193,7 +193,7 @@ mod twelve_in_place {
 type Boxes<T> = Box<Box<Box<Box<Box<T>>>>>;
 
 const fn items<T: Layout>() -> (Size, Size) {
-    (T::ITEM, T::ITEMS)
+    (T::HELD.largest, T::HELD.count)
 }
 
 fn same<T: Xdr + PartialEq + core::fmt::Debug>(value: &T) {
@@ -235,7 +235,7 @@ fn main() {
     assert_eq!(items::<Fork>(), (Size::Bounded(40), Size::Unbounded));
     assert_eq!(items::<Swap<u32, Content>>(), (Size::Bounded(500), Size::Unbounded));
     assert_eq!(items::<Version>(), (Size::Bounded(60), Size::Bounded(1)));
-    assert_eq!(Version::MAX, Size::Bounded(64));
+    assert_eq!(Version::LENGTHS.max, Size::Bounded(64));
     assert_eq!(items::<Boxes<Boxes<Box<u32>>>>(), NONE);
 
     let file = |len: usize, next| File { data: vec![7; len].into(), next };
