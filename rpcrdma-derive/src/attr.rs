@@ -1,7 +1,7 @@
 //! Attributes: the contents of `#[xdr(...)]` and `#[ddp_eligible]`.
 
 use proc_macro2::{Span, TokenStream};
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use rpcrdma_layout::Size;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parse;
@@ -181,8 +181,9 @@ fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
 
 /// Returns an error that covers the rest of the attribute, so that it is reported once.
 fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
-    let _ = meta.input.parse::<TokenStream>();
-    meta.error(message)
+    let rest: TokenStream = meta.input.parse().unwrap_or_default();
+    let path = &meta.path;
+    Error::new_spanned(quote!(#path #rest), message)
 }
 
 /// A number or a size in bytes, which may be `unbounded`.
