@@ -237,7 +237,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             (Some(field), _) if labels.len() > 1 => names.of_type(&field.name),
             (_, None) => names.own("Default", "default"),
             (_, Some((Label::Member { of, index }, _))) => {
-                self.members(of).get(index).map_or_else(String::new, |member| member.ident.clone())
+                members(&self.bodies, of).get(index).map_or_else(String::new, |member| member.ident.clone())
             }
             (_, Some((Label::Bool(true), _))) => names.own("True", "TRUE"),
             (_, Some((Label::Bool(false), _))) => names.own("False", "FALSE"),
@@ -267,10 +267,6 @@ impl<'a, 'f> Lower<'a, 'f> {
                 Label::Member { of, index: places.get(&value).copied().unwrap_or(0) }
             }
         }
-    }
-
-    fn members(&self, of: TypeId) -> &[Member] {
-        members(&self.bodies, of)
     }
 
     // ---- programs
