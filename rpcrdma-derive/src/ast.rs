@@ -199,7 +199,7 @@ fn one_field<'a>(owner: Owner<'_>, index: usize, field: &'a syn::Field, errors: 
     Field {
         member,
         binding: format_ident!("__field_{index}"),
-        name: name.trim_start_matches("r#").to_owned(),
+        name: attrs.name.clone().unwrap_or_else(|| name.trim_start_matches("r#").to_owned()),
         ty: &field.ty,
         called: field.ty.to_token_stream(),
         cycle: owner.cycle(&field.ty, attrs.recursive.is_some()),
@@ -297,7 +297,9 @@ fn payload<'a>(
         }
         return None;
     };
-    field.name = variant.ident.to_string();
+    if field.attrs.name.is_none() {
+        field.name = variant.ident.to_string();
+    }
     match eligible {
         Some(span) if field.attrs.eligible.is_some() => {
             errors.at_span(span, "`#[ddp_eligible]` is given twice: remove one");

@@ -1,7 +1,7 @@
 //! Attributes: the contents of `#[xdr(...)]` and `#[ddp_eligible]`.
 
 use proc_macro2::{Span, TokenStream};
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use rpcrdma_layout::Size;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parse;
@@ -60,6 +60,8 @@ pub(crate) struct Attrs {
     pub(crate) max: Option<Expr>,
     pub(crate) list: Option<Span>,
     pub(crate) recursive: Option<Span>,
+    /// The field's name in runtime errors.
+    pub(crate) name: Option<String>,
     pub(crate) eligible: Option<Span>,
     /// An attribute was wrong and has been reported: nothing follows from what is missing.
     pub(crate) failed: bool,
@@ -124,6 +126,9 @@ impl Attrs {
             (Place::Field, "max") => set(&mut self.max, bound(&value(meta, "max = 8")?)?, meta),
             (Place::Field, "list") => flag(&mut self.list, meta),
             (Place::Field, "recursive") => flag(&mut self.recursive, meta),
+            (Place::Field, "name") => {
+                set(&mut self.name, value::<LitStr>(meta, "name = \"file-handle\"")?.value(), meta)
+            }
             (Place::Value, _) => Err(meta.error(format!(
                 "`{key}` does not belong to an enum's value: write `Name = 3`, or `#[xdr(union = \"Type\")]` on the enum"
             ))),
@@ -134,14 +139,15 @@ impl Attrs {
                 Err(meta.error("unknown attribute: a union's arm takes `case = ...` and `default`"))
             }
             (Place::Field, _) => {
-                Err(meta.error("unknown attribute: a field takes `max = N`, `list` and `recursive`"))
+                Err(meta.error("unknown attribute: a field takes `max = N`, `list`, `recursive` and `name = \"text\"`"))
             }
         }
     }
 
     /// Returns true if a field has no attribute.
     pub(crate) fn is_empty(&self) -> bool {
-        self.max.is_none() && self.list.is_none() && self.recursive.is_none() && self.eligible.is_none()
+        let Attrs { max, list, recursive, name, eligible, .. } = self;
+        max.is_none() && list.is_none() && recursive.is_none() && name.is_none() && eligible.is_none()
     }
 }
 
@@ -175,8 +181,9 @@ fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
 
 /// Returns an error that covers the rest of the attribute, so that it is reported once.
 fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
-    let _ = meta.input.parse::<TokenStream>();
-    meta.error(message)
+    let rest: TokenStream = meta.input.parse().unwrap_or_default();
+    let path = &meta.path;
+    Error::new_spanned(quote!(#path #rest), message)
 }
 
 /// A number or a size in bytes, which may be `unbounded`.

@@ -13,7 +13,7 @@ use crate::attr::Errors;
 use crate::syntax::{Borrow, SCALARS, arguments, borrow, is_one_of, number, type_arguments, type_name};
 
 /// Rust types that have no encoding, and what to write instead.
-const STRANGERS: [(&str, &str); 12] = [
+const STRANGERS: [(&str, &str); 11] = [
     (
         "u8",
         "opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`; rpcgen's `unsigned char` is `UnsignedChar`",
@@ -25,7 +25,6 @@ const STRANGERS: [(&str, &str); 12] = [
     ("i128", "the largest integer is a hyper, `i64`; sixteen bytes of opaque data are `[u8; 16]`"),
     ("char", "rpcgen's `char` is `Char`; text is `XdrString<N>`"),
     ("str", "text is `XdrString<N>`"),
-    ("String", "text is `XdrString<N>`"),
     ("Vec<u8>", "opaque data is `Opaque<N>`"),
     ("Vec<()>", "`void` elements take no bytes; write their number as a `u32`"),
     ("Option<()>", "optional `void` carries only whether it is there; write a `bool`"),
@@ -58,6 +57,12 @@ pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     if container.backward {
         let marks = container.fields().into_iter().filter_map(|field| field.attrs.eligible);
         marks.for_each(|span| errors.at_span(span, BACKWARD));
+        if let Some((span, _)) = container.items {
+            errors.at_span(
+                span,
+                "a type of a backward-only program holds no DDP-eligible items: remove `items` or `backward`",
+            );
+        }
     }
     errors.finish()
 }

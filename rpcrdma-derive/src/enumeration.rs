@@ -67,10 +67,17 @@ pub(crate) fn conversions(
         #[automatically_derived]
         #unlisted
         impl #impl_generics __xdr::Discriminant for #ident #type_generics #where_clause {
+            type Word = i32;
+
             #[inline]
-            fn number(&self) -> i64 {
+            fn number(&self) -> i128 {
+                ::core::convert::From::from(__xdr::Discriminant::word(self))
+            }
+
+            #[inline]
+            fn word(&self) -> i32 {
                 let __value = self;
-                ::core::convert::From::<i32>::from(#number)
+                #number
             }
         }
 

@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Expr, Generics, Type, parse_quote};
 
 use crate::ast::{Arm, Body, Container};
-use crate::syntax::{is_scalar, local, mentions, number, parameters};
+use crate::syntax::{is_scalar, local, mentions, parameters};
 
 const CONSTANT: &str = "__LABEL_";
 const TWICE: &str =
@@ -48,12 +48,9 @@ pub(crate) fn take_labels(container: &mut Container<'_>) -> TokenStream {
     for (index, label) in labels.enumerate().filter(|(_, label)| matches!(label, Expr::Path(_)) == by_name) {
         let span = label.span();
         let name = format_ident!("{CONSTANT}{index}", span = span);
-        // A negative number can only be an `i32`.
-        let is_negative = number(label).is_some_and(|number| number < 0);
-        let own = if is_negative { quote_spanned!(span=> i32) } else { quote_spanned!(span=> _) };
         constants.extend(quote_spanned! {span=>
             const #name: #discriminant = {
-                let __label = __xdr::derive_support::label::<#discriminant, #own>(#label);
+                let __label = __xdr::derive_support::label::<#discriminant, _>(#label);
                 __label
             };
         });

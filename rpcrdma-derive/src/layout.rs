@@ -38,8 +38,8 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
                 None => quote!(__xdr::Lengths::ZERO),
             });
             let first = arms.next();
-            let own = quote_spanned!(discriminant.span()=> <#discriminant as __xdr::Discriminant>::SIZE);
-            quote!(__xdr::Lengths::fixed(#own).and(#first #(.or(#arms))*))
+            let own = quote_spanned!(discriminant.span()=> <<#discriminant as __xdr::Discriminant>::Word as __xdr::Layout>::LENGTHS);
+            quote!(#own.and(#first #(.or(#arms))*))
         }
     };
     let items = match container.items {
@@ -102,7 +102,8 @@ fn largest(field: &Field<'_>) -> TokenStream {
 fn solved(container: &Container<'_>) -> TokenStream {
     let sum = sum(container, |field| match field.cycle {
         Some(Cycle::Hidden) => Some(quote!(__own)),
-        _ => items(container, field),
+        Some(Cycle::Own) => container.owner.items_of(field.ty, field.bound.as_ref()),
+        _ => items(field),
     });
     if container.fields().iter().all(|field| field.cycle.is_none()) {
         return sum;
@@ -123,8 +124,8 @@ fn sum(container: &Container<'_>, of: impl Fn(&Field<'_>) -> Option<TokenStream>
     }
 }
 
-/// The items of a field, if its type may have any. `__own` are those of the type.
-fn items(container: &Container<'_>, field: &Field<'_>) -> Option<TokenStream> {
+/// The items of a field, if its type may have any.
+fn items(field: &Field<'_>) -> Option<TokenStream> {
     match field.kind() {
         Kind::Eligible => {
             let largest = largest(field);
@@ -132,32 +133,28 @@ fn items(container: &Container<'_>, field: &Field<'_>) -> Option<TokenStream> {
         }
         Kind::Slice(_) => None,
         _ if is_scalar(field.ty) => None,
-        _ if field.cycle == Some(Cycle::Own) => container.owner.items_of(field.ty, field.bound.as_ref()),
         _ => Some(constant(field, "HELD")),
     }
 }
 
-/// What only the compiler can check: a type of a backward-only program holds no item, and none holds more than is said.
+/// What only the compiler can check: a type of a backward-only program holds no item, and none holds more than is said, or
+/// than follows from the names of the types behind which it holds itself.
 fn check(container: &Container<'_>) -> Option<TokenStream> {
     let fields = container.fields();
     if container.backward {
-        let fields = fields.into_iter().filter(|field| field.cycle != Some(Cycle::Own));
-        let checks = fields.filter_map(|field| {
-            let (items, span) = (items(container, field)?, field.ty.span());
+        let checks = fields.into_iter().filter_map(|field| {
+            let (items, span) = (items(field)?, field.ty.span());
             Some(quote_spanned!(span=> ::core::assert!(#items.is_none(), #BACKWARD);))
         });
         return Some(quote!(#(#checks)*));
     }
-    let hidden = fields.into_iter().find(|field| field.cycle == Some(Cycle::Hidden));
+    let hidden = fields.into_iter().find(|field| field.cycle.is_some());
     let (span, message): (Span, &str) = match container.items {
         Some((span, _)) => (span, STATED),
         None => (hidden?.ty.span(), HIDDEN),
     };
     let (ident, (_, generics, _)) = (container.owner.ident, container.owner.generics.split_for_impl());
-    let sum = sum(container, |field| items(container, field));
+    let sum = sum(container, items);
     let own = quote!(<#ident #generics as __xdr::Layout>::HELD);
-    Some(quote_spanned! {span=>
-        let __own = #own;
-        ::core::assert!(__own.covers(#sum), #message);
-    })
+    Some(quote_spanned!(span=> ::core::assert!(#own.covers(#sum), #message);))
 }

@@ -1,11 +1,11 @@
 //! Names that generated code gives to what the user wrote, so that each mistake in it is one error.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::ast::{Container, Field};
-use crate::syntax::{ends, mentions, number, parameters};
+use crate::syntax::{ends, number, parameters};
 
 /// Defines a constant for each bound that is not a number.
 pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
@@ -46,21 +46,34 @@ pub(crate) fn take_types(container: &mut Container<'_>) -> TokenStream {
     }
     let place = container.owner.ident.span();
     let lifetimes: Vec<_> = generics.lifetimes().map(|parameter| &parameter.lifetime).collect();
+    let (ident, (_, arguments, _)) = (container.owner.ident, generics.split_for_impl());
+    let owner = quote!(#ident #arguments);
     let parameters = (!lifetimes.is_empty()).then(|| quote!(<#(#lifetimes),*>));
     for (index, field) in container.fields_mut().into_iter().enumerate() {
         let ty = field.ty;
-        // Outside of the impls `Self` means nothing.
-        if mentions(ty.to_token_stream(), &|name| name == "Self") {
-            continue;
-        }
+        let meant = without_self(ty.to_token_stream(), &owner);
         let name = format_ident!("__Type{index}", span = place);
-        aliases.extend(quote!(type #name #parameters = #ty;));
+        aliases.extend(quote!(type #name #parameters = #meant;));
         let (first, last) = ends(ty);
         let (open, close) = (quote_spanned!(first=> <), quote_spanned!(last=> >));
         let name = format_ident!("__Type{index}", span = first);
         field.called = quote!(#name #open #(#lifetimes),* #close);
     }
     aliases
+}
+
+/// A type with the owner in place of `Self`, which means nothing outside of the impls.
+fn without_self(tokens: TokenStream, owner: &TokenStream) -> TokenStream {
+    let named = |token| match token {
+        TokenTree::Ident(name) if name == "Self" => owner.clone(),
+        TokenTree::Group(group) => {
+            let mut meant = Group::new(group.delimiter(), without_self(group.stream(), owner));
+            meant.set_span(group.span());
+            meant.into_token_stream()
+        }
+        token => token.into(),
+    };
+    tokens.into_iter().map(named).collect()
 }
 
 /// The type of an array's elements.

@@ -25,34 +25,31 @@ impl Size {
     #[must_use]
     pub const fn plus(self, other: Size) -> Size {
         match (self, other) {
-            (Size::Bounded(a), Size::Bounded(b)) => match a.checked_add(b) {
-                Some(sum) => Size::Bounded(sum),
-                None => Size::Unbounded,
-            },
+            (Size::Bounded(a), Size::Bounded(b)) => Size::known(a.checked_add(b)),
             _ => Size::Unbounded,
+        }
+    }
+
+    const fn known(size: Option<u64>) -> Size {
+        match size {
+            Some(size) => Size::Bounded(size),
+            None => Size::Unbounded,
         }
     }
 
     /// `count` times `self`; zero times anything is zero.
     #[must_use]
     pub const fn times(self, count: u64) -> Size {
-        match self {
-            _ if count == 0 => Size::ZERO,
-            Size::Bounded(size) => match size.checked_mul(count) {
-                Some(product) => Size::Bounded(product),
-                None => Size::Unbounded,
-            },
-            Size::Unbounded => Size::Unbounded,
-        }
+        self.repeated(Size::Bounded(count))
     }
 
     /// `count` times `self`, where the count may be unbounded; zero times anything is zero.
     #[must_use]
     pub const fn repeated(self, count: Size) -> Size {
         match (self, count) {
-            (Size::Bounded(0), _) => Size::ZERO,
-            (_, Size::Bounded(count)) => self.times(count),
-            (_, Size::Unbounded) => Size::Unbounded,
+            (Size::ZERO, _) | (_, Size::ZERO) => Size::ZERO,
+            (Size::Bounded(size), Size::Bounded(count)) => Size::known(size.checked_mul(count)),
+            _ => Size::Unbounded,
         }
     }
 

@@ -106,9 +106,9 @@ fn a_borrowed_type_reads_and_writes_what_its_owning_twin_does() {
     assert_eq!(value.tree.left.unwrap().get().unwrap().name.to_str(), Ok("left"));
     let two = value.tree.branches.iter().nth(1).unwrap();
     assert_eq!(two.branches.iter().next().unwrap().name.to_str(), Ok("deep"));
-    assert_eq!(<Borrowed<'_> as Layout>::MIN, Owned::MIN);
-    assert_eq!(<Borrowed<'_> as Layout>::MAX, Owned::MAX);
-    assert_eq!(<ChoiceRef<'_> as Layout>::MAX, Choice::MAX);
+    assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.min, Owned::LENGTHS.min);
+    assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.max, Owned::LENGTHS.max);
+    assert_eq!(<ChoiceRef<'_> as Layout>::LENGTHS.max, Choice::LENGTHS.max);
     // A slice of Rust makes the same bytes as what was read.
     let Owned { entries, chain, .. } = owned();
     let written = Borrowed { entries: ArrayRef::new(&entries), chain: ListRef::from(&chain), ..value };
@@ -223,7 +223,7 @@ fn slices_and_text_are_opaque_data_and_strings() {
     let bytes = xdr::to_bytes(&value).unwrap();
     assert_eq!(xdr::from_slice::<Slices<'_>>(&bytes).unwrap(), value);
     assert_eq!(&bytes[..8], [0, 0, 0, 3, 1, 2, 3, 0]);
-    assert_eq!((Slices::MIN, Slices::MAX), (12, Size::Unbounded));
+    assert_eq!((Slices::LENGTHS.min, Slices::LENGTHS.max), (12, Size::Unbounded));
     let too_long = Slices { text: "nine char", ..value };
     assert_eq!(
         xdr::to_bytes(&too_long).unwrap_err().to_string(),

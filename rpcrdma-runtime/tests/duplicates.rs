@@ -202,7 +202,8 @@ impl Peer {
     }
 
     fn submit(&mut self, xid: u32, procedure: u32, args: &Args, min_item: usize) {
-        let whole = u64::from(args.item.next_multiple_of(4) + args.note.next_multiple_of(4)) + Res::MIN;
+        let whole =
+            u64::from(args.item.next_multiple_of(4) + args.note.next_multiple_of(4)) + Res::LENGTHS.min;
         let reduced = Size::Bounded(whole - u64::from(args.item.next_multiple_of(4)));
         let item = Size::Bounded(u64::from(args.item));
         let bounds = ReplyBounds { whole: Size::Bounded(whole), reduced, item, items: Size::Bounded(1) };

@@ -356,15 +356,18 @@ fn an_array_of_fixed_length_ends_with_its_first_bad_element() {
 
 #[test]
 fn sizes_are_known_at_compile_time() {
-    const { assert!(<Bounded as Layout>::MIN == 4 && <SmallOpaque<64> as Layout>::MIN == 4) };
-    assert_eq!(<Bounded as Layout>::MAX, Size::Bounded(4 + 12));
-    assert_eq!(<FileType as Layout>::MIN, 4);
-    assert_eq!(<FileType as Layout>::MAX, Size::Bounded(4 + 4 + 256));
-    assert_eq!(<File as Layout>::MAX, Size::Bounded((4 + 256) + (8 + 256) + (4 + 32) + (4 + 65536)));
-    assert_eq!(<Write as Layout>::MAX, Size::Unbounded);
-    assert_eq!(<Write as Layout>::MAX_REDUCED, Size::Bounded(68 + 4 + 4 + 4 + 4));
-    assert_eq!((<Write as Layout>::ITEM, <Write as Layout>::ITEMS), (Size::Unbounded, Size::Bounded(2)));
-    assert_eq!(<Tree as Layout>::MAX, Size::Unbounded);
+    const { assert!(<Bounded as Layout>::LENGTHS.min == 4 && <SmallOpaque<64> as Layout>::LENGTHS.min == 4) };
+    assert_eq!(<Bounded as Layout>::LENGTHS.max, Size::Bounded(4 + 12));
+    assert_eq!(<FileType as Layout>::LENGTHS.min, 4);
+    assert_eq!(<FileType as Layout>::LENGTHS.max, Size::Bounded(4 + 4 + 256));
+    assert_eq!(<File as Layout>::LENGTHS.max, Size::Bounded((4 + 256) + (8 + 256) + (4 + 32) + (4 + 65536)));
+    assert_eq!(<Write as Layout>::LENGTHS.max, Size::Unbounded);
+    assert_eq!(<Write as Layout>::LENGTHS.max_reduced, Size::Bounded(68 + 4 + 4 + 4 + 4));
+    assert_eq!(
+        (<Write as Layout>::HELD.largest, <Write as Layout>::HELD.count),
+        (Size::Unbounded, Size::Bounded(2))
+    );
+    assert_eq!(<Tree as Layout>::LENGTHS.max, Size::Unbounded);
 }
 
 #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -405,12 +408,18 @@ type Branches = Vec<Branch>;
 
 #[test]
 fn items_in_arrays_arms_and_recursive_types_are_counted() {
-    assert_eq!(<Operation as Layout>::ITEMS, Size::Bounded(2));
-    assert_eq!((<Compound as Layout>::ITEM, <Compound as Layout>::ITEMS), (Size::Unbounded, Size::Unbounded));
-    assert_eq!(<FewOperations as Layout>::ITEMS, Size::Bounded(8));
-    assert_eq!(<FewOperations as Layout>::MAX_REDUCED, Size::Bounded(4 + 4 * (4 + 84)));
-    assert_eq!((<Branch as Layout>::ITEM, <Branch as Layout>::ITEMS), (Size::Bounded(64), Size::Unbounded));
-    assert_eq!((<Tree as Layout>::ITEM, <Tree as Layout>::ITEMS), (Size::ZERO, Size::ZERO));
+    assert_eq!(<Operation as Layout>::HELD.count, Size::Bounded(2));
+    assert_eq!(
+        (<Compound as Layout>::HELD.largest, <Compound as Layout>::HELD.count),
+        (Size::Unbounded, Size::Unbounded)
+    );
+    assert_eq!(<FewOperations as Layout>::HELD.count, Size::Bounded(8));
+    assert_eq!(<FewOperations as Layout>::LENGTHS.max_reduced, Size::Bounded(4 + 4 * (4 + 84)));
+    assert_eq!(
+        (<Branch as Layout>::HELD.largest, <Branch as Layout>::HELD.count),
+        (Size::Bounded(64), Size::Unbounded)
+    );
+    assert_eq!((<Tree as Layout>::HELD.largest, <Tree as Layout>::HELD.count), (Size::ZERO, Size::ZERO));
 }
 
 fn reduced<T: Encode>(value: &T, header: &[u8], min_item: usize) -> Message {

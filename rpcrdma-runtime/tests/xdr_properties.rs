@@ -188,7 +188,10 @@ fn survives<T: Xdr + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> 
     let wire = to_bytes(value).unwrap();
     prop_assert_eq!(wire.len() as u64, encoded_len(value).unwrap());
     prop_assert_eq!(wire.len() % 4, 0);
-    prop_assert!(wire.len() as u64 >= T::MIN && T::MAX.bound().is_none_or(|max| wire.len() as u64 <= max));
+    prop_assert!(
+        wire.len() as u64 >= T::LENGTHS.min
+            && T::LENGTHS.max.bound().is_none_or(|max| wire.len() as u64 <= max)
+    );
     let shared: T = from_bytes(&wire).unwrap();
     let copied: T = from_slice(&wire).unwrap();
     prop_assert_eq!(&shared, value);
@@ -264,7 +267,7 @@ proptest! {
         let pieces: Vec<Bytes> = message.clone().into_pieces().collect();
         prop_assert!(pieces.concat() == whole, "{pieces:?}");
         prop_assert_eq!(message.unreduced_len(), whole.len() as u64);
-        let bound = <Compound as rpcrdma_runtime::xdr::Layout>::ITEM.bound().unwrap();
+        let bound = <Compound as rpcrdma_runtime::xdr::Layout>::HELD.largest.bound().unwrap();
         prop_assert!(message.items.iter().all(|item| item.data.len() as u64 <= bound));
         if padded {
             // A requester may put the padding into the chunk; what is in it does not matter.

@@ -9,7 +9,7 @@ use rpcrdma_runtime::xdr::{Layout, Size};
 
 /// A procedure, how many items its arguments can have, and how many its result can.
 fn items<Q: Procedure<Program = NfsV3>>() -> (&'static str, Size, Size) {
-    (Q::NAME, <Q::Args as Layout>::ITEMS, <Q::Res as Layout>::ITEMS)
+    (Q::NAME, <Q::Args as Layout>::HELD.count, <Q::Res as Layout>::HELD.count)
 }
 
 /// Requirement: R052

@@ -33,7 +33,7 @@ fn a_new_header_type_comes_back_as_it_went() {
             assert!(xdr::from_bytes::<RdmaMsg>(&bytes.slice(..cut)).is_err(), "{cut}");
         }
     }
-    assert_eq!(RpcRdmaKeepalive::MAX, Size::Bounded(12));
+    assert_eq!(RpcRdmaKeepalive::LENGTHS.max, Size::Bounded(12));
 }
 
 /// The upper half of a number.

@@ -200,7 +200,7 @@ fn every_way<T>(name: &'static str) -> Seen
 where
     T: for<'a> Arbitrary<'a> + Xdr + PartialEq + Debug,
 {
-    let seen = RefCell::new(Seen { name, items: T::ITEMS != Size::ZERO, ..Seen::default() });
+    let seen = RefCell::new(Seen { name, items: T::HELD.count != Size::ZERO, ..Seen::default() });
     let mut runner = TestRunner::new(Cases { cases: 48, failure_persistence: None, ..Cases::default() });
     if let Err(error) = runner.run(&ways(), |way| survives::<T>(&way, &seen)) {
         panic!("{name}: {error}");

@@ -31,7 +31,16 @@ fn size(size: xdr::Size) -> Option<u64> {
 type Row = (&'static str, [Option<u64>; 5]);
 
 fn row<T: Layout>(name: &'static str) -> Row {
-    (name, [Some(T::MIN), size(T::MAX), size(T::MAX_REDUCED), size(T::ITEM), size(T::ITEMS)])
+    (
+        name,
+        [
+            Some(T::LENGTHS.min),
+            size(T::LENGTHS.max),
+            size(T::LENGTHS.max_reduced),
+            size(T::HELD.largest),
+            size(T::HELD.count),
+        ],
+    )
 }
 
 /// Each type of the documents is in the list, and the compiler's sizes are the type's own.

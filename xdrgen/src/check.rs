@@ -21,8 +21,8 @@ struct Facts<'h> {
 /// A rule: reports what breaks it.
 type Rule = fn(&Facts<'_>, &mut Found);
 
-/// What no definition may be: types that cannot be emitted.
-const RULES: &[Rule] = &[cycles::endless_types, cycles::alias_cycles, cycles::depth];
+/// What no definition may be, such as a type that cannot be emitted.
+const RULES: &[Rule] = &[cycles::endless_types, cycles::alias_cycles, cycles::depth, unions::idle_defaults];
 
 /// Checks all definitions.
 pub(crate) fn definitions(hir: &Hir, found: &mut Found) {

@@ -188,7 +188,10 @@ impl Note {
                     Trust::Example => format!("an example between prose: {text}"),
                 }
             }
-            Note::Expansion(one) => and(&format!("`{}` expands to `{}`", one.name.name, one.text)),
+            Note::Expansion(one) => {
+                let shown = one.text.replace(char::is_control, "\u{fffd}");
+                and(&format!("`{}` expands to `{shown}`", one.name.name))
+            }
         }
     }
 }

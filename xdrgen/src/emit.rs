@@ -13,14 +13,14 @@ mod types;
 use std::borrow::Cow;
 
 use crate::hash::{HashMap, HashSet};
-use crate::ir::{Bound, Data, Field, Module, Scalar, Type, TypeDef, TypeId};
+use crate::ir::{Bound, Const, Data, Field, Module, Scalar, Type, TypeDef, TypeId};
 use crate::names::Names;
 use crate::sizes::layout::Layouts;
 use crate::source::SourceId;
 
 use code::Code;
 pub(crate) use derives::Known;
-pub(crate) use documents::{Document, const_sources, items_by_source};
+pub(crate) use documents::{Document, items_by_source};
 pub(crate) use file::{Files, Head};
 
 /// What emission is told besides the module.
@@ -42,10 +42,8 @@ pub(crate) struct Emitter<'m> {
     pub(crate) documents: Vec<Document>,
     /// The places of documents among those.
     pub(crate) homes: HashMap<SourceId, usize>,
-    /// The documents of constants, by their names in Rust.
-    pub(crate) const_sources: HashMap<&'m str, SourceId>,
-    /// The constants that share a name with a type.
-    pub(crate) also_types: HashSet<&'m str>,
+    /// The names that several constants or types have.
+    pub(crate) ambiguous: HashSet<&'m str>,
 }
 
 /// The place from which a type is named.
@@ -59,10 +57,12 @@ enum Place {
     Procedures,
 }
 
-/// Returns the constants that share their name in Rust with a type. That matters among a type's arguments only.
-pub(crate) fn also_types(module: &Module) -> HashSet<&str> {
-    let constants: HashSet<&str> = module.consts.iter().map(|one| one.ident.as_str()).collect();
-    module.types.iter().map(|ty| ty.ident.as_str()).filter(|ident| constants.contains(ident)).collect()
+/// Returns the names that several constants or types have in Rust: those of two namespaces, and a constant and a type.
+pub(crate) fn ambiguous(module: &Module) -> HashSet<&str> {
+    let mut names = HashSet::default();
+    let constants = module.consts.iter().map(|one| one.ident.as_str());
+    let all = constants.chain(module.types.iter().map(|ty| ty.ident.as_str()));
+    all.filter(|name| !names.insert(*name)).collect()
 }
 
 impl Emitter<'_> {
@@ -96,12 +96,12 @@ impl Emitter<'_> {
             },
             Type::Named(id) => self.named(*id, from, code),
             Type::Extern(path) => _ = code.push(&spaced(path)),
-            Type::FixedOpaque(len) => array(|code| _ = code.push("u8"), len, code),
-            Type::FixedArray(of, len) => array(|code| self.ty(of, from, code), len, code),
+            Type::FixedOpaque(len) => self.array(|code| _ = code.push("u8"), len, code),
+            Type::FixedArray(of, len) => self.array(|code| self.ty(of, from, code), len, code),
             Type::SmallOpaque(max) => {
                 let [open, close] = if max.constant.is_some() { ["{ ", " }"] } else { ["", ""] };
                 self.path(name, from, code);
-                code.open("<").push(open).then(|code| size_bound(max, code)).push(close).close_list(">");
+                code.open("<").push(open).then(|code| self.size_bound(max, code)).push(close).close_list(">");
             }
             Type::Opaque(max) | Type::String(max) => self.generic(name, None, max.as_ref(), from, code),
             Type::Array(of) | Type::Boxed(of) => self.generic(name, Some(of), None, from, code),
@@ -161,22 +161,61 @@ impl Emitter<'_> {
     /// Writes a type of the module.
     fn named(&self, id: TypeId, from: Place, code: &mut Code) {
         let Some(ty) = self.module.get(id) else { return };
-        let above = match from {
+        self.item(ty.source, &ty.ident, from, code);
+        code.push(if ty.borrows && from == Place::Version { "<'_>" } else { parameter(ty) });
+    }
+
+    /// Writes the name of a type or a constant. One of another document's module is imported, or has its path if the name
+    /// alone may mean something else.
+    fn item(&self, source: SourceId, name: &str, from: Place, code: &mut Code) {
+        code.push(match from {
             Place::Types => "",
             Place::Version => "super::",
             Place::Procedures => "super::super::",
-        };
-        code.used.types.insert(id);
-        let lifetime = if ty.borrows && from == Place::Version { "<'_>" } else { parameter(ty) };
-        code.add([above, &ty.ident, lifetime]);
+        });
+        if code.used.own != Some(source)
+            && let Some(home) = self.home(source)
+        {
+            if self.ambiguous.contains(name) {
+                code.add(["super::", &home.ident, "::"]);
+            } else {
+                code.used.foreign(&home.ident, name);
+            }
+        }
+        code.push(name);
     }
 
-    /// Writes a bound as a `u32` among a type's arguments. There, a name that a constant shares with a type means the
-    /// type.
+    /// Writes a bound as a `u32`.
+    fn word_bound(&self, bound: &Bound, code: &mut Code) {
+        match self.constant_of(bound) {
+            Some(constant) => self.item(constant.source, &constant.ident, Place::Types, code),
+            None => _ = code.show(bound.value),
+        }
+    }
+
+    /// Writes a bound as a `usize`.
+    fn size_bound(&self, bound: &Bound, code: &mut Code) {
+        self.word_bound(bound, code);
+        if bound.constant.is_some() {
+            code.push(" as usize");
+        }
+    }
+
+    /// Writes a bound as a `u32` among a type's arguments. There, a name that a type has too means the type.
     fn argument_bound(&self, bound: &Bound, code: &mut Code) {
-        let is_type = bound.constant.as_ref().is_some_and(|name| self.also_types.contains(name.as_str()));
-        let [open, close] = if is_type { ["{ ", " }"] } else { ["", ""] };
-        code.push(open).then(|code| word_bound(bound, code)).push(close);
+        let is_plain = self.constant_of(bound).is_none_or(|of| !self.ambiguous.contains(of.ident.as_str()));
+        let [open, close] = if is_plain { ["", ""] } else { ["{ ", " }"] };
+        code.push(open).then(|code| self.word_bound(bound, code)).push(close);
+    }
+
+    /// Returns the constant that a bound was written as.
+    fn constant_of(&self, bound: &Bound) -> Option<&Const> {
+        self.module.consts.get(bound.constant?)
+    }
+
+    /// Writes the type of an array of `len` elements.
+    fn array(&self, element: impl FnOnce(&mut Code), len: &Bound, code: &mut Code) {
+        code.open("[").then(element).push("; ").then(|code| self.size_bound(len, code)).close("]");
     }
 }
 
@@ -191,11 +230,6 @@ fn spaced(path: &str) -> Cow<'_, str> {
         return path.into();
     }
     overview::compact(path).replace(",>", ">").replace(',', ", ").replace(';', "; ").into()
-}
-
-/// Writes the type of an array of `len` elements.
-fn array(element: impl FnOnce(&mut Code), len: &Bound, code: &mut Code) {
-    code.open("[").then(element).push("; ").then(|code| size_bound(len, code)).close("]");
 }
 
 /// Returns the name of a scalar's type: one of Rust's own, else one of the runtime's.
@@ -213,25 +247,5 @@ fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
         Scalar::Quadruple => Err("Quadruple"),
         Scalar::Char => Err("Char"),
         Scalar::UnsignedChar => Err("UnsignedChar"),
-    }
-}
-
-/// Writes a bound as a `u32`.
-fn word_bound(bound: &Bound, code: &mut Code) {
-    let Some(constant) = &bound.constant else {
-        code.show(bound.value);
-        return;
-    };
-    if !code.used.consts.contains(constant) {
-        code.used.consts.insert(constant.clone());
-    }
-    code.push(constant);
-}
-
-/// Writes a bound as a `usize`.
-fn size_bound(bound: &Bound, code: &mut Code) {
-    word_bound(bound, code);
-    if bound.constant.is_some() {
-        code.push(" as usize");
     }
 }

@@ -372,8 +372,7 @@ fn emitted(
         sizes: sizes.as_ref(),
         homes: documents.iter().enumerate().map(|(at, document)| (document.source, at)).collect(),
         documents,
-        also_types: emit::also_types(module),
-        const_sources: emit::const_sources(module),
+        ambiguous: emit::ambiguous(module),
     };
     let files = emit::Files { emitter: &emitter, head: head(sources, options) };
     match &options.output {

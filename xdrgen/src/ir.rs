@@ -211,8 +211,8 @@ pub enum Label {
 pub struct Bound {
     /// Its value.
     pub value: u32,
-    /// The constant that it was written as: its name in Rust.
-    pub constant: Option<String>,
+    /// The constant that it was written as, an index in [`Module::consts`].
+    pub constant: Option<usize>,
 }
 
 /// A type where it is used.

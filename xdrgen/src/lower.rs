@@ -33,12 +33,12 @@ pub(crate) struct Style<'a> {
 /// Lowers a protocol in which nothing is wrong.
 pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &mut Found) -> Module {
     let mut hir = hir;
-    let Style { names, data, .. } = *style;
+    let data = style.data;
     if data == Data::Borrowed && !found.has_errors() {
         borrowed::leave_out_eligible(&mut hir, bindings, found);
     }
     let (mut module, mut naming) = Lower::run(hir, style, found);
-    lists::make_lists(&mut module, names, &mut naming.types);
+    lists::make_lists(&mut module, &mut naming);
     if data == Data::Bytes {
         layout::hold_small_opaque(&mut module);
     }
@@ -59,8 +59,8 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
 struct Lower<'a, 'f> {
     naming: Naming<'f>,
     externs: &'a BTreeMap<String, String>,
-    /// The names of constants in Rust.
-    consts: HashMap<String, String>,
+    /// The constants by their names.
+    consts: HashMap<String, usize>,
     /// The bodies that are lowered: enums first, since arms are called after their members.
     bodies: Vec<Option<Body>>,
     /// The first member of each value, for each enum that chooses an arm.
@@ -77,9 +77,9 @@ impl<'a, 'f> Lower<'a, 'f> {
             places: HashMap::default(),
         };
         let mut module = Module { data: style.data, ..Module::default() };
-        lower.naming.share(&hir);
         let choosers: Vec<_> = hir.types.iter().map(|ty| chooser(&hir, &ty.body)).collect();
         module.order = hir.order;
+        lower.consts = hir.consts.iter().enumerate().map(|(index, one)| (one.name.clone(), index)).collect();
         module.consts = hir.consts.into_iter().map(|one| lower.constant(one)).collect();
         let mut others = Vec::new();
         for (ty, chooser) in hir.types.into_iter().zip(choosers) {
@@ -120,7 +120,6 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn constant(&mut self, one: hir::Const) -> Const {
         let hir::Const { name, value, docs } = one;
         let ident = self.naming.of_const(&name, docs.span);
-        self.consts.insert(name.clone(), ident.clone());
         Const { name, ident, value, ty: const_type(value), source: docs.span.source, docs }
     }
 
@@ -204,7 +203,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 
     fn bound(&self, bound: hir::Bound) -> Bound {
-        let constant = bound.constant.and_then(|name| self.consts.get(&name).cloned());
+        let constant = bound.constant.and_then(|name| self.consts.get(&name).copied());
         Bound { value: bound.value, constant }
     }
 
@@ -238,7 +237,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             (Some(field), _) if labels.len() > 1 => names.of_type(&field.name),
             (_, None) => names.own("Default", "default"),
             (_, Some((Label::Member { of, index }, _))) => {
-                self.members(of).get(index).map_or_else(String::new, |member| member.ident.clone())
+                members(&self.bodies, of).get(index).map_or_else(String::new, |member| member.ident.clone())
             }
             (_, Some((Label::Bool(true), _))) => names.own("True", "TRUE"),
             (_, Some((Label::Bool(false), _))) => names.own("False", "FALSE"),
@@ -268,10 +267,6 @@ impl<'a, 'f> Lower<'a, 'f> {
                 Label::Member { of, index: places.get(&value).copied().unwrap_or(0) }
             }
         }
-    }
-
-    fn members(&self, of: TypeId) -> &[Member] {
-        members(&self.bodies, of)
     }
 
     // ---- programs

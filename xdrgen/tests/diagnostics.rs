@@ -354,6 +354,15 @@ fn a_keyword_with_two_letters_in_the_wrong_order_is_one_finding_in_its_line() {
     assert!(tried > 10, "{tried}");
 }
 
+#[test]
+fn control_characters_in_a_macro_reach_no_terminal() {
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", "#define a(b) int b##b\nstruct s { a(\u{1b}) };\n"));
+    let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
+    let shown = diag::render(&found, &sources, false) + &diag::plain(&found, &sources);
+    assert!(shown.contains("expands to") && !shown.contains('\u{1b}'), "{shown}");
+}
+
 proptest::proptest! {
     #[test]
     fn findings_of_any_text_can_be_shown(

@@ -43,7 +43,8 @@ fn tests(name: &str, module: &Module) -> String {
         let Some(ty) = module.get(*id) else { continue };
         let owned = format!("borrowed::{name}::{}", ty.ident);
         let twin = format!("borrowed::{name}_ref::{}{}", ty.ident, if ty.borrows { "<'_>" } else { "" });
-        let sizes = format!("[Size::Bounded(<{twin} as Layout>::MIN), <{twin} as Layout>::MAX]");
+        let sizes =
+            format!("[Size::Bounded(<{twin} as Layout>::LENGTHS.min), <{twin} as Layout>::LENGTHS.max]");
         let copied = if ty.derives.copy { "value" } else { "value.clone()" };
         let _ = writeln!(
             text,

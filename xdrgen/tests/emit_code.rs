@@ -433,6 +433,14 @@ fn a_counted_array_that_a_procedure_takes_or_returns_has_a_type() {
 }
 
 #[test]
+fn long_long_is_a_hyper() {
+    emits(
+        "struct s { long long a; unsigned long long int b; long c; };\n",
+        &["pub a: i64,", "pub b: u64,", "pub c: i32,"],
+    );
+}
+
+#[test]
 fn a_short_discriminant_is_sent_as_an_int_and_a_hyper_in_eight_bytes() {
     emits(
         "union u switch (short x) { case 'a': void; default: int y; };\n\

@@ -263,14 +263,14 @@ fn a_namespace_is_a_module_whichever_documents_have_it() {
     let code = &emit(&[("one.x", one), ("two.x", two)], &Options::module("out"))[0].1;
     assert_eq!(code.matches("pub mod a {").count(), 1, "{code}");
     for expected in [
-        "pub struct AKey {",
-        "pub struct OtherKey {",
-        "pub own: OtherKey,",
-        "pub others: AKey,",
-        "pub one: AKey,",
+        "        pub own: Key,",
+        "        pub others: super::a::Key,",
+        "        pub one: super::a::Key,",
+        "    pub struct Whole {",
     ] {
         assert!(code.contains(expected), "no `{expected}` in\n{code}");
     }
+    assert_eq!(code.matches("pub struct Key {").count(), 2, "{code}");
     assert!(!code.contains("pub mod two"), "{code}");
 }
 
@@ -299,5 +299,5 @@ fn a_name_of_a_namespace_is_qualified_and_short_in_rust() {
     has(code, &["pub struct Foo {", "pub enum St {", "Ok = 0,", "pub struct ASt {", "pub s: St,"]);
     let text = format!("namespace b {{ struct foo {{ int y; }}; }}\n{text}");
     let code = &emit(&[("one.x", &text)], &Options::module("out"))[0].1;
-    has(code, &["pub struct AFoo {", "pub struct BFoo {", "pub enum St {"]);
+    has(code, &["pub struct Foo { /// `int x` pub x: i32, }", "pub struct Foo { /// `int y` pub y: i32, }"]);
 }

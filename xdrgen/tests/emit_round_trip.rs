@@ -117,6 +117,9 @@ fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
 fn own() -> Vec<Emitted> {
     let root = workspace();
     let mut emitted = vec![compile("language", &[root.join("xdrgen/tests/language.x")], false)];
+    // Samples are of names alone, and these have several meanings.
+    let namespaces = compile("namespaces", &[root.join("xdrgen/tests/namespaces.x")], false);
+    emitted.push(Emitted { tests: NAMESPACES.to_owned(), ..namespaces });
     let specs = root.join("specs");
     let texts: Vec<String> = listed(&specs).into_iter().filter(|name| name.ends_with(".txt")).collect();
     for group in groups(&texts, OWN_TOGETHER) {
@@ -189,6 +192,9 @@ fn listed(folder: &Path) -> Vec<String> {
 /// Tests of encodings that are made up, for the document with all constructs and for the RFCs of NFS.
 const HOSTILE: &str = include_str!("samples/hostile.rs");
 const HOSTILE_NFS: &str = include_str!("samples/hostile_nfs.rs");
+
+/// A test of the document with namespaces.
+const NAMESPACES: &str = include_str!("samples/namespaces.rs");
 
 #[test]
 fn every_type_compiles_without_a_warning_and_round_trips() {

@@ -518,8 +518,13 @@ fn a_name_of_another_namespace_is_not_defined() {
 fn namespaces_keep_names_apart() {
     finds(
         "namespace a { struct foo { int x; }; }\nnamespace b { struct foo { int y; }; }\nstruct a_foo { int z; };\n",
+        &[],
+        &[],
+    );
+    finds(
+        "namespace a { struct foo { int x; }; }\nnamespace b { struct Foo { int y; };\nstruct foo { int z; }; }\n",
         &["X400 3:8"],
-        &["`a_foo` and `a::foo`"],
+        &["`b::foo` and `b::Foo`"],
     );
     finds(
         "namespace a { struct foo { int x; };\nstruct foo { int y; }; }\n",

@@ -239,7 +239,7 @@ mod sizes {
     type Sizes = (u64, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
 
     fn of<T: ::rpcrdma_runtime::xdr::Layout>() -> Sizes {
-        (T::MIN, T::MAX.bound(), T::MAX_REDUCED.bound(), T::ITEM.bound(), T::ITEMS.bound())
+        (T::LENGTHS.min, T::LENGTHS.max.bound(), T::LENGTHS.max_reduced.bound(), T::HELD.largest.bound(), T::HELD.count.bound())
     }
 
     #[test]

@@ -122,14 +122,14 @@ pub trait Procedure: 'static {
     const NAME: &'static str;
 
     /// The largest arguments in bytes, behind the RPC header. `rpcrdma-xdrgen sizes` prints this and the next three.
-    const LARGEST_ARGS: Size = <Self::Args as Layout>::MAX;
+    const LARGEST_ARGS: Size = <Self::Args as Layout>::LENGTHS.max;
     /// The same with the eligible items out of the stream.
-    const LARGEST_ARGS_REDUCED: Size = <Self::Args as Layout>::MAX_REDUCED;
+    const LARGEST_ARGS_REDUCED: Size = <Self::Args as Layout>::LENGTHS.max_reduced;
     /// The largest result in bytes that its type allows, behind the RPC header. Where a binding says more, the
     /// function `reply_bounds` does.
-    const LARGEST_RES: Size = <Self::Res as Layout>::MAX;
+    const LARGEST_RES: Size = <Self::Res as Layout>::LENGTHS.max;
     /// The same with the eligible items out of the stream.
-    const LARGEST_RES_REDUCED: Size = <Self::Res as Layout>::MAX_REDUCED;
+    const LARGEST_RES_REDUCED: Size = <Self::Res as Layout>::LENGTHS.max_reduced;
 
     /// How large the reply to these arguments can be. The default is what the result's type allows; a binding
     /// narrows it where the XDR gives no bound (RFC 8166 section 6.2).
@@ -156,7 +156,12 @@ impl ReplyBounds {
     /// What a type allows.
     #[must_use]
     pub const fn of<T: Layout>() -> Self {
-        ReplyBounds { whole: T::MAX, reduced: T::MAX_REDUCED, item: T::ITEM, items: T::ITEMS }
+        ReplyBounds {
+            whole: T::LENGTHS.max,
+            reduced: T::LENGTHS.max_reduced,
+            item: T::HELD.largest,
+            items: T::HELD.count,
+        }
     }
 
     /// The same for a reply that nothing may be taken out of ([`Credential::allows_reduction`]).

@@ -71,7 +71,7 @@ const STAGE: usize = 1024;
 /// Whether so many elements are worth a stage: less of them cost less one by one.
 #[inline]
 fn is_long<T: Layout>(count: usize) -> bool {
-    T::MIN.saturating_mul(count as u64) >= STAGE as u64 / 4
+    T::LENGTHS.min.saturating_mul(count as u64) >= STAGE as u64 / 4
 }
 
 /// Writes the elements from this index on side by side on the stack, from where they are put when there is no room for more.
@@ -145,12 +145,13 @@ pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> 
 /// # Errors
 /// [`super::ErrorKind::Truncated`], or [`super::ErrorKind::TooLong`] if elements take no bytes.
 pub(super) fn require_elements<T: Layout>(reader: &mut Reader<'_>, count: u32) -> Result<(), Error> {
-    let Some(room) = reader.remaining().checked_div(usize::try_from(T::MIN).unwrap_or(usize::MAX)) else {
+    let Some(room) = reader.remaining().checked_div(usize::try_from(T::LENGTHS.min).unwrap_or(usize::MAX))
+    else {
         return reader.claim_empty(count);
     };
     if count as usize > room {
         return Err(reader.error(super::ErrorKind::Truncated {
-            needed: u64::from(count).saturating_mul(T::MIN),
+            needed: u64::from(count).saturating_mul(T::LENGTHS.min),
             left: reader.remaining() as u64,
         }));
     }

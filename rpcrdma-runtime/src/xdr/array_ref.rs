@@ -148,7 +148,7 @@ impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T
         let start = reader.clone();
         reader.enter()?;
         // Where elements take no bytes there is nothing to check, and their number says nothing of the message's size.
-        if T::MAX != Size::ZERO {
+        if T::LENGTHS.max != Size::ZERO {
             for index in 0..count as usize {
                 T::decode(reader).map_err(|error| error.at_index(index))?;
             }

@@ -59,6 +59,16 @@ impl Label<u32> for u32 {
 }
 
 #[diagnostic::do_not_recommend] // which types there are besides does not matter
+impl Label<i64> for i64 {
+    type Label = i64;
+}
+
+#[diagnostic::do_not_recommend] // which types there are besides does not matter
+impl Label<u64> for u64 {
+    type Label = u64;
+}
+
+#[diagnostic::do_not_recommend] // which types there are besides does not matter
 impl Label<bool> for bool {
     type Label = bool;
 }

@@ -56,7 +56,7 @@ pub enum ErrorKind {
         /// The union.
         type_name: &'static str,
         /// The discriminant.
-        value: i64,
+        value: i128,
     },
     /// Longer than its bound, read or to be written.
     TooLong {

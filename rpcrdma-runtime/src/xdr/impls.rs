@@ -155,54 +155,25 @@ impl<'de> Decode<'de> for () {
     }
 }
 
-impl Discriminant for i32 {
-    #[inline]
-    fn number(&self) -> i64 {
-        i64::from(*self)
-    }
+macro_rules! discriminants {
+    ($($type:ty as $word:ty),*) => { $(
+        impl Discriminant for $type {
+            type Word = $word;
+
+            #[inline]
+            fn number(&self) -> i128 {
+                i128::from(*self)
+            }
+
+            #[inline]
+            fn word(&self) -> $word {
+                <$word>::from(*self)
+            }
+        }
+    )* };
 }
 
-impl Discriminant for u32 {
-    #[inline]
-    fn number(&self) -> i64 {
-        i64::from(*self)
-    }
-}
-
-impl Discriminant for i64 {
-    const SIZE: u64 = 8;
-
-    #[inline]
-    fn number(&self) -> i64 {
-        *self
-    }
-
-    #[inline]
-    fn word(&self) -> impl Encode {
-        *self
-    }
-}
-
-impl Discriminant for u64 {
-    const SIZE: u64 = 8;
-
-    #[inline]
-    fn number(&self) -> i64 {
-        self.cast_signed()
-    }
-
-    #[inline]
-    fn word(&self) -> impl Encode {
-        *self
-    }
-}
-
-impl Discriminant for bool {
-    #[inline]
-    fn number(&self) -> i64 {
-        i64::from(*self)
-    }
-}
+discriminants!(i32 as i32, u32 as u32, i64 as i64, u64 as u64, bool as u32);
 
 /// Fixed-length opaque data (RFC 4506 section 4.9).
 impl<const N: usize> Layout for [u8; N] {
@@ -255,7 +226,7 @@ impl<T: Encode, const N: usize> Encode for [T; N] {
 impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         // The smallest encoding is known to be there before anything is read.
-        reader.require(<Self as Layout>::MIN)?;
+        reader.require(<Self as Layout>::LENGTHS.min)?;
         let mut values = ArrayVec::<T, N>::new();
         while !values.is_full() {
             let value = T::decode(reader).map_err(|error| error.at_index(values.len()))?;

@@ -54,23 +54,20 @@ pub use string::XdrString;
     note = "a union's discriminant is an `i32`, a `u32`, a `bool`, or an enum without data that derives `Xdr` (RFC 4506 section 4.15)"
 )]
 pub trait Discriminant {
-    /// The value as a number, for errors.
-    fn number(&self) -> i64;
-
-    /// How many bytes it has on the wire.
-    #[doc(hidden)]
-    const SIZE: u64 = 4;
-
     /// What it is on the wire.
     #[doc(hidden)]
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 32 bits, with a sign or without
-    fn word(&self) -> impl Encode {
-        self.number() as u32
-    }
+    type Word: Encode;
+
+    /// The value as a number, for errors.
+    fn number(&self) -> i128;
+
+    #[doc(hidden)]
+    fn word(&self) -> Self::Word;
 }
 
 /// How long the encodings of a type can be and which DDP-eligible items it can hold, known at compile time.
+///
+/// `T::LENGTHS.max` is the longest encoding in bytes, `T::HELD.largest` the largest item.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no XDR encoding, so its size is not known",
     label = "no encoding",
@@ -81,16 +78,6 @@ pub trait Layout {
     const LENGTHS: Lengths;
     /// The DDP-eligible items that a value can hold.
     const HELD: Items;
-    /// The shortest encoding in bytes.
-    const MIN: u64 = Self::LENGTHS.min;
-    /// The longest encoding in bytes.
-    const MAX: Size = Self::LENGTHS.max;
-    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section 3.4.4.1).
-    const MAX_REDUCED: Size = Self::LENGTHS.max_reduced;
-    /// The largest DDP-eligible item in bytes, without padding; [`Size::ZERO`] if there is none.
-    const ITEM: Size = Self::HELD.largest;
-    /// How many DDP-eligible items one value can hold.
-    const ITEMS: Size = Self::HELD.count;
 }
 
 /// A type that can be written as XDR.

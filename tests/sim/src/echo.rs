@@ -141,7 +141,7 @@ impl Procedure for Echo {
     fn reply_bounds(args: &Args) -> ReplyBounds {
         let want = args.want;
         let padded = |len: u32| Size::padded(u64::from(len));
-        let reduced = Size::Bounded(Res::MIN).plus(padded(want.note));
+        let reduced = Size::Bounded(Res::LENGTHS.min).plus(padded(want.note));
         ReplyBounds {
             whole: reduced.plus(padded(want.item)).plus(padded(want.other)),
             reduced,

@@ -3,7 +3,7 @@ use rpcrdma_runtime::xdr::Xdr;
 #[derive(Xdr)]
 struct Pair<T> {
     first: T,
-    second: String,
+    second: usize,
 }
 
 #[derive(Xdr)]

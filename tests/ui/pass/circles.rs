@@ -44,6 +44,21 @@ impl<T> Few<T> {
     const MOST: u32 = 3;
 }
 
+/// A type that holds itself behind a parameter, by both of its names.
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct Loop {
+    #[ddp_eligible]
+    data: Opaque<500>,
+    next: LinkTo<Self>,
+    #[xdr(max = 2)]
+    more: Vec<LinkTo<Loop>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Xdr)]
+struct LinkTo<T> {
+    to: Option<Box<T>>,
+}
+
 /// A box, and no circle.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Parcel {
@@ -193,7 +208,7 @@ mod twelve_in_place {
 type Boxes<T> = Box<Box<Box<Box<Box<T>>>>>;
 
 const fn items<T: Layout>() -> (Size, Size) {
-    (T::ITEM, T::ITEMS)
+    (T::HELD.largest, T::HELD.count)
 }
 
 fn same<T: Xdr + PartialEq + core::fmt::Debug>(value: &T) {
@@ -217,6 +232,7 @@ fn main() {
     assert_eq!(items::<Row<Row<Box<Content>>>>(), items::<Row<Content>>());
     assert_eq!(items::<Pair<Pair<u32, Left>, Content>>(), (Size::Bounded(500), Size::Bounded(1)));
     assert_eq!(items::<Node>(), items::<Folder>());
+    assert_eq!(items::<Loop>(), (Size::Bounded(500), Size::Unbounded));
     assert_eq!((items::<Few<u64>>(), items::<Few<Content>>()), (NONE, items::<Row<Content>>()));
 
     // Of one type or of eight, a circle with an item in it has any number.
@@ -235,7 +251,7 @@ fn main() {
     assert_eq!(items::<Fork>(), (Size::Bounded(40), Size::Unbounded));
     assert_eq!(items::<Swap<u32, Content>>(), (Size::Bounded(500), Size::Unbounded));
     assert_eq!(items::<Version>(), (Size::Bounded(60), Size::Bounded(1)));
-    assert_eq!(Version::MAX, Size::Bounded(64));
+    assert_eq!(Version::LENGTHS.max, Size::Bounded(64));
     assert_eq!(items::<Boxes<Boxes<Box<u32>>>>(), NONE);
 
     let file = |len: usize, next| File { data: vec![7; len].into(), next };
@@ -248,6 +264,8 @@ fn main() {
         next: Some(Box::new(Row { value: Parcel::default(), next: None })),
     });
     same(&Node { pairs: Some(Box::new(Pair { first: folder, second: Box::default() })) });
+    let inner = Loop { data: vec![1].into(), ..Loop::default() };
+    same(&Loop { next: LinkTo { to: Some(Box::new(inner)) }, ..Loop::default() });
     same(&Left { rights: vec![Right::default()] });
 
     // What a client offers for such a reply: Write chunks where there may be items, and none where there are none.

@@ -109,7 +109,7 @@ fn main() {
         deep: vec![vec![Some([1, 2]), None]],
     });
     assert_eq!(
-        (<Attributes as Layout>::ITEM, <Attributes as Layout>::ITEMS),
+        (<Attributes as Layout>::HELD.largest, <Attributes as Layout>::HELD.count),
         (Size::Bounded(8), Size::Bounded(1))
     );
     same([Labels::Few(7, Some(1)), Labels::Few(1, None), Labels::Eight(record), Labels::Else(3)]);

@@ -53,9 +53,9 @@ fn same<T: Xdr + PartialEq + core::fmt::Debug>(value: T) {
 
 fn main() {
     type Names = Listing<u64, XdrString<16>, 3>;
-    assert_eq!((Names::ITEM, Names::ITEMS), (Size::Bounded(16), Size::Bounded(3)));
-    assert_eq!(Names::MAX, Size::Bounded(8 + 4 + 3 * (8 + 4 + 16) + 12));
-    assert_eq!(Names::MAX_REDUCED, Size::Bounded(8 + 4 + 3 * (8 + 4) + 12));
+    assert_eq!((Names::HELD.largest, Names::HELD.count), (Size::Bounded(16), Size::Bounded(3)));
+    assert_eq!(Names::LENGTHS.max, Size::Bounded(8 + 4 + 3 * (8 + 4 + 16) + 12));
+    assert_eq!(Names::LENGTHS.max_reduced, Size::Bounded(8 + 4 + 3 * (8 + 4) + 12));
 
     let entry = |key| Entry { key, value: XdrString::<16>::from("0123456789") };
     let names: Names = Listing { cookie: 7, entries: vec![entry(1), entry(2)], next: Some(2) };

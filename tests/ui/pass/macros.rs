@@ -58,7 +58,7 @@ fn same<T: Xdr + PartialEq + core::fmt::Debug>(value: &T) {
 }
 
 fn main() {
-    assert_eq!((Plain::ITEM, Plain::ITEMS), (Size::Bounded(9), Size::Bounded(2)));
+    assert_eq!((Plain::HELD.largest, Plain::HELD.count), (Size::Bounded(9), Size::Bounded(2)));
     let data = Data { data: b"abcde"[..].try_into().unwrap() };
     let plain = Plain { number: 1, second: data.clone(), some: vec![2, 3], next: Some(Box::new(data.clone())) };
     same(&Either::One(plain));

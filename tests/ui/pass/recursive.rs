@@ -46,6 +46,6 @@ fn main() {
     let inner = Inner { others: vec![Outer::default()], ..Inner::default() };
     same(Outer { inner: Inner { more: vec![inner], next: Some(Box::default()), ..Inner::default() } });
     assert!(to_bytes(&Tree { value: Opaque::default(), kids: vec![Tree::default(); 6] }).is_err());
-    assert_eq!((<Tree as Layout>::ITEM, <Tree as Layout>::ITEMS), (Size::Bounded(100), Size::Unbounded));
-    assert_eq!((<Tree as Layout>::MIN, <Outer as Layout>::MIN), (8, 12));
+    assert_eq!((<Tree as Layout>::HELD.largest, <Tree as Layout>::HELD.count), (Size::Bounded(100), Size::Unbounded));
+    assert_eq!((<Tree as Layout>::LENGTHS.min, <Outer as Layout>::LENGTHS.min), (8, 12));
 }

@@ -45,6 +45,41 @@ enum Attributes {
     Unknown,
 }
 
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "i64")]
+enum Signed {
+    #[xdr(case = -5_000_000_000)]
+    Below,
+    #[xdr(case = "FAR")]
+    Far(u32),
+    #[xdr(default)]
+    Other(i64, u32),
+}
+
+const FAR: i64 = i64::MAX;
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "u64")]
+enum Unsigned {
+    #[xdr(case = 0xffff_ffff_ffff_fffe, case = 1)]
+    Few(u64, bool),
+    #[xdr(case = 4_294_967_296)]
+    Large,
+}
+
+type Wide = i64;
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+#[xdr(union = "Wide")]
+enum ByAlias {
+    #[xdr(case = -5_000_000_000)]
+    Below,
+    #[xdr(case = -1)]
+    Minus,
+    #[xdr(case = 5_000_000_000)]
+    Above(u32),
+}
+
 /// A node that may hold others, on either side.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(union = "u32")]
@@ -71,8 +106,22 @@ fn main() {
     same(Link::Other(0, 1));
     same(Attributes::Known(vec![1, 2]));
     same(Attributes::Unknown);
+    for value in [Signed::Below, Signed::Far(1), Signed::Other(0, 2)] {
+        same(value);
+    }
+    same(Unsigned::Few(u64::MAX - 1, true));
+    same(Unsigned::Large);
+    for value in [ByAlias::Below, ByAlias::Minus, ByAlias::Above(3)] {
+        same(value);
+    }
+    assert_eq!(to_bytes(&ByAlias::Below).unwrap()[..], (-5_000_000_000i64).to_be_bytes());
+    assert_eq!(Signed::LENGTHS.max, Size::Bounded(12));
+    assert_eq!(
+        from_slice::<Unsigned>(&[0xff; 8]).unwrap_err().to_string(),
+        "byte 0: Unsigned has no arm for 18446744073709551615"
+    );
     same(Expression::Sum(vec![Expression::Value(1), Expression::Negated(Box::new(Expression::Value(2)))]));
-    assert_eq!(<Read as Layout>::MAX_REDUCED, Size::Bounded(8));
-    assert_eq!(<Link as Layout>::ITEM, Size::Bounded(1024));
-    assert_eq!(<Attributes as Layout>::MAX, Size::Bounded(4 + 4 + 8));
+    assert_eq!(<Read as Layout>::LENGTHS.max_reduced, Size::Bounded(8));
+    assert_eq!(<Link as Layout>::HELD.largest, Size::Bounded(1024));
+    assert_eq!(<Attributes as Layout>::LENGTHS.max, Size::Bounded(4 + 4 + 8));
 }

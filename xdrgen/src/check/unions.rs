@@ -1,5 +1,6 @@
-//! Unions whose arms leave values of the discriminant without one.
+//! Unions whose arms leave values of the discriminant without one, or leave none for the default arm.
 
+use super::Facts;
 use crate::diag::{Few, Found, MeaningKind};
 use crate::hash::HashSet;
 use crate::hir::{Body, Chooser, Hir, Union};
@@ -15,6 +16,20 @@ pub(crate) fn uncovered_values(hir: &Hir, found: &mut Found) {
         if !missing.is_empty() {
             let values = Few::of(missing.into_iter().map(str::to_owned), NAMED);
             found.push(MeaningKind::NoArm { values }.at(union.at));
+        }
+    }
+}
+
+/// X226: a bool has two values. An enum may get more in another version, for which a default arm is there.
+pub(super) fn idle_defaults(facts: &Facts<'_>, found: &mut Found) {
+    for ty in &facts.hir.types {
+        let Body::Union(union) = &ty.body else { continue };
+        let labels: usize = union.arms.iter().map(|arm| arm.labels.len()).sum();
+        let default = union.arms.iter().find(|arm| arm.labels.is_empty());
+        if let Some(default) = default.filter(|_| union.sound && labels == 2)
+            && facts.hir.chooser(&union.discriminant) == Some(Chooser::Bool)
+        {
+            found.push(MeaningKind::IdleDefault.at(default.docs.span));
         }
     }
 }

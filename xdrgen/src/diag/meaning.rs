@@ -495,6 +495,32 @@ kinds! {
         text(format!("`{name}` is made of more than {most} definitions in a row"))
         .label(format!("the deepest type of this run is {deepest} definitions deep"))
         .help("rustc would not follow it: leave out definitions that only give another a name");
+    /// no value chooses the default arm
+    ///
+    /// A bool is TRUE or FALSE, and both have an arm. A warning.
+    ///
+    /// ```xdr
+    /// union answer switch (bool known) {
+    /// case TRUE:
+    ///    int value;
+    /// case FALSE:
+    ///    void;
+    /// default:
+    ///    int reason;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (bool known) {
+    /// case TRUE:
+    ///    int value;
+    /// case FALSE:
+    ///    void;
+    /// };
+    /// ```
+    X226 Warning IdleDefault => text("no value chooses the default arm")
+        .label("`TRUE` and `FALSE` have arms of their own")
+        .help("remove the default arm");
     /// two numbers are the same
     ///
     /// Of two versions in a program, or of two procedures in a version.

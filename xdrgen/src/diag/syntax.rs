@@ -256,7 +256,6 @@ kinds! {
         .label("expected a name")
         .help(match (near.before.as_str(), near.word.as_deref().unwrap_or("")) {
             ("const", _) => "a constant has no type: `const NAME = 1;`",
-            ("long", "long" | "int") => "an integer of 64 bits is a `hyper`, or an `unsigned hyper`",
             (_, "unsigned") => "`unsigned` stands before `int`, `hyper`, `short` or `char`",
             ("typedef", _) => "a typedef is written `typedef type name;`",
             _ => "give it another name",
@@ -708,8 +707,8 @@ kinds! {
     /// not every compiler accepts this
     ///
     /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case, characters as numbers, arrays as
-    /// the arguments or results of procedures, and unions over a `char`, a `short` or a `hyper`. They are encoded as those compilers
-    /// encode them; a `char` or a `short` is sent as an `int`. A warning.
+    /// the arguments or results of procedures, unions over a `char`, a `short` or a `hyper`, and `long long`. They are encoded as those
+    /// compilers encode them; a `char` or a `short` is sent as an `int`, a `long long` as a `hyper`. A warning.
     ///
     /// ```xdr
     /// union answer switch (bool known) {
@@ -735,6 +734,8 @@ kinds! {
     /// `true` and `false`
     X137 Warning LowerCaseBool { name: String, standard: &'static str } =>
         portability(&format!("`{name}`"), &format!("write `{standard}` (RFC 4506 section 4.4)"));
+    /// `long long x`
+    X137 Warning LongLong => portability("`long long`", "write `hyper` (RFC 4506 section 4.5)");
     /// `switch (short x)`
     X137 Warning OddDiscriminant { of: Scalar } => {
         let of = match of {

@@ -3,11 +3,10 @@
 //! A line is written as if it had room. While it is written, the places where it may break are noted: brackets, commas,
 //! the dots of a chain of calls. Only a line that turns out too long is broken there, as a formatter breaks it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
 
-use crate::hash::HashSet;
-use crate::ir::TypeId;
+use crate::source::SourceId;
 
 /// The longest line in bytes.
 const WIDTH: usize = 89;
@@ -36,8 +35,16 @@ enum Break {
 pub(super) struct Used {
     /// Names of the runtime and of `alloc` without their paths.
     pub(super) imported: BTreeSet<&'static str>,
-    pub(super) types: HashSet<TypeId>,
-    pub(super) consts: HashSet<String>,
+    /// The document of which this is the module.
+    pub(super) own: Option<SourceId>,
+    /// Names of the modules of other documents.
+    pub(super) foreign: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Used {
+    pub(super) fn foreign(&mut self, module: &str, name: &str) {
+        self.foreign.entry(module.to_owned()).or_default().insert(name.to_owned());
+    }
 }
 
 /// A text, and the line at its end.

@@ -183,11 +183,9 @@ impl Emitter<'_> {
     fn body(&self, document: Option<&Document>, code: &mut Code) {
         code.apart();
         let begin = code.len();
-        match document {
-            Some(document) => self.items(&document.items, code),
-            None => self.items(&self.module.order, code),
-        }
-        self.imports(document, begin, code);
+        code.used.own = document.map(|document| document.source);
+        self.items(document.map_or(&self.module.order, |document| &document.items), code);
+        self.imports(begin, code);
     }
 
     fn items(&self, items: &[Item], code: &mut Code) {
@@ -211,7 +209,7 @@ impl Emitter<'_> {
     }
 
     /// Inserts `use` lines for the names that the items behind `begin` use.
-    fn imports(&self, document: Option<&Document>, begin: usize, code: &mut Code) {
+    fn imports(&self, begin: usize, code: &mut Code) {
         let (mut used, mut lines) = code.imports();
         for (path, name) in [("alloc::boxed", "Box"), ("alloc::vec", "Vec")] {
             if used.imported.remove(name) && !self.std {
@@ -219,8 +217,8 @@ impl Emitter<'_> {
             }
         }
         use_line(&format!("{}::xdr", self.runtime), used.imported.iter().copied(), &mut lines);
-        for (module, names) in document.iter().flat_map(|own| self.foreign(&used, own.source)) {
-            use_line(&format!("super::{module}"), names, &mut lines);
+        for (module, names) in &used.foreign {
+            use_line(&format!("super::{module}"), names.iter().map(String::as_str), &mut lines);
         }
         code.insert(begin, lines);
     }

@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::docs::{self, Lines};
-use super::{Emitter, Place, parameter, word_bound};
+use super::{Emitter, Place, parameter};
 use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
 use crate::namespace::last;
 
@@ -131,7 +131,7 @@ impl Emitter<'_> {
         says(field.list && owns, "#[xdr(list)]", code);
         if let Some(max) = field.max.as_ref().filter(|_| owns) {
             field_attribute(stands, code, |code| {
-                code.open("#[xdr(").push("max = ").then(|code| word_bound(max, code)).close(")]");
+                code.open("#[xdr(").push("max = ").then(|code| self.word_bound(max, code)).close(")]");
             });
         }
         says(field.recursive, "#[xdr(recursive)]", code);
@@ -237,11 +237,11 @@ impl Emitter<'_> {
             Label::Bool(value) => _ = code.show(value),
             Label::Member { of, index } => {
                 let Some(ty) = self.module.get(*of) else { return };
-                code.used.types.insert(*of);
                 if let Body::Enum(members) = &ty.body
                     && let Some(member) = members.get(*index)
                 {
-                    code.add([&ty.ident, "::", &member.ident]);
+                    self.item(ty.source, &ty.ident, Place::Types, code);
+                    code.add(["::", &member.ident]);
                 }
             }
         }

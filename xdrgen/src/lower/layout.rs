@@ -3,6 +3,7 @@
 use crate::graph::Graph;
 use crate::hash::HashSet;
 use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
+use crate::sizes::layout::Layouts;
 
 /// Bounded opaque data of at most this many bytes is held in place.
 const SMALL: u32 = 128;
@@ -108,13 +109,21 @@ fn box_optional(ty: &mut Type, comes_back: &dyn Fn(&Type) -> bool) {
 /// Decides which traits each type derives. The graph is of all uses.
 pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
     // What borrows is as large as its references, whatever is behind them.
-    let sizes = Sizes::of(module, held, if module.data == Data::Borrowed { memory } else { size });
+    let is_small: Vec<bool> = match module.data {
+        Data::Borrowed => Memory::of(module, held).of_types.into_iter().map(|size| size <= COPIED).collect(),
+        Data::Bytes => {
+            let layouts = Layouts::without_items(module, held.0.order());
+            let ids = (0..module.types.len()).map(TypeId);
+            ids.map(|id| layouts.named(id).lengths.max.fits(COPIED)).collect()
+        }
+    };
     // `Copy` and `Eq` hold until a part says no; `Default` only once a value is known to come to an end.
     let start = Derives { copy: true, eq: true, default: false };
     let derives = graph.settle(start, |id, derives| {
         let Some(ty) = module.get(id) else { return Derives::default() };
         Derives {
-            copy: sizes.get(id) <= COPIED && ty.body.types().all(|part| copies(part, module.data, derives)),
+            copy: is_small.get(id.0) == Some(&true)
+                && ty.body.types().all(|part| copies(part, module.data, derives)),
             eq: ty.body.types().all(|part| compares(part, derives)),
             default: has_default(&ty.body, module.data, derives),
         }
@@ -173,27 +182,52 @@ fn type_has_default(ty: &Type, data: Data, derives: &[Derives]) -> bool {
 
 // ---- sizes
 
-/// A number for each type, found out for what it is made of first.
-struct Sizes {
+/// About how many bytes the values of each type take where they are held.
+struct Memory {
     of_types: Vec<u64>,
     data: Data,
 }
 
-impl Sizes {
-    fn of(module: &Module, held: &Held, size: fn(&Body, &Sizes) -> u64) -> Self {
-        let mut sizes = Sizes { of_types: vec![u64::MAX; module.types.len()], data: module.data };
+impl Memory {
+    fn of(module: &Module, held: &Held) -> Self {
+        let mut memory = Memory { of_types: vec![u64::MAX; module.types.len()], data: module.data };
         for id in held.0.order() {
             let Some(ty) = module.get(*id) else { continue };
-            let size = size(&ty.body, &sizes);
-            if let Some(slot) = sizes.of_types.get_mut(id.0) {
+            let size = memory.body(&ty.body);
+            if let Some(slot) = memory.of_types.get_mut(id.0) {
                 *slot = size;
             }
         }
-        sizes
+        memory
     }
 
-    fn get(&self, id: TypeId) -> u64 {
-        self.of_types.get(id.0).copied().unwrap_or(0)
+    fn body(&self, body: &Body) -> u64 {
+        let fields = body.fields().map(|field| self.ty(&field.ty));
+        match body {
+            Body::Alias(ty) => self.ty(ty),
+            Body::Enum(_) => 4,
+            Body::Union(_) => fields.fold(0, u64::max).saturating_add(8),
+            _ => fields.fold(0, u64::saturating_add),
+        }
+    }
+
+    fn ty(&self, ty: &Type) -> u64 {
+        match ty {
+            Type::Void => 0,
+            Type::Scalar(Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double) => 8,
+            Type::Scalar(Scalar::Quadruple) => 16,
+            Type::Scalar(_) => 4,
+            Type::FixedOpaque(bound) | Type::SmallOpaque(bound) => u64::from(bound.value),
+            Type::Opaque(_) | Type::String(_) if self.data == Data::Borrowed => 16,
+            Type::Array(_) | Type::Boxed(_) if self.data == Data::Borrowed => 32,
+            Type::Opaque(_) | Type::String(_) => 32,
+            Type::Array(_) => 24,
+            Type::Boxed(_) => 8,
+            Type::Extern(_) => 64,
+            Type::FixedArray(of, len) => self.ty(of).saturating_mul(u64::from(len.value)),
+            Type::Optional(of) => self.ty(of).saturating_add(8),
+            Type::Named(id) => self.of_types.get(id.0).copied().unwrap_or(0),
+        }
     }
 }
 
@@ -215,73 +249,20 @@ impl Held {
     }
 }
 
-/// The largest encoding of plain data. Anything else has no end here.
-fn size(body: &Body, sizes: &Sizes) -> u64 {
-    let fields = body.fields().map(|field| type_size(&field.ty, sizes));
-    match body {
-        Body::Alias(ty) => type_size(ty, sizes),
-        Body::Enum(_) => 4,
-        Body::Union(_) => fields.fold(0, u64::max).saturating_add(4),
-        _ => fields.fold(0, u64::saturating_add),
-    }
-}
-
-fn type_size(ty: &Type, sizes: &Sizes) -> u64 {
-    match ty {
-        Type::Void => 0,
-        Type::Scalar(Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double) => 8,
-        Type::Scalar(Scalar::Quadruple) => 16,
-        Type::Scalar(_) => 4,
-        Type::FixedOpaque(len) => u64::from(len.value).next_multiple_of(4),
-        Type::SmallOpaque(max) => u64::from(max.value).next_multiple_of(4) + 4,
-        Type::FixedArray(of, len) => type_size(of, sizes).saturating_mul(u64::from(len.value)),
-        Type::Optional(of) => type_size(of, sizes).saturating_add(4),
-        Type::Named(id) => sizes.get(*id),
-        Type::Extern(_) | Type::Opaque(_) | Type::String(_) | Type::Array(_) | Type::Boxed(_) => u64::MAX,
-    }
-}
-
 /// Finds unions of which one arm takes much more memory than the others.
 pub(crate) fn weigh_unions(module: &mut Module, held: &Held) {
-    let sizes = Sizes::of(module, held, memory);
+    let memory = Memory::of(module, held);
     for ty in &mut module.types {
         if let Body::Union(union) = &mut ty.body {
-            union.uneven = is_uneven(union, &sizes);
+            union.uneven = is_uneven(union, &memory);
         }
     }
 }
 
-fn is_uneven(union: &Union, sizes: &Sizes) -> bool {
-    let payload = |field: Option<&Field>| field.map_or(0, |field| type_memory(&field.ty, sizes));
+fn is_uneven(union: &Union, memory: &Memory) -> bool {
+    let payload = |field: Option<&Field>| field.map_or(0, |field| memory.ty(&field.ty));
     let mut arms: Vec<u64> = union.arms.iter().map(|arm| payload(arm.payload.as_ref())).collect();
     arms.sort_unstable();
     let largest = arms.pop().unwrap_or(0);
     arms.pop().is_some_and(|next| largest.saturating_sub(next) >= UNEVEN)
-}
-
-/// About how many bytes a value takes where it is held.
-fn memory(body: &Body, sizes: &Sizes) -> u64 {
-    let fields = body.fields().map(|field| type_memory(&field.ty, sizes));
-    match body {
-        Body::Alias(ty) => type_memory(ty, sizes),
-        Body::Enum(_) => 4,
-        Body::Union(_) => fields.fold(0, u64::max).saturating_add(8),
-        _ => fields.fold(0, u64::saturating_add),
-    }
-}
-
-fn type_memory(ty: &Type, sizes: &Sizes) -> u64 {
-    match ty {
-        Type::Void | Type::Scalar(_) => type_size(ty, sizes),
-        Type::FixedOpaque(bound) | Type::SmallOpaque(bound) => u64::from(bound.value),
-        Type::Opaque(_) | Type::String(_) if sizes.data == Data::Borrowed => 16,
-        Type::Array(_) | Type::Boxed(_) if sizes.data == Data::Borrowed => 32,
-        Type::Opaque(_) | Type::String(_) => 32,
-        Type::Array(_) => 24,
-        Type::Boxed(_) => 8,
-        Type::Extern(_) => 64,
-        Type::FixedArray(of, len) => type_memory(of, sizes).saturating_mul(u64::from(len.value)),
-        Type::Optional(of) => type_memory(of, sizes).saturating_add(8),
-        Type::Named(id) => sizes.get(*id),
-    }
 }

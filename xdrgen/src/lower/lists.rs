@@ -2,18 +2,17 @@
 
 use crate::hash::HashMap;
 use crate::ir::{Body, Docs, Field, Item, Module, Type, TypeDef, TypeId};
-use crate::names::{Names, Taken};
-use crate::namespace::last;
+use crate::namespace::{join, split};
+
+use super::naming::Naming;
 
 /// Each struct that links to itself at its end is a node. Its link, and each other link to a node, becomes a `Vec` of the
 /// node's elements: a type without the link, which is decoded in a loop. A node is encoded as the document says, and who
 /// else links to it or holds it changes no type.
-pub(crate) fn make_lists(module: &mut Module, names: Names, idents: &mut Taken) {
+pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     let nodes = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect::<Vec<_>>();
-    let elements: HashMap<TypeId, TypeId> = nodes
-        .into_iter()
-        .filter_map(|node| Some((node, add_element(module, node, names, idents)?)))
-        .collect();
+    let elements: HashMap<TypeId, TypeId> =
+        nodes.into_iter().filter_map(|node| Some((node, add_element(module, node, naming)?))).collect();
     for item in std::mem::take(&mut module.order) {
         module.order.push(item);
         if let Item::Type(id) = item {
@@ -40,11 +39,11 @@ pub(crate) fn make_lists(module: &mut Module, names: Names, idents: &mut Taken) 
             }
         }
     }
-    wrap_procedures(module, names, idents, &element);
+    wrap_procedures(module, naming, &element);
 }
 
 /// Adds the type of a node's elements.
-fn add_element(module: &mut Module, node: TypeId, names: Names, idents: &mut Taken) -> Option<TypeId> {
+fn add_element(module: &mut Module, node: TypeId, naming: &mut Naming<'_>) -> Option<TypeId> {
     let id = TypeId(module.types.len());
     let mut element = module.get(node)?.clone();
     let Body::Struct(fields) = &mut element.body else { return None };
@@ -54,7 +53,7 @@ fn add_element(module: &mut Module, node: TypeId, names: Names, idents: &mut Tak
         .comments
         .push(format!("An element of a list of `{}`, without the link to the next.", element.name));
     element.name.push_str("_element");
-    element.ident = idents.take(names.of_type(last(&element.name)), &element.name).0;
+    element.ident = naming.of_added(&element.name);
     module.types.push(element);
     Some(id)
 }
@@ -73,12 +72,7 @@ fn list_field(id: TypeId, declaration: &str) -> Field {
 }
 
 /// A list as the argument or result itself has no field to carry the attribute: it gets a struct.
-fn wrap_procedures(
-    module: &mut Module,
-    names: Names,
-    idents: &mut Taken,
-    element: &dyn Fn(&Type) -> Option<TypeId>,
-) {
+fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn Fn(&Type) -> Option<TypeId>) {
     let mut added: Vec<(usize, TypeDef)> = Vec::new();
     let known = module.types.len();
     for (index, program) in module.programs.iter_mut().enumerate() {
@@ -87,8 +81,8 @@ fn wrap_procedures(
             let name = procedure.name.clone();
             for (ty, suffix) in [(&mut procedure.arguments, "args"), (&mut procedure.result, "res")] {
                 let Some(id) = element(ty) else { continue };
-                let path = format!("{name}_{suffix}");
-                let (ident, _) = idents.take(names.of_type(&path), &path);
+                let path = join(split(&program.name).0, &format!("{name}_{suffix}"));
+                let ident = naming.of_added(&path);
                 let docs = Docs {
                     declaration: procedure.docs.declaration.clone(),
                     span: procedure.docs.span,

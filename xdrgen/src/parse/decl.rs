@@ -158,6 +158,7 @@ pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
     let (rest, kind) = match input.word(0) {
         "unsigned" => unsigned(next)?,
         "int" => (next, TypeSpecifierKind::Int),
+        "long" if next.word(0) == "long" => give(TypeSpecifierKind::Hyper, long_long).parse(input)?,
         "long" => (opt(token("int")).parse(next)?.0, TypeSpecifierKind::Int),
         "short" => (opt(token("int")).parse(next)?.0, TypeSpecifierKind::Short),
         "char" => (next, TypeSpecifierKind::Char),
@@ -189,6 +190,7 @@ fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
 /// What stands behind `unsigned`.
 fn unsigned(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
     alt((
+        give(TypeSpecifierKind::UnsignedHyper, long_long),
         give(TypeSpecifierKind::UnsignedInt, token("int")),
         give(TypeSpecifierKind::UnsignedHyper, token("hyper")),
         give(TypeSpecifierKind::UnsignedChar, token("char")),
@@ -197,6 +199,13 @@ fn unsigned(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
         |input| Ok((input, TypeSpecifierKind::UnsignedInt)),
     ))
     .parse(input)
+}
+
+/// `long long`, which C has in place of `hyper`
+fn long_long(input: Tokens<'_>) -> Parse<'_, ()> {
+    let (rest, _) = (token("long"), token("long"), opt(token("int"))).parse(input)?;
+    warn(input, SyntaxKind::LongLong);
+    Ok((rest, ()))
 }
 
 /// `struct name`, `union name`, `enum name`: the name of something defined elsewhere.

@@ -22,10 +22,16 @@ pub(crate) struct Layouts {
 
 impl Layouts {
     pub(crate) fn of(module: &Module) -> Self {
-        let items = items_of_all(module, &Graph::of_module(module));
-        let mut layouts = Layouts { lengths: vec![Lengths::UNKNOWN; module.types.len()], items };
         // A type's lengths do not depend on what it holds on the heap, so there are no cycles.
-        for id in Graph::new(&module.types, |id, ty, named| held(id, &ty.body, named)).order() {
+        let graph = Graph::new(&module.types, |id, ty, named| held(id, &ty.body, named));
+        let items = items_of_all(module, &Graph::of_module(module));
+        Layouts { items, ..Layouts::without_items(module, graph.order()) }
+    }
+
+    /// The lengths of types, each behind those that it holds. If `order` has it otherwise, they are unknown.
+    pub(crate) fn without_items(module: &Module, order: &[TypeId]) -> Self {
+        let mut layouts = Layouts { lengths: vec![Lengths::UNKNOWN; module.types.len()], items: Vec::new() };
+        for id in order {
             let Some(ty) = module.get(*id) else { continue };
             let lengths = layouts.definition(module, *id, ty);
             if let Some(slot) = layouts.lengths.get_mut(id.0) {
@@ -35,7 +41,7 @@ impl Layouts {
         layouts
     }
 
-    pub(super) fn named(&self, id: TypeId) -> Layout {
+    pub(crate) fn named(&self, id: TypeId) -> Layout {
         self.ty(&Type::Named(id))
     }
 

@@ -7,7 +7,7 @@ use crate::sample::{Dice, Sample};
 
 /// Values of `T` through its borrowed twin: `read` decodes one, compares it with itself and encodes it.
 pub fn check<T: Sample + Xdr>(of_twin: [Size; 2], read: fn(&[u8], &mut Writer) -> Result<(), Error>) {
-    assert_eq!(of_twin, [Size::Bounded(<T as Layout>::MIN), <T as Layout>::MAX]);
+    assert_eq!(of_twin, [Size::Bounded(<T as Layout>::LENGTHS.min), <T as Layout>::LENGTHS.max]);
     for seed in 0..24 {
         let bytes = xdr::to_bytes(&T::sample(&mut Dice::new(seed))).unwrap();
         let mut writer = Writer::with_capacity(bytes.len());

@@ -200,7 +200,7 @@ pub struct Codec {
 
 /// `choices` is how many arms or members the type itself has.
 pub fn codec<T: Sample + Xdr + PartialEq + Debug>(name: &'static str, choices: usize) -> Codec {
-    Codec { name, choices, min: T::MIN, max: T::MAX, make: make::<T>, again: again::<T> }
+    Codec { name, choices, min: T::LENGTHS.min, max: T::LENGTHS.max, make: make::<T>, again: again::<T> }
 }
 
 /// A value's encoding, from which the same value comes back.

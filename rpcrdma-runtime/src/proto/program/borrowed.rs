@@ -31,9 +31,9 @@ pub trait Procedure: 'static {
     const NAME: &'static str;
 
     /// The largest arguments in bytes, behind the RPC header.
-    const LARGEST_ARGS: Size = <Self::Args<'static> as Layout>::MAX;
+    const LARGEST_ARGS: Size = <Self::Args<'static> as Layout>::LENGTHS.max;
     /// The largest result in bytes that its type allows, behind the RPC header.
-    const LARGEST_RES: Size = <Self::Res<'static> as Layout>::MAX;
+    const LARGEST_RES: Size = <Self::Res<'static> as Layout>::LENGTHS.max;
 
     /// How large the reply to these arguments can be, as [`super::Procedure::reply_bounds`] says it.
     fn reply_bounds(args: &Self::Args<'_>) -> ReplyBounds {
@@ -77,7 +77,8 @@ impl<Q: Procedure> Arguments<Q> {
 }
 
 impl<Q: Procedure> Layout for Arguments<Q> {
-    const LENGTHS: Lengths = Lengths::between(<Q::Args<'static>>::MIN, <Q::Args<'static>>::MAX);
+    const LENGTHS: Lengths =
+        Lengths::between(<Q::Args<'static>>::LENGTHS.min, <Q::Args<'static>>::LENGTHS.max);
     const HELD: Items = Items::NONE;
 }
 
@@ -123,7 +124,7 @@ impl<Q: Procedure> Reply<Q> {
 }
 
 impl<Q: Procedure> Layout for Reply<Q> {
-    const LENGTHS: Lengths = Lengths::between(<Q::Res<'static>>::MIN, <Q::Res<'static>>::MAX);
+    const LENGTHS: Lengths = Lengths::between(<Q::Res<'static>>::LENGTHS.min, <Q::Res<'static>>::LENGTHS.max);
     const HELD: Items = Items::NONE;
 }
 

@@ -15,7 +15,7 @@ use crate::shell::client::observed;
 use crate::shell::serving::ConnectionUsed;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Layout, Message, Reader, Reducer, Size};
+use crate::xdr::{Decode, Encode, Layout, Message, Reader, Reducer};
 
 /// Calls the client at the other end of a connection, on that connection: in the backward direction (RFC 8167), over
 /// RPC-over-RDMA and over TCP.
@@ -183,7 +183,7 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
 #[track_caller]
 const fn without_items<Q: Procedure>() {
     assert!(
-        matches!((Q::Args::ITEMS, Q::Res::ITEMS), (Size::Bounded(0), Size::Bounded(0))),
+        Q::Args::HELD.is_none() && Q::Res::HELD.is_none(),
         "a program that is called in the backward direction only has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); take `#[ddp_eligible]` away from what this procedure takes and returns, or give the program a `Binding` and call it by `both_ways`"
     );
 }
