@@ -12,9 +12,6 @@ use crate::hir::{Body, Docs, Member};
 use crate::namespace;
 use crate::source::Span;
 
-/// For how many members room is made at once: of more, most may be wrong.
-const MOST_ROOM: usize = 1 << 14;
-
 /// What is known of an enum's members up to one of them.
 #[derive(Default)]
 struct Members<'a> {
@@ -29,7 +26,7 @@ struct Members<'a> {
 
 impl Resolver<'_> {
     pub(crate) fn enumeration(&mut self, body: &EnumBody) -> Option<Body> {
-        let room = body.members.len().min(MOST_ROOM);
+        let room = body.members.len();
         let (first_of, members) = (hash::with_room(room), Vec::with_capacity(room));
         let mut members = Members { first_of, members, ..Members::default() };
         let mut next = Some(0);
