@@ -198,14 +198,4 @@ mod tests {
         assert_eq!(text(""), None);
         assert_eq!(text("1 +"), None);
     }
-
-    #[test]
-    fn an_error_of_the_file_has_a_place() {
-        let source = Source::new("b.ddp.toml", "[[binding]]\nprogram = \"P\"\nversion = 3\neligible = []\n");
-        let mut found = Vec::new();
-        assert!(read(SourceId(0), &source, &mut found).is_empty());
-        let [error] = found.as_slice() else { panic!("{found:?}") };
-        assert_eq!(error.code(), "X300");
-        assert_eq!(source.line_column(error.span.start).line, 3);
-    }
 }

@@ -119,15 +119,7 @@ impl Consts {
         if let Some(near) = scope.taken_for(name, scope.value_names()) {
             if self.said.insert(name.name.clone()) {
                 let reason = Reason::Erratum(near.to_owned());
-                let Identifier { name, span } = name.clone();
-                unresolved.push(Unresolved {
-                    space: Space::Value,
-                    name,
-                    span,
-                    reason,
-                    origin: None,
-                    within: None,
-                });
+                unresolved.push(Unresolved::new(Space::Value, name.clone(), reason));
             }
             return Undefined::TakenFor(near);
         }

@@ -301,15 +301,7 @@ impl<'a> Resolver<'a> {
             && let Some(&id) = self.ids.get(near)
         {
             let reason = Reason::Erratum(near.to_owned());
-            let Identifier { name, span } = name.clone();
-            self.unresolved.push(Unresolved {
-                space: Space::Type,
-                name,
-                span,
-                reason,
-                origin: None,
-                within: None,
-            });
+            self.unresolved.push(Unresolved::new(Space::Type, name.clone(), reason));
             return Some(Type::Named(id));
         }
         if self.undefined.insert(name.name.clone()) {
