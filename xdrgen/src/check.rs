@@ -1,31 +1,130 @@
-//! The rules of the language and of bindings that need more than one definition: one function each.
+//! The rules that need more than one definition, and those of bindings.
+//!
+//! To add a rule, write its function in a module of this one, add it to [`RULES`], and add its kind to `diag`. The
+//! fixture in `tests/diagnostics/` is called after the kind's code.
 
 mod bindings;
 mod cycles;
+mod messages;
+mod programs;
 mod service;
 mod unions;
 
+use crate::binding::{Binding, Direction};
 use crate::diag::Found;
 use crate::graph::Graph;
 use crate::hir::Hir;
+use crate::ir::Module;
+use crate::sizes::layout::Layouts;
+use bindings::Bound;
+use messages::Messages;
 
-pub(crate) use bindings::apply;
-pub(crate) use unions::uncovered_values;
-
-/// What a rule is checked against: the protocol, and the uses of its types by one another.
+/// A protocol, the uses of its types by one another, and the bindings to it.
 struct Facts<'h> {
     hir: &'h Hir,
-    graph: Graph,
+    graph: &'h Graph,
+    bound: &'h [Bound<'h>],
 }
 
-/// A rule: reports what breaks it.
-type Rule = fn(&Facts<'_>, &mut Found);
+/// A rule reports whatever breaks it. A rule of one kind sees all that the rules of that kind need.
+enum Rule {
+    /// Checked before definitions of published documents are omitted.
+    Protocol(fn(&Facts<'_>, &mut Found)),
+    /// Checked on what is left of them. It is no matter for comparisons of protocols.
+    Remaining(fn(&Hir, &mut Found)),
+    /// Checked once the names in all bindings are resolved and the items are marked.
+    Binding(fn(&Facts<'_>, &mut Found)),
+    /// Checked on each version with a binding, once its types have their final layout.
+    Messages(fn(&Messages<'_>, &mut Found)),
+}
 
-/// What no definition may be, such as a type that cannot be emitted.
-const RULES: &[Rule] = &[cycles::endless_types, cycles::alias_cycles, cycles::depth, unions::idle_defaults];
+/// Every rule, and the codes of its findings.
+const RULES: &[(&str, Rule)] = &[
+    ("X214", Rule::Remaining(unions::uncovered_values)),
+    ("X222", Rule::Protocol(cycles::endless_types)),
+    ("X223", Rule::Protocol(cycles::alias_cycles)),
+    ("X225", Rule::Protocol(cycles::depth)),
+    ("X226", Rule::Protocol(unions::idle_defaults)),
+    ("X232", Rule::Protocol(programs::shared_numbers)),
+    ("X305", Rule::Binding(bindings::ineligible_items)),
+    ("X306", Rule::Binding(bindings::repeated_items)),
+    ("X311", Rule::Binding(bindings::bounds_without_items)),
+    ("X313", Rule::Binding(bindings::unused_items)),
+    ("X315", Rule::Binding(bindings::small_items)),
+    ("X316", Rule::Binding(bindings::items_called_backward)),
+    ("X317", Rule::Binding(service::inline_thresholds)),
+    ("X318", Rule::Binding(service::netids)),
+    ("X319", Rule::Binding(service::ports)),
+    ("X320", Rule::Binding(bindings::empty_replies)),
+    ("X321", Rule::Messages(messages::impossible_bounds)),
+    ("X322", Rule::Messages(messages::unbounded_replies)),
+    ("X323", Rule::Binding(bindings::items_shared_with_backward)),
+    ("X324", Rule::Binding(service::keys_without_effect)),
+    ("X325", Rule::Messages(messages::long_calls)),
+];
+
+/// Runs the rules of one kind: `check` calls those.
+fn run(found: &mut Found, check: impl Fn(&Rule, &mut Found)) {
+    for (code, rule) in RULES {
+        let before = found.kept.len();
+        check(rule, found);
+        debug_assert!(found.kept.iter().skip(before).all(|one| one.code() == *code), "{code}");
+    }
+}
 
 /// Checks all definitions.
-pub(crate) fn definitions(hir: &Hir, found: &mut Found) {
-    let facts = Facts { hir, graph: Graph::of_all_uses(hir) };
-    RULES.iter().for_each(|rule| rule(&facts, found));
+pub(crate) fn protocol(hir: &Hir, found: &mut Found) {
+    let facts = Facts { hir, graph: &Graph::of_all_uses(hir), bound: &[] };
+    run(found, |rule, found| {
+        if let Rule::Protocol(check) = rule {
+            check(&facts, found)
+        }
+    });
+}
+
+/// Checks the definitions that were not omitted.
+pub(crate) fn remaining(hir: &Hir, found: &mut Found) {
+    run(found, |rule, found| {
+        if let Rule::Remaining(check) = rule {
+            check(hir, found)
+        }
+    });
+}
+
+/// Applies bindings to a protocol, and checks them.
+pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
+    if bindings.is_empty() {
+        return;
+    }
+    let graph = Graph::of_all_uses(hir);
+    let bound = bindings::resolve(hir, &graph, bindings, found);
+    bound.iter().for_each(|one| one.mark(hir));
+    let facts = Facts { hir, graph: &graph, bound: &bound };
+    run(found, |rule, found| {
+        if let Rule::Binding(check) = rule {
+            check(&facts, found)
+        }
+    });
+    bound.iter().for_each(|one| one.write(hir, &graph));
+}
+
+/// Checks the messages of the versions that have bindings.
+pub(crate) fn messages(module: &Module, bindings: &[Binding], found: &mut Found) {
+    if bindings.is_empty() {
+        return;
+    }
+    let layouts = Layouts::of(module);
+    for binding in bindings.iter().filter(|binding| binding.direction == Direction::Forward) {
+        let program = module.programs.iter().find(|program| program.name == binding.program.value);
+        let mut versions = program.into_iter().flat_map(|program| &program.versions);
+        let version =
+            versions.find(|version| version.name == binding.version.value && version.binding.is_some());
+        let Some(version) = version else { continue };
+        let messages = Messages { version, binding, layouts: &layouts };
+        run(found, |rule, found| {
+            if let Rule::Messages(check) = rule {
+                check(&messages, found)
+            }
+        });
+    }
 }

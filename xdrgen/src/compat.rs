@@ -9,7 +9,7 @@
 //! or a member may be called otherwise, and a struct may be taken apart or put together.
 
 use crate::compare::rules::{self, Judged, Unread};
-use crate::diag::{self, Diagnostic};
+use crate::diag::{self, Diagnostic, Gap};
 use crate::generate::{self, Options};
 use crate::hash::HashSet;
 use crate::source::{SourceId, Sources};
@@ -62,7 +62,11 @@ pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
         let Some(left_out) = &found.left_out else { continue };
         let span = found.span;
         if left_out.name.is_empty() || said.insert((span.source, left_out.name.as_str())) {
-            all.push(NotCompared { name: left_out.name.clone(), why: found.text().message, span });
+            all.push(NotCompared {
+                name: left_out.name.clone(),
+                gap: Gap::LeftOut(Box::new(found.clone())),
+                span,
+            });
         }
     }
     all

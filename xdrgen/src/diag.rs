@@ -3,8 +3,9 @@
 //! A diagnostic is data: a `Kind` with its fields, and a place. The modules of this one have the kinds of each stage. A
 //! kind is written down once, with its code, its severity, its page and its text; no other code writes or reads text.
 
-/// Defines the kinds of one stage. The comment on the enum is the chapter of `DIAGNOSTICS.md`; the comment on the first
-/// kind of each code is the page of that code: its title, what it means, an example, and the example as it should be.
+/// Defines kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum without a comment
+/// belongs to the chapter of its codes. The comment on the first kind of each code is the page of that code: its title,
+/// what it means, an example, and the example as it should be.
 macro_rules! kinds {
     ($(#[doc = $chapter:literal])* $of:ident $name:ident {$(
         $(#[doc = $doc:literal])*
@@ -51,17 +52,22 @@ macro_rules! kinds {
 
 mod binding;
 mod breach;
+mod cycle;
 mod document;
 #[cfg(feature = "cli")]
 mod json;
 mod meaning;
+mod message;
 mod output;
 #[cfg(feature = "cli")]
 mod pages;
 mod plain;
+mod portability;
+mod preprocessor;
 #[cfg(feature = "cli")]
 mod render;
 mod syntax;
+mod union;
 
 use std::fmt;
 
@@ -69,20 +75,25 @@ use crate::ast::Expansion;
 use crate::source::{Span, Trust};
 
 pub(crate) use binding::{BindingKind, Inside, Unknown};
-pub(crate) use breach::BreachKind;
+pub(crate) use breach::{BreachKind, Form, Gap};
+pub(crate) use cycle::CycleKind;
 pub(crate) use document::DocumentKind;
 #[cfg(feature = "cli")]
 pub use json::{json, json_failure, json_summary};
 pub(crate) use meaning::{MeaningKind, Twice};
+pub(crate) use message::MessageKind;
 pub(crate) use output::OutputKind;
 #[cfg(feature = "cli")]
 pub use pages::{chapters, codes, page};
 pub use plain::plain;
 #[cfg(feature = "cli")]
 pub use plain::short;
+pub(crate) use portability::PortabilityKind;
+pub(crate) use preprocessor::{Fault, PreprocessorKind};
 #[cfg(feature = "cli")]
 pub use render::render;
-pub(crate) use syntax::{Expected, Fault, Near, Open, SyntaxKind};
+pub(crate) use syntax::{Expected, Near, Open, SyntaxKind};
+pub(crate) use union::UnionKind;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,13 +133,44 @@ pub struct LeftOut {
     pub is_program: bool,
 }
 
-/// What a finding is, by the stage that finds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+/// Collects the enums of kinds.
+macro_rules! subjects {
+    ($($subject:ident($kind:ident)),* $(,)?) => {
+        /// What a finding is, by its subject.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind {$(
+            $subject($kind),
+        )*}
+
+        #[cfg(feature = "cli")]
+        const CHAPTERS: &[pages::Chapter] = &[$($kind::CHAPTER),*];
+
+        impl Kind {
+            fn code(&self) -> &'static str {
+                match self {
+                    $(Kind::$subject(kind) => kind.code(),)*
+                }
+            }
+
+            fn text(&self) -> Text {
+                match self {
+                    $(Kind::$subject(kind) => kind.text(),)*
+                }
+            }
+        }
+    };
+}
+
+subjects! {
     Document(DocumentKind),
     Syntax(SyntaxKind),
+    Preprocessor(PreprocessorKind),
+    Portability(PortabilityKind),
     Meaning(MeaningKind),
+    Union(UnionKind),
+    Cycle(CycleKind),
     Binding(BindingKind),
+    Message(MessageKind),
     Output(OutputKind),
     Breach(BreachKind),
 }
@@ -139,6 +181,9 @@ impl Kind {
         match self {
             Kind::Meaning(MeaningKind::NoType { name } | MeaningKind::NoValue { name }) => vec![&name.name],
             Kind::Binding(kind) => kind.missing(),
+            Kind::Message(MessageKind::NoProcedure { name } | MessageKind::NoArgument { name, .. }) => {
+                vec![&name.name]
+            }
             _ => Vec::new(),
         }
     }
@@ -262,27 +307,13 @@ impl Diagnostic {
     /// two digits follow. `DIAGNOSTICS.md` has a section for each.
     #[must_use]
     pub fn code(&self) -> &'static str {
-        match &self.kind {
-            Kind::Document(kind) => kind.code(),
-            Kind::Syntax(kind) => kind.code(),
-            Kind::Meaning(kind) => kind.code(),
-            Kind::Binding(kind) => kind.code(),
-            Kind::Output(kind) => kind.code(),
-            Kind::Breach(kind) => kind.code(),
-        }
+        self.kind.code()
     }
 
     /// What it says, for people. The words may change from release to release.
     #[must_use]
     pub fn text(&self) -> Text {
-        let mut text = match &self.kind {
-            Kind::Document(kind) => kind.text(),
-            Kind::Syntax(kind) => kind.text(),
-            Kind::Meaning(kind) => kind.text(),
-            Kind::Binding(kind) => kind.text(),
-            Kind::Output(kind) => kind.text(),
-            Kind::Breach(kind) => kind.text(),
-        };
+        let mut text = self.kind.text();
         text.primary.span = self.span;
         for note in &self.notes {
             text.help = Some(note.help(text.help.take()));

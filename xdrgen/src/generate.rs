@@ -13,7 +13,6 @@ use crate::ir::{Data, Module};
 use crate::lower::{self, Style};
 use crate::names::{self, Taken};
 use crate::namespace;
-use crate::replies;
 use crate::resolve::{self, Document, Known, Resolved};
 use crate::sizes::layout::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span, Trust};
@@ -214,7 +213,10 @@ fn analyzed(
     let views = views(&documents);
     let unread = Unread::of(&views, sources, &found);
     let Resolved { hir, whole, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
-    crate::check::uncovered_values(&hir, &mut diagnostics);
+    crate::check::remaining(&hir, &mut diagnostics);
+    let expansions = expansions(&views);
+    // What was written takes as much memory as what it means.
+    documents.iter_mut().for_each(|(_, specification, _)| specification.definitions = Vec::new());
     let summary = Summary {
         documents: documents.len(),
         definitions,
@@ -227,7 +229,7 @@ fn analyzed(
     let module = if whole { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
     let whole = whole && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
-    crate::parse::explain(&mut diagnostics.kept, &expansions(&views));
+    crate::parse::explain(&mut diagnostics.kept, &expansions);
     // What goes on is without what needs those names, and says why.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
@@ -281,7 +283,7 @@ fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &m
     crate::check::apply(&mut hir, bindings, found);
     let style = Style { names: options.names, data: options.data, externs: &options.externs };
     let module = lower::lower(hir, bindings, &style, found);
-    replies::check(&module, bindings, found);
+    crate::check::messages(&module, bindings, found);
     module
 }
 

@@ -208,6 +208,26 @@ pub enum Scalar {
     UnsignedShort,
 }
 
+impl Scalar {
+    /// As XDR has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scalar::Int => "int",
+            Scalar::UnsignedInt => "unsigned int",
+            Scalar::Hyper => "hyper",
+            Scalar::UnsignedHyper => "unsigned hyper",
+            Scalar::Float => "float",
+            Scalar::Double => "double",
+            Scalar::Quadruple => "quadruple",
+            Scalar::Bool => "bool",
+            Scalar::Char => "char",
+            Scalar::UnsignedChar => "unsigned char",
+            Scalar::Short => "short",
+            Scalar::UnsignedShort => "unsigned short",
+        }
+    }
+}
+
 /// A program.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -215,6 +235,8 @@ pub struct Program {
     pub name: String,
     /// Its number.
     pub number: u32,
+    /// Where the number stands; nowhere if it is wrong.
+    pub number_at: Option<Span>,
     /// Its versions in order.
     pub versions: Vec<Version>,
     /// Its documentation.

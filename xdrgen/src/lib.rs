@@ -43,7 +43,6 @@ pub mod names;
 mod namespace;
 mod options;
 pub mod parse;
-mod replies;
 mod resolve;
 pub mod sizes;
 pub mod source;

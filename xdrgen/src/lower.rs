@@ -272,7 +272,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     // ---- programs
 
     fn program(&mut self, module: &Module, program: hir::Program) -> Program {
-        let hir::Program { name, number, versions, docs } = program;
+        let hir::Program { name, number, versions, docs, .. } = program;
         let versions = versions.into_iter().map(|version| self.version(module, &name, version)).collect();
         Program { name, number, versions, source: docs.span.source, docs }
     }

@@ -334,7 +334,9 @@ fn good_without(names: &[&str], prefix: &str) -> bool {
 /// Names that are taken in one place, and by what.
 #[derive(Debug, Default)]
 pub struct Taken {
-    names: HashMap<String, String>,
+    /// What has each name, as a part of `owners`: an enum may have very many members.
+    names: HashMap<Box<str>, (u32, u32)>,
+    owners: String,
     /// How often a name was wanted that was taken.
     again: HashMap<String, usize>,
 }
@@ -352,13 +354,13 @@ impl Taken {
     /// With room for so many names.
     #[must_use]
     pub(crate) fn with_room(names: usize) -> Self {
-        Taken { names: crate::hash::with_room(names), again: HashMap::default() }
+        Taken { names: crate::hash::with_room(names), ..Taken::default() }
     }
 
     /// With more of such names.
     #[must_use]
     pub fn and(mut self, reserved: &[&str]) -> Self {
-        self.names.extend(reserved.iter().map(|name| ((*name).to_owned(), String::new())));
+        reserved.iter().for_each(|name| self.insert(name, ""));
         self
     }
 
@@ -371,11 +373,12 @@ impl Taken {
     /// Takes `wanted` for `name`, or `wanted` with underscores behind it if it is taken. Says by which name of the
     /// document it was.
     pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {
-        let Some(first) = self.names.get(&wanted) else {
-            self.names.insert(wanted.clone(), name.to_owned());
+        let Some((start, end)) = self.names.get(wanted.as_str()) else {
+            self.insert(&wanted, name);
             return (wanted, None);
         };
-        let clash = (!first.is_empty()).then(|| first.clone());
+        let first = self.owners.get(*start as usize..*end as usize);
+        let clash = first.filter(|first| !first.is_empty()).map(str::to_owned);
         let base = wanted.strip_prefix("r#").unwrap_or(&wanted);
         let again = self.again.entry(base.to_owned()).or_default();
         let ident = loop {
@@ -384,12 +387,19 @@ impl Taken {
                 few @ ..=UNDERSCORES => format!("{base}{}", "_".repeat(few)),
                 many => format!("{base}_{many}"),
             };
-            if !self.names.contains_key(&ident) {
+            if !self.names.contains_key(ident.as_str()) {
                 break ident;
             }
         };
-        self.names.insert(ident.clone(), name.to_owned());
+        self.insert(&ident, name);
         (ident, clash)
+    }
+
+    fn insert(&mut self, ident: &str, owner: &str) {
+        let end = |owners: &str| u32::try_from(owners.len()).unwrap_or(u32::MAX);
+        let start = end(&self.owners);
+        self.owners.push_str(owner);
+        self.names.insert(ident.into(), (start, end(&self.owners)));
     }
 }
 

@@ -25,7 +25,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::ast::Specification;
-use crate::diag::{self, Count, Diagnostic, DocumentKind, Found, Kind, LeftOut, Note, Severity, SyntaxKind};
+use crate::diag::{
+    self, Count, Diagnostic, DocumentKind, Found, Kind, LeftOut, Note, PortabilityKind, Severity, SyntaxKind,
+};
 use crate::extract::{self, Extract, Form};
 use crate::source::{Source, SourceId, Sources, Span};
 
@@ -113,8 +115,10 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
         }
         block.nested(extract).into_iter().for_each(|nested| found.push(nested));
         // A `,` behind the last line is how such lines are written.
-        let told =
-            of_block.kept.into_iter().filter(|found| found.kind != Kind::Syntax(SyntaxKind::LastComma));
+        let told = of_block
+            .kept
+            .into_iter()
+            .filter(|found| found.kind != Kind::Portability(PortabilityKind::LastComma));
         told.for_each(|one| found.push(weakened(one)));
         specification.additions.extend(added.definitions);
     }

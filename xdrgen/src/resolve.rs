@@ -76,7 +76,7 @@ fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Reso
     let mut resolver = Resolver::new(scope, known, found);
     resolver.run();
     let Resolver { scope, mut hir, mut found, unresolved, .. } = resolver;
-    check::definitions(&hir, &mut found);
+    check::protocol(&hir, &mut found);
     let whole = omit::omit(&mut hir, &scope, documents, known, unresolved, &mut found);
     Resolved { hir, whole, found, stages: scope.stages() }
 }

@@ -460,7 +460,7 @@ fn bounds_of_replies_are_checked() {
     binding(&reply("item = \"cuont\""), &["X309 6:8"], &["`count` is one"]);
     binding(&reply("item = \"big\""), &["X309 6:8"], &["no unsigned number"]);
     binding(&reply("item = \"count - 1\""), &["X308 6:8"], &[]);
-    binding(&reply("whole = 1.5"), &["X300 6:9"], &[]);
+    binding(&reply("whole = 1.5"), &["X308 6:9"], &[]);
     let other = format!("{}[binding.reply.\"P_GOT\"]\nwhole = 1\n", eligible("res.bytes"));
     binding(&other, &["X307 5:16"], &["`P_GET` is one"]);
     let none =

@@ -51,14 +51,20 @@ fn work_grows_with_the_document() {
     }
 }
 
+/// A document with an enum of so many members.
+fn enumeration(members: usize) -> Sources {
+    let members: Vec<String> = (0..members).map(|value| format!("MEMBER_{value} = {value}")).collect();
+    let mut sources = Sources::default();
+    sources.add(Source::new("a.x", format!("enum many {{ {} }};", members.join(", "))));
+    sources
+}
+
 /// Fewer members than an enum can have, so that the test is short: what each takes is what counts.
 const MEMBERS: usize = 900;
 
 #[test]
 fn emission_takes_no_more_memory_than_its_text() {
-    let members: Vec<String> = (0..MEMBERS).map(|value| format!("MEMBER_{value} = {value}")).collect();
-    let mut sources = Sources::default();
-    sources.add(Source::new("a.x", format!("enum many {{ {} }};", members.join(", "))));
+    let sources = enumeration(MEMBERS);
     let options = Options::module("a");
     let checked = measure(|| drop(check(&sources, &options)));
     let mut text = 0;
@@ -66,4 +72,17 @@ fn emission_takes_no_more_memory_than_its_text() {
     // A buffer that grows may have twice the room that it needs.
     let limit = checked.bytes_max + 2 * text as u64;
     assert!(generated.bytes_max <= limit, "{} bytes at once, and at most {limit}", generated.bytes_max);
+}
+
+/// An eighth of 300,000 members: the tables are as full as theirs.
+const MANY: usize = 37_500;
+/// How many bytes each of them may take at once.
+const FOR_EACH: u64 = 640;
+
+#[test]
+fn a_large_enum_takes_little_memory_for_each_member() {
+    let sources = enumeration(MANY);
+    let checked = measure(|| drop(check(&sources, &Options::module("a"))));
+    let for_each = checked.bytes_max / MANY as u64;
+    assert!(for_each <= FOR_EACH, "{for_each} bytes for each member, and at most {FOR_EACH}");
 }

@@ -1,11 +1,11 @@
 //! The Upper-Layer Binding against the XDR: what is eligible, and how large replies can be.
 
-use super::service;
-use crate::binding::{Binding, Direction, Placed, Term};
-use crate::diag::{BindingKind, Found, Inside, Unknown};
+use super::{Facts, service};
+use crate::binding::{Binding, Direction, Placed, Reply, Term};
+use crate::diag::{BindingKind, Found, Inside, MessageKind, Unknown};
 use crate::graph::Graph;
 use crate::hash::{HashMap, HashSet};
-use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId, Version};
+use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId};
 use crate::likeness::nearest;
 use crate::source::Span;
 
@@ -13,89 +13,87 @@ use crate::source::Span;
 /// this small fits into a message of the smallest inline threshold.
 const WORTH: u32 = 1024;
 
-/// Applies bindings to a protocol.
-pub(crate) fn apply(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
-    if bindings.is_empty() {
-        return;
-    }
-    let graph = Graph::of_all_uses(hir);
-    let mut marked = HashMap::default();
-    let mut backward: HashMap<TypeId, &Binding> = HashMap::default();
-    let mut bound: HashMap<(&str, &str), Span> = HashMap::default();
+/// A binding, and what its names mean.
+pub(super) struct Bound<'b> {
+    pub(super) binding: &'b Binding,
+    program: usize,
+    version: usize,
+    /// The types that the version's messages are made of.
+    reached: HashSet<TypeId>,
+    items: Vec<Item<'b>>,
+    replies: Vec<BoundReply<'b>>,
+}
+
+/// A field that is to be eligible.
+struct Item<'b> {
+    written: &'b Placed<String>,
+    of: TypeId,
+    field: usize,
+    size: ItemSize,
+    /// Where the field was named before.
+    before: Option<Span>,
+}
+
+/// Whether RDMA may place a field, and how large it can be.
+enum ItemSize {
+    /// It is large enough, or has no bound.
+    Large,
+    /// It has at most so many bytes, or always so many.
+    Small { bytes: u32, fixed: bool },
+    /// It is no opaque data and no string.
+    None,
+}
+
+/// What is said of the reply of a procedure.
+struct BoundReply<'b> {
+    reply: &'b Reply,
+    procedure: usize,
+    item: Option<Sum>,
+    whole: Option<Sum>,
+}
+
+// ---- names
+
+/// Resolves the names in bindings. The second binding of a version is left out.
+pub(super) fn resolve<'b>(
+    hir: &Hir,
+    graph: &Graph,
+    bindings: &'b [Binding],
+    found: &mut Found,
+) -> Vec<Bound<'b>> {
+    let mut named: HashMap<&str, Span> = HashMap::default();
+    let mut versions: HashMap<(usize, usize), Span> = HashMap::default();
+    let mut all = Vec::new();
     for binding in bindings {
         let Some((program, version)) = find_version(hir, binding, found) else { continue };
-        let names = (binding.program.value.as_str(), binding.version.value.as_str());
-        if let Some(first) = bound.insert(names, binding.version.span) {
-            let twice = BindingKind::TwoBindings { version: names.1.to_owned(), first };
-            found.push(twice.at(binding.version.span));
+        let span = binding.version.span;
+        if let Some(first) = versions.insert((program, version), span) {
+            let twice = BindingKind::TwoBindings { version: binding.version.value.clone(), first };
+            found.push(twice.at(span));
             continue;
         }
-        let reached = reached_by(hir, &graph, program, version);
-        let before = found.errors();
-        if may_place(binding, found) {
-            for item in &binding.eligible {
-                mark(hir, item, &reached, &mut marked, found);
-            }
-        } else {
-            for id in &reached {
-                backward.entry(*id).or_insert(binding);
-            }
+        let Some(procedures) = procedures(hir, program, version) else { continue };
+        let starts = procedures.iter().flat_map(|one| [&one.arguments, &one.result]);
+        let starts: Vec<TypeId> = starts.filter_map(Type::named).collect();
+        let mut reached = graph.reached_from(starts.iter().copied());
+        reached.extend(starts);
+        let places = binding.eligible.iter().filter(|_| binding.direction == Direction::Forward);
+        let mut items: Vec<Item<'b>> = places.filter_map(|item| find_item(hir, item, found)).collect();
+        for item in items.iter_mut().filter(|item| item.is_eligible()) {
+            item.before = named.insert(&item.written.value, item.written.span);
         }
-        // What was meant to be an item may be what a rule for a reply is about.
-        let lacks_items = found.errors() > before;
-        let replies = replies(hir, &graph, (program, version), binding, lacks_items, found);
-        let service = service::check(binding, found);
-        let Some(version) =
-            hir.programs.get_mut(program).and_then(|program| program.versions.get_mut(version))
-        else {
-            continue;
-        };
-        version.binding = Some(service);
-        for (index, item, whole) in replies {
-            if let Some(procedure) = version.procedures.get_mut(index) {
-                (procedure.item, procedure.whole) = (item, whole);
-            }
-        }
+        let replies = binding.replies.iter().filter_map(|one| reply(hir, procedures, one, found)).collect();
+        all.push(Bound { binding, program, version, reached, items, replies });
     }
-    not_backward(hir, &marked, &backward, found);
-}
-
-/// An item is eligible wherever its type is used, so no message of a backward-only program may hold one.
-fn not_backward(
-    hir: &Hir,
-    marked: &HashMap<String, Marked>,
-    backward: &HashMap<TypeId, &Binding>,
-    found: &mut Found,
-) {
-    let shared = marked.iter().filter_map(|(name, marked)| Some((name, marked, backward.get(&marked.of)?)));
-    for (name, marked, binding) in shared {
-        let (item, of) = (name.clone(), hir.get(marked.of).map_or_else(String::new, |ty| ty.name.clone()));
-        let (version, place) = (binding.version.value.clone(), binding.version.span);
-        found.push(BindingKind::ItemInBackward { item, version, place, of }.at(marked.span));
-    }
-}
-
-/// An item that was marked.
-struct Marked {
-    /// Where the binding names it.
-    span: Span,
-    /// The type that it is a field of.
-    of: TypeId,
-}
-
-/// Whether the version's messages may have eligible items: those of a backward-only program may not.
-fn may_place(binding: &Binding, found: &mut Found) -> bool {
-    if binding.direction == Direction::Forward {
-        return true;
-    }
-    if let Some(first) = binding.eligible.first() {
-        found.push(BindingKind::Backward { version: binding.version.value.clone() }.at(first.span));
-    }
-    false
+    all
 }
 
 fn unknown<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Unknown {
     Unknown { name: name.to_owned(), near: nearest(name, candidates).map(str::to_owned) }
+}
+
+fn procedures(hir: &Hir, program: usize, version: usize) -> Option<&[Procedure]> {
+    Some(&hir.programs.get(program)?.versions.get(version)?.procedures)
 }
 
 fn find_version(hir: &Hir, binding: &Binding, found: &mut Found) -> Option<(usize, usize)> {
@@ -114,45 +112,8 @@ fn find_version(hir: &Hir, binding: &Binding, found: &mut Found) -> Option<(usiz
     Some((index, version))
 }
 
-fn version_at(hir: &Hir, program: usize, version: usize) -> Option<&Version> {
-    hir.programs.get(program)?.versions.get(version)
-}
-
-/// The types that a version's messages are made of.
-fn reached_by(hir: &Hir, graph: &Graph, program: usize, version: usize) -> HashSet<TypeId> {
-    let procedures = version_at(hir, program, version).into_iter().flat_map(|version| &version.procedures);
-    let starts: Vec<TypeId> =
-        procedures.flat_map(|one| [&one.arguments, &one.result]).filter_map(Type::named).collect();
-    let mut reached = graph.reached_from(starts.iter().copied());
-    reached.extend(starts);
-    reached
-}
-
-/// Marks one item, `Type.field`, as eligible.
-fn mark(
-    hir: &mut Hir,
-    item: &Placed<String>,
-    reached: &HashSet<TypeId>,
-    marked: &mut HashMap<String, Marked>,
-    found: &mut Found,
-) {
-    let Some((id, field)) = find_item(hir, item, found) else { return };
-    let marking = Marked { span: item.span, of: id };
-    if let Some(Marked { span: first, .. }) = marked.insert(item.value.clone(), marking) {
-        if first.source == item.span.source && reached.contains(&id) {
-            found.push(BindingKind::ItemTwice { item: item.value.clone(), first }.at(item.span));
-        }
-        return;
-    }
-    if !reached.contains(&id) {
-        found.push(BindingKind::InNoMessage { item: item.value.clone() }.at(item.span));
-    }
-    let fields = hir.types.get_mut(id.0).into_iter().flat_map(|ty| ty.body.declared_mut());
-    fields.skip(field).take(1).for_each(|field| field.eligible = true);
-}
-
-/// The type and the field that `Type.field` names, if RDMA may place the field.
-fn find_item(hir: &Hir, item: &Placed<String>, found: &mut Found) -> Option<(TypeId, usize)> {
+/// The field that `Type.field` names.
+fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Option<Item<'b>> {
     let Some((of, name)) = item.value.rsplit_once('.') else {
         found.push(BindingKind::NoPath { item: item.value.clone() }.at(item.span));
         return None;
@@ -175,89 +136,36 @@ fn find_item(hir: &Hir, item: &Placed<String>, found: &mut Found) -> Option<(Typ
         found.push(BindingKind::NoField { of: of.to_owned(), defined: ty.docs.span, name }.at(item.span));
         return None;
     };
-    is_worth_it(hir, item, field, found).then_some((TypeId(id), index))
-}
-
-/// Whether RDMA may place a field, and it is not fixed and small. Says so if that is not so, or if it is always small.
-fn is_worth_it(hir: &Hir, item: &Placed<String>, field: &Field, found: &mut Found) -> bool {
-    let (name, declaration) = (item.value.clone(), field.docs.declaration.clone());
-    let (bytes, fixed) = match hir.behind(&field.ty) {
-        Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => (bound.value, false),
-        Type::Opaque(_) | Type::String(_) => return true,
-        Type::FixedOpaque(length) if length.value < WORTH => (length.value, true),
-        ty => {
-            let inside = ty.named().and_then(|id| inside(hir, id));
-            found.push(BindingKind::NotEligible { item: name, declaration, inside }.at(item.span));
-            return false;
+    let size = match hir.behind(&field.ty) {
+        Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => {
+            ItemSize::Small { bytes: bound.value, fixed: false }
         }
+        Type::Opaque(_) | Type::String(_) => ItemSize::Large,
+        Type::FixedOpaque(length) if length.value < WORTH => {
+            ItemSize::Small { bytes: length.value, fixed: true }
+        }
+        _ => ItemSize::None,
     };
-    let small = BindingKind::SmallItem { item: name, declaration, bytes, fixed, worth: WORTH };
-    found.push(small.at(item.span));
-    !fixed
+    Some(Item { written: item, of: TypeId(id), field: index, size, before: None })
 }
 
-/// What to name instead of a union, or of a struct with data in it.
-fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
-    let ty = hir.get(id)?;
-    let of_union = match ty.body {
-        Body::Union(_) => true,
-        Body::Struct(_) => false,
-        _ => return None,
-    };
-    let is_item = |field: &&Field| matches!(hir.behind(&field.ty), Type::Opaque(_) | Type::String(_));
-    let item = ty.body.fields().find(is_item)?;
-    Some(Inside { of_union, item: format!("{}.{}", ty.name, item.name), already: item.eligible })
-}
-
-// ---- replies
-
-fn replies(
+/// The procedure and the fields that the table of a reply names.
+fn reply<'b>(
     hir: &Hir,
-    graph: &Graph,
-    (program, version): (usize, usize),
-    binding: &Binding,
-    lacks_items: bool,
+    procedures: &[Procedure],
+    reply: &'b Reply,
     found: &mut Found,
-) -> Vec<(usize, Option<Sum>, Option<Sum>)> {
-    let Some(version) = version_at(hir, program, version) else { return Vec::new() };
-    let mut replies = Vec::new();
-    for reply in &binding.replies {
-        let procedures = version.procedures.iter();
-        let Some(index) = procedures.clone().position(|one| one.name == reply.procedure.value) else {
-            let name = unknown(&reply.procedure.value, procedures.map(|one| one.name.as_str()));
-            found.push(BindingKind::NoProcedure { name }.at(reply.procedure.span));
-            continue;
-        };
-        let Some(procedure) = version.procedures.get(index) else { continue };
-        if reply.is_empty {
-            let empty = BindingKind::EmptyReply { procedure: procedure.name.clone() };
-            found.push(empty.at(reply.procedure.span));
-        }
-        let item = reply.item.as_ref().and_then(|item| {
-            let bound = sum(hir, procedure, item, found)?;
-            if has_item(hir, graph, procedure) {
-                return Some(bound);
-            }
-            if !lacks_items {
-                found.push(BindingKind::NoItem { procedure: procedure.name.clone() }.at(item.span));
-            }
-            None
-        });
-        let whole = reply.whole.as_ref().and_then(|whole| sum(hir, procedure, whole, found));
-        replies.push((index, item, whole));
-    }
-    replies
-}
-
-/// Whether the result of a procedure holds an eligible item.
-fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
-    let mut types: Vec<TypeId> = Vec::new();
-    if let Type::Named(id) = &procedure.result {
-        types.push(*id);
-        types.extend(graph.reached_from([*id]));
-    }
-    let mut types = types.iter().filter_map(|id| hir.get(*id));
-    types.any(|ty| ty.body.fields().any(|field| field.eligible))
+) -> Option<BoundReply<'b>> {
+    let name = &reply.procedure;
+    let Some(index) = procedures.iter().position(|one| one.name == name.value) else {
+        let unknown = unknown(&name.value, procedures.iter().map(|one| one.name.as_str()));
+        found.push(MessageKind::NoProcedure { name: unknown }.at(name.span));
+        return None;
+    };
+    let procedure = procedures.get(index)?;
+    let mut bound = |terms: &Option<_>| terms.as_ref().and_then(|terms| sum(hir, procedure, terms, found));
+    let (item, whole) = (bound(&reply.item), bound(&reply.whole));
+    Some(BoundReply { reply, procedure: index, item, whole })
 }
 
 fn sum(hir: &Hir, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut Found) -> Option<Sum> {
@@ -290,7 +198,7 @@ fn field_path(
         };
         let Some(field) = fields.iter().find(|field| field.name == *name) else {
             let name = unknown(name, fields.iter().map(|field| field.name.as_str()));
-            found.push(BindingKind::NoArgument { procedure: procedure.name.clone(), name }.at(span));
+            found.push(MessageKind::NoArgument { procedure: procedure.name.clone(), name }.at(span));
             return None;
         };
         ty = hir.behind(&field.ty);
@@ -299,9 +207,173 @@ fn field_path(
         Type::Scalar(Scalar::UnsignedInt) => false,
         Type::Scalar(Scalar::UnsignedHyper) => true,
         _ => {
-            found.push(BindingKind::NoSize { field: path.join(".") }.at(span));
+            found.push(MessageKind::NoSize { field: path.join(".") }.at(span));
             return None;
         }
     };
     Some((path.to_vec(), wide))
+}
+
+// ---- effects
+
+impl Item<'_> {
+    /// Whether it is marked.
+    fn is_eligible(&self) -> bool {
+        matches!(self.size, ItemSize::Large | ItemSize::Small { fixed: false, .. })
+    }
+}
+
+impl Bound<'_> {
+    /// Marks the items as eligible.
+    pub(super) fn mark(&self, hir: &mut Hir) {
+        for item in self.items.iter().filter(|item| item.is_eligible()) {
+            let fields = hir.types.get_mut(item.of.0).into_iter().flat_map(|ty| ty.body.declared_mut());
+            fields.skip(item.field).take(1).for_each(|field| field.eligible = true);
+        }
+    }
+
+    /// Says of the version what is sound.
+    pub(super) fn write(&self, hir: &mut Hir, graph: &Graph) {
+        let has_item = |one: &&BoundReply<'_>| {
+            self.procedure_of(hir, one).is_some_and(|procedure| has_item(hir, graph, procedure))
+        };
+        let items: Vec<bool> = self.replies.iter().map(|one| has_item(&one)).collect();
+        let program = hir.programs.get_mut(self.program);
+        let version = program.and_then(|program| program.versions.get_mut(self.version));
+        let Some(version) = version else { return };
+        version.binding = Some(service::sound(self.binding));
+        for (one, has_item) in self.replies.iter().zip(items) {
+            if let Some(procedure) = version.procedures.get_mut(one.procedure) {
+                procedure.item = one.item.clone().filter(|_| has_item);
+                procedure.whole = one.whole.clone();
+            }
+        }
+    }
+
+    fn procedure_of<'h>(&self, hir: &'h Hir, one: &BoundReply<'_>) -> Option<&'h Procedure> {
+        procedures(hir, self.program, self.version)?.get(one.procedure)
+    }
+}
+
+// ---- rules
+
+/// All items, each with its binding and its field.
+fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f Item<'f>, &'f Field)> {
+    let all = facts.bound.iter().flat_map(|bound| bound.items.iter().map(move |item| (bound, item)));
+    all.filter_map(|(bound, item)| {
+        let mut fields = facts.hir.get(item.of)?.body.declared();
+        Some((bound, item, fields.nth(item.field)?))
+    })
+}
+
+/// X305: RDMA cannot place this.
+pub(super) fn ineligible_items(facts: &Facts<'_>, found: &mut Found) {
+    for (_, item, field) in items(facts).filter(|(_, item, _)| matches!(item.size, ItemSize::None)) {
+        let inside = facts.hir.behind(&field.ty).named().and_then(|id| inside(facts.hir, id));
+        let declaration = field.docs.declaration.clone();
+        let name = item.written.value.clone();
+        found.push(BindingKind::NotEligible { item: name, declaration, inside }.at(item.written.span));
+    }
+}
+
+/// X315: a chunk costs more than it saves for an item that is always small.
+pub(super) fn small_items(facts: &Facts<'_>, found: &mut Found) {
+    for (_, Item { written, size, .. }, field) in items(facts) {
+        let ItemSize::Small { bytes, fixed } = *size else { continue };
+        let (item, declaration) = (written.value.clone(), field.docs.declaration.clone());
+        let small = BindingKind::SmallItem { item, declaration, bytes, fixed, worth: WORTH };
+        found.push(small.at(written.span));
+    }
+}
+
+/// X306: a file names an item twice. Versions that share a type may each name its items.
+pub(super) fn repeated_items(facts: &Facts<'_>, found: &mut Found) {
+    for (bound, Item { written, of, before, .. }, _) in items(facts) {
+        if let Some(first) = before.filter(|first| first.source == written.span.source)
+            && bound.reached.contains(of)
+        {
+            found.push(BindingKind::ItemTwice { item: written.value.clone(), first }.at(written.span));
+        }
+    }
+}
+
+/// X313: no message of the version has the item.
+pub(super) fn unused_items(facts: &Facts<'_>, found: &mut Found) {
+    let first = items(facts).filter(|(_, item, _)| item.is_eligible() && item.before.is_none());
+    for (_, Item { written, .. }, _) in first.filter(|(bound, item, _)| !bound.reached.contains(&item.of)) {
+        found.push(BindingKind::InNoMessage { item: written.value.clone() }.at(written.span));
+    }
+}
+
+/// X316: messages of a backward-only program have no chunks.
+pub(super) fn items_called_backward(facts: &Facts<'_>, found: &mut Found) {
+    for binding in
+        facts.bound.iter().map(|bound| bound.binding).filter(|one| one.direction == Direction::Backward)
+    {
+        let backward = BindingKind::Backward { version: binding.version.value.clone() };
+        found.extend(binding.eligible.first().map(|first| backward.at(first.span)));
+    }
+}
+
+/// X323: an item is eligible wherever its type is used, so no message of a backward-only program may hold one.
+pub(super) fn items_shared_with_backward(facts: &Facts<'_>, found: &mut Found) {
+    let is_backward = |bound: &&Bound<'_>| bound.binding.direction == Direction::Backward;
+    for (_, item, _) in items(facts).filter(|(_, item, _)| item.is_eligible() && item.before.is_none()) {
+        let mut backward = facts.bound.iter().filter(is_backward);
+        let Some(bound) = backward.find(|bound| bound.reached.contains(&item.of)) else { continue };
+        let of = facts.hir.get(item.of).map_or_else(String::new, |ty| ty.name.clone());
+        let Placed { value: version, span: place } = bound.binding.version.clone();
+        let item_in = BindingKind::ItemInBackward { item: item.written.value.clone(), version, place, of };
+        found.push(item_in.at(item.written.span));
+    }
+}
+
+/// X320: the table of a reply bounds nothing.
+pub(super) fn empty_replies(facts: &Facts<'_>, found: &mut Found) {
+    let replies = facts.bound.iter().flat_map(|bound| &bound.replies).map(|one| one.reply);
+    for reply in replies.filter(|reply| reply.is_empty) {
+        let Placed { value: procedure, span } = reply.procedure.clone();
+        found.push(MessageKind::EmptyReply { procedure }.at(span));
+    }
+}
+
+/// X311: the bound of an item that no result has.
+pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
+    // An item that was reported may be the one that is bounded.
+    let has_all = |bound: &&Bound<'_>| {
+        let is_sound = |item: &Item<'_>| !matches!(item.size, ItemSize::None);
+        bound.items.len() == bound.binding.eligible.len() && bound.items.iter().all(is_sound)
+    };
+    for bound in facts.bound.iter().filter(has_all) {
+        for one in bound.replies.iter().filter(|one| one.item.is_some()) {
+            let procedure = bound.procedure_of(facts.hir, one);
+            let lacks = procedure.filter(|procedure| !has_item(facts.hir, facts.graph, procedure));
+            let Some((Procedure { name, .. }, terms)) = lacks.zip(one.reply.item.as_ref()) else { continue };
+            found.push(MessageKind::NoItem { procedure: name.clone() }.at(terms.span));
+        }
+    }
+}
+
+/// Whether the result of a procedure holds an eligible item.
+fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
+    let mut types: Vec<TypeId> = Vec::new();
+    if let Type::Named(id) = &procedure.result {
+        types.push(*id);
+        types.extend(graph.reached_from([*id]));
+    }
+    let mut types = types.iter().filter_map(|id| hir.get(*id));
+    types.any(|ty| ty.body.fields().any(|field| field.eligible))
+}
+
+/// What to name instead of a union, or of a struct with data in it.
+fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
+    let ty = hir.get(id)?;
+    let of_union = match ty.body {
+        Body::Union(_) => true,
+        Body::Struct(_) => false,
+        _ => return None,
+    };
+    let is_item = |field: &&Field| matches!(hir.behind(&field.ty), Type::Opaque(_) | Type::String(_));
+    let item = ty.body.fields().find(is_item)?;
+    Some(Inside { of_union, item: format!("{}.{}", ty.name, item.name), already: item.eligible })
 }

@@ -1,7 +1,7 @@
 //! Types without an end, typedefs that go in a cycle, and definitions that nest too deep.
 
 use super::Facts;
-use crate::diag::{Found, MeaningKind};
+use crate::diag::{CycleKind, Found};
 use crate::graph::Graph;
 use crate::hash::HashSet;
 use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
@@ -24,22 +24,24 @@ pub(super) fn endless_types(facts: &Facts<'_>, found: &mut Found) {
             );
         }
     });
-    report(facts.hir, &endless, found);
+    report(facts.hir, &endless, false, found);
 }
 
 /// X223: a typedef leads back to itself by typedefs alone.
 pub(super) fn alias_cycles(facts: &Facts<'_>, found: &mut Found) {
-    let is_alias = |ty: &TypeDef| matches!(ty.body, Body::Alias(_));
     if !facts.hir.typed().any(|(id, ty)| is_alias(ty) && facts.graph.is_circle(id, id)) {
         return;
     }
-    let finite = finite(facts);
-    let aliases = Graph::new(&facts.hir.types, |id, ty, named| {
-        if is_alias(ty) && finite.get(id.0) != Some(&false) {
+    let aliases = Graph::new(&facts.hir.types, |_, ty, named| {
+        if is_alias(ty) {
             named.extend(ty.body.types().filter_map(Type::named));
         }
     });
-    report(facts.hir, &aliases, found);
+    report(facts.hir, &aliases, true, found);
+}
+
+fn is_alias(ty: &TypeDef) -> bool {
+    matches!(ty.body, Body::Alias(_))
 }
 
 /// X225: reports the first definition that nests deeper than rustc would follow.
@@ -48,11 +50,12 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     let Some(index) = depths.iter().position(|depth| *depth == MAX_DEPTH + 1) else { return };
     let Some(ty) = facts.hir.types.get(index) else { return };
     let deepest = depths.iter().max().copied().unwrap_or(0);
-    found.push(MeaningKind::TooDeep { name: ty.name.clone(), most: MAX_DEPTH, deepest }.at(ty.docs.span));
+    found.push(CycleKind::TooDeep { name: ty.name.clone(), most: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
-/// Reports each cycle once, at the first of its types in the documents: at the field that leads into it.
-fn report(hir: &Hir, graph: &Graph, found: &mut Found) {
+/// Reports each cycle of typedefs alone, or each other one, once. Its place is the field that leads into it of its first
+/// type in the documents.
+fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut said = HashSet::default();
     for (id, ty) in hir.typed() {
         if !graph.is_circle(id, id) || !said.insert(graph.circle(id)) {
@@ -60,7 +63,9 @@ fn report(hir: &Hir, graph: &Graph, found: &mut Found) {
         }
         // Each leads to the one before it, and the first to the last.
         let way = graph.way_around(id);
-        let of_aliases = way.iter().all(|id| matches!(hir.get(*id).map(|ty| &ty.body), Some(Body::Alias(_))));
+        if way.iter().all(|id| hir.get(*id).is_some_and(is_alias)) != of_aliases {
+            continue;
+        }
         let mut to = way.last().copied().unwrap_or(id);
         let mut place = |from: TypeId, ty: &TypeDef| {
             let mut fields = ty.body.fields();
@@ -73,11 +78,8 @@ fn report(hir: &Hir, graph: &Graph, found: &mut Found) {
         let others = others.filter_map(|other| Some((other, hir.get(other)?)));
         let way = others.map(|(other, ty)| (place(other, ty), ty.name.clone())).collect();
         let name = ty.name.clone();
-        let cycle = if of_aliases {
-            MeaningKind::AliasCycle { name, way }
-        } else {
-            MeaningKind::Endless { name, way }
-        };
+        let cycle =
+            if of_aliases { CycleKind::AliasCycle { name, way } } else { CycleKind::Endless { name, way } };
         found.push(cycle.at(span));
     }
 }

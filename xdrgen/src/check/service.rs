@@ -1,5 +1,6 @@
 //! What a binding says of the service: where it is found, and how long its messages are.
 
+use super::Facts;
 use crate::binding::{Binding, Direction, Placed};
 use crate::diag::{BindingKind, Found, Unknown};
 use crate::hir;
@@ -13,68 +14,70 @@ const NETIDS: [&str; 2] = ["rdma", "rdma6"];
 const KIB: u32 = 1024;
 const THRESHOLDS: std::ops::RangeInclusive<u32> = KIB..=256 * KIB;
 
-/// The part of a binding that says where and how a program version is called.
-pub(super) fn check(binding: &Binding, found: &mut Found) -> hir::Binding {
-    let backward = binding.direction == Direction::Backward;
-    if backward {
-        without_effect(binding, found);
-    }
-    hir::Binding {
-        backward,
-        port: port(binding, found),
-        netids: netids(&binding.netids, found),
-        inline_threshold: inline_threshold(binding, found),
-    }
-}
-
-fn port(binding: &Binding, found: &mut Found) -> Option<u16> {
-    let port = binding.port.as_ref()?;
-    if port.value == 0 {
-        found.push(BindingKind::PortZero.at(port.span));
-    }
-    Some(port.value)
-}
-
-fn netids(netids: &[Placed<String>], found: &mut Found) -> Vec<String> {
-    let mut kept: Vec<&Placed<String>> = Vec::new();
-    for netid in netids {
-        if !NETIDS.contains(&netid.value.as_str()) {
-            let lower = netid.value.to_ascii_lowercase();
-            let near = nearest(&lower, NETIDS.into_iter()).map(str::to_owned);
-            let name = Unknown { name: netid.value.clone(), near };
-            found.push(BindingKind::NoNetid { name }.at(netid.span));
-        } else if let Some(first) = kept.iter().find(|first| first.value == netid.value) {
-            let twice = BindingKind::NetidTwice { netid: netid.value.clone(), first: first.span };
-            found.push(twice.at(netid.span));
-        } else {
-            kept.push(netid);
+/// What of it is sound.
+pub(super) fn sound(binding: &Binding) -> hir::Binding {
+    let mut netids: Vec<String> = Vec::new();
+    for Placed { value, .. } in &binding.netids {
+        if NETIDS.contains(&value.as_str()) && !netids.contains(value) {
+            netids.push(value.clone());
         }
     }
-    kept.into_iter().map(|netid| netid.value.clone()).collect()
-}
-
-fn inline_threshold(binding: &Binding, found: &mut Found) -> Option<u32> {
-    let threshold = binding.inline_threshold.as_ref()?;
-    let bytes = threshold.value;
-    if THRESHOLDS.contains(&bytes) && bytes.is_multiple_of(KIB) {
-        return Some(bytes);
+    hir::Binding {
+        backward: binding.direction == Direction::Backward,
+        port: binding.port.as_ref().map(|port| port.value),
+        netids,
+        inline_threshold: binding.inline_threshold.as_ref().map(|one| one.value).filter(is_threshold),
     }
-    let near = bytes.min(*THRESHOLDS.end()).next_multiple_of(KIB).max(*THRESHOLDS.start());
-    found.push(BindingKind::Threshold { bytes, near }.at(threshold.span));
-    None
 }
 
-/// Nobody connects to a backward-only program: its calls come by the connection that there is.
-fn without_effect(binding: &Binding, found: &mut Found) {
-    let keys = [
-        ("port", binding.port.as_ref().map(|port| port.span)),
-        ("netids", binding.netids.first().map(|netid| netid.span)),
-        ("inline_threshold", binding.inline_threshold.as_ref().map(|bytes| bytes.span)),
-        ("reply", binding.replies.first().map(|reply| reply.procedure.span)),
-    ];
-    let said: Vec<(&'static str, Span)> =
-        keys.into_iter().filter_map(|(key, span)| Some((key, span?))).collect();
-    for (key, span) in said {
-        found.push(BindingKind::NoEffect { key, version: binding.version.value.clone() }.at(span));
+fn is_threshold(bytes: &u32) -> bool {
+    THRESHOLDS.contains(bytes) && bytes.is_multiple_of(KIB)
+}
+
+/// X317: an inline threshold that no end can announce.
+pub(super) fn inline_thresholds(facts: &Facts<'_>, found: &mut Found) {
+    let thresholds = facts.bound.iter().filter_map(|bound| bound.binding.inline_threshold.as_ref());
+    for Placed { value: bytes, span } in thresholds.filter(|one| !is_threshold(&one.value)) {
+        let near = (*bytes).min(*THRESHOLDS.end()).next_multiple_of(KIB).max(*THRESHOLDS.start());
+        found.push(BindingKind::Threshold { bytes: *bytes, near }.at(*span));
+    }
+}
+
+/// X318: a netid that RPC-over-RDMA does not have, or one that is named twice.
+pub(super) fn netids(facts: &Facts<'_>, found: &mut Found) {
+    for bound in facts.bound {
+        let netids = &bound.binding.netids;
+        for (index, Placed { value, span }) in netids.iter().enumerate() {
+            if !NETIDS.contains(&value.as_str()) {
+                let near = nearest(&value.to_ascii_lowercase(), NETIDS.into_iter()).map(str::to_owned);
+                let name = Unknown { name: value.clone(), near };
+                found.push(BindingKind::NoNetid { name }.at(*span));
+            } else if let Some(first) = netids.iter().take(index).find(|first| first.value == *value) {
+                let twice = BindingKind::NetidTwice { netid: value.clone(), first: first.span };
+                found.push(twice.at(*span));
+            }
+        }
+    }
+}
+
+/// X319: port 0.
+pub(super) fn ports(facts: &Facts<'_>, found: &mut Found) {
+    let ports = facts.bound.iter().filter_map(|bound| bound.binding.port.as_ref());
+    ports.filter(|port| port.value == 0).for_each(|port| found.push(BindingKind::PortZero.at(port.span)));
+}
+
+/// X324: nobody connects to a backward-only program. Its calls come by the connection that there is.
+pub(super) fn keys_without_effect(facts: &Facts<'_>, found: &mut Found) {
+    for binding in facts.bound.iter().map(|bound| bound.binding) {
+        let keys: [(&'static str, Option<Span>); 4] = [
+            ("port", binding.port.as_ref().map(|port| port.span)),
+            ("netids", binding.netids.first().map(|netid| netid.span)),
+            ("inline_threshold", binding.inline_threshold.as_ref().map(|bytes| bytes.span)),
+            ("reply", binding.replies.first().map(|reply| reply.procedure.span)),
+        ];
+        for (key, span) in keys.into_iter().filter(|_| binding.direction == Direction::Backward) {
+            let no_effect = BindingKind::NoEffect { key, version: binding.version.value.clone() };
+            found.extend(span.map(|span| no_effect.at(span)));
+        }
     }
 }

@@ -1,21 +1,20 @@
 //! Unions whose arms leave values of the discriminant without one, or leave none for the default arm.
 
 use super::Facts;
-use crate::diag::{Few, Found, MeaningKind};
+use crate::diag::{Few, Found, UnionKind};
 use crate::hash::HashSet;
 use crate::hir::{Body, Chooser, Hir, Union};
 
 /// How many values a warning names.
 const NAMED: usize = 5;
 
-/// X214: a message with a value without an arm cannot be decoded.
-pub(crate) fn uncovered_values(hir: &Hir, found: &mut Found) {
+/// X214: a message with a value without an arm cannot be decoded. Each union has one finding, however many it lacks.
+pub(super) fn uncovered_values(hir: &Hir, found: &mut Found) {
     for ty in &hir.types {
         let Body::Union(union) = &ty.body else { continue };
-        let missing = missing(hir, union);
-        if !missing.is_empty() {
-            let values = Few::of(missing.into_iter().map(str::to_owned), NAMED);
-            found.push(MeaningKind::NoArm { values }.at(union.at));
+        let values = missing(hir, union);
+        if !values.first.is_empty() {
+            found.push(UnionKind::NoArm { values }.at(union.at));
         }
     }
 }
@@ -29,28 +28,27 @@ pub(super) fn idle_defaults(facts: &Facts<'_>, found: &mut Found) {
         if let Some(default) = default.filter(|_| union.sound && labels == 2)
             && facts.hir.chooser(&union.discriminant) == Some(Chooser::Bool)
         {
-            found.push(MeaningKind::IdleDefault.at(default.docs.span));
+            found.push(UnionKind::IdleDefault.at(default.docs.span));
         }
     }
 }
 
 /// The names of the values without an arm, where all arms are known.
-fn missing<'h>(hir: &'h Hir, union: &Union) -> Vec<&'h str> {
-    if !union.sound || union.arms.iter().any(|arm| arm.labels.is_empty()) {
-        return Vec::new();
-    }
+fn missing(hir: &Hir, union: &Union) -> Few<String> {
+    let has_all = !union.sound || union.arms.iter().any(|arm| arm.labels.is_empty());
+    let chooser = hir.chooser(&union.discriminant).filter(|_| !has_all);
     let labels = union.arms.iter().flat_map(|arm| &arm.labels);
     let taken: HashSet<i128> = labels.map(|label| label.value).collect();
-    match hir.chooser(&union.discriminant) {
+    let free = |values: &mut dyn Iterator<Item = (i128, &str)>| {
+        let free = values.filter(|(value, _)| !taken.contains(value));
+        Few::of(free.map(|(_, name)| name.to_owned()), NAMED)
+    };
+    match chooser {
         Some(Chooser::Enum(id)) => {
             let members = hir.members(id).iter().filter(|member| member.same_as.is_none());
-            let free = members.filter(|member| !taken.contains(&member.value.into()));
-            free.map(|member| member.name.as_str()).collect()
+            free(&mut members.map(|member| (member.value.into(), member.name.as_str())))
         }
-        Some(Chooser::Bool) => {
-            let free = [(0, "FALSE"), (1, "TRUE")].into_iter().filter(|(value, _)| !taken.contains(value));
-            free.map(|(_, name)| name).collect()
-        }
-        _ => Vec::new(),
+        Some(Chooser::Bool) => free(&mut [(0, "FALSE"), (1, "TRUE")].into_iter()),
+        _ => free(&mut std::iter::empty()),
     }
 }

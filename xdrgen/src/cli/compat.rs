@@ -79,7 +79,7 @@ fn line(addition: &Addition) -> String {
 /// What was not compared: its name, why not, and where.
 pub(super) fn unknown(sources: &Sources, one: &NotCompared) -> String {
     let name = if one.name.is_empty() { "a definition" } else { &one.name };
-    format!("not compared: {name} ({}, {})\n", one.why, place(sources, one.span))
+    format!("not compared: {name} ({}, {})\n", one.why(), place(sources, one.span))
 }
 
 /// The file and the line.

@@ -96,7 +96,7 @@ enum Line<'a> {
     #[serde(rename = "not_compared")]
     NotCompared {
         name: &'a str,
-        why: &'a str,
+        why: String,
         #[serde(flatten)]
         place: Place,
     },
@@ -129,8 +129,9 @@ fn json(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) -> 
     };
     let mut text = String::new();
     let mut add = |line: &Line<'_>| text.push_str(&json_line(line));
-    for NotCompared { name, why, span } in not_compared {
-        add(&Line::NotCompared { name, why, place: full(*span).unwrap_or_default() });
+    for one in not_compared {
+        let (name, why, place) = (&one.name, one.why(), full(one.span).unwrap_or_default());
+        add(&Line::NotCompared { name, why, place });
     }
     for change in changes {
         let [old, new] = [&change.old, &change.new].map(|side| {

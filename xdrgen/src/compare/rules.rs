@@ -1,7 +1,7 @@
 //! What extends a protocol: changes judged by the rules of a document. Every finding of `compat` is made here.
 
 use super::{Change, Compared, Effect, EnumUses, Kind as Of, Number, Pair, Path, view};
-use crate::diag::{BreachKind, Diagnostic, Part};
+use crate::diag::{BreachKind, Diagnostic, Gap, Part};
 use crate::hash::{HashMap, HashSet};
 use crate::hir::{Arm, Hir, Member, TypeId};
 use crate::source::{SourceId, Span};
@@ -45,10 +45,17 @@ pub struct Addition {
 pub struct NotCompared {
     /// Its name; empty where it cannot be told.
     pub name: String,
-    /// Why not.
-    pub why: String,
+    pub(crate) gap: Gap,
     /// Where it stands, or where what is wrong with it stands.
     pub span: Span,
+}
+
+impl NotCompared {
+    /// Why it was not compared, for people. The words may change from release to release.
+    #[must_use]
+    pub fn why(&self) -> String {
+        self.gap.to_string()
+    }
 }
 
 /// By which rules a protocol may be extended.
@@ -165,7 +172,7 @@ impl<'m> Judge<'m> {
             Of::Number(pair, within) => self.number(path, *pair, within),
             Of::Arm(value, pair, default, has_value) => self.arm(path, *value, *pair, *default, *has_value),
             Of::Form(was, is) => {
-                let (was, is) = (was.words(self.base), is.words(self.new));
+                let (was, is) = (was.form(self.base), is.form(self.new));
                 self.breach(path.new, BreachKind::OtherType { of: name, was, is, base });
             }
             Of::Bound(what, was, is) => {
@@ -199,8 +206,8 @@ impl<'m> Judge<'m> {
     }
 
     /// Nothing can be said of a definition of the base.
-    fn cannot(&mut self, name: &str, why: String, span: Span) {
-        self.judged.not_compared.push(NotCompared { name: name.to_owned(), why, span });
+    fn cannot(&mut self, name: &str, gap: Gap, span: Span) {
+        self.judged.not_compared.push(NotCompared { name: name.to_owned(), gap, span });
     }
 
     fn type_gone(&mut self, name: &str, span: Span) {
@@ -209,8 +216,7 @@ impl<'m> Judge<'m> {
             return;
         }
         if !self.unread.names.is_empty() {
-            let why = "nothing that could be read in the new protocol has its name or its layout";
-            return self.cannot(name, why.to_owned(), span);
+            return self.cannot(name, Gap::Type, span);
         }
         self.breach(span, BreachKind::Gone { name: name.to_owned() });
     }
@@ -219,8 +225,7 @@ impl<'m> Judge<'m> {
     fn number(&mut self, path: &Path<'_>, [old, new]: Pair<Number<'m>>, within: &str) {
         if let Some((part, name, _, docs)) = old {
             if self.unread.programs {
-                let why = format!("no {} that could be read in the new protocol has its number", part.name());
-                self.cannot(name, why, docs.span);
+                self.cannot(name, Gap::Number(part), docs.span);
             } else {
                 let is_in = path.new != Span::default();
                 let (base, span) = if is_in { (Some(docs.span), path.new) } else { (None, docs.span) };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::diag::Form;
 use crate::hir::{Body, Bound, Field, Hir, Scalar, Type, TypeId, Union};
 
 /// How many names for one thing are followed. More are an error of their own.
@@ -103,23 +104,22 @@ impl<'m> View<'m> {
         }
     }
 
-    /// In words, with its article.
-    pub(super) fn words(&self, hir: &Hir) -> String {
-        let name = |id: &TypeId| name(hir, *id);
-        let most = |max: u32| if max == u32::MAX { String::new() } else { format!(" of at most {max}") };
+    /// What is said of it.
+    pub(super) fn form(&self, hir: &Hir) -> Form {
+        let name = |id: &TypeId| name(hir, *id).to_owned();
         match self {
-            View::Void => "nothing".to_owned(),
-            View::Scalar(scalar) => scalar_name(*scalar).to_owned(),
-            View::Enum(id) => format!("the enum `{}`", name(id)),
-            View::Struct(id, _) => format!("the struct `{}`", name(id)),
-            View::Union(id, _) => format!("the union `{}`", name(id)),
-            View::FixedOpaque(len) => format!("{len} opaque bytes"),
-            View::Opaque(max) => format!("counted opaque bytes{}", most(*max)),
-            View::String(max) => format!("a string{}", most(*max)),
-            View::FixedArray(_, len) => format!("an array of {len}"),
-            View::Array(_, max) => format!("a counted array{}", most(*max)),
-            View::Optional(_) => "optional data".to_owned(),
-            View::Extern(path) => format!("`{path}`"),
+            View::Void => Form::Void,
+            View::Scalar(scalar) => Form::Scalar(*scalar),
+            View::Enum(id) => Form::Enum(name(id)),
+            View::Struct(id, _) => Form::Struct(name(id)),
+            View::Union(id, _) => Form::Union(name(id)),
+            View::FixedOpaque(len) => Form::FixedOpaque(*len),
+            View::Opaque(max) => Form::Opaque(*max),
+            View::String(max) => Form::String(*max),
+            View::FixedArray(_, len) => Form::FixedArray(*len),
+            View::Array(_, max) => Form::Array(*max),
+            View::Optional(_) => Form::Optional,
+            View::Extern(path) => Form::Extern((*path).to_owned()),
         }
     }
 }
@@ -135,22 +135,5 @@ pub(super) fn values(hir: &Hir, view: &View<'_>) -> Option<BTreeSet<i128>> {
         View::Scalar(Scalar::Bool) => Some(BTreeSet::from([0, 1])),
         View::Enum(id) => Some(hir.members(*id).iter().map(|member| member.value.into()).collect()),
         _ => None,
-    }
-}
-
-fn scalar_name(scalar: Scalar) -> &'static str {
-    match scalar {
-        Scalar::Int => "int",
-        Scalar::UnsignedInt => "unsigned int",
-        Scalar::Hyper => "hyper",
-        Scalar::UnsignedHyper => "unsigned hyper",
-        Scalar::Float => "float",
-        Scalar::Double => "double",
-        Scalar::Quadruple => "quadruple",
-        Scalar::Bool => "bool",
-        Scalar::Char => "char",
-        Scalar::UnsignedChar => "unsigned char",
-        Scalar::Short => "short",
-        Scalar::UnsignedShort => "unsigned short",
     }
 }

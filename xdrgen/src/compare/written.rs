@@ -44,7 +44,7 @@ impl<'m> Walk<'m> {
         if wire && one == other {
             // Both are written in the same words, whose meaning changed: a constant's value.
             let (was, is) =
-                (View::of(self.base, old.0).words(self.base), View::of(self.new, new.0).words(self.new));
+                (View::of(self.base, old.0).form(self.base), View::of(self.new, new.0).form(self.new));
             if was != is {
                 (one, other) = (format!("{one} ({was})"), format!("{other} ({is})"));
             }
@@ -98,7 +98,7 @@ impl<'m> Walk<'m> {
         let wire = !self.same(one, other);
         if wire || old.discriminant_name != new.discriminant_name {
             let (one, other) =
-                (View::of(self.base, one).words(self.base), View::of(self.new, other).words(self.new));
+                (View::of(self.base, one).form(self.base), View::of(self.new, other).form(self.new));
             let sides = [
                 Some(Side { text: format!("{}: {one}", old.discriminant_name), span: path.base }),
                 Some(Side { text: format!("{}: {other}", new.discriminant_name), span: path.new }),

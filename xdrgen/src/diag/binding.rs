@@ -1,6 +1,6 @@
 //! What the checks of bindings find.
 
-use super::{Few, Text, text};
+use super::{Text, text};
 use crate::source::Span;
 
 kinds! {
@@ -50,7 +50,7 @@ kinds! {
     /// version = "STORE_V1"
     /// eligible = []
     /// ```
-    X300 Error NoBinding { error: String } => text(error.as_str())
+    X300 Error NoBinding { error: Box<toml::de::Error> } => text(error.message().lines().next().unwrap_or("not a binding file"))
         .label("in this binding")
         .help("a binding has program, version, eligible, and may have direction, port, netids, inline_threshold and reply");
     /// no program has this name
@@ -180,84 +180,6 @@ kinds! {
     /// eligible = ["args.blob"]
     /// ```
     X306 Warning ItemTwice { item: String, first: Span } => twice(item, *first);
-    /// no procedure of the version has this name
-    ///
-    /// Each key below `reply` names a procedure of the version that the binding is for.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GOT]
-    /// whole = 65536
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 65536
-    /// ```
-    X307 Error NoProcedure { name: Unknown } => unknown("procedure of this version", name);
-    /// this is no sum of numbers and fields
-    ///
-    /// A bound of a reply is in bytes: a number, or numbers and fields of the arguments, joined by `+`.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = "count * 2"
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = "count + 200"
-    /// ```
-    X308 Error NoSum => text("this is no sum of numbers and fields")
-        .label("expected `count`, `4096` or `maxcount + 200`")
-        .help("bytes: numbers and fields of the arguments, joined by `+`");
-    /// a bound names no size
-    ///
-    /// It must be a field of the procedure's arguments, and an unsigned int or an unsigned hyper.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = "sign"
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = "count"
-    /// ```
-    X309 Error NoArgument { procedure: String, name: Unknown } =>
-        unknown(&format!("field in the arguments of `{procedure}`"), name);
-    /// A field that is no size.
-    X309 Error NoSize { field: String } => text(format!("`{field}` is no unsigned number"))
-        .label("a size is an unsigned int or an unsigned hyper");
     /// a discriminant is never eligible
     ///
     /// The receiver needs it to decode the rest (RFC 8166 section 3.4.4).
@@ -277,34 +199,6 @@ kinds! {
     /// ```
     X310 Error Discriminant { name: String, of: String } => text(format!("`{name}` is the discriminant of `{of}`"))
         .label("a discriminant is never eligible (RFC 8166 section 3.4.4)");
-    /// a bound on an item without an item
-    ///
-    /// `item` bounds the eligible item of a result, and this result has none.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// item = "count"
-    /// ```
-    ///
-    /// Name the item in `eligible`, or bound the whole result.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = ["res.data"]
-    ///
-    /// [binding.reply.GET]
-    /// item = "count"
-    /// ```
-    X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` holds no eligible item"))
-        .label("bounds an item")
-        .help("name the item in `eligible`, or bound the result by `whole`");
     /// a version has two bindings
     ///
     /// A binding states all that is eligible in one version of a program. Merge the two tables.
@@ -490,102 +384,6 @@ kinds! {
     X319 Error PortZero => text("nobody can connect to port 0")
         .label("no port")
         .help("leave `port` out if none is assigned to the service: then whoever connects has to know it");
-    /// a table says nothing of its reply
-    ///
-    /// It needs `item`, `whole` or both.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 4096
-    /// ```
-    X320 Error EmptyReply { procedure: String } => text(format!("this says nothing of the reply of `{procedure}`"))
-        .label("neither `item` nor `whole` is below it")
-        .help("bound the reply by `whole`, or its eligible item by `item`; or leave the table out");
-    /// a bound that no reply keeps
-    ///
-    /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave an eligible item no
-    /// byte. A result that is void needs no bound. Lengths have 32 bits, so no bound is beyond 4294967295.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 0
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "STORE"
-    /// version = "STORE_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.GET]
-    /// whole = 4096
-    /// ```
-    X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
-        text(format!("no result of `{procedure}` has {bytes} bytes"))
-        .label("no reply is this short")
-        .help(format!("the smallest result has {least} bytes; the bound is for the largest"));
-    /// A result without bytes.
-    X321 Error VoidResult { procedure: String } => text(format!("the result of `{procedure}` is void"))
-        .label("bounds nothing")
-        .help("leave it out: such a reply is its header");
-    /// An item without bytes.
-    X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` could hold nothing"))
-        .label("no item is this short")
-        .help("the bound is for the largest item: a number of bytes, or a field of the arguments");
-    /// A bound beyond any length.
-    X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("no reply of `{procedure}` has {bytes} bytes"))
-        .label("longer than any reply")
-        .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
-    /// nothing bounds a reply
-    ///
-    /// A client offers memory for the longest reply with each call over RPC-over-RDMA (RFC 8166 section 6.2). If neither the XDR nor
-    /// the binding bounds a reply, it cannot: each call of that procedure fails before it is sent, whatever its arguments. So the
-    /// binding is incomplete, and this is an error. A program that is only called over TCP needs no binding.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "NEWS"
-    /// version = "NEWS_V1"
-    /// eligible = []
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "NEWS"
-    /// version = "NEWS_V1"
-    /// eligible = []
-    ///
-    /// [binding.reply.LATEST]
-    /// whole = 262144
-    /// ```
-    X322 Error Unbounded { procedures: Few<String> } => {
-        let first = procedures.first.first().map_or("", String::as_str);
-        text(format!("nothing bounds the reply of {}", procedures.shown(|name| format!("`{name}`"))))
-            .label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
-            .help(format!(
-                "bound it below `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its \
-                 largest eligible item"
-            ))
-    };
     /// an item is in messages of a backward-only program
     ///
     /// An item is eligible in all messages that hold its type, and in those of a program with `direction = "backward"` nothing
@@ -645,34 +443,6 @@ kinds! {
     X324 Warning NoEffect { key: &'static str, version: String } => text(format!("`{key}` has no effect for `{version}`"))
         .label("of a program that is called in the backward direction only")
         .help("leave it out: the connection is there already, and calls and replies go inline on it");
-    /// a call is longer than servers accept
-    ///
-    /// The Read chunks of one call hold at most 8 MiB (8388608 bytes) unless a server has another limit
-    /// (`rpcrdma_runtime::wire::rdma::Limits::transfer`). A longer call is rejected, although it keeps the bounds of its types. A
-    /// warning: both ends may have agreed on a larger limit.
-    ///
-    /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "SCAN"
-    /// version = "SCAN_V1"
-    /// eligible = ["image.pixels"]
-    /// ```
-    ///
-    /// ```toml
-    /// [[binding]]
-    /// program = "SCAN"
-    /// version = "SCAN_V2"
-    /// eligible = ["stripe.pixels"]
-    /// ```
-    X325 Warning LongCall { procedures: Few<String>, bytes: u64, most: u64 } => text(format!(
-            "a call of {} can need {bytes} bytes in Read chunks, and servers accept {most} by default",
-            procedures.shown(|name| format!("`{name}`"))
-        ))
-        .label("such a call is rejected unless the server has another limit")
-        .help("lower the bound in the document, or raise `Limits::transfer` of `rpcrdma_runtime::wire::rdma` in each \
-            server");
     }
 }
 
@@ -699,9 +469,7 @@ impl BindingKind {
         match self {
             BindingKind::NoProgram { name }
             | BindingKind::NoVersion { name }
-            | BindingKind::NoType { name }
-            | BindingKind::NoProcedure { name }
-            | BindingKind::NoArgument { name, .. } => vec![&name.name],
+            | BindingKind::NoType { name } => vec![&name.name],
             BindingKind::NoField { of, name, .. } => vec![&name.name, of],
             BindingKind::NoPath { item } => vec![item],
             _ => Vec::new(),
@@ -709,7 +477,7 @@ impl BindingKind {
     }
 }
 
-fn unknown(what: &str, Unknown { name, near }: &Unknown) -> Text {
+pub(super) fn unknown(what: &str, Unknown { name, near }: &Unknown) -> Text {
     text(format!("no {what} is called `{name}`"))
         .label("names in a binding are those of the document")
         .like(near)

@@ -1,6 +1,9 @@
 //! What keeps a protocol from being an extension of another.
 
-use super::{Part, Text, text};
+use std::fmt;
+
+use super::{Diagnostic, Part, Text, text};
+use crate::hir::Scalar;
 use crate::source::Span;
 
 kinds! {
@@ -70,7 +73,7 @@ kinds! {
     /// -struct hello { unsigned int version; };
     /// +struct hello { version_number version; };
     /// ```
-    X502 Error OtherType { of: String, was: String, is: String, base: Span } => both(format!("`{of}` was {was} and is {is}"), *base);
+    X502 Error OtherType { of: String, was: Form, is: Form, base: Span } => both(format!("`{of}` was {was} and is {is}"), *base);
     /// More than is compared.
     X502 Error TooDifferent { base: Span } =>
         both("the two protocols share too little to be compared further".to_owned(), *base);
@@ -366,5 +369,70 @@ fn as_well(more: usize) -> String {
         0 => String::new(),
         1 => ", and the same in 1 more place".to_owned(),
         more => format!(", and the same in {more} more places"),
+    }
+}
+
+/// What a type is on the wire, with its name or its bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Void,
+    Scalar(Scalar),
+    Enum(String),
+    Struct(String),
+    Union(String),
+    FixedOpaque(u32),
+    Opaque(u32),
+    String(u32),
+    FixedArray(u32),
+    Array(u32),
+    Optional,
+    Extern(String),
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = |f: &mut fmt::Formatter<'_>, what, max: &u32| match *max {
+            u32::MAX => f.write_str(what),
+            max => write!(f, "{what} of at most {max}"),
+        };
+        match self {
+            Form::Void => f.write_str("nothing"),
+            Form::Scalar(scalar) => f.write_str(scalar.name()),
+            Form::Enum(name) => write!(f, "the enum `{name}`"),
+            Form::Struct(name) => write!(f, "the struct `{name}`"),
+            Form::Union(name) => write!(f, "the union `{name}`"),
+            Form::FixedOpaque(length) => write!(f, "{length} opaque bytes"),
+            Form::Opaque(max) => counted(f, "counted opaque bytes", max),
+            Form::String(max) => counted(f, "a string", max),
+            Form::FixedArray(length) => write!(f, "an array of {length}"),
+            Form::Array(max) => counted(f, "a counted array", max),
+            Form::Optional => f.write_str("optional data"),
+            Form::Extern(path) => write!(f, "`{path}`"),
+        }
+    }
+}
+
+/// Why a definition was not compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// It was left out, for this finding.
+    LeftOut(Box<Diagnostic>),
+    /// What was left out of the new protocol may have its name or its layout.
+    Type,
+    /// What was left out of the new protocol may have its number.
+    Number(Part),
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Gap::LeftOut(found) => f.write_str(&found.text().message),
+            Gap::Type => {
+                f.write_str("nothing that could be read in the new protocol has its name or its layout")
+            }
+            Gap::Number(part) => {
+                write!(f, "no {} that could be read in the new protocol has its number", part.name())
+            }
+        }
     }
 }

@@ -1,14 +1,9 @@
 //! What resolution and the rules of the language find.
 
-use super::{BreachKind, Diagnostic, Few, Part, Text, text};
+use super::{BreachKind, Diagnostic, Part, Text, text};
 use crate::ast::Hidden;
-use crate::hir::Chooser;
 use crate::resolve::unresolved::{Origin, Reason, Space, Unresolved};
 use crate::source::Span;
-
-/// What may choose the arm of a union.
-pub(super) const DISCRIMINANTS: &str =
-    "a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)";
 
 kinds! {
     /// X2: names and rules
@@ -157,11 +152,11 @@ kinds! {
     /// ```xdr
     /// enum colour { RED = 1, GREEN = 2, BLUE = 3 };
     /// ```
-    X207 Warning SameValue { first: String, place: Option<Span>, second: String, value: i32 } => {
-        let text = text(format!("`{first}` and `{second}` are both {value}")).label("the same value again");
-        let text = place.iter().fold(text, |text, place| text.and(*place, "the first"));
-        text.help("in Rust the later one is a constant that equals the first")
-    };
+    X207 Warning SameValue { first: String, place: Span, second: String, value: i32 } =>
+        text(format!("`{first}` and `{second}` are both {value}"))
+        .label("the same value again")
+        .and(*place, "the first")
+        .help("in Rust the later one is a constant that equals the first");
     /// a member's name is taken
     ///
     /// The members of all enums, the constants and the types have one name space (RFC 4506 section 6.4). As a constant the name
@@ -225,138 +220,6 @@ kinds! {
     X211 Error NumberInRust { name: String } => text(format!("the number of `{name}` is not known here"))
         .label("a constant in Rust has no value yet when this is compiled")
         .help(format!("give its number, too: `-D {name}=NUMBER`"));
-    /// two arms have one label
-    ///
-    /// What is sent decides: a member's name and its number, or -1 and 0xffffffff, are one label.
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case 0:
-    ///    int value;
-    /// case 0:
-    ///    void;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case 0:
-    ///    int value;
-    /// case 1:
-    ///    void;
-    /// };
-    /// ```
-    X212 Error SecondLabel { label: String, first: Span, written: String } => {
-        let text = text(format!("two arms have the label {label}")).label("the second").and(*first, "the first");
-        if label == written { text } else { text.help(format!("{written} and {label} are sent as the same number")) }
-    };
-    /// a label is no member of the discriminant's enum
-    ///
-    /// A union over an enum has an arm for some of the enum's values. A label that is none of them is never sent.
-    ///
-    /// ```xdr
-    /// enum status { OK = 0, FAILED = 1 };
-    /// union answer switch (status code) {
-    /// case OK:
-    ///    int value;
-    /// case FAILD:
-    ///    void;
-    /// default:
-    ///    void;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum status { OK = 0, FAILED = 1 };
-    /// union answer switch (status code) {
-    /// case OK:
-    ///    int value;
-    /// case FAILED:
-    ///    void;
-    /// };
-    /// ```
-    X213 Error NoMember { name: String, of: String, place: Span, near: Option<String>, values: Few<(String, i32)> } => {
-        let text = no_value(text(format!("`{name}` is no member of `{of}`")), *place, values);
-        if near.is_some() { text.like(near) } else { text }
-    };
-    /// A number in place of a name.
-    X213 Error NoValueOf { number: i128, of: String, place: Span, values: Few<(String, i32)> } =>
-        no_value(text(format!("{number} is no value of `{of}`")), *place, values);
-    /// An erratum.
-    X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
-        text(format!("`{name}` is no member of `{of}`")).label(format!("taken for `{near}`"));
-    /// a value has no arm
-    ///
-    /// A union without a default arm has no form for some values of its discriminant, so a message that has one cannot be
-    /// decoded. That may be meant: a warning.
-    ///
-    /// ```xdr
-    /// enum status { OK = 0, FAILED = 1 };
-    /// union answer switch (status code) {
-    /// case OK:
-    ///    int value;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum status { OK = 0, FAILED = 1 };
-    /// union answer switch (status code) {
-    /// case OK:
-    ///    int value;
-    /// default:
-    ///    void;
-    /// };
-    /// ```
-    X214 Warning NoArm { values: Few<String> } => text(format!("no arm for {}", values.shown(String::clone)))
-        .label("a message with such a value cannot be decoded")
-        .help("add the arms, or `default: void;`");
-    /// this cannot choose an arm
-    ///
-    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). Other integers are X137.
-    ///
-    /// ```xdr
-    /// union answer switch (float status) {
-    /// case 0:
-    ///    int value;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case 0:
-    ///    int value;
-    /// };
-    /// ```
-    X215 Error NoDiscriminant => text("this cannot choose the arm of a union")
-        .label("not an int, an unsigned int, a bool or an enum")
-        .help(DISCRIMINANTS);
-    /// a label is no value of the discriminant
-    ///
-    /// The label is outside the range of the discriminant's type, so it is never sent.
-    ///
-    /// ```xdr
-    /// union answer switch (unsigned int status) {
-    /// case -1:
-    ///    void;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case -1:
-    ///    void;
-    /// };
-    /// ```
-    X216 Error LabelRange { number: i128, of: Chooser } => {
-        let (of, help) = match of {
-            Chooser::Int | Chooser::Enum(_) => ("an int", "an int has 32 bits"),
-            Chooser::Unsigned => ("an unsigned int", "an unsigned int has 32 bits and no sign"),
-            Chooser::Hyper => ("a hyper", "a hyper has 64 bits, and is negative above 2^63-1"),
-            Chooser::UnsignedHyper => ("an unsigned hyper", "an unsigned hyper has no sign"),
-            Chooser::Bool => ("a bool", "a bool is TRUE or FALSE"),
-        };
-        text(format!("{number} is no value of {of}")).label("a label must be a value of the discriminant").help(help)
-    };
     /// an argument or result without a name
     ///
     /// Arguments and results are types' names; a body cannot stand there.
@@ -416,40 +279,6 @@ kinds! {
             .help("counts are unsigned and have 32 bits (RFC 4506 section 4.13)");
         constant.iter().fold(text, |text, constant| text.and(*constant, "the constant"))
     };
-    /// a value would have no end
-    ///
-    /// A type that holds itself in place, directly or by way of others, has no value that ends.
-    ///
-    /// ```xdr
-    /// struct entry { int id; entry next; };
-    /// ```
-    ///
-    /// Let it be optional, or hold itself in a counted array.
-    ///
-    /// ```xdr
-    /// struct entry { int id; entry *next; };
-    /// ```
-    X222 Error Endless { name: String, way: Vec<(Span, String)> } =>
-        by_way(text(format!("a value of `{name}` would have no end")), way)
-        .label(format!("holds `{name}` again"))
-        .help("let it be optional (`*`), or hold itself in a counted array (`<>`)");
-    /// type alias cycle
-    ///
-    /// A typedef is a name of itself, by way of other typedefs alone.
-    ///
-    /// ```xdr
-    /// typedef two *one;
-    /// typedef one *two;
-    /// ```
-    ///
-    /// ```xdr
-    /// struct body { one next; };
-    /// typedef body *one;
-    /// ```
-    X223 Error AliasCycle { name: String, way: Vec<(Span, String)> } =>
-        by_way(text(format!("type alias cycle: `{name}` is a name of itself")), way)
-        .label("leads back to itself by typedefs alone")
-        .help("let one of the typedefs name another type, or put a struct in between");
     /// a field cannot be `void`
     ///
     /// In a struct there would be nothing. `void` is for arms and procedures.
@@ -462,65 +291,6 @@ kinds! {
     /// struct point { int x; };
     /// ```
     X224 Error VoidField => text("a struct's field cannot be `void`").label("nothing is declared here").help("remove it");
-    /// definitions are made of one another too deep
-    ///
-    /// More than 100 definitions in a row, each made of the next: rustc would not follow. The example has 101 typedefs.
-    ///
-    /// ```xdr
-    /// typedef int t0; typedef t0 t1; typedef t1 t2; typedef t2 t3; typedef t3 t4; typedef t4 t5;
-    /// typedef t5 t6; typedef t6 t7; typedef t7 t8; typedef t8 t9; typedef t9 t10; typedef t10 t11;
-    /// typedef t11 t12; typedef t12 t13; typedef t13 t14; typedef t14 t15; typedef t15 t16; typedef t16 t17;
-    /// typedef t17 t18; typedef t18 t19; typedef t19 t20; typedef t20 t21; typedef t21 t22; typedef t22 t23;
-    /// typedef t23 t24; typedef t24 t25; typedef t25 t26; typedef t26 t27; typedef t27 t28; typedef t28 t29;
-    /// typedef t29 t30; typedef t30 t31; typedef t31 t32; typedef t32 t33; typedef t33 t34; typedef t34 t35;
-    /// typedef t35 t36; typedef t36 t37; typedef t37 t38; typedef t38 t39; typedef t39 t40; typedef t40 t41;
-    /// typedef t41 t42; typedef t42 t43; typedef t43 t44; typedef t44 t45; typedef t45 t46; typedef t46 t47;
-    /// typedef t47 t48; typedef t48 t49; typedef t49 t50; typedef t50 t51; typedef t51 t52; typedef t52 t53;
-    /// typedef t53 t54; typedef t54 t55; typedef t55 t56; typedef t56 t57; typedef t57 t58; typedef t58 t59;
-    /// typedef t59 t60; typedef t60 t61; typedef t61 t62; typedef t62 t63; typedef t63 t64; typedef t64 t65;
-    /// typedef t65 t66; typedef t66 t67; typedef t67 t68; typedef t68 t69; typedef t69 t70; typedef t70 t71;
-    /// typedef t71 t72; typedef t72 t73; typedef t73 t74; typedef t74 t75; typedef t75 t76; typedef t76 t77;
-    /// typedef t77 t78; typedef t78 t79; typedef t79 t80; typedef t80 t81; typedef t81 t82; typedef t82 t83;
-    /// typedef t83 t84; typedef t84 t85; typedef t85 t86; typedef t86 t87; typedef t87 t88; typedef t88 t89;
-    /// typedef t89 t90; typedef t90 t91; typedef t91 t92; typedef t92 t93; typedef t93 t94; typedef t94 t95;
-    /// typedef t95 t96; typedef t96 t97; typedef t97 t98; typedef t98 t99; typedef t99 t100; typedef t100 t101;
-    /// ```
-    ///
-    /// Leave out definitions that only give another a name.
-    ///
-    /// ```xdr
-    /// typedef int t101;
-    /// ```
-    X225 Error TooDeep { name: String, most: usize, deepest: usize } =>
-        text(format!("`{name}` is made of more than {most} definitions in a row"))
-        .label(format!("the deepest type of this run is {deepest} definitions deep"))
-        .help("rustc would not follow it: leave out definitions that only give another a name");
-    /// no value chooses the default arm
-    ///
-    /// A bool is TRUE or FALSE, and both have an arm. A warning.
-    ///
-    /// ```xdr
-    /// union answer switch (bool known) {
-    /// case TRUE:
-    ///    int value;
-    /// case FALSE:
-    ///    void;
-    /// default:
-    ///    int reason;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (bool known) {
-    /// case TRUE:
-    ///    int value;
-    /// case FALSE:
-    ///    void;
-    /// };
-    /// ```
-    X226 Warning IdleDefault => text("no value chooses the default arm")
-        .label("`TRUE` and `FALSE` have arms of their own")
-        .help("remove the default arm");
     /// two numbers are the same
     ///
     /// Of two versions in a program, or of two procedures in a version.
@@ -718,23 +488,11 @@ fn second(what: &str, name: &str, first: Span) -> Text {
     text(format!("two {what} are called `{name}`")).label("the second").and(first, "the first")
 }
 
-fn by_way(text: Text, way: &[(Span, String)]) -> Text {
-    way.iter().fold(text, |text, (place, name)| text.and(*place, format!("by way of `{name}`")))
-}
-
 fn conflict(message: String, first: Span) -> Text {
     text(message)
         .label("to be added")
         .and(first, "what is there already")
         .help("an addition has names and values of its own")
-}
-
-/// A label that is no value of the discriminant's enum, which has these.
-fn no_value(text: Text, place: Span, values: &Few<(String, i32)>) -> Text {
-    let values = values.shown(|(name, value)| format!("{name} = {value}"));
-    text.label("a label must be a value of the discriminant")
-        .and(place, "the discriminant's type")
-        .help(format!("its values are {values}"))
 }
 
 fn unresolved(of: &Unresolved) -> Text {

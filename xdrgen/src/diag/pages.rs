@@ -1,23 +1,14 @@
 //! What there is to say about each code, from the comments on the kinds: `DIAGNOSTICS.md` has a section for each.
 
-use super::{BindingKind, BreachKind, DocumentKind, MeaningKind, OutputKind, SyntaxKind};
+use super::CHAPTERS;
 
-/// The kinds of one stage.
+/// What is said of the kinds of one subject.
 pub(super) struct Chapter {
-    /// Its heading, and what is said of all of them.
+    /// Its heading, and what is said of all of them. None if it continues an earlier chapter.
     pub(super) text: &'static str,
     /// The codes of the kinds, and what is said of them. The first kind of a code has its page.
     pub(super) pages: &'static [(&'static str, &'static str)],
 }
-
-const CHAPTERS: [Chapter; 6] = [
-    DocumentKind::CHAPTER,
-    SyntaxKind::CHAPTER,
-    MeaningKind::CHAPTER,
-    BindingKind::CHAPTER,
-    OutputKind::CHAPTER,
-    BreachKind::CHAPTER,
-];
 
 /// The page about a code: what it means, an example, and how to mend it, as Markdown. None if no finding has the code.
 #[must_use]
@@ -29,6 +20,7 @@ pub fn page(code: &str) -> Option<String> {
 /// All codes, in order.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     let mut codes: Vec<&str> = CHAPTERS.iter().flat_map(|one| one.pages).map(|(code, _)| *code).collect();
+    codes.sort_unstable();
     codes.dedup();
     codes.into_iter()
 }
@@ -36,12 +28,12 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 /// The pages of all codes by chapters: `DIAGNOSTICS.md` without its introduction.
 #[must_use]
 pub fn chapters() -> String {
-    let mut codes = codes().peekable();
     let mut all = String::new();
-    for Chapter { text, pages } in &CHAPTERS {
-        all.push_str(&format!("# {}\n\n", plain(text)));
-        while let Some(code) = codes.next_if(|code| pages.iter().any(|(of, _)| of == code)) {
-            all.push_str(&format!("{}\n\n", page(code).unwrap_or_default()));
+    for text in CHAPTERS.iter().map(|chapter| plain(chapter.text)) {
+        let Some((group, _)) = text.split_once(':') else { continue };
+        all.push_str(&format!("# {text}\n\n"));
+        for page in codes().filter(|code| code.starts_with(group)).filter_map(page) {
+            all.push_str(&format!("{page}\n\n"));
         }
     }
     all.trim_end().to_owned() + "\n"

@@ -1,9 +1,8 @@
-//! What the lexer, the preprocessor and the parser find.
+//! What the lexer and the parser find.
 
 use std::fmt;
 
 use super::{Text, text};
-use crate::hir::Scalar;
 use crate::keywords::is_keyword;
 use crate::source::Span;
 
@@ -100,57 +99,6 @@ kinds! {
         .label("XDR has no such thing: the first `*/` ends both")
         .and(*outer, "the comment begins here")
         .help("the lines up to the `*/` by itself are read as what is to be added");
-    /// a preprocessor's condition is not understood
-    ///
-    /// An `#else` or `#endif` without its `#if`, a branch behind the `#else`, which is left out, or a condition that is not
-    /// made of `defined(NAME)`, names, numbers and C's operators, which is taken as true. Or a condition on a name that only an
-    /// included file defines: a `#define` counts in its own document. A warning.
-    ///
-    /// ```xdr
-    /// const A = 1;
-    /// #endif
-    /// ```
-    ///
-    /// ```xdr
-    /// #ifndef SMALL
-    /// const A = 1;
-    /// #endif
-    /// ```
-    X105 Warning ElseWithoutIf => text("an `#else` without its `#if`").help("remove it");
-    /// An `#endif` alone.
-    X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
-    /// A branch behind the `#else`.
-    X105 Warning BehindElse { is_else: bool } => text(match is_else {
-            true => "a second `#else` of one `#if`",
-            false => "an `#elif` behind its `#else`",
-        })
-        .help("what stands behind it is left out: an `#else` is the last branch");
-    /// A condition that only C understands.
-    X105 Warning OddCondition => text("a condition is not understood, and taken as true")
-        .help("write it with `defined(NAME)`, numbers, and the operators of C");
-    /// A condition on a name of an included file.
-    X105 Warning UnseenDefine { name: String, defined: Span } =>
-        text("a condition does not see the `#define` of an included file")
-        .label(format!("`{name}` is not defined here"))
-        .and(*defined, "defined here")
-        .help(format!("try `-D {name}`"));
-    /// a preprocessor's condition is never closed
-    ///
-    /// An `#if`, `#ifdef` or `#ifndef` without its `#endif`. Without the end, how much of the document depends on the condition
-    /// is unknown.
-    ///
-    /// ```xdr
-    /// #ifdef BIG
-    /// const A = 1;
-    /// ```
-    ///
-    /// ```xdr
-    /// #ifdef BIG
-    /// const A = 1;
-    /// #endif
-    /// const B = 1;
-    /// ```
-    X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
     /// a character has no meaning in XDR
     ///
     /// Names have letters, digits and `_`. Of other characters the language knows `{ } ( ) [ ] < > = * ; : ,`.
@@ -582,194 +530,6 @@ kinds! {
     X129 Error PointerToBytes => text("`opaque` and `string` have no `*`")
         .label("expected a name")
         .help("`opaque name<>` and `string name<>` have any length; for optional data define a type of them");
-    /// a name behind a definition's body
-    ///
-    /// RFC 5531 sets one behind a union; it has no meaning. In C it would be a variable. A warning.
-    ///
-    /// ```xdr
-    /// struct point { int x; } origin;
-    /// ```
-    ///
-    /// ```xdr
-    /// struct point { int x; };
-    /// ```
-    X130 Warning NameBehindBody => text("a name behind a definition's body")
-        .label("it has no meaning here")
-        .help("remove the name");
-    /// a `,` behind the last member
-    ///
-    /// C and rpcgen take it, RFC 4506 has none. A warning.
-    ///
-    /// ```xdr
-    /// enum colour { RED, GREEN, };
-    /// ```
-    ///
-    /// ```xdr
-    /// enum colour { RED, GREEN };
-    /// ```
-    X131 Warning LastComma => text("a `,` behind the last member")
-        .label("RFC 4506 has none here")
-        .help("remove the `,`");
-    /// a text is no constant
-    ///
-    /// rpcgen takes texts as constants and hands them to C. Here the constant is left out. A warning.
-    ///
-    /// ```xdr
-    /// const NAME = "store";
-    /// const VERSION = 1;
-    /// ```
-    ///
-    /// ```xdr
-    /// const VERSION = 1;
-    /// ```
-    X132 Warning TextConstant => text("a text is no constant of XDR")
-        .label("only rpcgen knows this")
-        .help("the constant is left out");
-    /// a pragma is not understood
-    ///
-    /// Linux's own compiler takes `pragma` lines. Those that say something of its code in C are passed over; one that nobody
-    /// knows may have been meant for something else. A warning: the line is left out.
-    ///
-    /// ```xdr
-    /// pragma small_endian;
-    /// const A = 1;
-    /// ```
-    ///
-    /// ```xdr
-    /// const A = 1;
-    /// ```
-    X133 Warning UnknownPragma => text("a `pragma` that is not known")
-        .label("this line is left out")
-        .help("those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`");
-    /// One without its `;`.
-    X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is left out").help("end it with `;`");
-    /// a string without `<>`
-    ///
-    /// rpcgen takes it in places, RFC 4506 does not. A warning.
-    ///
-    /// ```xdr
-    /// struct file {
-    ///    string name;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// struct file {
-    ///    string name<>;
-    /// };
-    /// ```
-    X134 Warning StringWithoutBound => text("a string without `<>`")
-        .label("RFC 4506 has the bound here")
-        .help("write `<n>` for up to n bytes, `<>` for any number");
-    /// `char *` is one character or none
-    ///
-    /// The `*` stands for optional data, whatever type stands before it. A warning.
-    ///
-    /// ```xdr
-    /// struct file {
-    ///    char *name;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// struct file {
-    ///    string name<>;
-    /// };
-    /// ```
-    X135 Warning CharPointer => text("`char *` is one character or none")
-        .label("optional data (RFC 4506 section 4.19)")
-        .help("a text is `string name<>`, bytes are `opaque name<>`");
-    /// a case behind the default arm
-    ///
-    /// rpcgen takes it, RFC 4506 has the default arm last. It means the same. A warning.
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// default:
-    ///    void;
-    /// case 0:
-    ///    int value;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (int status) {
-    /// case 0:
-    ///    int value;
-    /// default:
-    ///    void;
-    /// };
-    /// ```
-    X136 Warning BehindDefault { default: Span } => text("a case behind the default arm")
-        .label("RFC 4506 has none here")
-        .and(*default, "the default arm")
-        .help("let the default arm be the last");
-    /// not every compiler accepts this
-    ///
-    /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case, characters as numbers, arrays as
-    /// the arguments or results of procedures, unions over a `char`, a `short` or a `hyper`, and `long long`. They are encoded as those
-    /// compilers encode them; a `char` or a `short` is sent as an `int`, a `long long` as a `hyper`. A warning.
-    ///
-    /// ```xdr
-    /// union answer switch (bool known) {
-    /// case true:
-    ///    int value;
-    /// default:
-    ///    void;
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// union answer switch (bool known) {
-    /// case TRUE:
-    ///    int value;
-    /// default:
-    ///    void;
-    /// };
-    /// ```
-    X137 Warning CharacterValue { value: i128 } => portability("a character as a number", &format!("write it as `{value}`"));
-    /// `int F(int a[3])`
-    X137 Warning ArrayArgument =>
-        portability("an array as an argument or result", "give the array a name by `typedef`");
-    /// `true` and `false`
-    X137 Warning LowerCaseBool { name: String, standard: &'static str } =>
-        portability(&format!("`{name}`"), &format!("write `{standard}` (RFC 4506 section 4.4)"));
-    /// `long long x`
-    X137 Warning LongLong => portability("`long long`", "write `hyper` (RFC 4506 section 4.5)");
-    /// `switch (short x)`
-    X137 Warning OddDiscriminant { of: Scalar } => {
-        let of = match of {
-            Scalar::Char => "a `char`",
-            Scalar::UnsignedChar => "an `unsigned char`",
-            Scalar::Short => "a `short`",
-            Scalar::UnsignedShort => "an `unsigned short`",
-            Scalar::Hyper => "a `hyper`",
-            _ => "an `unsigned hyper`",
-        };
-        portability(&format!("{of} as a discriminant"), super::meaning::DISCRIMINANTS)
-    };
-    /// a macro cannot be expanded
-    ///
-    /// A use has as many arguments as the `#define`. Macros stand at most 64 deep in one another, and all macros of a document
-    /// expand to at most 262144 tokens. `##` makes at most 16384 tokens, of at most 1024 bytes each.
-    ///
-    /// ```xdr
-    /// #define FIELD(type, name) type name;
-    /// struct item {
-    ///    FIELD(int)
-    /// };
-    /// ```
-    ///
-    /// ```xdr
-    /// #define FIELD(type, name) type name;
-    /// struct item {
-    ///    FIELD(int, count)
-    /// };
-    /// ```
-    X138 Error Macro { name: String, defined: Span, fault: Fault } => {
-        let (message, help) = fault.text(name);
-        text(message).label("used here").and(*defined, "the macro").help(help)
-    };
     }
 }
 
@@ -838,51 +598,6 @@ pub(crate) enum Open {
     Program,
 }
 
-/// Why a use of a macro cannot be expanded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// More levels than this.
-    TooDeep(usize),
-    /// More tokens than this.
-    TooLong(usize),
-    /// More tokens that `##` makes than this.
-    TooManyPasted(usize),
-    /// One of more bytes than this.
-    LongToken(usize),
-    Open,
-    Count {
-        expected: usize,
-        found: usize,
-    },
-}
-
-impl Fault {
-    /// The message and the help of a finding.
-    fn text(&self, name: &str) -> (String, &'static str) {
-        match self {
-            Fault::TooDeep(most) => {
-                (format!("`{name}` expands more than {most} levels deep"), "write out the inner macros")
-            }
-            Fault::TooLong(most) => (
-                format!("macros expand to more than {most} tokens"),
-                "this macro and those behind it are not expanded",
-            ),
-            Fault::TooManyPasted(most) => {
-                (format!("`##` makes more than {most} tokens"), "write out the names that it makes")
-            }
-            Fault::LongToken(most) => (
-                format!("`##` makes a token of more than {most} bytes in the expansion of `{name}`"),
-                "write out the name that it makes",
-            ),
-            Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),
-            Fault::Count { expected, found } => (
-                format!("wrong number of arguments of the macro `{name}`: {found}, not {expected}"),
-                "give as many arguments as its `#define` has",
-            ),
-        }
-    }
-}
-
 /// A text of the document in a few characters. What can be read is shown as it stands.
 fn quoted(word: &str) -> String {
     let mut short = String::new();
@@ -890,11 +605,6 @@ fn quoted(word: &str) -> String {
         if matches!(c, '"' | '\'' | '\\') { short.push(c) } else { short.extend(c.escape_debug()) }
     }
     format!("`{short}`")
-}
-
-/// What only some compilers accept, and what the grammar of the RFCs has for it.
-fn portability(what: &str, instead: &str) -> Text {
-    text(format!("not every compiler accepts {what}")).label("not in RFC 4506 or RFC 5531").help(instead)
 }
 
 /// Something that begins as a number does and is none.

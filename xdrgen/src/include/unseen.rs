@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::diag::{Diagnostic, SyntaxKind};
+use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span};
 
@@ -45,7 +45,8 @@ pub(crate) fn report(
             let all = all.get_or_insert_with(|| reached(id, &included));
             let place = places.iter().find(|place| place.source != id && all.contains(&place.source));
             if let Some(place) = place.filter(|_| said.insert(name)) {
-                found.push(SyntaxKind::UnseenDefine { name: name.to_owned(), defined: *place }.at(span));
+                found
+                    .push(PreprocessorKind::UnseenDefine { name: name.to_owned(), defined: *place }.at(span));
             }
         }
     }

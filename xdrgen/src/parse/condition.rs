@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::expression::{self, Names};
-use crate::diag::{Diagnostic, SyntaxKind};
+use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::extract::Map;
 use crate::hash::HashMap;
 
@@ -31,7 +31,7 @@ pub(crate) struct Conditions {
     /// The names that are defined, and their numbers where they have one.
     defined: HashMap<String, Option<i128>>,
     open: Vec<Open>,
-    found: Vec<(Range<u32>, SyntaxKind)>,
+    found: Vec<(Range<u32>, PreprocessorKind)>,
 }
 
 impl Conditions {
@@ -83,13 +83,13 @@ impl Conditions {
 
     fn branch(&mut self, place: &Range<u32>, holds: bool, last: bool) {
         let Some(open) = self.open.last_mut() else {
-            return self.found.push((place.clone(), SyntaxKind::ElseWithoutIf));
+            return self.found.push((place.clone(), PreprocessorKind::ElseWithoutIf));
         };
         let behind = open.last;
         open.is_else = true;
         open.last |= last;
         if behind {
-            self.found.push((place.clone(), SyntaxKind::BehindElse { is_else: last }));
+            self.found.push((place.clone(), PreprocessorKind::BehindElse { is_else: last }));
         }
         open.active = open.outer && !open.taken && holds;
         open.taken |= open.active;
@@ -97,7 +97,7 @@ impl Conditions {
 
     fn close(&mut self, place: Range<u32>) {
         if self.open.pop().is_none() {
-            self.found.push((place, SyntaxKind::EndifWithoutIf));
+            self.found.push((place, PreprocessorKind::EndifWithoutIf));
         }
     }
 
@@ -107,7 +107,7 @@ impl Conditions {
             "ifdef" => self.defined.contains_key(argument),
             "ifndef" => !self.defined.contains_key(argument),
             _ => self.truth(argument).unwrap_or_else(|| {
-                self.found.push((place.clone(), SyntaxKind::OddCondition));
+                self.found.push((place.clone(), PreprocessorKind::OddCondition));
                 true
             }),
         }
@@ -138,7 +138,7 @@ impl Conditions {
 
     /// What was wrong with the conditions of a whole text.
     pub(crate) fn finish(self, map: &Map) -> impl Iterator<Item = Diagnostic> {
-        let open = self.open.into_iter().map(|open| (open.place, SyntaxKind::OpenCondition));
+        let open = self.open.into_iter().map(|open| (open.place, PreprocessorKind::OpenCondition));
         self.found.into_iter().chain(open).map(|(place, kind)| kind.at(map.span(place)))
     }
 }

@@ -15,7 +15,7 @@ use crate::ast::{
     CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
     TypeSpecifierKind, UnionBody, Value,
 };
-use crate::diag::{Expected, SyntaxKind};
+use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 use crate::keywords::{BEGIN_DECLARATION, is_keyword};
 
 /// declaration, without the comments around it.
@@ -61,7 +61,7 @@ fn string_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
         "<" => map(variable, |max| DeclarationKind::String(name.clone(), max)).parse(input),
         "[" => Err(fail(input, Reason::StringSize)),
         ";" => {
-            input.context.report(SyntaxKind::StringWithoutBound.at(input.context.behind(input.at)));
+            input.context.report(PortabilityKind::StringWithoutBound.at(input.context.behind(input.at)));
             Ok((input, DeclarationKind::String(name, None)))
         }
         _ => Ok((input, DeclarationKind::String(name, None))),
@@ -78,7 +78,7 @@ fn typed_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
         if matches!(kind.kind, TypeSpecifierKind::Char | TypeSpecifierKind::UnsignedChar) {
             // In C it is a text, and here one optional character.
             let span = input.context.span(input.at.saturating_sub(1), input.at);
-            input.context.report(SyntaxKind::CharPointer.at(span));
+            input.context.report(PortabilityKind::CharPointer.at(span));
         }
         let (input, name) = cut(identifier).parse(input.take_from(1))?;
         return Ok((input, DeclarationKind::Optional(kind, name)));
@@ -141,7 +141,7 @@ pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
                 return Err(fail(input, Reason::TooWide));
             }
             if input.word(0).starts_with('\'') {
-                warn(input, SyntaxKind::CharacterValue { value });
+                warn(input, |span| PortabilityKind::CharacterValue { value }.at(span));
             }
             let span = input.context.span(input.at, input.at);
             Ok((input.take_from(1), Value::Literal { value, span }))
@@ -204,7 +204,7 @@ fn unsigned(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
 /// `long long`, which C has in place of `hyper`
 fn long_long(input: Tokens<'_>) -> Parse<'_, ()> {
     let (rest, _) = (token("long"), token("long"), opt(token("int"))).parse(input)?;
-    warn(input, SyntaxKind::LongLong);
+    warn(input, |span| PortabilityKind::LongLong.at(span));
     Ok((rest, ()))
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
         members.push(member);
         match next.word(0) {
             "," if next.word(1) == "}" => {
-                warn(next, SyntaxKind::LastComma);
+                warn(next, |span| PortabilityKind::LastComma.at(span));
                 return Ok((next.take_from(2).level(input), EnumBody { members }));
             }
             "," => rest = next.take_from(1),
@@ -241,7 +241,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
                 && members.iter().all(|member| member.value.is_some())
                 && identifier(next).is_ok() =>
             {
-                warn(next, SyntaxKind::StrayWord { word: shown(next.word(0)) });
+                warn(next, |span| SyntaxKind::StrayWord { word: shown(next.word(0)) }.at(span));
                 return Ok((next.take_from(2).level(input), EnumBody { members }));
             }
             // What is meant is plain: the enum has this member, too.
@@ -296,7 +296,7 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
             "case" => {
                 if body.default.is_some() && !std::mem::replace(&mut warned, true) {
                     let default = rest.context.span(default_at, default_at);
-                    warn(rest, SyntaxKind::BehindDefault { default });
+                    warn(rest, |span| PortabilityKind::BehindDefault { default }.at(span));
                 }
                 let (next, arm) = cut(case_spec).parse(rest)?;
                 body.arms.push(arm);

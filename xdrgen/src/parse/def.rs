@@ -19,7 +19,7 @@ use crate::ast::{
     ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, Namespace, Specification,
     TypeSpecifier, TypeSpecifierKind, Value,
 };
-use crate::diag::{self, Diagnostic, Expected, Open, SyntaxKind};
+use crate::diag::{self, Diagnostic, Expected, Open, PortabilityKind, PreprocessorKind, SyntaxKind};
 use crate::extract::Extract;
 use crate::keywords::DEFINITIONS;
 use crate::namespace::join;
@@ -94,7 +94,11 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
 /// Where a comment begins that has no end, and where macros are used that have no expansion.
 fn gaps(context: &Context<'_>) -> Vec<u32> {
     let lacks = |found: &&Diagnostic| {
-        matches!(found.kind, diag::Kind::Syntax(SyntaxKind::OpenComment | SyntaxKind::Macro { .. }))
+        matches!(
+            found.kind,
+            diag::Kind::Syntax(SyntaxKind::OpenComment)
+                | diag::Kind::Preprocessor(PreprocessorKind::Macro { .. })
+        )
     };
     let found = context.lexed.diagnostics.kept.iter().filter(lacks);
     found.map(|found| found.span.start).collect()
@@ -217,7 +221,7 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, name) = cut(identifier).parse(rest)?;
     let (rest, _) = cut(token("=")).parse(rest)?;
     if let Some(found) = rest.peek(0).filter(|found| found.kind == Kind::Text) {
-        warn(rest, SyntaxKind::TextConstant);
+        warn(rest, |span| PortabilityKind::TextConstant.at(span));
         let line = format!("#define {} {}", name.name, found.text);
         return Ok((rest.take_from(1), DefinitionKind::PassThrough(line)));
     }
@@ -291,7 +295,7 @@ fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, 
     let body =
         matches!(kind, DefinitionKind::Enum(..) | DefinitionKind::Struct(..) | DefinitionKind::Union(..));
     if body && input.word(1) == ";" && identifier(input).is_ok() {
-        warn(input, SyntaxKind::NameBehindBody);
+        warn(input, |span| PortabilityKind::NameBehindBody.at(span));
         return Ok((input.take_from(2), input.at + 1));
     }
     let elsewhere = input.peek(0).is_none_or(|found| found.first && context.prose)

@@ -9,7 +9,7 @@ use super::tokens::{Parse, Reason, Tokens, fail, identifier, refuse, semicolon, 
 use crate::ast::{
     ArraySize, ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier, TypeSpecifierKind, Value, VersionDef,
 };
-use crate::diag::{Expected, SyntaxKind};
+use crate::diag::{Expected, PortabilityKind};
 
 /// program-def, without its `;`
 pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
@@ -126,7 +126,7 @@ fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Option<Arr
         _ => return Ok((input, None)),
     };
     if !is_string {
-        warn(input, SyntaxKind::ArrayArgument);
+        warn(input, |span| PortabilityKind::ArrayArgument.at(span));
     }
     // `string<>` says no more than `string`.
     Ok((rest, Some(size).filter(|size| !is_string || *size != ArraySize::Variable(None))))

@@ -10,7 +10,7 @@ use nom::{IResult, Input, Needed};
 use super::Dialect;
 use super::token::{Comment, Kind, Lexed, Token};
 use crate::ast::Identifier;
-use crate::diag::{Diagnostic, Expected, Found, Near, SyntaxKind};
+use crate::diag::{Diagnostic, Expected, Found, Near};
 use crate::extract::Map;
 use crate::keywords::is_keyword;
 use crate::source::Span;
@@ -273,8 +273,8 @@ pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
 }
 
 /// Reports something at the next token.
-pub(crate) fn warn(input: Tokens<'_>, kind: SyntaxKind) {
-    input.context.report(kind.at(input.context.span(input.at, input.at)));
+pub(crate) fn warn(input: Tokens<'_>, found: impl FnOnce(Span) -> Diagnostic) {
+    input.context.report(found(input.context.span(input.at, input.at)));
 }
 
 /// A name.

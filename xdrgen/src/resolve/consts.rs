@@ -4,7 +4,7 @@ use super::prelude::built_in;
 use super::scope::{Named, Scope, ValueSource};
 use super::unresolved::{Reason, Space, Unresolved};
 use crate::ast::{EnumBody, Identifier, Value};
-use crate::diag::{Found, MeaningKind, SyntaxKind};
+use crate::diag::{Found, MeaningKind, PortabilityKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::Span;
 
@@ -45,27 +45,6 @@ pub(crate) fn span(value: &Value) -> Span {
 }
 
 impl Consts {
-    /// The values of an enum's members in order; an implicit one is the one before plus one, from 0.
-    pub(crate) fn members(
-        &mut self,
-        body: &EnumBody,
-        scope: &Scope<'_>,
-        found: &mut Found,
-        unresolved: &mut Vec<Unresolved>,
-    ) -> Vec<Option<i128>> {
-        let mut next = Some(0);
-        let mut values = Vec::with_capacity(body.members.len());
-        for member in &body.members {
-            let value = match &member.value {
-                Some(value) => self.eval(value, scope, found, unresolved),
-                None => next,
-            };
-            next = value.and_then(|value| value.checked_add(1));
-            values.push(value);
-        }
-        values
-    }
-
     /// A value's number; none if it has none, which is reported. Goes from name to name to a number, and back: each name
     /// on the way has it plus its own steps.
     pub(crate) fn eval(
@@ -132,7 +111,7 @@ impl Consts {
         if let Some(value) = built_in(name) {
             let standard = if value == 1 { "TRUE" } else { "FALSE" };
             if name != standard && self.said.insert(name.to_owned()) {
-                found.push(SyntaxKind::LowerCaseBool { name: name.to_owned(), standard }.at(span));
+                found.push(PortabilityKind::LowerCaseBool { name: name.to_owned(), standard }.at(span));
             }
             return Undefined::Number(Some(value));
         }
@@ -140,15 +119,7 @@ impl Consts {
         if let Some(near) = scope.taken_for(name, scope.value_names()) {
             if self.said.insert(name.name.clone()) {
                 let reason = Reason::Erratum(near.to_owned());
-                let Identifier { name, span } = name.clone();
-                unresolved.push(Unresolved {
-                    space: Space::Value,
-                    name,
-                    span,
-                    reason,
-                    origin: None,
-                    within: None,
-                });
+                unresolved.push(Unresolved::new(Space::Value, name.clone(), reason));
             }
             return Undefined::TakenFor(near);
         }

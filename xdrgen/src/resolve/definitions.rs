@@ -46,8 +46,6 @@ pub(crate) struct Resolver<'a> {
     undefined: HashSet<String>,
     /// Constants that were used as bounds and cannot be.
     bad_bounds: HashSet<String>,
-    /// The numbers of programs and their versions, and where the program has its number.
-    pub(crate) programs: HashMap<(u32, u32), Span>,
 }
 
 impl<'a> Resolver<'a> {
@@ -67,7 +65,6 @@ impl<'a> Resolver<'a> {
             const_names: HashSet::default(),
             undefined: HashSet::default(),
             bad_bounds: HashSet::default(),
-            programs: HashMap::default(),
         }
     }
 
@@ -304,15 +301,7 @@ impl<'a> Resolver<'a> {
             && let Some(&id) = self.ids.get(near)
         {
             let reason = Reason::Erratum(near.to_owned());
-            let Identifier { name, span } = name.clone();
-            self.unresolved.push(Unresolved {
-                space: Space::Type,
-                name,
-                span,
-                reason,
-                origin: None,
-                within: None,
-            });
+            self.unresolved.push(Unresolved::new(Space::Type, name.clone(), reason));
             return Some(Type::Named(id));
         }
         if self.undefined.insert(name.name.clone()) {

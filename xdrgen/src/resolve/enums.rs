@@ -1,49 +1,52 @@
 //! Enums: members and their values (RFC 4506 section 4.3).
 
+use std::ptr;
+
 use super::consts;
 use super::definitions::Resolver;
-use crate::ast::{EnumBody, EnumMember};
+use super::scope::{Named, ValueSource};
+use crate::ast::{EnumBody, EnumMember, Identifier};
 use crate::diag::{MeaningKind, Severity};
 use crate::hash::{self, HashMap};
 use crate::hir::{Body, Docs, Member};
 use crate::namespace;
 use crate::source::Span;
 
-/// For how many members room is made at once: of more, most may be wrong.
-const MOST_ROOM: usize = 1 << 14;
-
 /// What is known of an enum's members up to one of them.
+#[derive(Default)]
 struct Members<'a> {
-    /// Where each name stands.
+    /// Where names stand that mean something else in the scope.
     seen: HashMap<&'a str, Span>,
-    /// The first member of each value, by its place among the members ones.
+    /// The first member of each value, by its place among the members.
     first_of: HashMap<i32, usize>,
     members: Vec<Member>,
     /// Whether a value was reported. Values that follow from it are not reported again.
     odd: Option<Severity>,
 }
 
-impl Members<'_> {
-    fn of(body: &EnumBody) -> Self {
-        let room = body.members.len().min(MOST_ROOM);
-        Members {
-            seen: hash::with_room(room),
-            first_of: hash::with_room(room),
-            members: Vec::with_capacity(room),
-            odd: None,
-        }
-    }
-}
-
 impl Resolver<'_> {
     pub(crate) fn enumeration(&mut self, body: &EnumBody) -> Option<Body> {
-        let values = self.consts.members(body, &self.scope, &mut self.found, &mut self.unresolved);
-        let mut members = Members::of(body);
-        for (member, value) in body.members.iter().zip(values) {
+        let room = body.members.len();
+        let (first_of, members) = (hash::with_room(room), Vec::with_capacity(room));
+        let mut members = Members { first_of, members, ..Members::default() };
+        let mut next = Some(0);
+        for (index, member) in body.members.iter().enumerate() {
+            // An implicit value is the one before plus one, from 0.
+            let value = match &member.value {
+                Some(value) => self.eval(value),
+                None => next,
+            };
+            next = value.and_then(|value| value.checked_add(1));
             members.odd = members.odd.filter(|_| member.value.is_none());
-            if let Some(first) = members.seen.insert(&member.name.name, member.name.span) {
-                let second = MeaningKind::SecondMember { name: member.name.name.clone(), first };
-                self.found.push(second.at(member.name.span));
+            let Identifier { name, span } = &member.name;
+            let first = match self.scope.value_named(name) {
+                Some(Named { source: ValueSource::Member(of, first), span, .. }) if ptr::eq(of, body) => {
+                    (first != index).then_some(span)
+                }
+                _ => members.seen.insert(name, *span),
+            };
+            if let Some(first) = first {
+                self.found.push(MeaningKind::SecondMember { name: name.clone(), first }.at(*span));
             } else if let Some(value) = value {
                 self.member(member, value, &mut members);
             }
@@ -64,7 +67,7 @@ impl Resolver<'_> {
             && members.odd.replace(members.odd.unwrap_or(Severity::Warning)).is_none()
         {
             let (first, second) = (other.name.clone(), name.name.clone());
-            let place = members.seen.get(first.as_str()).copied();
+            let place = other.docs.span;
             self.found.push(MeaningKind::SameValue { first, place, second, value }.at(span));
         }
         let docs = Docs {

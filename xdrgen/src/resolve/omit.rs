@@ -198,15 +198,8 @@ impl<'a> Omission<'a> {
                 if self.is_out(definition) {
                     continue;
                 }
-                let (space, text) = name.clone();
-                let missing = Unresolved {
-                    space,
-                    name: text,
-                    span,
-                    reason: Reason::LeftOut,
-                    origin: None,
-                    within: None,
-                };
+                let used = Identifier { name: name.1.clone(), span };
+                let missing = Unresolved::new(name.0, used, Reason::LeftOut);
                 if document.trust != Trust::Own || self.known.keep_going {
                     self.leave_out(document, definition, missing.into(), Some(&name));
                 } else if !std::mem::replace(&mut said, true) {

@@ -32,24 +32,10 @@ impl<'a> Resolver<'a> {
                 versions.push(resolved);
             }
         }
-        self.check_numbers(program, number, &versions);
         let name = program.name.name.clone();
         let docs = docs(definition, &program.name);
-        self.place_program(Program { name, number: number.unwrap_or(0), versions, docs });
-    }
-
-    /// Of two programs with one number no server could tell a version that both have.
-    fn check_numbers(&mut self, program: &ProgramDef, number: Option<u32>, versions: &[Version]) {
-        let Some(number) = number else { return };
-        let span = consts::span(&program.number);
-        let shared = versions.iter().find_map(|version| {
-            let first = self.programs.get(&(number, version.number))?;
-            Some((*first, version.number))
-        });
-        if let Some((first, version)) = shared {
-            return self.found.push(MeaningKind::SecondProgram { number, version, first }.at(span));
-        }
-        self.programs.extend(versions.iter().map(|version| ((number, version.number), span)));
+        let number_at = number.map(|_| consts::span(&program.number));
+        self.place_program(Program { name, number: number.unwrap_or(0), number_at, versions, docs });
     }
 
     fn version(&mut self, version: &'a VersionDef, number: u32) -> Version {

@@ -128,7 +128,7 @@ impl<'a> Scope<'a> {
 
     fn missing(&self, space: Space, name: &Identifier, reason: Reason) -> Unresolved {
         let origin = self.asides.origin(name);
-        Unresolved { space, name: name.name.clone(), span: name.span, reason, origin, within: None }
+        Unresolved { origin, ..Unresolved::new(space, name.clone(), reason) }
     }
 
     /// Where the definition of what a name means has that name.

@@ -5,7 +5,7 @@ use super::definitions::{Places, Resolver};
 use super::named::declared_name;
 use super::text;
 use crate::ast::{CaseSpec, Declaration, DeclarationKind, Identifier, UnionBody, Value};
-use crate::diag::{Few, MeaningKind, SyntaxKind};
+use crate::diag::{Few, PortabilityKind, UnionKind};
 use crate::hash::HashMap;
 use crate::hir::{Arm, Body, Chooser, Docs, Label, Member, Scalar, Type, TypeId, Union};
 use crate::source::Span;
@@ -19,7 +19,7 @@ impl<'a> Resolver<'a> {
         let kind =
             discriminant.as_mut().and_then(|field| self.chooser(&mut field.ty, body.discriminant.span));
         if discriminant.is_some() && kind.is_none() || discriminant.is_none() && is_void(&body.discriminant) {
-            self.found.push(MeaningKind::NoDiscriminant.at(body.discriminant.span));
+            self.found.push(UnionKind::NoDiscriminant.at(body.discriminant.span));
         }
         let count = body.arms.len() + usize::from(body.default.is_some());
         let mut seen = crate::hash::with_room(count);
@@ -60,7 +60,7 @@ impl<'a> Resolver<'a> {
             _ => return self.hir.chooser(behind),
         };
         *ty = Type::Scalar(sent);
-        self.found.push(SyntaxKind::OddDiscriminant { of }.at(span));
+        self.found.push(PortabilityKind::OddDiscriminant { of }.at(span));
         self.hir.chooser(ty)
     }
 
@@ -76,7 +76,7 @@ impl<'a> Resolver<'a> {
             let Some(number) = kind.and_then(|kind| self.label(value, kind)) else { continue };
             if let Some((first, text)) = seen.get(&number) {
                 let (label, first, written) = (written(value), *first, text.clone());
-                let second = MeaningKind::SecondLabel { label, first, written };
+                let second = UnionKind::SecondLabel { label, first, written };
                 self.found.push(second.at(consts::span(value)));
                 continue;
             }
@@ -117,7 +117,7 @@ impl<'a> Resolver<'a> {
             Chooser::Enum(_) => true,
         };
         if !fits {
-            self.found.push(MeaningKind::LabelRange { number: written, of: kind }.at(consts::span(value)));
+            self.found.push(UnionKind::LabelRange { number: written, of: kind }.at(consts::span(value)));
         }
         fits.then_some(number)
     }
@@ -149,12 +149,12 @@ impl<'a> Resolver<'a> {
         let Identifier { name, span } = name.clone();
         if let Some(near) = near {
             let value = self.member_named(id, &near)?.value;
-            self.found.push(MeaningKind::MemberTakenFor { name, of, near }.at(span));
+            self.found.push(UnionKind::MemberTakenFor { name, of, near }.at(span));
             return Some(value.into());
         }
         let near = self.scope.like(&name, names()).map(str::to_owned);
         let values = values_of(self.hir.members(id));
-        self.found.push(MeaningKind::NoMember { name, of, place, near, values }.at(span));
+        self.found.push(UnionKind::NoMember { name, of, place, near, values }.at(span));
         None
     }
 
@@ -164,7 +164,7 @@ impl<'a> Resolver<'a> {
         }
         let ty = self.hir.get(id)?;
         let (of, place, values) = (ty.name.clone(), ty.docs.span, values_of(self.hir.members(id)));
-        self.found.push(MeaningKind::NoValueOf { number, of, place, values }.at(consts::span(value)));
+        self.found.push(UnionKind::NoValueOf { number, of, place, values }.at(consts::span(value)));
         None
     }
 }

@@ -1,6 +1,6 @@
 //! Names that a document uses and nothing defines, as values.
 
-use crate::ast::Hidden;
+use crate::ast::{Hidden, Identifier};
 use crate::source::Span;
 
 /// A kind of name: types and values have name spaces of their own.
@@ -21,6 +21,13 @@ pub(crate) struct Unresolved {
     pub(crate) origin: Option<Origin>,
     /// The definition that uses it.
     pub(crate) within: Option<String>,
+}
+
+impl Unresolved {
+    pub(crate) fn new(space: Space, name: Identifier, reason: Reason) -> Self {
+        let Identifier { name, span } = name;
+        Unresolved { space, name, span, reason, origin: None, within: None }
+    }
 }
 
 /// What is known of such a name.

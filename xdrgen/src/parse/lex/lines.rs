@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Lexer;
 use crate::ast::{Expansion, Hidden, Identifier};
-use crate::diag::SyntaxKind;
+use crate::diag::PreprocessorKind;
 use crate::extract::Map;
 use crate::keywords::{begins_definition, word};
 use crate::parse::condition::undefined;
@@ -44,9 +44,9 @@ impl<'a> Lexer<'a, '_> {
         let end = line.find(';').map(|at| at + 1);
         let directive = line.split_ascii_whitespace().nth(1).unwrap_or("").trim_end_matches(';');
         let odd = match end {
-            None => Some(SyntaxKind::OpenPragma),
+            None => Some(PreprocessorKind::OpenPragma),
             Some(_) if PRAGMAS.contains(&directive) => None,
-            Some(_) => Some(SyntaxKind::UnknownPragma),
+            Some(_) => Some(PreprocessorKind::UnknownPragma),
         };
         let length = end.unwrap_or(line.trim_end().len());
         if let Some(odd) = odd {
@@ -216,7 +216,7 @@ impl<'a> Lexer<'a, '_> {
                 let defined = self.identifier(name, expanded.place).span;
                 self.out
                     .diagnostics
-                    .push(SyntaxKind::Macro { name: name.to_owned(), defined, fault }.at(span));
+                    .push(PreprocessorKind::Macro { name: name.to_owned(), defined, fault }.at(span));
             }
         }
         self.advance(length);

@@ -1,0 +1,96 @@
+//! The bounds of replies against their types: a client has to know how much memory a reply can take.
+
+use rpcrdma_layout::{MAX_TRANSFER, Size};
+
+use crate::binding::{Binding, Placed, Reply, Term};
+use crate::diag::{Few, Found, MessageKind};
+use crate::ir::{Procedure, Version};
+use crate::sizes::layout::Layouts;
+use crate::sizes::messages as sizes;
+
+/// How many procedures are named.
+const NAMED: usize = 3;
+
+/// A version with a binding, as it is emitted.
+pub(super) struct Messages<'m> {
+    pub(super) version: &'m Version,
+    pub(super) binding: &'m Binding,
+    pub(super) layouts: &'m Layouts,
+}
+
+impl<'m> Messages<'m> {
+    /// The procedures whose replies the binding bounds.
+    fn bounded(&self) -> impl Iterator<Item = (&'m Procedure, &'m Reply)> {
+        let Messages { version, binding, .. } = *self;
+        binding.replies.iter().filter_map(|reply| {
+            let mut procedures = version.procedures.iter();
+            Some((procedures.find(|procedure| procedure.name == reply.procedure.value)?, reply))
+        })
+    }
+}
+
+/// X321: a bound that no result or item has, or that is larger than any message.
+pub(super) fn impossible_bounds(messages: &Messages<'_>, found: &mut Found) {
+    for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
+        let procedure = || name.clone();
+        for sum in item.iter().chain(whole) {
+            let bytes = numbers(sum).fold(0, |sum, number| number.unwrap_or(0).saturating_add(sum));
+            if bytes > u64::from(u32::MAX) {
+                found.push(MessageKind::LongReply { procedure: procedure(), bytes }.at(sum.span));
+            }
+        }
+        let lengths = messages.layouts.ty(result).lengths;
+        if let (Some(whole), Size::ZERO) = (whole, lengths.max) {
+            found.push(MessageKind::VoidResult { procedure: procedure() }.at(whole.span));
+        } else if let Some((whole, bytes)) = constant(whole.as_ref())
+            && bytes < lengths.min.max(1)
+        {
+            let short = MessageKind::ShortReply { procedure: procedure(), bytes, least: lengths.min };
+            found.push(short.at(whole.span));
+        }
+        if let Some((item, 0)) = constant(item.as_ref()) {
+            found.push(MessageKind::EmptyItem { procedure: procedure() }.at(item.span));
+        }
+    }
+}
+
+/// The numbers in a sum; none for a field.
+fn numbers(sum: &Placed<Vec<Term>>) -> impl Iterator<Item = Option<u64>> {
+    sum.value.iter().map(|term| if let Term::Number(number) = term { Some(*number) } else { None })
+}
+
+/// A bound that is the same for every call.
+fn constant(sum: Option<&Placed<Vec<Term>>>) -> Option<(&Placed<Vec<Term>>, u64)> {
+    let sum = sum?;
+    Some((sum, numbers(sum).try_fold(0u64, |sum, number| Some(sum.saturating_add(number?)))?))
+}
+
+/// X322: a call whose reply has no bound fails before it is sent, because no offered memory is surely large enough.
+pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
+    let Messages { version, binding, layouts } = *messages;
+    // A bound that is wrong has been reported.
+    let is_wrong = |procedure: &Procedure| {
+        procedure.reply.item.is_none()
+            && procedure.reply.whole.is_none()
+            && binding.replies.iter().any(|reply| reply.procedure.value == procedure.name)
+    };
+    let is_unbounded = |one: &&Procedure| sizes::is_unbounded(one, version, layouts) && !is_wrong(one);
+    let procedures = few(version.procedures.iter().filter(is_unbounded));
+    if !procedures.first.is_empty() {
+        found.push(MessageKind::Unbounded { procedures }.at(binding.version.span));
+    }
+}
+
+/// X325: a server with the runtime's default limit refuses a call whose Read chunks hold more.
+pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
+    let Messages { version, binding, layouts } = *messages;
+    let read = |procedure: &Procedure| sizes::longest_read(procedure, version, layouts).unwrap_or(0);
+    let long = version.procedures.iter().filter(|procedure| read(procedure) > MAX_TRANSFER);
+    let Some(bytes) = long.clone().map(read).max() else { return };
+    let long = MessageKind::LongCall { procedures: few(long), bytes, most: MAX_TRANSFER };
+    found.push(long.at(binding.version.span));
+}
+
+fn few<'p>(procedures: impl Iterator<Item = &'p Procedure>) -> Few<String> {
+    Few::of(procedures.map(|procedure| procedure.name.clone()), NAMED)
+}

@@ -1,0 +1,239 @@
+//! What bindings say of replies and calls that their types contradict.
+
+use super::binding::{Unknown, unknown};
+use super::{Few, text};
+
+kinds! {
+    Message MessageKind {
+    /// no procedure of the version has this name
+    ///
+    /// Each key below `reply` names a procedure of the version that the binding is for.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GOT]
+    /// whole = 65536
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 65536
+    /// ```
+    X307 Error NoProcedure { name: Unknown } => unknown("procedure of this version", name);
+    /// this is no sum of numbers and fields
+    ///
+    /// A bound of a reply is in bytes: a number, or numbers and fields of the arguments, joined by `+`.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = "count * 2"
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = "count + 200"
+    /// ```
+    X308 Error NoSum => text("this is no sum of numbers and fields")
+        .label("expected `count`, `4096` or `maxcount + 200`")
+        .help("bytes: numbers and fields of the arguments, joined by `+`");
+    /// a bound names no size
+    ///
+    /// It must be a field of the procedure's arguments, and an unsigned int or an unsigned hyper.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = "sign"
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = "count"
+    /// ```
+    X309 Error NoArgument { procedure: String, name: Unknown } =>
+        unknown(&format!("field in the arguments of `{procedure}`"), name);
+    /// A field that is no size.
+    X309 Error NoSize { field: String } => text(format!("`{field}` is no unsigned number"))
+        .label("a size is an unsigned int or an unsigned hyper");
+    /// a bound on an item without an item
+    ///
+    /// `item` bounds the eligible item of a result, and this result has none.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// item = "count"
+    /// ```
+    ///
+    /// Name the item in `eligible`, or bound the whole result.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = ["res.data"]
+    ///
+    /// [binding.reply.GET]
+    /// item = "count"
+    /// ```
+    X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` holds no eligible item"))
+        .label("bounds an item")
+        .help("name the item in `eligible`, or bound the result by `whole`");
+    /// a table says nothing of its reply
+    ///
+    /// It needs `item`, `whole` or both.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 4096
+    /// ```
+    X320 Error EmptyReply { procedure: String } => text(format!("this says nothing of the reply of `{procedure}`"))
+        .label("neither `item` nor `whole` is below it")
+        .help("bound the reply by `whole`, or its eligible item by `item`; or leave the table out");
+    /// a bound that no reply keeps
+    ///
+    /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave an eligible item no
+    /// byte. A result that is void needs no bound. Lengths have 32 bits, so no bound is beyond 4294967295.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 0
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 4096
+    /// ```
+    X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
+        text(format!("no result of `{procedure}` has {bytes} bytes"))
+        .label("no reply is this short")
+        .help(format!("the smallest result has {least} bytes; the bound is for the largest"));
+    /// A result without bytes.
+    X321 Error VoidResult { procedure: String } => text(format!("the result of `{procedure}` is void"))
+        .label("bounds nothing")
+        .help("leave it out: such a reply is its header");
+    /// An item without bytes.
+    X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` could hold nothing"))
+        .label("no item is this short")
+        .help("the bound is for the largest item: a number of bytes, or a field of the arguments");
+    /// A bound beyond any length.
+    X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("no reply of `{procedure}` has {bytes} bytes"))
+        .label("longer than any reply")
+        .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
+    /// nothing bounds a reply
+    ///
+    /// A client offers memory for the longest reply with each call over RPC-over-RDMA (RFC 8166 section 6.2). If neither the XDR nor
+    /// the binding bounds a reply, it cannot: each call of that procedure fails before it is sent, whatever its arguments. So the
+    /// binding is incomplete, and this is an error. A program that is only called over TCP needs no binding.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "NEWS"
+    /// version = "NEWS_V1"
+    /// eligible = []
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "NEWS"
+    /// version = "NEWS_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.LATEST]
+    /// whole = 262144
+    /// ```
+    X322 Error Unbounded { procedures: Few<String> } => {
+        let first = procedures.first.first().map_or("", String::as_str);
+        text(format!("nothing bounds the reply of {}", procedures.shown(|name| format!("`{name}`"))))
+            .label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
+            .help(format!(
+                "bound it below `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its \
+                 largest eligible item"
+            ))
+    };
+    /// a call is longer than servers accept
+    ///
+    /// The Read chunks of one call hold at most 8 MiB (8388608 bytes) unless a server has another limit
+    /// (`rpcrdma_runtime::wire::rdma::Limits::transfer`). A longer call is rejected, although it keeps the bounds of its types. A
+    /// warning: both ends may have agreed on a larger limit.
+    ///
+    /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "SCAN"
+    /// version = "SCAN_V1"
+    /// eligible = ["image.pixels"]
+    /// ```
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "SCAN"
+    /// version = "SCAN_V2"
+    /// eligible = ["stripe.pixels"]
+    /// ```
+    X325 Warning LongCall { procedures: Few<String>, bytes: u64, most: u64 } => text(format!(
+            "a call of {} can need {bytes} bytes in Read chunks, and servers accept {most} by default",
+            procedures.shown(|name| format!("`{name}`"))
+        ))
+        .label("such a call is rejected unless the server has another limit")
+        .help("lower the bound in the document, or raise `Limits::transfer` of `rpcrdma_runtime::wire::rdma` in each \
+            server");
+    }
+}

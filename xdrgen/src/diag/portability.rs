@@ -1,0 +1,156 @@
+//! What only some compilers accept.
+
+use super::{Text, text};
+use crate::hir::Scalar;
+use crate::source::Span;
+
+kinds! {
+    Portability PortabilityKind {
+    /// a name behind a definition's body
+    ///
+    /// RFC 5531 sets one behind a union; it has no meaning. In C it would be a variable. A warning.
+    ///
+    /// ```xdr
+    /// struct point { int x; } origin;
+    /// ```
+    ///
+    /// ```xdr
+    /// struct point { int x; };
+    /// ```
+    X130 Warning NameBehindBody => text("a name behind a definition's body")
+        .label("it has no meaning here")
+        .help("remove the name");
+    /// a `,` behind the last member
+    ///
+    /// C and rpcgen take it, RFC 4506 has none. A warning.
+    ///
+    /// ```xdr
+    /// enum colour { RED, GREEN, };
+    /// ```
+    ///
+    /// ```xdr
+    /// enum colour { RED, GREEN };
+    /// ```
+    X131 Warning LastComma => text("a `,` behind the last member")
+        .label("RFC 4506 has none here")
+        .help("remove the `,`");
+    /// a text is no constant
+    ///
+    /// rpcgen takes texts as constants and hands them to C. Here the constant is left out. A warning.
+    ///
+    /// ```xdr
+    /// const NAME = "store";
+    /// const VERSION = 1;
+    /// ```
+    ///
+    /// ```xdr
+    /// const VERSION = 1;
+    /// ```
+    X132 Warning TextConstant => text("a text is no constant of XDR")
+        .label("only rpcgen knows this")
+        .help("the constant is left out");
+    /// a string without `<>`
+    ///
+    /// rpcgen takes it in places, RFC 4506 does not. A warning.
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string name;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string name<>;
+    /// };
+    /// ```
+    X134 Warning StringWithoutBound => text("a string without `<>`")
+        .label("RFC 4506 has the bound here")
+        .help("write `<n>` for up to n bytes, `<>` for any number");
+    /// `char *` is one character or none
+    ///
+    /// The `*` stands for optional data, whatever type stands before it. A warning.
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    char *name;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// struct file {
+    ///    string name<>;
+    /// };
+    /// ```
+    X135 Warning CharPointer => text("`char *` is one character or none")
+        .label("optional data (RFC 4506 section 4.19)")
+        .help("a text is `string name<>`, bytes are `opaque name<>`");
+    /// a case behind the default arm
+    ///
+    /// rpcgen takes it, RFC 4506 has the default arm last. It means the same. A warning.
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// default:
+    ///    void;
+    /// case 0:
+    ///    int value;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// case 0:
+    ///    int value;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    X136 Warning BehindDefault { default: Span } => text("a case behind the default arm")
+        .label("RFC 4506 has none here")
+        .and(*default, "the default arm")
+        .help("let the default arm be the last");
+    /// not every compiler accepts this
+    ///
+    /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case, characters as numbers, arrays as
+    /// the arguments or results of procedures, unions over a `char`, a `short` or a `hyper`, and `long long`. They are encoded as those
+    /// compilers encode them; a `char` or a `short` is sent as an `int`, a `long long` as a `hyper`. A warning.
+    ///
+    /// ```xdr
+    /// union answer switch (bool known) {
+    /// case true:
+    ///    int value;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (bool known) {
+    /// case TRUE:
+    ///    int value;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    X137 Warning CharacterValue { value: i128 } => portability("a character as a number", &format!("write it as `{value}`"));
+    /// `int F(int a[3])`
+    X137 Warning ArrayArgument =>
+        portability("an array as an argument or result", "give the array a name by `typedef`");
+    /// `true` and `false`
+    X137 Warning LowerCaseBool { name: String, standard: &'static str } =>
+        portability(&format!("`{name}`"), &format!("write `{standard}` (RFC 4506 section 4.4)"));
+    /// `long long x`
+    X137 Warning LongLong => portability("`long long`", "write `hyper` (RFC 4506 section 4.5)");
+    /// `switch (short x)`
+    X137 Warning OddDiscriminant { of: Scalar } => {
+        let article = if of.name().starts_with('u') { "an" } else { "a" };
+        portability(&format!("{article} `{}` as a discriminant", of.name()), super::union::DISCRIMINANTS)
+    };
+    }
+}
+
+/// What only some compilers accept, and what the grammar of the RFCs has for it.
+fn portability(what: &str, instead: &str) -> Text {
+    text(format!("not every compiler accepts {what}")).label("not in RFC 4506 or RFC 5531").help(instead)
+}

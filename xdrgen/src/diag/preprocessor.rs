@@ -1,0 +1,145 @@
+//! What the preprocessor finds: conditions, macros and pragmas.
+
+use super::text;
+use crate::source::Span;
+
+kinds! {
+    Preprocessor PreprocessorKind {
+    /// a preprocessor's condition is not understood
+    ///
+    /// An `#else` or `#endif` without its `#if`, a branch behind the `#else`, which is left out, or a condition that is not
+    /// made of `defined(NAME)`, names, numbers and C's operators, which is taken as true. Or a condition on a name that only an
+    /// included file defines: a `#define` counts in its own document. A warning.
+    ///
+    /// ```xdr
+    /// const A = 1;
+    /// #endif
+    /// ```
+    ///
+    /// ```xdr
+    /// #ifndef SMALL
+    /// const A = 1;
+    /// #endif
+    /// ```
+    X105 Warning ElseWithoutIf => text("an `#else` without its `#if`").help("remove it");
+    /// An `#endif` alone.
+    X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
+    /// A branch behind the `#else`.
+    X105 Warning BehindElse { is_else: bool } => text(match is_else {
+            true => "a second `#else` of one `#if`",
+            false => "an `#elif` behind its `#else`",
+        })
+        .help("what stands behind it is left out: an `#else` is the last branch");
+    /// A condition that only C understands.
+    X105 Warning OddCondition => text("a condition is not understood, and taken as true")
+        .help("write it with `defined(NAME)`, numbers, and the operators of C");
+    /// A condition on a name of an included file.
+    X105 Warning UnseenDefine { name: String, defined: Span } =>
+        text("a condition does not see the `#define` of an included file")
+        .label(format!("`{name}` is not defined here"))
+        .and(*defined, "defined here")
+        .help(format!("try `-D {name}`"));
+    /// a preprocessor's condition is never closed
+    ///
+    /// An `#if`, `#ifdef` or `#ifndef` without its `#endif`. Without the end, how much of the document depends on the condition
+    /// is unknown.
+    ///
+    /// ```xdr
+    /// #ifdef BIG
+    /// const A = 1;
+    /// ```
+    ///
+    /// ```xdr
+    /// #ifdef BIG
+    /// const A = 1;
+    /// #endif
+    /// const B = 1;
+    /// ```
+    X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
+    /// a pragma is not understood
+    ///
+    /// Linux's own compiler takes `pragma` lines. Those that say something of its code in C are passed over; one that nobody
+    /// knows may have been meant for something else. A warning: the line is left out.
+    ///
+    /// ```xdr
+    /// pragma small_endian;
+    /// const A = 1;
+    /// ```
+    ///
+    /// ```xdr
+    /// const A = 1;
+    /// ```
+    X133 Warning UnknownPragma => text("a `pragma` that is not known")
+        .label("this line is left out")
+        .help("those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`");
+    /// One without its `;`.
+    X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is left out").help("end it with `;`");
+    /// a macro cannot be expanded
+    ///
+    /// A use has as many arguments as the `#define`. Macros stand at most 64 deep in one another, and all macros of a document
+    /// expand to at most 262144 tokens. `##` makes at most 16384 tokens, of at most 1024 bytes each.
+    ///
+    /// ```xdr
+    /// #define FIELD(type, name) type name;
+    /// struct item {
+    ///    FIELD(int)
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// #define FIELD(type, name) type name;
+    /// struct item {
+    ///    FIELD(int, count)
+    /// };
+    /// ```
+    X138 Error Macro { name: String, defined: Span, fault: Fault } => {
+        let (message, help) = fault.text(name);
+        text(message).label("used here").and(*defined, "the macro").help(help)
+    };
+    }
+}
+
+/// Why a use of a macro cannot be expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// More levels than this.
+    TooDeep(usize),
+    /// More tokens than this.
+    TooLong(usize),
+    /// More tokens that `##` makes than this.
+    TooManyPasted(usize),
+    /// One of more bytes than this.
+    LongToken(usize),
+    Open,
+    Count {
+        expected: usize,
+        found: usize,
+    },
+}
+
+impl Fault {
+    /// The message and the help of a finding.
+    fn text(&self, name: &str) -> (String, &'static str) {
+        match self {
+            Fault::TooDeep(most) => {
+                (format!("`{name}` expands more than {most} levels deep"), "write out the inner macros")
+            }
+            Fault::TooLong(most) => (
+                format!("macros expand to more than {most} tokens"),
+                "this macro and those behind it are not expanded",
+            ),
+            Fault::TooManyPasted(most) => {
+                (format!("`##` makes more than {most} tokens"), "write out the names that it makes")
+            }
+            Fault::LongToken(most) => (
+                format!("`##` makes a token of more than {most} bytes in the expansion of `{name}`"),
+                "write out the name that it makes",
+            ),
+            Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),
+            Fault::Count { expected, found } => (
+                format!("wrong number of arguments of the macro `{name}`: {found}, not {expected}"),
+                "give as many arguments as its `#define` has",
+            ),
+        }
+    }
+}

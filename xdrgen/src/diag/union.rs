@@ -1,0 +1,180 @@
+//! What the rules for unions find.
+
+use super::{Few, Text, text};
+use crate::hir::Chooser;
+use crate::source::Span;
+
+/// What may choose the arm of a union.
+pub(super) const DISCRIMINANTS: &str =
+    "a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)";
+
+kinds! {
+    Union UnionKind {
+    /// two arms have one label
+    ///
+    /// What is sent decides: a member's name and its number, or -1 and 0xffffffff, are one label.
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// case 0:
+    ///    int value;
+    /// case 0:
+    ///    void;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// case 0:
+    ///    int value;
+    /// case 1:
+    ///    void;
+    /// };
+    /// ```
+    X212 Error SecondLabel { label: String, first: Span, written: String } => {
+        let text = text(format!("two arms have the label {label}")).label("the second").and(*first, "the first");
+        if label == written { text } else { text.help(format!("{written} and {label} are sent as the same number")) }
+    };
+    /// a label is no member of the discriminant's enum
+    ///
+    /// A union over an enum has an arm for some of the enum's values. A label that is none of them is never sent.
+    ///
+    /// ```xdr
+    /// enum status { OK = 0, FAILED = 1 };
+    /// union answer switch (status code) {
+    /// case OK:
+    ///    int value;
+    /// case FAILD:
+    ///    void;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// enum status { OK = 0, FAILED = 1 };
+    /// union answer switch (status code) {
+    /// case OK:
+    ///    int value;
+    /// case FAILED:
+    ///    void;
+    /// };
+    /// ```
+    X213 Error NoMember { name: String, of: String, place: Span, near: Option<String>, values: Few<(String, i32)> } => {
+        let text = no_value(text(format!("`{name}` is no member of `{of}`")), *place, values);
+        if near.is_some() { text.like(near) } else { text }
+    };
+    /// A number in place of a name.
+    X213 Error NoValueOf { number: i128, of: String, place: Span, values: Few<(String, i32)> } =>
+        no_value(text(format!("{number} is no value of `{of}`")), *place, values);
+    /// An erratum.
+    X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
+        text(format!("`{name}` is no member of `{of}`")).label(format!("taken for `{near}`"));
+    /// a value has no arm
+    ///
+    /// A union without a default arm has no form for some values of its discriminant, so a message that has one cannot be
+    /// decoded. That may be meant: a warning.
+    ///
+    /// ```xdr
+    /// enum status { OK = 0, FAILED = 1 };
+    /// union answer switch (status code) {
+    /// case OK:
+    ///    int value;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// enum status { OK = 0, FAILED = 1 };
+    /// union answer switch (status code) {
+    /// case OK:
+    ///    int value;
+    /// default:
+    ///    void;
+    /// };
+    /// ```
+    X214 Warning NoArm { values: Few<String> } => text(format!("no arm for {}", values.shown(String::clone)))
+        .label("a message with such a value cannot be decoded")
+        .help("add the arms, or `default: void;`");
+    /// this cannot choose an arm
+    ///
+    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). Other integers are X137.
+    ///
+    /// ```xdr
+    /// union answer switch (float status) {
+    /// case 0:
+    ///    int value;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// case 0:
+    ///    int value;
+    /// };
+    /// ```
+    X215 Error NoDiscriminant => text("this cannot choose the arm of a union")
+        .label("not an int, an unsigned int, a bool or an enum")
+        .help(DISCRIMINANTS);
+    /// a label is no value of the discriminant
+    ///
+    /// The label is outside the range of the discriminant's type, so it is never sent.
+    ///
+    /// ```xdr
+    /// union answer switch (unsigned int status) {
+    /// case -1:
+    ///    void;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (int status) {
+    /// case -1:
+    ///    void;
+    /// };
+    /// ```
+    X216 Error LabelRange { number: i128, of: Chooser } => {
+        let (of, help) = match of {
+            Chooser::Int | Chooser::Enum(_) => ("an int", "an int has 32 bits"),
+            Chooser::Unsigned => ("an unsigned int", "an unsigned int has 32 bits and no sign"),
+            Chooser::Hyper => ("a hyper", "a hyper has 64 bits, and is negative above 2^63-1"),
+            Chooser::UnsignedHyper => ("an unsigned hyper", "an unsigned hyper has no sign"),
+            Chooser::Bool => ("a bool", "a bool is TRUE or FALSE"),
+        };
+        text(format!("{number} is no value of {of}")).label("a label must be a value of the discriminant").help(help)
+    };
+    /// no value chooses the default arm
+    ///
+    /// A bool is TRUE or FALSE, and both have an arm. A warning.
+    ///
+    /// ```xdr
+    /// union answer switch (bool known) {
+    /// case TRUE:
+    ///    int value;
+    /// case FALSE:
+    ///    void;
+    /// default:
+    ///    int reason;
+    /// };
+    /// ```
+    ///
+    /// ```xdr
+    /// union answer switch (bool known) {
+    /// case TRUE:
+    ///    int value;
+    /// case FALSE:
+    ///    void;
+    /// };
+    /// ```
+    X226 Warning IdleDefault => text("no value chooses the default arm")
+        .label("`TRUE` and `FALSE` have arms of their own")
+        .help("remove the default arm");
+    }
+}
+
+/// A label that is no value of the discriminant's enum, which has these.
+fn no_value(text: Text, place: Span, values: &Few<(String, i32)>) -> Text {
+    let values = values.shown(|(name, value)| format!("{name} = {value}"));
+    text.label("a label must be a value of the discriminant")
+        .and(place, "the discriminant's type")
+        .help(format!("its values are {values}"))
+}
