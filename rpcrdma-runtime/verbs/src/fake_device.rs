@@ -278,7 +278,7 @@ impl FakeDevice {
         device.send_event_to_all(event::DEVICE_REMOVAL);
     }
 
-    /// Adds the removed device again.
+    /// Restores the removed device.
     pub(super) fn restore(self) {
         device().gone = false;
     }

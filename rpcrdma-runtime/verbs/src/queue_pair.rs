@@ -546,7 +546,7 @@ impl QueuePair {
     }
 
     fn complete(&mut self, posted: Posted, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
-        // The slot may be read below: it cannot be taken again before this function returns.
+        // The slot cannot be taken again before this function returns, so it can still be read below.
         if let Some(slot) = posted.slot {
             self.copy_slots.give_back(slot);
         }

@@ -108,16 +108,16 @@ fn a_connection_without_windows_clears_the_r_flag() {
         let options = options();
         let wants = PrivateData { send_size: 4096, receive_size: 4096, remote_invalidation: true }.encode();
         let mut connections = Vec::new();
-        for may in [true, false] {
+        for allowed in [true, false] {
             let serving = async {
                 let request = listener.accept().await.expect("a peer");
-                let said = PrivateData::find(request.private_data()).expect("private data");
-                assert_eq!(said.remote_invalidation, may);
+                let found = PrivateData::find(request.private_data()).expect("private data");
+                assert_eq!(found.remote_invalidation, allowed);
                 request.accept(b"", RECEIVE).await.expect("a connection")
             };
             let (local, peer) = tokio::join!(connect(address, &wants, RECEIVE, &options), serving);
             let local = local.expect("a connection");
-            assert_eq!(local.info().remote_invalidation, may);
+            assert_eq!(local.info().remote_invalidation, allowed);
             connections.push((local, peer));
         }
         // The second connection has no window, but it can still advertise memory.
