@@ -216,7 +216,7 @@ impl Lab {
         share(&self.suites()?, machine, "suites")
     }
 
-    /// Shares a tree with valgrind with the guest, to be used with chroot: /host/memcheck/root. Builds it if
+    /// Shares valgrind with the guest, as a directory tree for chroot: /host/memcheck/root. Builds the tree if
     /// necessary.
     ///
     /// # Errors
@@ -436,7 +436,7 @@ fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     write().map_err(at(initrd))
 }
 
-/// Returns true if a process is a running QEMU. Process ids are reused, so the check needs the name.
+/// Returns true if a process is a running QEMU. Process ids are reused, so the name is checked.
 fn is_qemu(process: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

@@ -78,8 +78,8 @@ pub(super) struct Parts {
 impl Machine {
     /// Boots a guest and waits until it can run commands.
     ///
-    /// A `detached` guest runs until it is terminated. Other guests end when this value is dropped or this
-    /// process exits, even if it is killed.
+    /// A `detached` guest runs until it is terminated. Other guests end when the returned value is dropped,
+    /// or when this process exits or is killed.
     ///
     /// A kernel under emulation sometimes panics during boot, because QEMU can miss that the kernel patches
     /// its own code. No command has run in the guest at that point, so the boot is repeated.
@@ -165,7 +165,7 @@ impl Machine {
     /// Runs a bash script in the guest.
     ///
     /// # Errors
-    /// Fails if the guest does not respond or the script times out. A failing script is not an error.
+    /// Fails if the guest does not respond. A script that fails or times out is not an error.
     pub fn run(&self, script: &str, limit: Duration) -> Result<Ran, String> {
         agent::run(self.ports.agent, script, limit).map_err(|error| format!("the guest: {error}"))
     }
@@ -246,8 +246,8 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
 /// other end of the input, so QEMU ends even if this process is killed.
 fn attached(qemu: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
-    // The shell exits when QEMU exits. It duplicates its input to descriptor 3, because background jobs have
-    // no input.
+    // The shell exits when QEMU exits. Background jobs have no input, so the shell duplicates its input to
+    // descriptor 3.
     let script = "exec 3<&0; \"$@\" 3<&- & qemu=$!; { cat <&3 >/dev/null; kill $qemu 2>/dev/null; } & exec 3<&-; wait $qemu";
     shell.args(["-c", script, "lab"]);
     shell.arg(qemu.get_program()).args(qemu.get_args()).stdin(Stdio::piped());

@@ -1,5 +1,5 @@
-//! Profiles calls with perf and reports how the processors spend their time: `cargo xtask lab bench
-//! --profile`.
+//! `cargo xtask lab bench --profile`: profiles calls with perf and reports how the processors spend their
+//! time.
 
 use std::collections::BTreeMap;
 use std::fs;
