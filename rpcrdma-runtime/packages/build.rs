@@ -1,8 +1,8 @@
-//! Fails the build where packages are missing that are required.
-#![allow(clippy::print_stdout)] // how a build script speaks to cargo
+//! With the feature `required`, fails the build if system packages are missing.
+#![allow(clippy::print_stdout)] // cargo reads directives from the standard output
 
 #[path = "src/lib.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the library, of which this is a part")]
+#[allow(dead_code, unreachable_pub, reason = "the build script uses only a part of the library")]
 mod packages;
 
 use std::env;
@@ -16,14 +16,14 @@ fn main() {
         return;
     }
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
-        println!("cargo::error=rpcrdma-verbs (feature `verbs`) is for Linux");
+        println!("cargo::error=rpcrdma-verbs (feature `verbs`) supports Linux only");
         return;
     }
     let missing = packages::missing();
     if !missing.is_empty() {
         let packages = missing.join(" ");
         println!(
-            "cargo::error=rpcrdma-verbs (feature `verbs`) lacks system packages; on Debian: apt-get install {packages}"
+            "cargo::error=rpcrdma-verbs (feature `verbs`): missing system packages; on Debian: apt-get install {packages}"
         );
     }
 }

@@ -1,8 +1,8 @@
-//! The connection configuration protocol (RFC 5666 section 6): the ends of a connection over RPC-over-RDMA tell each other
-//! what they take, over the connection itself.
+//! The connection configuration protocol (RFC 5666 section 6). Client and server of an RPC-over-RDMA
+//! connection exchange their limits over the connection itself.
 //!
-//! RFC 8166 left it out, and the private data of RFC 8797, which is exchanged when a connection is made, says more. It is
-//! here for peers that have nothing else.
+//! RFC 8166 omits this protocol. The private data of RFC 8797, which peers exchange during the handshake,
+//! contains more information. Use this protocol only for peers without such private data.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,7 +16,7 @@
 //! let credential = Credential::Sys(AuthSys { machine_name: "here".into(), ..AuthSys::default() });
 //! let options = ClientOptions { credential, ..ClientOptions::default() };
 //! let client = Client::connect_with("192.0.2.1:20049", options).await?;
-//! let said = conf::configure(&client).await?;
+//! let server_limits = conf::configure(&client).await?;
 //! # Ok(()) }
 //! ```
 
@@ -27,20 +27,22 @@ use rpcrdma_runtime::proto::rdma::{Link, Stated};
 use rpcrdma_runtime::shell::CallError;
 use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
 
-/// Which callers may set what holds on their connection: what is proper depends on who can reach the network (RFC 5666
-/// section 11). Others get AUTH_TOOWEAK.
+/// Which security flavors a client may use to configure its connection. The server rejects others with
+/// AUTH_TOOWEAK.
+///
+/// The right choice depends on access to the network (RFC 5666 section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavors {
-    /// Everybody: where the network itself is guarded.
+    /// Any flavor. Only for networks with restricted access.
     Any,
-    /// Those who say who they are, by AUTH_SYS, and those who show it.
+    /// AUTH_SYS and RPCSEC_GSS.
     AuthSys,
-    /// Those who show who they are, by RPCSEC_GSS.
+    /// Only RPCSEC_GSS.
     RpcsecGss,
 }
 
 impl Flavors {
-    fn take(self, credential: &Credential) -> bool {
+    fn allow(self, credential: &Credential) -> bool {
         match credential {
             Credential::Other { flavor: RPCSEC_GSS, .. } => true,
             Credential::Sys(_) => self != Flavors::RpcsecGss,
@@ -49,15 +51,17 @@ impl Flavors {
     }
 }
 
-/// The program as a server mounts it. It answers with what its own end of the caller's connection takes, whatever was
-/// asked for, and replies on that connection keep to what the caller says of itself. A call that comes again on another
-/// connection runs there.
+/// Returns the configuration service, for use with `Server::service`.
+///
+/// The reply contains the server's limits for the connection, independent of the arguments. Later replies on
+/// the connection respect the client's limits. A call that is retransmitted on another connection runs again
+/// there.
 #[must_use]
 pub fn server(flavors: Flavors) -> Unremembered<vers1::Server<Configuration>> {
     Unremembered(vers1::Server(Configuration { flavors }))
 }
 
-/// What [`server`] answers.
+/// The handler of the service that [`server`] returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     flavors: Flavors,
@@ -67,35 +71,37 @@ impl vers1::Handler for Configuration {
     async fn conf_rdma(
         &self,
         context: &CallContext,
-        asked: ConfigRdmaReq,
+        request: ConfigRdmaReq,
     ) -> Result<ConfigRdmaReply, Reject> {
-        if !self.flavors.take(&context.credential) {
+        if !self.flavors.allow(&context.credential) {
             return Err(Reject::AuthError(AuthStat::TooWeak));
         }
-        // Over TCP there is nothing to configure.
+        // TCP connections have no `Link` and no such limits.
         let link = context.extensions.get::<Link>().ok_or(Reject::ProcedureUnavailable)?;
-        link.state(Stated { inline: asked.maxreply_sendsize, reads: asked.maxrdmaread });
+        link.state(Stated { inline: request.maxreply_sendsize, reads: request.maxrdmaread });
         let own = link.own();
         Ok(ConfigRdmaReply { maxcall_sendsize: own.inline, align: 0, maxrdmaread: own.reads })
     }
 }
 
-/// Tells the server what this end takes, and keeps the client to what the server answers, as long as the connection lasts.
-/// It is to be the first call on it, under a security flavor that is proper for the network (RFC 5666 section 11): the
-/// client's credential, or what [`configure_by`] is given.
+/// Sends the client's limits to the server, and applies the server's limits to the client for the rest of the
+/// connection.
+///
+/// This must be the first call on a connection. It uses the client's credential; use [`configure_by`] for
+/// RPCSEC_GSS. The flavor must be adequate for the network (RFC 5666 section 11).
 ///
 /// # Errors
-/// [`CallError`]; nothing is changed then. A server without the program is no worse for it: what was agreed on when the
-/// connection was made holds.
+/// Returns [`CallError`] if the call fails, for example if the server lacks the program. The limits from the
+/// handshake remain in effect then.
 pub async fn configure(client: &Client) -> Result<Stated, CallError> {
     configure_by(client, client.clone()).await
 }
 
-/// The same by a caller over the client that shows more than its credential does: a
-/// [`GssClient`](rpcrdma_runtime::shell::GssClient) of it.
+/// Like [`configure`], but makes the call through `caller`, for example a
+/// [`GssClient`](rpcrdma_runtime::shell::GssClient) of the same client.
 ///
 /// # Errors
-/// As [`configure`].
+/// See [`configure`].
 pub async fn configure_by<C>(client: &Client, caller: C) -> Result<Stated, CallError>
 where
     C: Caller<vers1::Vers1, Error = CallError>,
@@ -104,13 +110,14 @@ where
     loop {
         let connection = client.connections();
         let own = client.own_limits();
-        let asked = ConfigRdmaReq {
+        let request = ConfigRdmaReq {
             maxcall_sendsize: client.longest_call(),
             maxreply_sendsize: own.inline,
             maxrdmaread: own.reads,
         };
-        let reply = caller.conf_rdma(&asked).await?;
-        // What one connection was asked for may be answered on the next, whose limits were not known then.
+        let reply = caller.conf_rdma(&request).await?;
+        // If the client reconnected during the call, the limits in the request were those of the previous
+        // connection.
         if client.connections() == connection {
             let server = Stated { inline: reply.maxcall_sendsize, reads: reply.maxrdmaread };
             client.limit(connection, server);

@@ -1,4 +1,5 @@
-//! Programs that help other programs: how a server is found, and what the ends of a connection take.
+//! Standard services for ONC RPC: finding a server with [`rpcbind`], and exchanging connection limits with
+//! [`conf`].
 
 pub mod conf;
 pub mod rpcbind;

@@ -1,4 +1,5 @@
-//! How a server is found: it registers with the rpcbind of its machine, and clients ask that (RFC 1833).
+//! A client for rpcbind (RFC 1833). Servers register with the rpcbind of their machine, and clients look up
+//! addresses there.
 //!
 //! ```no_run
 //! # async fn example(
@@ -8,7 +9,7 @@
 //! use rpcrdma_runtime::{Client, Server};
 //! use rpcrdma_services::rpcbind::{Netid, Rpcbind};
 //!
-//! // The server's machine.
+//! // On the server:
 //! let server = Server::bind("192.0.2.1:0").await?.services(services.clone());
 //! let address = server.local_addr()?;
 //! let rpcbind = Rpcbind::local().await?;
@@ -16,7 +17,7 @@
 //! server.run(stop).await?;
 //! registered.remove().await?;
 //!
-//! // The client's.
+//! // On the client:
 //! let rpcbind = Rpcbind::of("192.0.2.1").await?;
 //! if let Some(address) = rpcbind.lookup(100_003, 3, Netid::Rdma).await? {
 //!     let client = Client::connect(address).await?;
@@ -24,8 +25,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! rpcbind itself is asked over TCP. It takes registrations from its own machine only, and many (Linux's, unless it was
-//! started with `-i`) from their local socket only: [`Rpcbind::local`] finds it.
+//! Lookups use TCP. An rpcbind accepts registrations only from its own machine. Linux's rpcbind, unless
+//! started with `-i`, accepts them only over its local socket, which [`Rpcbind::local`] finds.
 
 mod address;
 mod error;
@@ -57,70 +58,70 @@ pub use registration::Registration;
 #[allow(clippy::cast_possible_truncation, reason = "111")]
 pub const PORT: u16 = RPCB_PORT as u16;
 
-/// The longest answer that is taken, in bytes: thousands of registrations.
-const LONGEST: usize = 1 << 20;
+/// The maximum length of a reply in bytes, enough for thousands of registrations.
+const MAX_REPLY: usize = 1 << 20;
 
-/// How long a call may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where rpcbinds have their local sockets.
+/// The usual paths of rpcbind's local socket.
 #[cfg(unix)]
 const SOCKETS: [&str; 2] = ["/run/rpcbind.sock", "/var/run/rpcbind.sock"];
 
 /// A connection to an rpcbind. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Rpcbind {
-    way: Way,
+    transport: Transport,
     owner: String,
 }
 
-/// How an rpcbind is reached.
+/// The transport to an rpcbind.
 #[derive(Clone, Debug)]
-enum Way {
+enum Transport {
     Tcp(TcpClient),
     #[cfg(unix)]
     Local(Arc<local::Local>),
 }
 
-impl<P: Program> Caller<P> for Way {
+impl<P: Program> Caller<P> for Transport {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         match self {
-            Way::Tcp(client) => client.call::<Q>(args).await,
+            Transport::Tcp(client) => client.call::<Q>(args).await,
             #[cfg(unix)]
-            Way::Local(client) => client.call::<Q>(args).await,
+            Transport::Local(client) => client.call::<Q>(args).await,
         }
     }
 }
 
-impl Way {
-    /// Where the host is, for an address that stands for all of its addresses.
+impl Transport {
+    /// Returns the address of the host, which replaces an unspecified address in a reply.
     fn host(&self, address: &SocketAddr) -> SocketAddr {
         match self {
-            Way::Tcp(client) => client.peer(),
+            Transport::Tcp(client) => client.peer(),
             #[cfg(unix)]
-            Way::Local(_) if address.is_ipv6() => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+            Transport::Local(_) if address.is_ipv6() => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
             #[cfg(unix)]
-            Way::Local(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            Transport::Local(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         }
     }
 
-    /// The transport, if registrations have a netid for it.
+    /// Returns the netid of this transport, if registrations can have that netid.
     fn netid(&self) -> Option<Netid> {
         match self {
-            Way::Tcp(client) => Some(Netid::tcp(client.peer().ip())),
+            Transport::Tcp(client) => Some(Netid::tcp(client.peer().ip())),
             #[cfg(unix)]
-            Way::Local(_) => None,
+            Transport::Local(_) => None,
         }
     }
 }
 
 impl Rpcbind {
-    /// The rpcbind of this machine, which servers register with: over its local socket if it has one, and else over TCP.
+    /// Connects to the rpcbind of this machine: over its local socket if there is one, otherwise over TCP.
     ///
     /// # Errors
-    /// [`Error::Connect`].
+    /// Returns [`Error::Connect`] if connecting fails.
     pub async fn local() -> Result<Self, Error> {
         #[cfg(unix)]
         for path in SOCKETS {
@@ -131,56 +132,58 @@ impl Rpcbind {
         Rpcbind::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))).await
     }
 
-    /// One with its local socket elsewhere.
+    /// Connects to the rpcbind with this local socket.
     ///
     /// # Errors
-    /// What the system says.
+    /// Fails if connecting to the socket fails.
     #[cfg(unix)]
     pub async fn at_socket(path: impl AsRef<std::path::Path>) -> std::io::Result<Self> {
-        let local = local::Local::connect(path.as_ref(), PATIENCE).await?;
-        Ok(Rpcbind { way: Way::Local(Arc::new(local)), owner: String::new() })
+        let local = local::Local::connect(path.as_ref(), CALL_TIMEOUT).await?;
+        Ok(Rpcbind { transport: Transport::Local(Arc::new(local)), owner: String::new() })
     }
 
-    /// The rpcbind of a host, which clients ask.
+    /// Connects to the rpcbind of a host over TCP.
     ///
     /// # Errors
-    /// [`Error::Connect`].
+    /// Returns [`Error::Connect`] if connecting fails.
     pub async fn of(host: &str) -> Result<Self, Error> {
         Rpcbind::connect(at(host, PORT)).await
     }
 
-    /// One at another port.
+    /// Connects to the rpcbind at this address and port over TCP.
     ///
     /// # Errors
-    /// [`Error::Connect`].
+    /// Returns [`Error::Connect`] if connecting fails.
     pub async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, Error> {
         Ok(Rpcbind::over(connect(address).await?))
     }
 
-    /// Over a connection that is there: with other times, or with a credential.
+    /// Uses an existing client, for example one with other timeouts or with a credential.
     #[must_use]
     pub fn over(client: TcpClient) -> Self {
-        Rpcbind { way: Way::Tcp(client), owner: String::new() }
+        Rpcbind { transport: Transport::Tcp(client), owner: String::new() }
     }
 
-    /// The same with a name for whom registrations belong to. Most rpcbinds know it better, and put in their own.
+    /// Sets the owner of registrations. Most rpcbinds determine the owner themselves and ignore this value.
     #[must_use]
     pub fn owned_by(self, owner: impl Into<String>) -> Self {
         Rpcbind { owner: owner.into(), ..self }
     }
 
-    /// Where a program version is served over a transport; nothing if it is not registered. An address that stands for
-    /// every address of the host is answered as the one that rpcbind was reached at.
+    /// Looks up the address of a program version for a transport. Returns `None` if it is not registered.
+    ///
+    /// If the registered address is unspecified, the result contains the address of the rpcbind instead.
     ///
     /// # Errors
-    /// [`Error::Call`]; [`Error::BadAddress`] if the answer is nothing to connect to.
+    /// Returns [`Error::Call`] if the call fails, and [`Error::BadAddress`] if the address in the reply is
+    /// invalid.
     pub async fn lookup(
         &self,
         program: u32,
         version: u32,
         netid: Netid,
     ) -> Result<Option<SocketAddr>, Error> {
-        let found = if self.way.netid() == Some(netid) {
+        let found = if self.transport.netid() == Some(netid) {
             self.address(program, version, netid).await?
         } else {
             self.listed(program, version, netid).await?
@@ -188,11 +191,11 @@ impl Rpcbind {
         found.map(|address| self.reachable(&address, netid)).transpose()
     }
 
-    /// Registers every program of `services` at an address over a transport.
+    /// Registers all programs of `services` with an address and a transport.
     ///
     /// # Errors
-    /// [`Error::Call`]; [`Error::Refused`] if one of them has a registration there already. Then none of them is left
-    /// registered by this.
+    /// Returns [`Error::Call`] if a call fails, and [`Error::Refused`] if a program is already registered for
+    /// the transport. On error, the registrations of this call are removed again.
     pub async fn register(
         &self,
         services: &Services,
@@ -202,7 +205,7 @@ impl Rpcbind {
         let mut registered = Registration::new(self.clone(), netid, &address);
         for (program, version) in services.programs() {
             if let Err(error) = registered.add(program, version).await {
-                // What was refused counts; that the rest cannot be removed either would say less.
+                // The first error is more useful than a second error from the removal.
                 let _ = registered.remove().await;
                 return Err(error);
             }
@@ -210,11 +213,11 @@ impl Rpcbind {
         Ok(registered)
     }
 
-    /// The same in place of what is registered: of a server that went away without a word, or of one that is still
-    /// there.
+    /// Like [`Rpcbind::register`], but replaces existing registrations. These may belong to a server that
+    /// crashed or to one that still runs.
     ///
     /// # Errors
-    /// As [`Rpcbind::register`].
+    /// See [`Rpcbind::register`].
     pub async fn replace(
         &self,
         services: &Services,
@@ -223,7 +226,8 @@ impl Rpcbind {
     ) -> Result<Registration, Error> {
         for (program, version) in services.programs() {
             let entry = self.entry(program, version, netid, String::new());
-            // Nothing to remove is no failure, so it may be sent again; what cannot be removed makes the registration fail.
+            // The boolean result is ignored, so the call may be retransmitted. If the removal fails, so does the
+            // registration below.
             self.rpcbvers().unset(&entry).await?;
         }
         self.register(services, netid, address).await
@@ -239,74 +243,78 @@ impl Rpcbind {
         }
     }
 
-    /// What rpcbind says when it is asked over the transport that is meant: it goes by how it was reached, and not
-    /// by the netid in the question (RFC 1833 section 2.2.1).
+    /// Looks up an address for the transport of this connection. rpcbind uses the transport of the call and
+    /// ignores the netid in the arguments (RFC 1833 section 2.2.1).
     async fn address(&self, program: u32, version: u32, netid: Netid) -> Result<Option<XdrString>, Error> {
-        let asked = self.entry(program, version, netid, String::new());
-        let found = match self.rpcbvers4().getversaddr(&asked).await {
-            Err(error) if is_older(&error) => self.rpcbvers().getaddr(&asked).await?,
+        let entry = self.entry(program, version, netid, String::new());
+        let found = match self.rpcbvers4().getversaddr(&entry).await {
+            Err(error) if has_only_version_3(&error) => self.rpcbvers().getaddr(&entry).await?,
             other => other?,
         };
         Ok(Some(found).filter(|address| !address.is_empty()))
     }
 
-    /// What its list says, which has every transport.
+    /// Looks up an address for any transport in the list of all registrations.
     async fn listed(&self, program: u32, version: u32, netid: Netid) -> Result<Option<XdrString>, Error> {
-        let is_meant = |map: &Rpcb| {
+        let matches = |map: &Rpcb| {
             map.r_prog == program && map.r_vers == version && &map.r_netid[..] == netid.as_str().as_bytes()
         };
-        Ok(self.list().await?.into_iter().find(is_meant).map(|map| map.r_addr))
+        Ok(self.list().await?.into_iter().find(matches).map(|map| map.r_addr))
     }
 
-    /// All registrations.
+    /// Returns all registrations.
     async fn list(&self) -> Result<Vec<Rpcb>, Error> {
         let list = match self.rpcbvers4().dump().await {
-            Err(error) if is_older(&error) => self.rpcbvers().dump().await?,
+            Err(error) if has_only_version_3(&error) => self.rpcbvers().dump().await?,
             other => other?,
         };
         Ok(list.0.into_iter().map(|RpListElement { rpcb_map }| rpcb_map).collect())
     }
 
-    fn rpcbvers4(&self) -> rpcbvers4::Client<Way> {
-        rpcbvers4::Client(self.way.clone())
+    fn rpcbvers4(&self) -> rpcbvers4::Client<Transport> {
+        rpcbvers4::Client(self.transport.clone())
     }
 
-    fn rpcbvers(&self) -> rpcbvers::Client<Way> {
-        rpcbvers::Client(self.way.clone())
+    fn rpcbvers(&self) -> rpcbvers::Client<Transport> {
+        rpcbvers::Client(self.transport.clone())
     }
 
-    /// For calls whose answer is another one when they are run twice: none is sent again.
-    fn once(&self) -> rpcbvers::Client<Way> {
-        rpcbvers::Client(match &self.way {
-            Way::Tcp(client) => Way::Tcp(client.without_retransmission()),
+    /// Returns a client without retransmission, for calls whose result would differ if they ran twice.
+    fn without_retransmission(&self) -> rpcbvers::Client<Transport> {
+        rpcbvers::Client(match &self.transport {
+            Transport::Tcp(client) => Transport::Tcp(client.without_retransmission()),
             #[cfg(unix)]
-            local @ Way::Local(_) => local.clone(),
+            local @ Transport::Local(_) => local.clone(),
         })
     }
 
-    fn reachable(&self, said: &XdrString, netid: Netid) -> Result<SocketAddr, Error> {
-        said.to_str()
+    fn reachable(&self, universal: &XdrString, netid: Netid) -> Result<SocketAddr, Error> {
+        universal
+            .to_str()
             .ok()
             .and_then(from_universal)
             .map(|address| {
-                let mut host = self.way.host(&address);
+                let mut host = self.transport.host(&address);
                 host.set_port(address.port());
-                let is_its = address.ip().is_unspecified() && host.is_ipv4() == address.is_ipv4();
-                if is_its { host } else { address }
+                let use_host = address.ip().is_unspecified() && host.is_ipv4() == address.is_ipv4();
+                if use_host { host } else { address }
             })
-            .filter(|address| netid.has(address) && address.port() != 0 && !is_of_many(address.ip()))
+            .filter(|address| {
+                netid.matches(address) && address.port() != 0 && !is_shared_address(address.ip())
+            })
             .ok_or_else(|| {
-                let address = String::from_utf8_lossy(said.get(..80).unwrap_or(said)).into_owned();
+                let shown = universal.get(..80).unwrap_or(universal);
+                let address = String::from_utf8_lossy(shown).into_owned();
                 Error::BadAddress { address, netid }
             })
     }
 }
 
-/// Where a program is served over RPC-over-RDMA at a host: at its own port if it has one (NFS's is 20049), and else
-/// where the host's rpcbind says.
+/// Finds the address of a program over RPC-over-RDMA on a host. Uses the well-known port of the program if it
+/// has one (20049 for NFS), and otherwise asks the rpcbind of the host.
 ///
 /// # Errors
-/// [`Error`].
+/// Returns [`Error`] if the host name cannot be resolved or if the lookup fails.
 pub async fn find<P: Binding>(host: &str) -> Result<Option<SocketAddr>, Error> {
     if let Some(port) = P::PORT {
         let resolved = lookup_host(at(host, port)).await;
@@ -320,12 +328,12 @@ pub async fn find<P: Binding>(host: &str) -> Result<Option<SocketAddr>, Error> {
 
 async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<TcpClient, Error> {
     let connect_timeout = Duration::from_secs(5);
-    let tcp = TcpOptions { max_record: LONGEST, connect_timeout, ..TcpOptions::default() };
-    let options = TcpClientOptions { tcp, timeout: PATIENCE, ..TcpClientOptions::default() };
+    let tcp = TcpOptions { max_record: MAX_REPLY, connect_timeout, ..TcpOptions::default() };
+    let options = TcpClientOptions { tcp, timeout: CALL_TIMEOUT, ..TcpClientOptions::default() };
     Ok(TcpClient::connect_with(address, options).await?)
 }
 
-/// A host and a port, as names are resolved.
+/// Returns `HOST:PORT`, with brackets around an IPv6 address.
 fn at(host: &str, port: u16) -> String {
     match host.parse::<IpAddr>() {
         Ok(ip) => SocketAddr::new(ip, port).to_string(),
@@ -333,14 +341,14 @@ fn at(host: &str, port: u16) -> String {
     }
 }
 
-/// Addresses that nobody is alone at.
-fn is_of_many(ip: IpAddr) -> bool {
-    // Those of IPv4 that are written as such of IPv6, too.
+/// Returns true for multicast, broadcast and unspecified addresses.
+fn is_shared_address(ip: IpAddr) -> bool {
+    // Includes IPv4-mapped IPv6 addresses.
     let ip = ip.to_canonical();
     ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) || ip.is_unspecified()
 }
 
-/// Whether an rpcbind has version 3 only.
-fn is_older(error: &CallError) -> bool {
+/// Returns true if the error means that the rpcbind supports only version 3.
+fn has_only_version_3(error: &CallError) -> bool {
     matches!(error, CallError::Rejected(ReplyError::ProgramMismatch { low: ..=3, high: 3 }))
 }

@@ -1,12 +1,14 @@
-//! Says which system packages rpcrdma-verbs lacks. What builds the bindings fails without them, too, but in the words of its own
-//! tools; and a build script of rpcrdma-verbs would run after that. So this is a package by itself, which depends on nothing: its
-//! build script has run long before.
+//! Lists the system packages that rpcrdma-verbs needs and the system lacks.
+//!
+//! The crates that generate the bindings also fail without these packages, but with the error messages of
+//! their tools. A build script of rpcrdma-verbs would run after theirs. This is a separate crate without
+//! dependencies, so its build script runs early.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// Libraries as pkg-config knows them, and the Debian packages that have them.
+/// The libraries, by their pkg-config names, and their Debian packages.
 const LIBRARIES: &[(&str, &str)] = &[
     ("libibverbs", "libibverbs-dev"),
     ("librdmacm", "librdmacm-dev"),
@@ -14,13 +16,13 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("libnl-route-3.0", "libnl-route-3-dev"),
 ];
 
-/// Programs that have to be there, likewise.
+/// The programs and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3", "python3")];
 
-/// Where systems put libclang.
+/// The directories that are searched for libclang.
 const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
 
-/// The Debian packages that are missing.
+/// Returns the Debian packages that are missing.
 #[must_use]
 pub fn missing() -> Vec<&'static str> {
     let mut missing = Vec::new();
@@ -45,15 +47,17 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     silent.status().is_ok_and(|status| status.success())
 }
 
-/// Looks where bindgen does, near enough: where a variable or LLVM's own program says, and a few directories deep where
-/// systems have it. In doubt it is there: bindgen says more.
+/// Searches for libclang in approximately the same places as bindgen: `LIBCLANG_PATH`, the directory that
+/// `llvm-config` prints, and the usual directories and their subdirectories.
+///
+/// If `LIBCLANG_PATH` is set, it is not checked, because bindgen reports a wrong path itself.
 fn has_libclang() -> bool {
     if env::var_os("LIBCLANG_PATH").is_some() {
         return true;
     }
-    let told = Command::new("llvm-config").arg("--libdir").stdin(Stdio::null()).output();
-    let told = told.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())).ok();
-    told.is_some_and(|folder| holds_libclang(&folder, 0))
+    let printed = Command::new("llvm-config").arg("--libdir").stdin(Stdio::null()).output();
+    let llvm = printed.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())).ok();
+    llvm.is_some_and(|folder| holds_libclang(&folder, 0))
         || LLVM.iter().any(|folder| holds_libclang(Path::new(folder), 3))
 }
 
@@ -62,8 +66,8 @@ fn holds_libclang(folder: &Path, depth: u32) -> bool {
     let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     let name =
         |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    // `libclang-cpp.so` is another one.
-    let is_it = |path: &PathBuf| {
+    // Excludes other libraries, such as `libclang-cpp.so`.
+    let is_libclang = |path: &PathBuf| {
         let name = name(path);
         let version = name.strip_prefix("libclang").and_then(|rest| rest.split_once(".so"));
         version.is_some_and(|(version, _)| version.chars().all(|of| matches!(of, '-' | '.' | '0'..='9')))
@@ -71,7 +75,7 @@ fn holds_libclang(folder: &Path, depth: u32) -> bool {
     let may_hold = |path: &&PathBuf| {
         ["llvm", "lib", "x86_64", "aarch64"].iter().any(|part| name(path).starts_with(part))
     };
-    paths.iter().any(is_it)
+    paths.iter().any(is_libclang)
         || depth > 0
             && paths.iter().filter(may_hold).any(|path| path.is_dir() && holds_libclang(path, depth - 1))
 }
@@ -81,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libclang_is_found_and_other_libraries_of_clang_are_not() {
+    fn only_libclang_is_found_among_the_libraries_of_clang() {
         let folder = env::temp_dir().join(format!("rpcrdma-packages-{}", std::process::id()));
         let deep = folder.join("llvm-14/lib");
         fs::create_dir_all(&deep).expect("a directory");

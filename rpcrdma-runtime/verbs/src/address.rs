@@ -1,4 +1,4 @@
-//! Addresses as the system's C interfaces have them.
+//! Conversion between Rust socket addresses and `sockaddr_storage`.
 
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -8,15 +8,14 @@ use libc::{c_int, sa_family_t, sockaddr_in, sockaddr_in6, sockaddr_storage};
 const IPV4: sa_family_t = family(libc::AF_INET);
 const IPV6: sa_family_t = family(libc::AF_INET6);
 
-/// Families are small numbers.
-#[allow(clippy::cast_possible_truncation, reason = "of constants, asserted below")]
+#[allow(clippy::cast_possible_truncation, reason = "the assertion limits the value")]
 const fn family(number: c_int) -> sa_family_t {
     assert!(number > 0 && number < 256);
     number.cast_unsigned() as sa_family_t
 }
 
 pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
-    // SAFETY: these structures are numbers only, and all zeros is a value of each.
+    // SAFETY: these structures contain only integers, so all zeros is a valid value.
     let mut storage: sockaddr_storage = unsafe { mem::zeroed() };
     let at = &raw mut storage;
     match address {
@@ -26,7 +25,7 @@ pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
             v4.sin_family = IPV4;
             v4.sin_port = address.port().to_be();
             v4.sin_addr.s_addr = u32::from(*address.ip()).to_be();
-            // SAFETY: a storage has the size and alignment for every kind of address.
+            // SAFETY: `sockaddr_storage` has the size and alignment for every address family.
             unsafe { at.cast::<sockaddr_in>().write(v4) };
         }
         SocketAddr::V6(address) => {
@@ -37,19 +36,19 @@ pub(super) fn to_storage(address: SocketAddr) -> sockaddr_storage {
             v6.sin6_addr.s6_addr = address.ip().octets();
             v6.sin6_flowinfo = address.flowinfo();
             v6.sin6_scope_id = address.scope_id();
-            // SAFETY: a storage has the size and alignment for every kind of address.
+            // SAFETY: `sockaddr_storage` has the size and alignment for every address family.
             unsafe { at.cast::<sockaddr_in6>().write(v6) };
         }
     }
     storage
 }
 
-/// `None` for other families than IPv4 and IPv6.
+/// Returns `None` for families other than IPv4 and IPv6.
 pub(super) fn from_storage(storage: &sockaddr_storage) -> Option<SocketAddr> {
     let at = &raw const *storage;
     match storage.ss_family {
         IPV4 => {
-            // SAFETY: a storage has room for this kind, and every pattern of bits is a value of it.
+            // SAFETY: a `sockaddr_storage` can hold this type, and every bit pattern is a valid value of it.
             let v4 = unsafe { at.cast::<sockaddr_in>().read() };
             let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
             Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_both_families_come_back() {
+    fn ipv4_and_ipv6_addresses_round_trip() {
         for address in ["192.0.2.1:20049", "0.0.0.0:0", "[2001:db8::1]:20049", "[::]:65535"] {
             let address: SocketAddr = address.parse().unwrap();
             assert_eq!(from_storage(&to_storage(address)), Some(address));
@@ -79,8 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn other_families_are_no_address() {
-        // SAFETY: all zeros is a value of it.
+    fn other_families_are_rejected() {
+        // SAFETY: the structure contains only integers, so all zeros is a valid value.
         let none: sockaddr_storage = unsafe { mem::zeroed() };
         assert_eq!(from_storage(&none), None);
     }

@@ -25,40 +25,39 @@ use super::windows::{self, Fenced};
 
 /// A connection over an RDMA device.
 ///
-/// Each piece of memory that is advertised has a region of its own, which is destroyed to fence it; where it is advertised through
-/// a window, that ends before.
+/// Each advertised buffer has its own memory region, which is deregistered to fence the buffer. If the buffer
+/// is advertised through a memory window, the window is invalidated first.
 pub struct VerbsConnection {
-    /// Until the end. It goes before the regions, which hold what they need.
+    /// `None` after the connection is closed. The queue pair is dropped before the regions.
     queue_pair: Option<QueuePair>,
     regions: BTreeMap<u32, Registered<Memory>>,
     ready: VecDeque<Completion>,
     info: ConnectionInfo,
     options: Options,
     phase: Phase,
-    /// What threads do that may wait.
+    /// Registrations and deregistrations that run on other threads.
     blocking: JoinSet<Result<Blocking, RecvError>>,
-    /// Since when there has been nothing to do; unknown while there is.
-    idle: Option<Instant>,
+    /// When the connection became idle. `None` while it has work.
+    idle_since: Option<Instant>,
 }
 
-/// What became of long memory.
+/// The result of a blocking job.
 enum Blocking {
     Registered(Token, Result<Registered<Memory>, (Memory, io::Error)>),
     Released(Token, u32, Option<Memory>),
 }
 
-/// How far a connection has come.
 enum Phase {
     Open,
-    /// What was asked for before is to leave, and then the peer is to hear of the end.
+    /// Queued work is posted and completed. Then the connection manager disconnects.
     Closing {
         reason: CloseReason,
         disconnected: bool,
         limit: Pin<Box<Sleep>>,
     },
-    /// It is over, and this is why; what has come in is still handed on.
+    /// The connection failed or ended. Received completions are still delivered.
     Lost(CloseReason),
-    /// Nothing happens any more.
+    /// The last completion, `Completion::Closed`, has been delivered.
     Closed,
 }
 
@@ -75,16 +74,16 @@ impl VerbsConnection {
             options,
             phase,
             blocking: JoinSet::new(),
-            idle: None,
+            idle_since: None,
         }
     }
 
     fn lose(&mut self, reason: CloseReason) {
         if !matches!(self.phase, Phase::Lost(_) | Phase::Closed) {
             trace!(%reason, "lost");
-            // What this side has asked for is why, whatever the device says of the work that was under way.
+            // A local close takes precedence over the errors of the work that it cancels.
             let reason = match mem::replace(&mut self.phase, Phase::Closed) {
-                Phase::Closing { reason: own, .. } => own,
+                Phase::Closing { reason: local, .. } => local,
                 _ => reason,
             };
             self.phase = Phase::Lost(reason);
@@ -100,34 +99,35 @@ impl VerbsConnection {
             let register = move || Blocking::Registered(token, windows::register(&domain, memory, windowed));
             return self.run_blocking(register);
         }
-        self.registered(token, length, windows::register(&domain, memory, windowed));
+        self.complete_registration(token, length, windows::register(&domain, memory, windowed));
     }
 
-    fn registered(
+    fn complete_registration(
         &mut self,
         token: Token,
         length: u32,
-        made: Result<Registered<Memory>, (Memory, io::Error)>,
+        result: Result<Registered<Memory>, (Memory, io::Error)>,
     ) {
-        match made.and_then(|region| self.advertised(region)) {
+        match result.and_then(|region| self.advertise(region)) {
             Ok((handle, offset)) => {
                 let segment = Segment { handle, length, offset };
                 self.ready.push_back(Completion::Registered { token, segment });
             }
             Err((memory, error)) => {
-                debug!(%error, length, "memory was not registered");
+                debug!(%error, length, "memory registration failed");
                 self.ready.push_back(Completion::RegisterFailed { token, memory });
             }
         }
     }
 
-    /// The handle of a region, or of a window over it, and where it begins.
-    fn advertised(&mut self, region: Registered<Memory>) -> Result<(u32, u64), (Memory, io::Error)> {
+    /// Returns the handle and the address of a region, or of a window bound to it.
+    fn advertise(&mut self, region: Registered<Memory>) -> Result<(u32, u64), (Memory, io::Error)> {
         let address = region.address();
         match &mut self.queue_pair {
             Some(queue_pair) if queue_pair.has_windows() => {
                 let bound = queue_pair.bind(region).map(|handle| (handle, address));
-                // Memory that the device does not let go of is not given back; an empty piece is, in its place.
+                // Memory that cannot be deregistered is leaked, and the error returns an empty buffer in its
+                // place.
                 bound.map_err(|(region, error)| {
                     (region.release().unwrap_or(Memory::Source(Default::default())), error)
                 })
@@ -144,17 +144,17 @@ impl VerbsConnection {
         if let Some(region) = self.regions.remove(&handle) {
             return self.release(token, handle, region);
         }
-        let flows = matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. });
-        // Later, all windows end with the connection, and their memory comes back with the last completion.
-        if flows && self.queue_pair.as_mut().is_some_and(|queue_pair| queue_pair.unbind(token, handle)) {
+        let can_post = matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. });
+        // After that, the last completion returns the memory of all windows.
+        if can_post && self.queue_pair.as_mut().is_some_and(|queue_pair| queue_pair.unbind(token, handle)) {
             self.take_fenced();
         } else {
-            // The engine asks for what it was given, once.
-            debug!(handle, "no such handle, or too late");
+            // The engine invalidates each handle once, so the connection is closing.
+            debug!(handle, "unknown handle, or the connection is closing");
         }
     }
 
-    /// Destroys the regions whose windows have ended.
+    /// Deregisters the regions whose windows are invalidated.
     fn take_fenced(&mut self) {
         let fenced = self.queue_pair.as_mut().map(QueuePair::fenced).unwrap_or_default();
         for Fenced { token, handle, region } in fenced {
@@ -166,33 +166,35 @@ impl VerbsConnection {
         if region.len() >= LONG && Handle::try_current().is_ok() {
             self.run_blocking(move || Blocking::Released(token, handle, region.release()));
         } else {
-            self.released(token, handle, region.release());
+            self.complete_release(token, handle, region.release());
         }
     }
 
-    fn released(&mut self, token: Token, handle: u32, memory: Option<Memory>) {
+    fn complete_release(&mut self, token: Token, handle: u32, memory: Option<Memory>) {
         match memory {
             Some(memory) => self.ready.push_back(Completion::Invalidated { token, handle, memory }),
-            None => self.lose(CloseReason::Io("the device does not let go of memory".into())),
+            None => self.lose(CloseReason::Io("memory deregistration failed".into())),
         }
     }
 
     fn run_blocking(&mut self, work: impl FnOnce() -> Blocking + Send + 'static) {
         match blocking::spawn(work) {
-            Ok(done) => drop(self.blocking.spawn(done)),
+            Ok(receiver) => drop(self.blocking.spawn(receiver)),
             Err(error) => self.lose(CloseReason::Io(error.to_string())),
         }
     }
 
-    /// Takes a result of blocking work. Returns true if there was one.
+    /// Handles the result of one blocking job. Returns true if one was ready.
     fn poll_blocking(&mut self, cx: &mut Context<'_>) -> bool {
-        let Poll::Ready(Some(done)) = self.blocking.poll_join_next(cx) else { return false };
-        match done {
-            Ok(Ok(Blocking::Registered(token, made))) => {
-                let length = made.as_ref().map_or_else(|(memory, _)| memory.len(), Registered::len);
-                self.registered(token, u32::try_from(length).unwrap_or(u32::MAX), made);
+        let Poll::Ready(Some(joined)) = self.blocking.poll_join_next(cx) else { return false };
+        match joined {
+            Ok(Ok(Blocking::Registered(token, result))) => {
+                let length = result.as_ref().map_or_else(|(memory, _)| memory.len(), Registered::len);
+                self.complete_registration(token, u32::try_from(length).unwrap_or(u32::MAX), result);
             }
-            Ok(Ok(Blocking::Released(token, handle, memory))) => self.released(token, handle, memory),
+            Ok(Ok(Blocking::Released(token, handle, memory))) => {
+                self.complete_release(token, handle, memory);
+            }
             Ok(Err(error)) => self.lose(CloseReason::Io(error.to_string())),
             Err(error) => self.lose(CloseReason::Io(error.to_string())),
         }
@@ -206,8 +208,8 @@ impl VerbsConnection {
         }
     }
 
-    /// Gives the device what there is to do, and takes what it has done. Says whether there was something.
-    fn work(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Posts queued work and polls the completion queue. Returns true if that made progress.
+    fn drive_queue_pair(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(queue_pair) = &mut self.queue_pair else { return false };
         if matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. })
             && let Err(error) = queue_pair.flush(cx)
@@ -218,7 +220,7 @@ impl VerbsConnection {
         let polled = queue_pair.poll(&mut self.ready);
         self.take_fenced();
         match polled {
-            Ok(some) => some,
+            Ok(progress) => progress,
             Err(reason) => {
                 self.lose(reason);
                 true
@@ -226,8 +228,8 @@ impl VerbsConnection {
         }
     }
 
-    /// What the connection manager says. Says whether it did.
-    fn listen(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Handles one event of the connection manager. Returns true if there was one.
+    fn poll_connection_manager(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(queue_pair) = &self.queue_pair else { return false };
         let Poll::Ready(event) = queue_pair.id().poll_event(cx) else { return false };
         let event = match event {
@@ -240,9 +242,9 @@ impl VerbsConnection {
         trace!(event = event.name(), "connection manager");
         match event.kind() {
             Kind::Disconnected => self.disconnected(),
-            Kind::DeviceRemoved => self.lose(CloseReason::Io("the RDMA device is gone".into())),
+            Kind::DeviceRemoved => self.lose(CloseReason::Io("the RDMA device was removed".into())),
             Kind::AddressChanged => {
-                self.lose(CloseReason::Io("the network device has another address now".into()));
+                self.lose(CloseReason::Io("the address of the network device changed".into()));
             }
             Kind::Failed | Kind::Rejected => self.lose(CloseReason::Io(event.name())),
             _ => {}
@@ -250,10 +252,11 @@ impl VerbsConnection {
         true
     }
 
-    /// The peer has ended it, or has answered our end. What it sent before is in the queue still.
+    /// Handles a disconnect by the peer, or its response to ours. Earlier messages may still be in the
+    /// completion queue.
     fn disconnected(&mut self) {
         if let Some(queue_pair) = &mut self.queue_pair {
-            // It answers the peer, and has the queue pair give back what it has.
+            // Responds to the peer and flushes the queue pair.
             let _ = queue_pair.id().disconnect();
             while !matches!(self.phase, Phase::Lost(_))
                 && matches!(queue_pair.poll(&mut self.ready), Ok(true))
@@ -262,40 +265,40 @@ impl VerbsConnection {
         self.lose(CloseReason::Peer);
     }
 
-    /// Goes on with the end. Says whether there was something to do.
-    fn go_on_closing(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Advances a local close. Returns true if that made progress.
+    fn drive_close(&mut self, cx: &mut Context<'_>) -> bool {
         let Phase::Closing { reason, disconnected, limit } = &mut self.phase else { return false };
         let idle = self.queue_pair.as_ref().is_none_or(QueuePair::is_idle);
-        let late = limit.as_mut().poll(cx).is_ready();
+        let timed_out = limit.as_mut().poll(cx).is_ready();
         if *disconnected {
-            if late {
+            if timed_out {
                 let reason = reason.clone();
                 self.lose(reason);
             }
-            return late;
+            return timed_out;
         }
-        if !idle && !late {
+        if !idle && !timed_out {
             return false;
         }
-        let told = self.queue_pair.as_ref().is_some_and(|queue_pair| queue_pair.id().disconnect().is_ok());
+        let sent = self.queue_pair.as_ref().is_some_and(|queue_pair| queue_pair.id().disconnect().is_ok());
         *disconnected = true;
-        limit.as_mut().reset(Instant::now() + if told { self.options.linger } else { Default::default() });
+        limit.as_mut().reset(Instant::now() + if sent { self.options.linger } else { Default::default() });
         true
     }
 
-    /// Whether to look again, and not to wait.
-    fn spins(&mut self) -> bool {
+    /// Returns true if the connection should poll again rather than wait for an event.
+    fn should_spin(&mut self) -> bool {
         let spin = self.options.spin;
-        !spin.is_zero() && self.idle.get_or_insert_with(Instant::now).elapsed() < spin
+        !spin.is_zero() && self.idle_since.get_or_insert_with(Instant::now).elapsed() < spin
     }
 
-    /// The last completion: the queue pair goes, then all regions, and their memory comes back.
-    fn end(&mut self, reason: CloseReason) -> Completion {
+    /// Destroys the queue pair and then the regions. Returns the last completion, which returns their memory.
+    fn finish(&mut self, reason: CloseReason) -> Completion {
         debug!(%reason, "verbs connection closed");
         let mut regions: Vec<_> = mem::take(&mut self.regions).into_values().collect();
         if let Some(mut queue_pair) = self.queue_pair.take() {
             let _ = queue_pair.id().disconnect();
-            regions.extend(queue_pair.end_windows());
+            regions.extend(queue_pair.destroy_windows());
         }
         let returned = regions.into_iter().filter_map(Registered::release).collect();
         Completion::Closed { reason, returned }
@@ -306,7 +309,7 @@ impl Connection for VerbsConnection {
     fn submit(&mut self, action: Action) {
         let open = matches!(self.phase, Phase::Open);
         match (action, &mut self.queue_pair) {
-            // Memory comes back however the connection is.
+            // `Register` returns its memory in every phase.
             (Action::Register { token, memory }, _) if !open => {
                 self.ready.push_back(Completion::RegisterFailed { token, memory });
             }
@@ -314,14 +317,14 @@ impl Connection for VerbsConnection {
             (Action::Invalidate { token, handle }, _) => self.invalidate(token, handle),
             (Action::Close { reason }, _) => self.close(reason),
             (Action::PostReceives { count }, Some(queue_pair)) if open => {
-                if let Err(error) = queue_pair.ask_receives(count) {
+                if let Err(error) = queue_pair.request_receives(count) {
                     self.lose(CloseReason::Io(error.to_string()));
                 }
             }
             (Action::Send { token, message, invalidate }, Some(queue_pair)) if open => {
                 queue_pair.submit(Work::Send { token, message, invalidate });
             }
-            // Siw registers nothing that is empty, and the peer's device has nothing to say to it.
+            // Siw cannot register empty memory, and an empty RDMA Read needs no response from the peer.
             (Action::Read { token, source }, Some(_)) if open && source.length == 0 => {
                 self.ready.push_back(Completion::ReadDone { token, data: Bytes::new() });
             }
@@ -331,7 +334,7 @@ impl Connection for VerbsConnection {
             (Action::Write { token, sink, data }, Some(queue_pair)) if open => {
                 queue_pair.submit(Work::Write { token, sink, data });
             }
-            // It has failed with the connection.
+            // Other actions have no effect after the connection is lost.
             _ => {}
         }
     }
@@ -347,21 +350,21 @@ impl Connection for VerbsConnection {
             if self.poll_blocking(cx) {
                 continue;
             }
-            // All memory comes back first.
+            // Blocking jobs return their memory before the last completion.
             if matches!(self.phase, Phase::Lost(_)) && !self.blocking.is_empty() {
                 return Poll::Pending;
             }
             if let Phase::Lost(_) = &self.phase
                 && let Phase::Lost(reason) = mem::replace(&mut self.phase, Phase::Closed)
             {
-                return Poll::Ready(self.end(reason));
+                return Poll::Ready(self.finish(reason));
             }
-            if self.work(cx) || self.listen(cx) || self.go_on_closing(cx) {
-                self.idle = None;
+            if self.drive_queue_pair(cx) || self.poll_connection_manager(cx) || self.drive_close(cx) {
+                self.idle_since = None;
                 continue;
             }
-            if self.spins() {
-                // Others have their turn meanwhile.
+            if self.should_spin() {
+                // Yields to other tasks between polls.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

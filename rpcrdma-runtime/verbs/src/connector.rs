@@ -8,7 +8,7 @@ use tracing::debug;
 
 use super::{ConnectError, Listener, Options, Request, VerbsConnection, connect, device_for};
 
-/// Connects to one server over whatever RDMA device leads to it.
+/// Connects to one server over the RDMA device that has a route to it.
 #[derive(Clone, Debug)]
 pub struct VerbsConnector {
     address: String,
@@ -16,7 +16,7 @@ pub struct VerbsConnector {
 }
 
 impl VerbsConnector {
-    /// Connects to a name or an address, with its port.
+    /// Creates a connector for `HOST:PORT`, where the host is a name or an IP address.
     #[must_use]
     pub fn new(address: impl Into<String>, options: Options) -> Self {
         VerbsConnector { address: address.into(), options }
@@ -40,7 +40,8 @@ async fn connect_to(
     connect(address, &local.private_data, local.receive_size, &options).await
 }
 
-/// Connects to one server over an RDMA device if one leads to it, and else over iWARP in user space. Each connection chooses anew.
+/// Connects to one server over an RDMA device if one has a route to it, and otherwise over iWARP in user
+/// space. The choice is made for each connection.
 #[derive(Clone, Debug)]
 pub struct AutoConnector {
     address: String,
@@ -49,7 +50,7 @@ pub struct AutoConnector {
 }
 
 impl AutoConnector {
-    /// Connects to a name or an address, with its port.
+    /// Creates a connector for `HOST:PORT`, where the host is a name or an IP address.
     #[must_use]
     pub fn new(address: impl Into<String>, verbs: Options, iwarp: iwarp::Options) -> Self {
         AutoConnector { address: address.into(), verbs, iwarp }
@@ -60,12 +61,12 @@ impl AutoConnector {
         address: SocketAddr,
         local: &LocalParameters,
     ) -> Result<Box<dyn Connection>, BoxError> {
-        let found = device_for(address, self.verbs.connect_timeout).await;
-        let found = found.unwrap_or_else(|error| {
-            debug!(%address, %error, "no RDMA device is used");
+        let device = device_for(address, self.verbs.connect_timeout).await;
+        let device = device.unwrap_or_else(|error| {
+            debug!(%address, %error, "using user-space iWARP: finding an RDMA device failed");
             None
         });
-        if found.is_some() {
+        if device.is_some() {
             return Ok(Box::new(connect_to(address, local, self.verbs).await?));
         }
         let LocalParameters { private_data, receive_size, .. } = local;

@@ -4,50 +4,50 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// Why no connection was made over an RDMA device.
+/// Why connecting over an RDMA device, or accepting a connection, failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The device, or the system.
+    /// The device or the system reported an error.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// Why it failed.
+        /// The error.
         source: io::Error,
     },
-    /// No RDMA device of this machine leads to the address.
-    #[error("no RDMA device leads to {0}")]
+    /// No RDMA device of this machine has a route to the address.
+    #[error("no RDMA device has a route to {0}")]
     NoDevice(SocketAddr),
-    /// It took too long.
+    /// An operation timed out.
     #[error("{what} took more than {after:?}")]
     Timeout {
-        /// What was waited for.
+        /// The operation.
         what: &'static str,
-        /// How long.
+        /// The timeout.
         after: Duration,
     },
-    /// Nobody answers there, or no connection came about.
-    #[error("no connection came about: {event} ({source})")]
+    /// The peer did not answer, or the handshake failed.
+    #[error("connecting failed: {event} ({source})")]
     Failed {
-        /// What the connection manager calls it.
+        /// The connection manager's name for the event.
         event: String,
-        /// Its status.
+        /// The status of the event.
         source: io::Error,
     },
-    /// The peer refused, or nobody listens there.
+    /// The peer refused the connection, or no server listens at the address.
     #[error("the peer refused the connection")]
     Refused {
-        /// What it sent along; the connection manager may have put zeros behind it.
+        /// The peer's private data. The connection manager may have appended zeros.
         private_data: Bytes,
     },
-    /// More private data than a connection manager can carry.
-    #[error("{0} octets of private data are too many")]
+    /// The private data is too long for the connection manager.
+    #[error("too much private data: {0} octets (limit 56)")]
     PrivateData(usize),
 }
 
 impl ConnectError {
-    pub(super) fn of(what: &'static str) -> impl FnOnce(io::Error) -> ConnectError {
+    pub(super) fn io(what: &'static str) -> impl FnOnce(io::Error) -> ConnectError {
         move |source| ConnectError::Io { what, source }
     }
 }

@@ -1,9 +1,12 @@
-//! A fake RDMA device, in place of libibverbs and librdmacm where Miri runs the tests of this provider.
+//! A fake RDMA device that replaces libibverbs and librdmacm when Miri runs the tests of this provider.
 //!
-//! Miri takes a function of C for the one here of that name. So the whole provider runs, with its descriptors in tokio, and
-//! Miri sees all that it does with memory, and all that the device does: data is moved through the very pointers that were
-//! registered, at any time between registration and its end. The device checks keys, rights and bounds as hardware does,
-//! counts every object, and complains of whatever is destroyed while something stands on it, which fails the test.
+//! Miri calls the functions in this module instead of the C functions of the same names. So the whole
+//! provider runs, with its descriptors registered with tokio, and Miri checks every memory access of the
+//! provider and of the device. The device moves data through the pointers that were registered, at any time
+//! between registration and deregistration.
+//!
+//! The device checks keys, access rights and bounds as hardware does. It counts all objects, and it reports
+//! an error if an object is destroyed while another object depends on it. Such errors fail the test.
 
 mod calls;
 mod cm;
@@ -22,85 +25,91 @@ use std::{mem, thread};
 use ibverbs_sys as ib;
 use libc::c_int;
 
-use cm::{EventQueue, Given, Ident};
+use cm::{Delivered, EventQueue, Ident};
 use memory::{Domain, Region, Window};
 use queues::{CompletionEvents, Completions};
 use work::Pair;
 
 use super::rdmacm_ffi::event;
 
-/// Its address.
+/// The address of the device.
 pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// One where nobody is.
-pub(super) const NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
+/// An address that does not resolve.
+pub(super) const UNRESOLVABLE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
 
-/// What kind of device it is.
+/// The properties of the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) iwarp: bool,
-    /// Memory windows of type 2 that it has.
+    /// The number of type 2 memory windows.
     pub(super) windows: usize,
-    /// Pieces of memory that one request names at most.
-    pub(super) pieces: u32,
-    /// Octets of the longest message.
-    pub(super) message: u32,
-    /// Octets that go along with a request at most.
-    pub(super) inline: u32,
-    /// Octets to which it fills up private data, as InfiniBand's connection manager does.
-    pub(super) filled_up: usize,
+    pub(super) max_sges: u32,
+    /// The length of the longest message, in octets.
+    pub(super) max_message: u32,
+    /// The length of the longest inline data, in octets.
+    pub(super) max_inline: u32,
+    /// Shorter private data is padded with zeros to this length, as by InfiniBand's connection manager.
+    pub(super) padded_private_data: usize,
 }
 
 impl Settings {
-    pub(super) const CARD: Settings =
-        Settings { iwarp: false, windows: 8, pieces: 4, message: 1 << 20, inline: 64, filled_up: 56 };
+    pub(super) const CARD: Settings = Settings {
+        iwarp: false,
+        windows: 8,
+        max_sges: 4,
+        max_message: 1 << 20,
+        max_inline: 64,
+        padded_private_data: 56,
+    };
 }
 
-/// What goes wrong, from when a test says so.
+/// The faults that a test injects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
-    /// It does nothing that was posted.
-    pub(super) idle: bool,
-    /// It does it right before a completion queue is asked to ring for the next completion.
-    pub(super) late: bool,
-    /// Of what is read, only the first half comes, and it says nothing of that.
-    pub(super) reads_half: bool,
-    /// It registers no memory.
-    pub(super) registers_nothing: bool,
-    /// It registers nothing for windows that is at this address, as if it were of constants.
-    pub(super) constants: Option<usize>,
-    /// It does not let go of memory.
-    pub(super) keeps_memory: bool,
-    /// It takes no work, or no Receive.
-    pub(super) takes_no_work: bool,
-    pub(super) takes_no_receive: bool,
-    /// It makes no queue pair.
-    pub(super) makes_no_queue_pair: bool,
-    /// Connections that are accepted do not come about.
+    /// Posted work is not executed.
+    pub(super) stalled: bool,
+    /// Posted work is executed just before a completion queue is armed.
+    pub(super) late_completions: bool,
+    /// An RDMA Read fills only half of its sink and still succeeds.
+    pub(super) short_reads: bool,
+    /// Memory registration fails.
+    pub(super) fail_registration: bool,
+    /// Registration for windows fails at this address, as for read-only memory.
+    pub(super) read_only: Option<usize>,
+    /// Memory deregistration fails.
+    pub(super) fail_deregistration: bool,
+    /// Posting to the send queue fails.
+    pub(super) fail_sends: bool,
+    /// Posting a Receive fails.
+    pub(super) fail_receives: bool,
+    /// Creating a queue pair fails.
+    pub(super) fail_queue_pairs: bool,
+    /// Accepted connections are not established.
     pub(super) never_established: bool,
-    /// Nobody answers the end of a connection.
-    pub(super) end_unanswered: bool,
-    /// Of the calls that may fail, this one does, counted from 1.
+    /// The peer is not notified of a disconnect.
+    pub(super) ignore_disconnect: bool,
+    /// The number of the call that fails, among the calls that can fail. The first call is 1.
     pub(super) failing_call: Option<u32>,
 }
 
-/// What its calls do is done under one lock, so Miri's account of threads sees the order in which memory changes hands.
+/// The device. Every call holds this lock, so Miri can order the memory accesses of different threads.
 static DEVICE: Mutex<Device> = Mutex::new(Device::new());
-/// One test at a time has it.
-static TURN: Mutex<()> = Mutex::new(());
+/// Serializes the tests.
+static TEST_LOCK: Mutex<()> = Mutex::new(());
 
 fn device() -> MutexGuard<'static, Device> {
     DEVICE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All that it has. Objects are known by the address of what was handed out.
+/// The state of the device. The keys of the tables are the addresses of the C objects.
 struct Device {
     settings: Settings,
     faults: Faults,
     calls: u32,
     numbers: u32,
-    /// Requests whose data came along with them.
+    /// The number of requests with inline data.
     inlined: u32,
-    /// Requests that have a completion of their own.
+    /// The number of requests that generate a completion.
     signaled: u32,
     gone: bool,
     contexts: BTreeMap<usize, Context>,
@@ -112,19 +121,19 @@ struct Device {
     pairs: BTreeMap<usize, Pair>,
     ids: BTreeMap<usize, Ident>,
     event_queues: BTreeMap<usize, EventQueue>,
-    given: BTreeMap<usize, Given>,
+    delivered: BTreeMap<usize, Delivered>,
     lists: BTreeMap<usize, *mut [*mut ib::ibv_device; 2]>,
-    complaints: Vec<String>,
-    /// Memory of which it does not let go, and the domains of that, for ever.
-    kept_regions: Vec<Region>,
-    kept_domains: Vec<Domain>,
+    errors: Vec<String>,
+    /// Regions that failed to deregister, and their domains. They are kept until the process exits.
+    leaked_regions: Vec<Region>,
+    leaked_domains: Vec<Domain>,
     hardware: *mut ib::ibv_device,
 }
 
-// SAFETY: the pointers lead to memory that no thread owns, and all use of them is under the lock.
+// SAFETY: the pointed-to objects are not bound to a thread and are used only while the lock is held.
 unsafe impl Send for Device {}
 
-/// A context of the device: each id has its own, so that whatever outlives its id uses memory that is free.
+/// A device context. Each id has its own, so that Miri detects uses after the id is destroyed.
 struct Context {
     raw: *mut ib::ibv_context,
 }
@@ -134,17 +143,17 @@ impl Device {
         Device {
             settings: Settings::CARD,
             faults: Faults {
-                idle: false,
-                late: false,
-                reads_half: false,
-                registers_nothing: false,
-                constants: None,
-                keeps_memory: false,
-                takes_no_work: false,
-                takes_no_receive: false,
-                makes_no_queue_pair: false,
+                stalled: false,
+                late_completions: false,
+                short_reads: false,
+                fail_registration: false,
+                read_only: None,
+                fail_deregistration: false,
+                fail_sends: false,
+                fail_receives: false,
+                fail_queue_pairs: false,
                 never_established: false,
-                end_unanswered: false,
+                ignore_disconnect: false,
                 failing_call: None,
             },
             calls: 0,
@@ -161,20 +170,20 @@ impl Device {
             pairs: BTreeMap::new(),
             ids: BTreeMap::new(),
             event_queues: BTreeMap::new(),
-            given: BTreeMap::new(),
+            delivered: BTreeMap::new(),
             lists: BTreeMap::new(),
-            complaints: Vec::new(),
-            kept_regions: Vec::new(),
-            kept_domains: Vec::new(),
+            errors: Vec::new(),
+            leaked_regions: Vec::new(),
+            leaked_domains: Vec::new(),
             hardware: ptr::null_mut(),
         }
     }
 
-    fn complain(&mut self, what: impl Into<String>) {
-        self.complaints.push(what.into());
+    fn report(&mut self, what: impl Into<String>) {
+        self.errors.push(what.into());
     }
 
-    /// Counts a call that may fail; whether it is to.
+    /// Counts a call that can fail. Returns true if it should fail.
     fn fails(&mut self) -> bool {
         self.calls += 1;
         self.faults.failing_call == Some(self.calls)
@@ -185,8 +194,8 @@ impl Device {
         self.numbers
     }
 
-    /// How many objects there are, of each kind that has any.
-    fn left(&self) -> Vec<(&'static str, usize)> {
+    /// Returns the number of objects of each kind, without zeros.
+    fn object_counts(&self) -> Vec<(&'static str, usize)> {
         let counts = [
             ("contexts", self.contexts.len()),
             ("protection domains", self.domains.len()),
@@ -197,148 +206,148 @@ impl Device {
             ("queue pairs", self.pairs.len()),
             ("ids", self.ids.len()),
             ("event channels", self.event_queues.len()),
-            ("events", self.given.len()),
+            ("events", self.delivered.len()),
             ("lists of devices", self.lists.len()),
         ];
         counts.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 }
 
-/// An object as the libraries hand it out.
-fn made<T>(value: T) -> *mut T {
+/// Allocates a C object.
+fn allocate<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
-/// The end of such an object: who uses it afterwards uses memory that is free.
+/// Frees a C object, so that Miri detects later uses.
 ///
 /// # Safety
-/// It was [`made`], and this is its only end.
-unsafe fn ended<T: ?Sized>(raw: *mut T) {
-    // SAFETY: as the caller says.
+/// The object must come from [`allocate`] and must not be used afterwards.
+unsafe fn free<T: ?Sized>(raw: *mut T) {
+    // SAFETY: guaranteed by the caller.
     drop(unsafe { Box::from_raw(raw) });
 }
 
-/// All zeros, for what the libraries have that is numbers and pointers only.
+/// Returns a zeroed C structure.
 ///
 /// # Safety
-/// All zeros is a value of it.
+/// All zeros must be a valid value of `T`.
 unsafe fn zeros<T>() -> T {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { mem::zeroed() }
 }
 
-/// How librdmacm's calls fail.
+/// Sets `errno` and returns -1.
 fn failed(errno: c_int) -> c_int {
-    // SAFETY: the place of the number is this thread's own.
+    // SAFETY: the pointer refers to the `errno` of this thread.
     unsafe { *libc::__errno_location() = errno };
     -1
 }
 
-/// How calls fail that return an object.
-fn none<T>(errno: c_int) -> *mut T {
+/// Sets `errno` and returns a null pointer.
+fn null<T>(errno: c_int) -> *mut T {
     failed(errno);
     ptr::null_mut()
 }
 
-/// What a test has of the device.
+/// A test's access to the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FakeDevice(());
 
 impl FakeDevice {
-    /// Changes what goes wrong.
+    /// Changes the injected faults.
     pub(super) fn faults(self, change: impl FnOnce(&mut Faults)) {
         change(&mut device().faults);
     }
 
-    /// Does what was posted meanwhile.
-    pub(super) fn go_on(self) {
+    /// Ends [`Faults::stalled`] and executes posted work.
+    pub(super) fn resume(self) {
         let mut device = device();
-        device.faults.idle = false;
-        device.go_on();
+        device.faults.stalled = false;
+        device.run();
     }
 
-    /// Calls that may fail, so far.
+    /// Returns the number of calls so far that can fail.
     pub(super) fn calls(self) -> u32 {
         device().calls
     }
 
-    /// The device goes: whoever has an id of it is told, and it does nothing any more.
-    pub(super) fn goes(self) {
+    /// Removes the device: all its ids receive an event, and it executes no more work.
+    pub(super) fn remove(self) {
         let mut device = device();
         device.gone = true;
-        device.tell_all(event::DEVICE_REMOVAL);
+        device.send_event_to_all(event::DEVICE_REMOVAL);
     }
 
-    /// It is back.
-    pub(super) fn comes_back(self) {
+    /// Restores the removed device.
+    pub(super) fn restore(self) {
         device().gone = false;
     }
 
-    /// The network device has another address: whoever has an id is told.
-    pub(super) fn changes_its_address(self) {
-        device().tell_all(event::ADDR_CHANGE);
+    /// Changes the address of the network device: all ids receive an event.
+    pub(super) fn change_address(self) {
+        device().send_event_to_all(event::ADDR_CHANGE);
     }
 
-    /// How many memory regions there are, and windows that are bound.
+    /// Returns the number of memory regions and the number of bound windows.
     pub(super) fn memory(self) -> (usize, usize) {
         let device = device();
         (device.regions.len(), device.windows.values().filter(|window| window.is_bound()).count())
     }
 
-    /// Requests whose data came along with them, so far.
+    /// Returns the number of requests with inline data so far.
     pub(super) fn inlined(self) -> u32 {
         device().inlined
     }
 
-    /// Requests that have a completion of their own, so far.
+    /// Returns the number of requests so far that generate a completion.
     pub(super) fn signaled(self) -> u32 {
         device().signaled
     }
 
-    /// Pieces of memory of which the device does not let go, in all tests.
-    pub(super) fn kept(self) -> usize {
-        device().kept_regions.len()
+    /// Returns the number of regions that failed to deregister, in all tests.
+    pub(super) fn leaked(self) -> usize {
+        device().leaked_regions.len()
     }
 }
 
-/// Longer than any test takes.
+/// The timeout of a test, longer than any test takes.
 const LIMIT: Duration = Duration::from_secs(200);
 
-/// Runs a test with a device of its own, and sees that it leaves nothing behind.
+/// Runs a test with a new device. Fails if the device reports an error or objects are left.
 pub(super) fn with(settings: Settings, test: impl AsyncFnOnce(FakeDevice)) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _test_lock = TEST_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     {
         let mut device = device();
-        let kept = (mem::take(&mut device.kept_regions), mem::take(&mut device.kept_domains));
+        let kept = (mem::take(&mut device.leaked_regions), mem::take(&mut device.leaked_domains));
         let hardware = device.hardware;
         *device = Device { settings, hardware, ..Device::new() };
-        (device.kept_regions, device.kept_domains) = kept;
-        device.switch_on();
+        (device.leaked_regions, device.leaked_domains) = kept;
+        device.init();
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         tokio::select! {
             biased;
-            // By Miri's clock, which goes on where there is nothing to do.
-            () = tokio::time::sleep(LIMIT) => panic!("the test comes to no end"),
+            // Miri's virtual clock advances even while all tasks wait.
+            () = tokio::time::sleep(LIMIT) => panic!("the test timed out"),
             () = test(FakeDevice(())) => {}
         }
     });
     drop(runtime);
-    // Blocking work may still be running.
+    // Blocking jobs may still be running.
     for _ in 0..100 {
-        if device().left().is_empty() {
+        if device().object_counts().is_empty() {
             break;
         }
         thread::sleep(Duration::from_millis(10));
     }
     let mut device = device();
-    device.use_what_is_kept();
-    assert_eq!(device.complaints, [""; 0], "the device complains");
-    assert_eq!(device.left(), [], "the device has objects that nobody destroyed");
+    device.touch_leaked_regions();
+    assert_eq!(device.errors, [""; 0], "the device reported errors");
+    assert_eq!(device.object_counts(), [], "objects were not destroyed");
 }
 
-/// Where a listener of the device may be.
+/// Returns the device's address with port 0.
 pub(super) fn any_port() -> SocketAddr {
     SocketAddr::from((ADDRESS, 0))
 }

@@ -1,6 +1,8 @@
-//! RDMA devices, by libibverbs and librdmacm: InfiniBand, RoCE and iWARP adapters, and Linux's software devices rxe and siw.
+//! RDMA devices through libibverbs and librdmacm: InfiniBand, RoCE and iWARP adapters, and Linux's software
+//! devices rxe and siw.
 //!
-//! [`VerbsConnector`] is for a `Client` of [`rpcrdma_runtime`], and [`Listener`] for a `Server`:
+//! A `Client` of [`rpcrdma_runtime`] connects with a [`VerbsConnector`]. A `Server` accepts connections from
+//! a [`Listener`]:
 //!
 //! ```no_run
 //! # #[cfg(feature = "devices")]
@@ -20,17 +22,25 @@
 //! # }
 //! ```
 //!
-//! Everything is behind the feature `devices`, which needs system packages: without it the crate is empty.
+//! Without the feature `devices` the crate is empty. The feature needs system packages.
 //!
-//! [`AutoConnector`] uses a device where one leads to the server, and iWARP in user space elsewhere.
+//! [`AutoConnector`] uses an RDMA device if one has a route to the server. Otherwise it uses iWARP in user
+//! space.
 //!
-//! Where the device has memory windows of type 2, who connects advertises windows, and the peer may invalidate them (the R flag is
-//! 1, RFC 8797 section 4.1); [`MemoryWindows`] has the exceptions. Elsewhere the peer cannot (R is 0): each piece of memory has a
-//! region, which is destroyed as its fence. A peer that does it nonetheless loses the connection, where the library of the device
-//! tells of it; that of siw does not, and there the handle loses its meaning only.
+//! # Remote invalidation
 //!
-//! This is the only crate of the project with unsafe code, since it calls C libraries. `cm`, `objects` and `queue_pair` own the
-//! objects of these libraries.
+//! If the device supports type 2 memory windows, a client advertises windows and lets the server invalidate
+//! them (R flag 1, RFC 8797 section 4.1). [`MemoryWindows`] lists the exceptions. Otherwise the client
+//! forbids remote invalidation (R flag 0): it advertises memory regions and deregisters each one to fence it.
+//!
+//! A peer that invalidates a handle in spite of R flag 0 loses the connection, provided that the device's
+//! library reports the invalidation. The library for siw does not report it; there, only the handle becomes
+//! invalid.
+//!
+//! # Unsafe code
+//!
+//! This is the only crate of the project with unsafe code, because it calls C libraries. The modules `cm`,
+//! `objects` and `queue_pair` own the objects of these libraries.
 
 #![cfg_attr(not(feature = "devices"), allow(rustdoc::broken_intra_doc_links))]
 #![cfg(feature = "devices")]
@@ -48,9 +58,9 @@ mod objects;
 mod options;
 mod queue_pair;
 mod rdmacm_ffi;
+mod read_buffers;
 mod request;
 mod setup;
-mod sinks;
 mod slots;
 #[cfg(all(test, miri))]
 mod tests;

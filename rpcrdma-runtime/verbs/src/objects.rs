@@ -1,5 +1,7 @@
-//! What belongs to a connection on its device, each object destroyed once, and after all that stands on it: memory regions
-//! and queues hold their protection domain or their channel, and these hold the id, which keeps the device.
+//! The device objects of a connection. Each object is destroyed once, after the objects that depend on it.
+//!
+//! Memory regions hold their protection domain, and completion queues hold their channel. Domains and
+//! channels hold the id, which keeps the device open.
 
 use std::io;
 use std::mem::{self, ManuallyDrop};
@@ -15,23 +17,24 @@ use rpcrdma_runtime::proto::work::Memory;
 use tokio::io::unix::AsyncFd;
 use tracing::error;
 
-use super::cm::{Id, OwnsDescriptor, set_nonblocking, watched};
+use super::cm::{Id, OwnsDescriptor, async_fd, set_nonblocking};
 
 pub(super) use ibverbs::ibv_access_flags as Access;
 
-/// What verbs return that answer with an error number.
-pub(super) fn done(errno: c_int) -> io::Result<()> {
+/// Converts the return value of a verb, an error number, into a result.
+pub(super) fn check(errno: c_int) -> io::Result<()> {
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno.saturating_abs())) }
 }
 
-/// A protection domain: of one connection, so that no peer reaches the memory of another one.
+/// A protection domain. Each connection has its own, so a peer cannot access the memory of another
+/// connection.
 #[derive(Debug)]
 pub(super) struct Domain {
     raw: NonNull<ib::ibv_pd>,
     id: Arc<Id>,
 }
 
-// SAFETY: verbs may be called by any thread.
+// SAFETY: any thread may call verbs.
 unsafe impl Send for Domain {}
 // SAFETY: as above.
 unsafe impl Sync for Domain {}
@@ -39,7 +42,7 @@ unsafe impl Sync for Domain {}
 impl Domain {
     pub(super) fn new(id: &Arc<Id>) -> io::Result<Self> {
         let (verbs, _) = id.device().ok_or(io::ErrorKind::NotConnected)?;
-        // SAFETY: the context lives as long as an id of it, and the domain keeps that.
+        // SAFETY: the id keeps the context open, and the domain holds the id.
         let raw = unsafe { ib::ibv_alloc_pd(verbs.as_ptr()) };
         let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
         Ok(Domain { raw, id: id.clone() })
@@ -56,44 +59,48 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: it is freed once; regions and the queue pair hold it, so they are gone.
-        destroyed("a protection domain", unsafe { ib::ibv_dealloc_pd(self.raw.as_ptr()) });
+        // SAFETY: the domain is freed once. Regions and the queue pair hold it, so they are already
+        // destroyed.
+        check_destroyed("protection domain", unsafe { ib::ibv_dealloc_pd(self.raw.as_ptr()) });
     }
 }
 
-/// A device whose objects do not go away has lost count, or is gone itself.
-pub(super) fn destroyed(what: &str, errno: c_int) -> bool {
+/// Logs an error if a verb failed to destroy an object. Returns true if it succeeded.
+///
+/// Such a failure means that an object which depends on it still exists, or that the device was removed.
+pub(super) fn check_destroyed(what: &str, errno: c_int) -> bool {
     if errno != 0 {
-        let why = io::Error::from_raw_os_error(errno.saturating_abs());
-        error!(%why, "{what} was not destroyed");
+        let error = io::Error::from_raw_os_error(errno.saturating_abs());
+        error!(%error, "destroying a {what} failed");
     }
     errno == 0
 }
 
-/// Memory whose address stays where it is as long as the value lives, wherever that is moved.
+/// A buffer with a stable address.
 ///
 /// # Safety
-/// That is so, and nothing but the value's own methods looks at the memory of one that can be written.
+/// The address of the memory must not change while the value is alive, even if the value moves. Only the
+/// value's own methods may access the memory of a writable value.
 pub(super) unsafe trait Pinned: Send {
-    /// Where it is, and how long.
+    /// Returns the address and the length.
     fn span(&mut self) -> (*mut u8, usize);
 }
 
-// SAFETY: the bytes are behind a pointer; they are shared, and nobody can write them.
+// SAFETY: the bytes are behind a pointer. They may be shared but are never written.
 unsafe impl Pinned for Bytes {
     fn span(&mut self) -> (*mut u8, usize) {
         (self.as_ptr().cast_mut(), self.len())
     }
 }
 
-// SAFETY: the bytes are behind a pointer, and belong to this value alone.
+// SAFETY: the bytes are behind a pointer, and this value is their only owner.
 unsafe impl Pinned for BytesMut {
     fn span(&mut self) -> (*mut u8, usize) {
         (self.as_mut_ptr(), self.len())
     }
 }
 
-// SAFETY: it is one of the two above.
+// SAFETY: both variants are `Pinned`.
 unsafe impl Pinned for Memory {
     fn span(&mut self) -> (*mut u8, usize) {
         match self {
@@ -103,7 +110,8 @@ unsafe impl Pinned for Memory {
     }
 }
 
-/// Memory that the device can reach. It is nobody else's until the region is gone.
+/// A memory region and the memory that it registers. The device has exclusive use of the memory until the
+/// region is destroyed.
 #[derive(Debug)]
 pub(super) struct Registered<M: Pinned> {
     raw: NonNull<ib::ibv_mr>,
@@ -113,22 +121,23 @@ pub(super) struct Registered<M: Pinned> {
     domain: Arc<Domain>,
 }
 
-// SAFETY: verbs may be called by any thread, and the memory may be sent.
+// SAFETY: any thread may call verbs, and the memory is `Send`.
 unsafe impl<M: Pinned> Send for Registered<M> {}
 
 impl<M: Pinned> Registered<M> {
-    /// Registers it; if the device does not take it, the memory comes back.
+    /// Registers memory. The error returns the memory.
     pub(super) fn new(domain: &Arc<Domain>, mut memory: M, access: Access) -> Result<Self, (M, io::Error)> {
         let (at, len) = memory.span();
         let flags = c_int::try_from(access.0).unwrap_or(0);
-        // SAFETY: the memory is there until the region is destroyed, at the same place, and is not looked at meanwhile if it
-        // may be written; memory that is only read is not written by the device, since it gets no right to.
+        // SAFETY: the memory stays allocated at the same address until the region is destroyed. If the device
+        // may write it, nothing else accesses it until then. The device cannot write read-only memory,
+        // because `access` gives it no right to.
         let raw = unsafe { ib::ibv_reg_mr(domain.as_ptr(), at.cast(), len, flags) };
         match NonNull::new(raw) {
             Some(raw) => {
                 Ok(Registered { raw, memory: ManuallyDrop::new(memory), at, len, domain: domain.clone() })
             }
-            None => Err((memory, not_registered(io::Error::last_os_error()))),
+            None => Err((memory, registration_error(io::Error::last_os_error()))),
         }
     }
 
@@ -136,12 +145,12 @@ impl<M: Pinned> Registered<M> {
         self.raw.as_ptr()
     }
 
-    /// What it is over. Nobody looks into it: the device may be writing there.
+    /// Returns the registered memory. Its content must not be accessed, because the device may be writing it.
     pub(super) fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// Its first octet, as the peer and the device name it.
+    /// Returns the address of the first octet, for work requests and for the peer.
     pub(super) fn address(&self) -> u64 {
         self.at.addr() as u64
     }
@@ -150,40 +159,43 @@ impl<M: Pinned> Registered<M> {
         self.len
     }
 
-    /// The key by which the device finds it.
+    /// Returns the L_Key.
     pub(super) fn local_key(&self) -> u32 {
-        // SAFETY: the region lives.
+        // SAFETY: the region is alive.
         unsafe { self.raw.as_ref().lkey }
     }
 
-    /// The key by which the peer finds it.
+    /// Returns the R_Key.
     pub(super) fn remote_key(&self) -> u32 {
-        // SAFETY: the region lives.
+        // SAFETY: the region is alive.
         unsafe { self.raw.as_ref().rkey }
     }
 
-    /// Fences it: when this returns, neither the device nor the peer can reach the memory. `None` if the device does not let
-    /// go; then the memory is never used again.
+    /// Deregisters the memory and returns it. Afterwards, neither the device nor the peer can access the
+    /// memory.
+    ///
+    /// Returns `None` if the device fails to deregister the memory. The memory is then leaked.
     pub(super) fn release(self) -> Option<M> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, so the region is destroyed once, and the memory is taken once.
         let memory = unsafe { this.deregister().then(|| ManuallyDrop::take(&mut this.memory)) };
-        // SAFETY: `this` is not dropped, and nothing refers to its domain any more.
+        // SAFETY: `this` is not dropped, and its domain is not used afterwards.
         drop(unsafe { ptr::read(&raw const this.domain) });
         memory
     }
 
     /// # Safety
-    /// It is called once, and the region is not used afterwards.
+    /// The function must be called once, and the region must not be used afterwards.
     unsafe fn deregister(&mut self) -> bool {
-        // SAFETY: as the caller says.
-        destroyed("a memory region", unsafe { ib::ibv_dereg_mr(self.raw.as_ptr()) })
+        // SAFETY: guaranteed by the caller.
+        check_destroyed("memory region", unsafe { ib::ibv_dereg_mr(self.raw.as_ptr()) })
     }
 }
 
 impl<M: Pinned> Drop for Registered<M> {
     fn drop(&mut self) {
-        // SAFETY: the value is going away, so this is the one call. Memory that the device still has is never freed.
+        // SAFETY: the value is being dropped, so this is the only call. Memory that is still registered is
+        // never freed.
         unsafe {
             if self.deregister() {
                 ManuallyDrop::drop(&mut self.memory);
@@ -192,19 +204,20 @@ impl<M: Pinned> Drop for Registered<M> {
     }
 }
 
-/// Who has too little of it does not know of this limit by what the kernel says.
-fn not_registered(error: io::Error) -> io::Error {
+/// Adds a hint to the kernel's error, which does not mention the limit on locked memory.
+fn registration_error(error: io::Error) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return error;
     }
-    let hint = "the limit of memory that is locked (ulimit -l) may be too low";
-    io::Error::new(error.kind(), format!("memory cannot be registered: {error}; {hint}"))
+    let hint = "the limit on locked memory (ulimit -l) may be too low";
+    io::Error::new(error.kind(), format!("memory registration failed: {error}; {hint}"))
 }
 
-/// Octets from which on memory is registered by threads that may wait: the kernel looks up and pins each page of it.
+/// Memory of at least this many octets is registered on another thread, because the kernel looks up and pins
+/// each page.
 pub(super) const LONG: usize = 4 << 20;
 
-/// Registered memory that is cut in slots of one size.
+/// Registered memory that is divided into slots of equal size.
 #[derive(Debug)]
 pub(super) struct Slab {
     memory: Registered<BytesMut>,
@@ -218,58 +231,60 @@ impl Slab {
         Ok(Slab { memory: memory.map_err(|(_, error)| error)?, slot })
     }
 
-    /// Where `len` octets of a slot are, for the device, from the `skip`th on.
-    pub(super) fn piece(&self, index: usize, skip: usize, len: usize) -> Option<ib::ibv_sge> {
-        let at = self.place(index, skip, len)?;
+    /// Returns a scatter/gather element for `len` octets of a slot, starting at offset `skip`.
+    pub(super) fn sge(&self, index: usize, skip: usize, len: usize) -> Option<ib::ibv_sge> {
+        let at = self.locate(index, skip, len)?;
         Some(sge(at.addr() as u64, len, self.memory.local_key()))
     }
 
-    fn place(&self, index: usize, skip: usize, len: usize) -> Option<*mut u8> {
+    fn locate(&self, index: usize, skip: usize, len: usize) -> Option<*mut u8> {
         let end = skip.checked_add(len).filter(|end| *end <= self.slot)?;
         let start = index.checked_mul(self.slot)?;
         if start.checked_add(end)? > self.memory.len() {
             return None;
         }
-        // SAFETY: it is within the memory, as was just seen.
+        // SAFETY: the checks above show that the address is within the memory.
         Some(unsafe { self.memory.at.add(start).add(skip) })
     }
 
-    /// Copies what is in a slot.
+    /// Copies the first `len` octets of a slot.
     ///
     /// # Safety
-    /// The device does not use the slot.
+    /// The device must not be using the slot.
     pub(super) unsafe fn read(&self, index: usize, len: usize) -> Option<Bytes> {
-        let at = self.place(index, 0, len)?;
-        // SAFETY: these octets were zeros at first and are within the memory; nobody writes them now, as the caller says.
+        let at = self.locate(index, 0, len)?;
+        // SAFETY: the octets are initialized and within the memory. The caller guarantees that the device is
+        // not writing them.
         Some(Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(at, len) }))
     }
 
-    /// Copies something to a slot, from its `skip`th octet on.
+    /// Copies data into a slot, starting at offset `skip`.
     ///
     /// # Safety
-    /// The device does not use that part of the slot.
+    /// The device must not be using that part of the slot.
     pub(super) unsafe fn write(&mut self, index: usize, skip: usize, data: &[u8]) -> Option<()> {
-        let at = self.place(index, skip, data.len())?;
-        // SAFETY: both are as long, and apart: this memory is given to nobody else. Nobody uses it now, as the caller says.
+        let at = self.locate(index, skip, data.len())?;
+        // SAFETY: both ranges have `data.len()` octets. They do not overlap, because no reference to the
+        // slab's memory is ever given out. The caller guarantees that the device is not using it.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), at, data.len()) };
         Some(())
     }
 }
 
-/// Where memory is, for the device.
+/// Returns a scatter/gather element.
 pub(super) fn sge(addr: u64, len: usize, lkey: u32) -> ib::ibv_sge {
     ib::ibv_sge { addr, length: u32::try_from(len).unwrap_or(u32::MAX), lkey }
 }
 
-/// A completion channel that does not block.
+/// A non-blocking completion channel.
 #[derive(Debug)]
 struct CompletionChannel {
     raw: NonNull<ib::ibv_comp_channel>,
-    /// Keeps the device.
+    /// Keeps the device open.
     _id: Arc<Id>,
 }
 
-// SAFETY: verbs may be called by any thread.
+// SAFETY: any thread may call verbs.
 unsafe impl Send for CompletionChannel {}
 // SAFETY: as above.
 unsafe impl Sync for CompletionChannel {}
@@ -277,7 +292,7 @@ unsafe impl Sync for CompletionChannel {}
 impl CompletionChannel {
     fn new(id: &Arc<Id>) -> io::Result<Self> {
         let (verbs, _) = id.device().ok_or(io::ErrorKind::NotConnected)?;
-        // SAFETY: the context lives as long as the id, which the channel keeps.
+        // SAFETY: the id keeps the context open, and the channel holds the id.
         let raw = unsafe { ib::ibv_create_comp_channel(verbs.as_ptr()) };
         let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
         let channel = CompletionChannel { raw, _id: id.clone() };
@@ -288,43 +303,43 @@ impl CompletionChannel {
 
 impl AsRawFd for CompletionChannel {
     fn as_raw_fd(&self) -> RawFd {
-        // SAFETY: the channel lives as long as this value.
+        // SAFETY: the channel is alive as long as this value.
         unsafe { self.raw.as_ref().fd }
     }
 }
 
-// SAFETY: the library closes it when the channel is destroyed, and opens no other.
+// SAFETY: the library opens one descriptor per channel and closes it when the channel is destroyed.
 unsafe impl OwnsDescriptor for CompletionChannel {}
 
 impl Drop for CompletionChannel {
     fn drop(&mut self) {
-        // SAFETY: it is destroyed once; its queue owns it, and goes first.
-        destroyed("a completion channel", unsafe { ib::ibv_destroy_comp_channel(self.raw.as_ptr()) });
+        // SAFETY: the channel is destroyed once. Its queue owns it and is destroyed first.
+        check_destroyed("completion channel", unsafe { ib::ibv_destroy_comp_channel(self.raw.as_ptr()) });
     }
 }
 
-/// Completions that are taken at once.
+/// The maximum number of completions in one poll.
 pub(super) const BATCH: usize = 16;
 
-/// A completion queue with a channel of its own.
+/// A completion queue with its own channel.
 #[derive(Debug)]
 pub(super) struct CompletionQueue {
     raw: NonNull<ib::ibv_cq>,
     channel: AsyncFd<CompletionChannel>,
-    /// The next completion brings an event, or one is there.
+    /// An event is pending, or the next completion generates one.
     armed: bool,
 }
 
-// SAFETY: verbs may be called by any thread.
+// SAFETY: any thread may call verbs.
 unsafe impl Send for CompletionQueue {}
 
 impl CompletionQueue {
     pub(super) fn new(id: &Arc<Id>, entries: u32) -> io::Result<Self> {
         let (verbs, _) = id.device().ok_or(io::ErrorKind::NotConnected)?;
-        let channel = watched(CompletionChannel::new(id)?)?;
+        let channel = async_fd(CompletionChannel::new(id)?)?;
         let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
         let events = channel.get_ref().raw.as_ptr();
-        // SAFETY: context and channel live as long as the queue, which keeps both.
+        // SAFETY: context and channel are alive as long as the queue, which holds both.
         let raw = unsafe { ib::ibv_create_cq(verbs.as_ptr(), entries, ptr::null_mut(), events, 0) };
         let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
         Ok(CompletionQueue { raw, channel, armed: false })
@@ -334,33 +349,37 @@ impl CompletionQueue {
         self.raw.as_ptr()
     }
 
-    /// Takes what is complete, as much of it as there is room for.
+    /// Takes completions from the queue, up to the length of `into`.
     pub(super) fn poll(&mut self, into: &mut [ib::ibv_wc; BATCH]) -> io::Result<usize> {
-        // SAFETY: the queue lives, and the context with it; the table of calls was filled when the device was opened.
+        // SAFETY: queue and context are alive. Opening the device initialized the function table.
         let poll = unsafe { (*(*self.raw.as_ptr()).context).ops.poll_cq };
         let poll = poll.ok_or(io::ErrorKind::Unsupported)?;
         let room = c_int::try_from(into.len()).unwrap_or(0);
-        // SAFETY: there is room for as many.
+        // SAFETY: `into` has `room` elements.
         let count = unsafe { poll(self.raw.as_ptr(), room, into.as_mut_ptr()) };
-        usize::try_from(count).map_err(|_| io::Error::other("the completion queue cannot be read"))
+        usize::try_from(count).map_err(|_| io::Error::other("polling the completion queue failed"))
     }
 
-    /// Ready once there may be something to [`CompletionQueue::poll`]: the caller polls whenever it is, until there is
-    /// nothing, and only then asks again. So no completion is lost between looking and waiting.
+    /// Returns ready when there may be completions for [`CompletionQueue::poll`].
+    ///
+    /// The caller must then poll until the queue is empty before it calls this again. So no completion is
+    /// missed between polling and waiting.
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.armed {
             self.arm()?;
             self.armed = true;
-            // What came between the last look and this moment brings no event.
+            // A completion between the last poll and the call to `arm` generates no event, so the caller must
+            // poll again.
             return Poll::Ready(Ok(()));
         }
         loop {
             let mut ready = ready!(self.channel.poll_read_ready(cx))?;
             let (mut queue, mut context) = (ptr::null_mut(), ptr::null_mut());
             let channel = self.channel.get_ref().raw.as_ptr();
-            // SAFETY: the channel lives, and both take pointers.
+            // SAFETY: the channel is alive, and both pointers are writable.
             if unsafe { ib::ibv_get_cq_event(channel, &raw mut queue, &raw mut context) } == 0 {
-                // SAFETY: the event is of this queue, the only one on its channel, and is acknowledged once.
+                // SAFETY: the event belongs to this queue, the only one on its channel. It is acknowledged
+                // once.
                 unsafe { ib::ibv_ack_cq_events(self.raw.as_ptr(), 1) };
                 self.armed = false;
                 return Poll::Ready(Ok(()));
@@ -374,89 +393,90 @@ impl CompletionQueue {
     }
 
     fn arm(&self) -> io::Result<()> {
-        // SAFETY: as in `poll`.
+        // SAFETY: queue and context are alive, as in `poll`.
         let arm = unsafe { (*(*self.raw.as_ptr()).context).ops.req_notify_cq };
         let arm = arm.ok_or(io::ErrorKind::Unsupported)?;
-        // SAFETY: the queue lives.
-        done(unsafe { arm(self.raw.as_ptr(), 0) })
+        // SAFETY: the queue is alive.
+        check(unsafe { arm(self.raw.as_ptr(), 0) })
     }
 }
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: it is destroyed once; the queue pair, which owns it, is gone, and every event is acknowledged.
-        destroyed("a completion queue", unsafe { ib::ibv_destroy_cq(self.raw.as_ptr()) });
+        // SAFETY: the queue is destroyed once. The queue pair is already destroyed, and every event is
+        // acknowledged.
+        check_destroyed("completion queue", unsafe { ib::ibv_destroy_cq(self.raw.as_ptr()) });
     }
 }
 
-/// What a device and a port of it can do.
+/// The capabilities of a device and one of its ports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capabilities {
-    pub(super) work: u32,
-    pub(super) completions: u32,
-    pub(super) pieces: u32,
-    pub(super) region: u64,
-    pub(super) message: u32,
-    pub(super) reads_in: u32,
-    pub(super) reads_out: u32,
-    /// It speaks iWARP.
+    pub(super) max_work_requests: u32,
+    pub(super) max_completions: u32,
+    pub(super) max_sges: u32,
+    pub(super) max_region: u64,
+    pub(super) max_message: u32,
+    pub(super) ird: u32,
+    pub(super) ord: u32,
     pub(super) iwarp: bool,
-    /// It is InfiniBand's or RoCE's.
+    /// InfiniBand or RoCE.
     pub(super) infiniband: bool,
     pub(super) ports: u8,
     pub(super) gids: c_int,
     pub(super) active: bool,
-    /// It can send with invalidation.
-    pub(super) invalidates: bool,
-    /// It has memory windows of type 2.
+    pub(super) send_with_invalidate: bool,
+    /// Type 2 memory windows.
     pub(super) windows: bool,
-    /// It is Linux's software RoCE, rxe.
+    /// Linux's software RoCE.
     pub(super) rxe: bool,
 }
 
-/// `IBV_DEVICE_MEM_MGT_EXTENSIONS`: among others, Send with Invalidate.
+/// `IBV_DEVICE_MEM_MGT_EXTENSIONS`, which includes Send with Invalidate.
 const MEMORY_EXTENSIONS: u32 = 1 << 21;
-/// `IBV_DEVICE_MEM_WINDOW_TYPE_2A` and `_2B`; to this end they are the same.
+/// `IBV_DEVICE_MEM_WINDOW_TYPE_2A` and `_2B`. Their differences do not matter here.
 const WINDOWS: u32 = 1 << 23 | 1 << 24;
-/// The number that rxe has in place of a vendor's.
+/// The vendor id of rxe.
 const RXE: u32 = 0x00ff_ffff;
 
 impl Capabilities {
-    /// Of the device and port that an id is bound to.
+    /// Queries the device and port that an id is bound to.
     pub(super) fn of(id: &Id) -> io::Result<Self> {
         let (verbs, port) = id.device().ok_or(io::ErrorKind::NotConnected)?;
-        // SAFETY: the context lives as long as the id.
-        unsafe { Capabilities::ask(verbs, port) }
+        // SAFETY: the id keeps the context open.
+        unsafe { Capabilities::query(verbs, port) }
     }
 
     /// # Safety
-    /// The context is open.
-    pub(super) unsafe fn ask(verbs: NonNull<ib::ibv_context>, port: u8) -> io::Result<Self> {
-        // SAFETY: both are numbers only, and all zeros is a value of them.
-        let (mut device, mut of_port): (ib::ibv_device_attr, ib::ibv_port_attr) = unsafe { mem::zeroed() };
-        // SAFETY: the context is open, and `device` takes what is said.
-        done(unsafe { ib::ibv_query_device(verbs.as_ptr(), &raw mut device) })?;
-        // SAFETY: the same; the call fills the part of it that it knows, which is the front.
-        done(unsafe { ib::ibv_query_port(verbs.as_ptr(), port, (&raw mut of_port).cast()) })?;
-        // SAFETY: the device of an open context is there.
+    /// The context must be open.
+    pub(super) unsafe fn query(verbs: NonNull<ib::ibv_context>, port: u8) -> io::Result<Self> {
+        // SAFETY: both structures contain only integers, so all zeros is a valid value.
+        let (mut device, mut port_attributes): (ib::ibv_device_attr, ib::ibv_port_attr) =
+            unsafe { mem::zeroed() };
+        // SAFETY: the context is open, and `device` is writable.
+        check(unsafe { ib::ibv_query_device(verbs.as_ptr(), &raw mut device) })?;
+        // SAFETY: the context is open. The call writes the older, shorter form of the structure, a prefix of
+        // it.
+        check(unsafe { ib::ibv_query_port(verbs.as_ptr(), port, (&raw mut port_attributes).cast()) })?;
+        // SAFETY: an open context has a valid device.
         let transport = unsafe { (*(*verbs.as_ptr()).device).transport_type };
         let number = |number: c_int| u32::try_from(number).unwrap_or(0);
         Ok(Capabilities {
-            work: number(device.max_qp_wr),
-            completions: number(device.max_cqe),
-            pieces: number(device.max_sge),
-            region: device.max_mr_size,
-            message: of_port.max_msg_sz,
-            reads_in: number(device.max_qp_rd_atom),
-            reads_out: number(device.max_qp_init_rd_atom),
+            max_work_requests: number(device.max_qp_wr),
+            max_completions: number(device.max_cqe),
+            max_sges: number(device.max_sge),
+            max_region: device.max_mr_size,
+            max_message: port_attributes.max_msg_sz,
+            ird: number(device.max_qp_rd_atom),
+            ord: number(device.max_qp_init_rd_atom),
             iwarp: transport == ib::IBV_TRANSPORT_IWARP,
             infiniband: transport == ib::IBV_TRANSPORT_IB,
             ports: device.phys_port_cnt,
-            gids: of_port.gid_tbl_len,
-            invalidates: device.device_cap_flags & MEMORY_EXTENSIONS != 0,
+            gids: port_attributes.gid_tbl_len,
+            send_with_invalidate: device.device_cap_flags & MEMORY_EXTENSIONS != 0,
             windows: device.device_cap_flags & WINDOWS != 0 && device.max_mw > 0,
             rxe: device.vendor_id == RXE,
-            active: of_port.state == ib::ibv_port_state::IBV_PORT_ACTIVE,
+            active: port_attributes.state == ib::ibv_port_state::IBV_PORT_ACTIVE,
         })
     }
 }

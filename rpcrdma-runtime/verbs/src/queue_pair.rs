@@ -1,5 +1,5 @@
-//! A queue pair, with all memory that its work refers to: what is posted stays here until it is complete, or until the queue
-//! pair is gone.
+//! A queue pair and the memory of its work requests. The memory of a posted request is held here until the
+//! request completes or the queue pair is destroyed.
 
 mod advertise;
 
@@ -23,65 +23,76 @@ use tokio::sync::oneshot;
 use super::Options;
 use super::blocking;
 use super::cm::Id;
-use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, done, sge};
-use super::options::Room;
-use super::request::{Done, Local, Posted, Request, Transfer, Work, aim, request};
-use super::sinks::Whose;
+use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, check, sge};
+use super::options::Capacity;
+use super::read_buffers::Owner;
+use super::request::{Done, Local, Posted, Request, Transfer, Work, request, set_remote};
 use super::slots::Slots;
 use super::windows::Windows;
 
-/// Octets of a slot for what is sent or fetched: what fits there is copied, which takes less than to register it.
-const COPIED: usize = 8192;
-/// A piece of a longer message that is not longer than this is copied too.
-const SMALL: usize = 2048;
-/// Pieces of memory in one message, if the device takes so many.
-const PIECES: u32 = 4;
-/// Sends and RDMA Writes one after the other without a completion of their own.
-const SILENT: usize = 16;
-/// On iWARP, work is complete when TCP has its data, and that may be out of the memory itself, which is free then. Siw copies the
-/// data of work that has a completion of its own, and what is shorter than a page.
-const SIW_COPIES: u32 = 4095;
-/// A device that hands over less than this with a work request is asked for nothing of the kind.
-const LEAST_INLINE: u32 = 32;
-/// Set in the number of a Receive; the rest is its slot. Other work is numbered in its order.
+/// The size of a slot for sent or fetched data, in octets. Copying this much is faster than registering it.
+const MAX_COPIED: usize = 8192;
+/// Parts of a longer message are also copied if they have at most this many octets.
+const MAX_COPIED_PART: usize = 2048;
+/// The maximum number of scatter/gather elements in a request. The device may impose a lower limit.
+const MAX_SGES: u32 = 4;
+/// Of this many consecutive Sends and RDMA Writes, at least one generates a completion.
+const SIGNAL_INTERVAL: usize = 16;
+/// The longest unsignaled request on iWARP, in octets.
+///
+/// On iWARP, a request completes when TCP accepts its data. TCP may still read the data from the registered
+/// memory, which is reused after the completion. Siw copies the data of signaled requests and data shorter
+/// than a page.
+const MAX_UNSIGNALED_IWARP: u32 = 4095;
+/// If the device supports fewer inline octets than this, no data is sent inline.
+const MIN_INLINE: u32 = 32;
+/// The flag of a Receive in a work request id. The other bits are its slot. Other requests are numbered
+/// consecutively.
 const RECEIVE: u64 = 1 << 63;
 
-/// The queue pair of one id. It goes first; then the memory of what was posted, the queue, the domain and the id.
+/// The queue pair of an id.
+///
+/// The drop order is: queue pair, memory of posted requests, completion queue, protection domain, id.
 #[derive(Debug)]
 pub(super) struct QueuePair {
     raw: NonNull<ib::ibv_qp>,
-    /// In the order of the send queue; nothing in place of what is complete.
+    /// Posted requests in send queue order. Completed requests are `None`.
     posted: VecDeque<Option<Posted>>,
-    /// The number of the first of them.
-    first: u64,
-    pending: VecDeque<Work>,
-    /// The next of them, while another thread registers its memory: all others wait, since work leaves in its order.
+    /// The number of the first element of `posted`.
+    first_number: u64,
+    queued: VecDeque<Work>,
+    /// The next work, while another thread registers its memory. Other work waits, because requests are
+    /// posted in order.
     registering: Option<oneshot::Receiver<io::Result<Transfer>>>,
-    /// Whose memory long RDMA Reads fill.
-    sinks: Whose,
-    sources: Slots,
-    receives: Slots,
-    /// Receives that the device has, those that were posted before they were asked for, and those that wait.
-    received_into: u32,
-    ahead: u32,
-    waiting: u32,
+    /// The owner of the buffers for long RDMA Reads.
+    read_buffers: Owner,
+    /// Slots for short sent and fetched data.
+    copy_slots: Slots,
+    receive_slots: Slots,
+    posted_receives: u32,
+    /// Receives that are posted but not yet requested.
+    unrequested_receives: u32,
+    /// Receives that are requested but not yet posted.
+    queued_receives: u32,
     max_receives: u32,
     max_sends: usize,
-    pieces: usize,
-    inline: usize,
+    max_sges: usize,
+    max_inline: usize,
     device: Capabilities,
-    /// What is advertised through windows; they go before all else.
+    /// Dropped before the queue pair.
     pub(super) windows: Option<Windows>,
     queue: CompletionQueue,
     domain: Arc<Domain>,
 }
 
-// SAFETY: verbs may be called by any thread, and all that is in here may be sent.
+// SAFETY: any thread may call verbs, and all other fields are `Send`.
 unsafe impl Send for QueuePair {}
 
 impl QueuePair {
-    /// A queue pair for an id that is bound to a device, with its first Receives. `windowed`: what it advertises is to have
-    /// windows, if the options want them and the device has one.
+    /// Creates the queue pair of an id that is bound to a device, and posts the first Receives.
+    ///
+    /// If `windowed`, memory is advertised through windows, provided that the options allow it and the device
+    /// has one free.
     pub(super) fn new(
         id: &Arc<Id>,
         receive_size: u32,
@@ -89,60 +100,60 @@ impl QueuePair {
         windowed: bool,
     ) -> io::Result<Self> {
         let device = Capabilities::of(id)?;
-        let Room { sends: max_sends, receives: max_receives } = Room::of(options, &device);
+        let Capacity { sends: max_sends, receives: max_receives } = Capacity::of(options, &device);
         let domain = Arc::new(Domain::new(id)?);
-        let windowed = windowed && options.windows.are_used(&device);
+        let windowed = windowed && options.windows.apply_to(&device);
         let windows = if windowed { Windows::new(&domain).ok() } else { None };
         let queue = CompletionQueue::new(id, max_sends.saturating_add(max_receives))?;
-        let pieces = device.pieces.clamp(1, PIECES);
-        // SAFETY: numbers and pointers only, and all zeros is a value of each.
+        let max_sges = device.max_sges.clamp(1, MAX_SGES);
+        // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.
         let mut attributes: ib::ibv_qp_init_attr = unsafe { mem::zeroed() };
         (attributes.send_cq, attributes.recv_cq) = (queue.as_ptr(), queue.as_ptr());
         attributes.qp_type = ib::ibv_qp_type::IBV_QPT_RC;
         attributes.cap.max_send_wr = max_sends;
         attributes.cap.max_recv_wr = max_receives;
-        attributes.cap.max_send_sge = pieces;
+        attributes.cap.max_send_sge = max_sges;
         attributes.cap.max_recv_sge = 1;
-        // Siw spoils messages that go so and invalidate; iWARP gains least by it.
-        let mut inline = if device.iwarp { 0 } else { options.inline };
-        let asked = attributes.cap;
+        // Siw corrupts inline messages that invalidate a handle, and iWARP benefits least from inline data.
+        let mut max_inline = if device.iwarp { 0 } else { options.inline };
+        let requested = attributes.cap;
         let raw = loop {
-            // What was made of it in vain may have changed it.
-            attributes.cap = ib::ibv_qp_cap { max_inline_data: inline, ..asked };
-            // SAFETY: domain and queue are of the id's device, and fields of the value that destroys the queue pair first.
+            // A failed attempt may have changed the capacities.
+            attributes.cap = ib::ibv_qp_cap { max_inline_data: max_inline, ..requested };
+            // SAFETY: domain and queue belong to the id's device. `QueuePair` holds both and destroys the
+            // queue pair first.
             match unsafe { id.create_queue_pair(domain.as_ptr(), &mut attributes) } {
                 Ok(raw) => break raw,
-                // No device says how much it takes.
-                Err(_) if inline >= LEAST_INLINE => inline /= 2,
-                Err(_) if inline > 0 => inline = 0,
+                // Verbs cannot query the device's limit on inline data.
+                Err(_) if max_inline >= MIN_INLINE => max_inline /= 2,
+                Err(_) if max_inline > 0 => max_inline = 0,
                 Err(error) => return Err(error),
             }
         };
-        let inline = usize::try_from(inline).unwrap_or(0);
-        let mut made = QueuePair {
+        let mut queue_pair = QueuePair {
             raw,
             posted: VecDeque::new(),
-            first: 0,
-            pending: VecDeque::new(),
+            first_number: 0,
+            queued: VecDeque::new(),
             registering: None,
-            sinks: Whose::new(device.infiniband),
-            sources: Slots::new(COPIED),
-            receives: Slots::new(usize::try_from(receive_size).unwrap_or(usize::MAX)),
-            received_into: 0,
-            ahead: 0,
-            waiting: 0,
+            read_buffers: Owner::new(device.infiniband),
+            copy_slots: Slots::new(MAX_COPIED),
+            receive_slots: Slots::new(usize::try_from(receive_size).unwrap_or(usize::MAX)),
+            posted_receives: 0,
+            unrequested_receives: 0,
+            queued_receives: 0,
             max_receives,
             max_sends: usize::try_from(max_sends).unwrap_or(usize::MAX),
-            pieces: usize::try_from(pieces).unwrap_or(1),
-            inline,
+            max_sges: usize::try_from(max_sges).unwrap_or(1),
+            max_inline: usize::try_from(max_inline).unwrap_or(0),
             device,
             windows,
             queue,
             domain,
         };
-        made.post_receives(options.receives.min(max_receives))?;
-        made.ahead = made.received_into;
-        Ok(made)
+        queue_pair.post_receives(options.receives.min(max_receives))?;
+        queue_pair.unrequested_receives = queue_pair.posted_receives;
+        Ok(queue_pair)
     }
 
     pub(super) fn id(&self) -> &Arc<Id> {
@@ -157,61 +168,61 @@ impl QueuePair {
         &self.device
     }
 
-    /// Receives that it takes at a time.
+    /// Returns the maximum number of posted Receives.
     pub(super) fn max_receives(&self) -> u32 {
         self.max_receives
     }
 
-    /// Whether everything that was asked for has left.
+    /// Returns true if all work is complete.
     pub(super) fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.registering.is_none() && self.posted.is_empty()
+        self.queued.is_empty() && self.registering.is_none() && self.posted.is_empty()
     }
 
-    /// Posts so many Receives more than were asked for before.
-    pub(super) fn ask_receives(&mut self, count: u32) -> io::Result<()> {
-        let there = count.min(self.ahead);
-        self.ahead -= there;
-        self.waiting = self.waiting.saturating_add(count - there);
-        self.post_waiting()
+    /// Requests `count` more Receives. Those beyond the limit are posted when earlier ones complete.
+    pub(super) fn request_receives(&mut self, count: u32) -> io::Result<()> {
+        let already_posted = count.min(self.unrequested_receives);
+        self.unrequested_receives -= already_posted;
+        self.queued_receives = self.queued_receives.saturating_add(count - already_posted);
+        self.post_queued_receives()
     }
 
-    fn post_waiting(&mut self) -> io::Result<()> {
-        let count = self.waiting.min(self.max_receives.saturating_sub(self.received_into));
-        self.waiting -= count;
+    fn post_queued_receives(&mut self) -> io::Result<()> {
+        let count = self.queued_receives.min(self.max_receives.saturating_sub(self.posted_receives));
+        self.queued_receives -= count;
         self.post_receives(count)
     }
 
     fn post_receives(&mut self, count: u32) -> io::Result<()> {
-        // SAFETY: the queue pair lives, and its context with it; the table of calls was filled when the device was opened.
+        // SAFETY: queue pair and context are alive. Opening the device initialized the function table.
         let post = unsafe { (*(*self.raw.as_ptr()).context).ops.post_recv };
         let post = post.ok_or(io::ErrorKind::Unsupported)?;
         for _ in 0..count {
-            let slot = self.receives.take(&self.domain)?;
-            let mut piece = self.receives.whole(slot)?;
-            // SAFETY: numbers and pointers only, and all zeros is a value of each.
+            let slot = self.receive_slots.take(&self.domain)?;
+            let mut sge = self.receive_slots.full_sge(slot)?;
+            // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.
             let mut request: ib::ibv_recv_wr = unsafe { mem::zeroed() };
             request.wr_id = RECEIVE | slot as u64;
-            (request.sg_list, request.num_sge) = (&raw mut piece, 1);
-            let mut refused = ptr::null_mut();
-            // SAFETY: the queue pair lives; request and piece are copied by the call. The slot is not free, so nobody else
-            // uses it until it comes back with its completion, and its memory is there until the queue pair is gone.
-            done(unsafe { post(self.raw.as_ptr(), &raw mut request, &raw mut refused) })?;
-            self.received_into += 1;
+            (request.sg_list, request.num_sge) = (&raw mut sge, 1);
+            let mut rejected = ptr::null_mut();
+            // SAFETY: the queue pair is alive, and the call copies request and element. The slot is taken, so
+            // nothing else uses it until the Receive completes. Its memory outlives the queue pair.
+            check(unsafe { post(self.raw.as_ptr(), &raw mut request, &raw mut rejected) })?;
+            self.posted_receives += 1;
         }
         Ok(())
     }
 
-    /// Takes work, to be posted with [`QueuePair::flush`].
+    /// Queues work. [`QueuePair::flush`] posts it.
     pub(super) fn submit(&mut self, work: Work) {
-        self.pending.push_back(work);
+        self.queued.push_back(work);
     }
 
-    /// Posts what the send queue has room for, as one batch.
+    /// Posts queued work as one batch, up to the capacity of the send queue.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch: Vec<Request> = Vec::new();
         while self.is_registered(cx)?
             && self.posted.len() + batch.len() < self.max_sends
-            && let Some(work) = self.pending.pop_front()
+            && let Some(work) = self.queued.pop_front()
         {
             if let Some(request) = self.prepare(work)? {
                 batch.push(request);
@@ -222,82 +233,84 @@ impl QueuePair {
         }
         let last = batch.len() - 1;
         let mut requests = Vec::with_capacity(batch.len());
-        let mut pieces = Vec::with_capacity(batch.len());
-        let mut inline = Vec::new();
+        let mut sges = Vec::with_capacity(batch.len());
+        let mut inline_slots = Vec::new();
         for (index, mut request) in batch.into_iter().enumerate() {
             let mut raw = request.raw;
-            raw.wr_id = self.first + self.posted.len() as u64;
-            request.posted.silent &= index != last && index % SILENT != SILENT - 1;
-            if self.device.iwarp && request.pieces.iter().map(|piece| piece.length).sum::<u32>() > SIW_COPIES
-            {
-                request.posted.silent = false;
+            raw.wr_id = self.first_number + self.posted.len() as u64;
+            request.posted.unsignaled &= index != last && index % SIGNAL_INTERVAL != SIGNAL_INTERVAL - 1;
+            let length = request.sges.iter().map(|sge| sge.length).sum::<u32>();
+            if self.device.iwarp && length > MAX_UNSIGNALED_IWARP {
+                request.posted.unsignaled = false;
             }
-            if !request.posted.silent {
+            if !request.posted.unsignaled {
                 raw.send_flags |= ib::ibv_send_flags::IBV_SEND_SIGNALED.0;
             }
             if let Some(slot) = request.inline {
                 raw.send_flags |= ib::ibv_send_flags::IBV_SEND_INLINE.0;
-                inline.push(slot);
+                inline_slots.push(slot);
             }
             self.posted.push_back(Some(request.posted));
-            pieces.push(request.pieces);
+            sges.push(request.sges);
             requests.push(raw);
         }
-        self.post(&mut requests, &mut pieces)?;
-        inline.into_iter().for_each(|slot| self.sources.give_back(slot));
+        self.post(&mut requests, &mut sges)?;
+        inline_slots.into_iter().for_each(|slot| self.copy_slots.give_back(slot));
         Ok(())
     }
 
-    /// Whether no work waits for its memory to be registered.
+    /// Returns true if no registration is in progress.
     fn is_registered(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let Some(registering) = &mut self.registering else { return Ok(true) };
         let Poll::Ready(registered) = Pin::new(registering).poll(cx) else { return Ok(false) };
         self.registering = None;
         let transfer = registered.map_err(io::Error::other)??;
-        self.pending.push_front(Work::Rest { transfer, at: 0 });
+        self.queued.push_front(Work::Rest { transfer, at: 0 });
         Ok(true)
     }
 
-    fn post(&mut self, requests: &mut [ib::ibv_send_wr], pieces: &mut [Vec<ib::ibv_sge>]) -> io::Result<()> {
-        for (request, pieces) in requests.iter_mut().zip(pieces) {
-            (request.sg_list, request.num_sge) =
-                (pieces.as_mut_ptr(), i32::try_from(pieces.len()).unwrap_or(0));
+    fn post(&mut self, requests: &mut [ib::ibv_send_wr], sges: &mut [Vec<ib::ibv_sge>]) -> io::Result<()> {
+        for (request, sges) in requests.iter_mut().zip(sges) {
+            (request.sg_list, request.num_sge) = (sges.as_mut_ptr(), i32::try_from(sges.len()).unwrap_or(0));
         }
         let first = requests.as_mut_ptr();
         for index in 1..requests.len() {
-            // SAFETY: both are within the slice.
+            // SAFETY: both indices are within the slice.
             unsafe { (*first.add(index - 1)).next = first.add(index) };
         }
-        // SAFETY: the queue pair lives, and its context with it; the table of calls was filled when the device was opened.
+        // SAFETY: queue pair and context are alive. Opening the device initialized the function table.
         let post = unsafe { (*(*self.raw.as_ptr()).context).ops.post_send };
         let post = post.ok_or(io::ErrorKind::Unsupported)?;
-        let mut refused = ptr::null_mut();
-        // SAFETY: the queue pair lives; the requests and the lists of pieces are copied by the call. The memory that these name
-        // is held by `posted` until the work is complete, or until the queue pair is gone.
-        done(unsafe { post(self.raw.as_ptr(), first, &raw mut refused) })
+        let mut rejected = ptr::null_mut();
+        // SAFETY: the queue pair is alive, and the call copies the requests and their elements. `posted`
+        // holds the memory of the requests until they complete or the queue pair is destroyed.
+        check(unsafe { post(self.raw.as_ptr(), first, &raw mut rejected) })
     }
 
-    /// `None`, if its memory is to be registered first.
+    /// Prepares a request. Returns `None` if there is nothing to post, or if another thread must first
+    /// register the memory.
     fn prepare(&mut self, work: Work) -> io::Result<Option<Request>> {
         Ok(Some(match work {
             Work::Send { token, message, invalidate } => {
                 let mut request = self.gather(&message, Done::Sent(token))?;
                 request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND;
-                request.posted.silent = true;
-                // Not to do so is always right: who advertised the handle looks at what was invalidated.
-                if let Some(handle) = invalidate.filter(|_| self.device.invalidates) {
+                request.posted.unsignaled = true;
+                // Remote invalidation is optional: the peer checks which handle was invalidated and fences
+                // the others itself.
+                if let Some(handle) = invalidate.filter(|_| self.device.send_with_invalidate) {
                     request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
                     request.raw.__bindgen_anon_1.invalidate_rkey = handle;
-                    // Where siw's library looks for it (rdma-core 44); others look here for RDMA Reads and Writes only.
+                    // The library for siw reads the handle from here (rdma-core 44). Others use this field
+                    // only for RDMA Reads and Writes.
                     request.raw.wr.rdma.rkey = handle;
                 }
                 request
             }
-            Work::Write { token, sink, data } if data.len() <= COPIED => {
+            Work::Write { token, sink, data } if data.len() <= MAX_COPIED => {
                 let mut request = self.gather(&[data], Done::Written(token))?;
                 request.raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
-                aim(&mut request.raw, &sink, 0);
-                request.posted.silent = true;
+                set_remote(&mut request.raw, &sink, 0);
+                request.posted.unsignaled = true;
                 request
             }
             Work::Write { token, sink, data } => {
@@ -306,7 +319,7 @@ impl QueuePair {
                     let region = Registered::new(&domain, data, Access(0)).map_err(|(_, error)| error)?;
                     Ok(Transfer { remote: sink, local: Local::Source(token, region) })
                 };
-                return self.registered(len, register);
+                return self.start_transfer(len, register);
             }
             Work::Read { token, source } => return self.read(token, source),
             Work::Bind { handle } => {
@@ -314,14 +327,14 @@ impl QueuePair {
                 if !self.windows.as_mut().is_some_and(|windows| windows.bind(handle, &mut raw)) {
                     return Ok(None);
                 }
-                Request::bare(raw, Done::Bound)
+                Request::without_data(raw, Done::Bound)
             }
             Work::Unbind { token, handle } => {
                 let mut raw = request();
                 if !self.windows.as_mut().is_some_and(|windows| windows.unbind(token, handle, &mut raw)) {
                     return Ok(None);
                 }
-                Request::bare(raw, Done::Unbound(handle))
+                Request::without_data(raw, Done::Unbound(handle))
             }
             Work::Rest { transfer, at } => self.part(transfer, at)?,
         }))
@@ -329,38 +342,41 @@ impl QueuePair {
 
     fn read(&mut self, token: Token, source: Segment) -> io::Result<Option<Request>> {
         let len = usize::try_from(source.length).map_err(io::Error::other)?;
-        if len <= COPIED && !self.device.iwarp {
+        if len <= MAX_COPIED && !self.device.iwarp {
             return self.fetch(token, &source, len).map(Some);
         }
         let domain = self.domain.clone();
         let mut access = Access::IBV_ACCESS_LOCAL_WRITE;
         if self.device.iwarp {
-            // Where an RDMA Read Response is put is named on the wire, as where a Write is (RFC 5040 section 5.2).
+            // An RDMA Read Response carries the handle of its sink, as an RDMA Write does (RFC 5040 section
+            // 5.2).
             access |= Access::IBV_ACCESS_REMOTE_WRITE;
         }
-        let sinks = self.sinks;
+        let read_buffers = self.read_buffers;
         let register = move || {
-            let region = Registered::new(&domain, sinks.take(len), access);
+            let region = Registered::new(&domain, read_buffers.take(len), access);
             let region = region.map_err(|(_, error)| error)?;
             Ok(Transfer { remote: source, local: Local::Sink(token, region) })
         };
-        self.registered(len, register)
+        self.start_transfer(len, register)
     }
 
-    /// A short RDMA Read, into memory that stays registered: it is not named on the wire, so the peer cannot reach it.
+    /// Prepares a short RDMA Read into a slot. The sink's handle is not sent to the peer, so the slot can
+    /// stay registered.
     fn fetch(&mut self, token: Token, source: &Segment, len: usize) -> io::Result<Request> {
-        let slot = self.sources.take(&self.domain)?;
-        let pieces = if len > 0 { vec![self.sources.piece(slot, 0, len)?] } else { Vec::new() };
+        let slot = self.copy_slots.take(&self.domain)?;
+        let sges = if len > 0 { vec![self.copy_slots.sge(slot, 0, len)?] } else { Vec::new() };
         let mut raw = request();
         raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_READ;
-        aim(&mut raw, source, 0);
+        set_remote(&mut raw, source, 0);
         let done = Done::Fetched { token, slot, len };
-        let posted = Posted { done, silent: false, slot: Some(slot), regions: Vec::new() };
-        Ok(Request { raw, pieces, posted, inline: None })
+        let posted = Posted { done, unsignaled: false, slot: Some(slot), regions: Vec::new() };
+        Ok(Request { raw, sges, posted, inline: None })
     }
 
-    /// The first part of a transfer of so many octets, once its memory is registered; another thread registers that of a long one.
-    fn registered(
+    /// Registers the memory of a transfer and prepares its first request. For long transfers, starts the
+    /// registration on another thread and returns `None`.
+    fn start_transfer(
         &mut self,
         len: usize,
         register: impl FnOnce() -> io::Result<Transfer> + Send + 'static,
@@ -372,9 +388,10 @@ impl QueuePair {
         self.part(register()?, 0).map(Some)
     }
 
-    /// As much of a transfer, from `at` on, as one message takes.
+    /// Prepares the request for the part of a transfer at offset `at`. A part is at most one message of the
+    /// port.
     fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<Request> {
-        let (address, all, key, opcode) = match &transfer.local {
+        let (address, total, key, opcode) = match &transfer.local {
             Local::Source(_, region) => {
                 (region.address(), region.len(), region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_WRITE)
             }
@@ -382,136 +399,140 @@ impl QueuePair {
                 (region.address(), region.len(), region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_READ)
             }
         };
-        let most = usize::try_from(self.device.message.max(1)).unwrap_or(usize::MAX);
-        let len = all.saturating_sub(at).min(most);
+        let max_len = usize::try_from(self.device.max_message.max(1)).unwrap_or(usize::MAX);
+        let len = total.saturating_sub(at).min(max_len);
         let mut raw = request();
         raw.opcode = opcode;
-        aim(&mut raw, &transfer.remote, at as u64);
-        let pieces = if len > 0 { vec![sge(address + at as u64, len, key)] } else { Vec::new() };
+        set_remote(&mut raw, &transfer.remote, at as u64);
+        let sges = if len > 0 { vec![sge(address + at as u64, len, key)] } else { Vec::new() };
         let end = at + len;
-        let silent = matches!(transfer.local, Local::Source(..));
-        let done = if end < all {
-            self.pending.push_front(Work::Rest { transfer, at: end });
+        let unsignaled = matches!(transfer.local, Local::Source(..));
+        let done = if end < total {
+            self.queued.push_front(Work::Rest { transfer, at: end });
             Done::Part
         } else {
             Done::Transferred(transfer)
         };
-        let posted = Posted { done, silent, slot: None, regions: Vec::new() };
-        Ok(Request { raw, pieces, posted, inline: None })
+        let posted = Posted { done, unsignaled, slot: None, regions: Vec::new() };
+        Ok(Request { raw, sges, posted, inline: None })
     }
 
-    /// A message out of its pieces: short ones are copied together, long ones are sent from where they are.
+    /// Prepares a request that sends the parts of a message. Short parts are copied into a slot; long parts
+    /// are registered.
     fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<Request> {
         let total: usize = message.iter().map(Bytes::len).sum();
-        let slot = self.sources.take(&self.domain)?;
-        let mut posted = Posted { done, silent: false, slot: Some(slot), regions: Vec::new() };
-        let mut pieces: Vec<ib::ibv_sge> = Vec::new();
-        let (mut used, mut began) = (0, 0);
+        let slot = self.copy_slots.take(&self.domain)?;
+        let mut posted = Posted { done, unsignaled: false, slot: Some(slot), regions: Vec::new() };
+        let mut sges: Vec<ib::ibv_sge> = Vec::new();
+        let (mut used, mut start) = (0, 0);
         for data in message.iter().filter(|data| !data.is_empty()) {
-            if total <= COPIED || (data.len() <= SMALL && used + data.len() <= COPIED) {
-                // SAFETY: the slot was free, and what is posted of it is in front of this part.
-                unsafe { self.sources.write(slot, used, data)? };
+            if total <= MAX_COPIED || (data.len() <= MAX_COPIED_PART && used + data.len() <= MAX_COPIED) {
+                // SAFETY: the slot was free, and no request that uses it is posted before this function
+                // returns.
+                unsafe { self.copy_slots.write(slot, used, data)? };
                 used += data.len();
                 continue;
             }
-            if used > began {
-                pieces.push(self.sources.piece(slot, began, used - began)?);
-                began = used;
+            if used > start {
+                sges.push(self.copy_slots.sge(slot, start, used - start)?);
+                start = used;
             }
             let region =
                 Registered::new(&self.domain, data.clone(), Access(0)).map_err(|(_, error)| error)?;
-            pieces.push(sge(region.address(), region.len(), region.local_key()));
+            sges.push(sge(region.address(), region.len(), region.local_key()));
             posted.regions.push(region);
         }
-        if used > began {
-            pieces.push(self.sources.piece(slot, began, used - began)?);
+        if used > start {
+            sges.push(self.copy_slots.sge(slot, start, used - start)?);
         }
-        if pieces.len() > self.pieces {
+        if sges.len() > self.max_sges {
             let whole = Bytes::from(message.concat());
             let region = Registered::new(&self.domain, whole, Access(0)).map_err(|(_, error)| error)?;
-            pieces = vec![sge(region.address(), region.len(), region.local_key())];
+            sges = vec![sge(region.address(), region.len(), region.local_key())];
             posted.regions = vec![region];
         }
-        let inline = if total <= self.inline { posted.slot.take() } else { None };
-        Ok(Request { raw: request(), pieces, posted, inline })
+        let inline = if total <= self.max_inline { posted.slot.take() } else { None };
+        Ok(Request { raw: request(), sges, posted, inline })
     }
 
-    /// Takes a batch of what is complete. False if there was nothing.
+    /// Handles one batch of completions. Returns false if there was none.
     pub(super) fn poll(&mut self, ready: &mut VecDeque<Completion>) -> Result<bool, CloseReason> {
         let mut batch = [ib::ibv_wc::default(); BATCH];
         let count = self.queue.poll(&mut batch).map_err(|error| CloseReason::Io(error.to_string()))?;
-        for complete in batch.get(..count).unwrap_or_default() {
-            let number = complete.wr_id();
-            if let Some((status, _)) = complete.error() {
-                return Err(reason(status, number & RECEIVE != 0));
+        for completion in batch.get(..count).unwrap_or_default() {
+            let number = completion.wr_id();
+            if let Some((status, _)) = completion.error() {
+                return Err(close_reason(status, number & RECEIVE != 0));
             }
-            let taken = if number & RECEIVE != 0 {
-                self.received(complete, number & !RECEIVE, ready)
+            if number & RECEIVE != 0 {
+                self.receive_completed(completion, number & !RECEIVE, ready)?;
             } else {
-                self.left(number, ready)
-            };
-            taken?;
+                self.send_completed(number, ready)?;
+            }
         }
         Ok(count > 0)
     }
 
-    /// Ready once there may be something to [`QueuePair::poll`].
+    /// Returns ready when there may be completions for [`QueuePair::poll`].
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.queue.poll_event(cx)
     }
 
-    fn received(
+    fn receive_completed(
         &mut self,
-        complete: &ib::ibv_wc,
+        completion: &ib::ibv_wc,
         slot: u64,
         ready: &mut VecDeque<Completion>,
     ) -> Result<(), CloseReason> {
         let failed = |error: io::Error| CloseReason::Io(error.to_string());
-        let invalidated = self.invalidated(complete)?;
-        if complete.opcode() != ibv_wc_opcode::IBV_WC_RECV {
-            return Err(CloseReason::Violation("an RDMA Write took the place of a message".into()));
+        let invalidated = self.invalidated(completion)?;
+        if completion.opcode() != ibv_wc_opcode::IBV_WC_RECV {
+            return Err(CloseReason::Violation("an RDMA Write consumed a Receive".into()));
         }
         let slot = usize::try_from(slot).map_err(|error| failed(io::Error::other(error)))?;
-        // SAFETY: the Receive is complete, so the device is done with its slot.
-        let message = unsafe { self.receives.read(slot, complete.len()) }.map_err(failed)?;
-        self.receives.give_back(slot);
-        self.received_into = self.received_into.saturating_sub(1);
-        self.post_waiting().map_err(failed)?;
+        // SAFETY: the Receive is complete, so the device no longer uses its slot.
+        let message = unsafe { self.receive_slots.read(slot, completion.len()) }.map_err(failed)?;
+        self.receive_slots.give_back(slot);
+        self.posted_receives = self.posted_receives.saturating_sub(1);
+        self.post_queued_receives().map_err(failed)?;
         ready.push_back(Completion::Received { message, invalidated });
         Ok(())
     }
 
-    /// The handle that a message has invalidated: one that is advertised.
-    fn invalidated(&mut self, complete: &ib::ibv_wc) -> Result<Option<u32>, CloseReason> {
-        let mut told = ib::ibv_wc_flags::IBV_WC_WITH_INV;
+    /// Returns the handle that a message has invalidated. Fails if the peer had no right to invalidate it.
+    fn invalidated(&mut self, completion: &ib::ibv_wc) -> Result<Option<u32>, CloseReason> {
+        let mut flags = ib::ibv_wc_flags::IBV_WC_WITH_INV;
         if self.device.rxe {
-            // Rxe hands up the kernel's own number of it, which means something else to programs, and not for these messages.
-            told |= ib::ibv_wc_flags::IBV_WC_IP_CSUM_OK;
+            // Rxe passes the kernel's value of the flag to user space, where the same bit means `IP_CSUM_OK`.
+            // That flag does not apply to messages on a reliable connection.
+            flags |= ib::ibv_wc_flags::IBV_WC_IP_CSUM_OK;
         }
-        if (complete.wc_flags & told).0 == 0 {
+        if (completion.wc_flags & flags).0 == 0 {
             return Ok(None);
         }
-        let handle = complete.imm_data;
+        let handle = completion.imm_data;
         match self.windows.as_mut().map(|windows| windows.invalidated(handle)) {
             Some(true) => Ok(Some(handle)),
             Some(false) => Err(CloseReason::Violation(format!(
-                "it invalidated handle {handle:#010x}, which was not advertised (RFC 8797 section 4.1)"
+                "remote invalidation of handle {handle:#010x}, which was not advertised (RFC 8797 section 4.1)"
             ))),
-            None => {
-                let why = format!("it invalidated handle {handle:#010x}, and was told not to");
-                Err(CloseReason::Violation(why))
-            }
+            None => Err(CloseReason::Violation(format!(
+                "remote invalidation of handle {handle:#010x}, which the R flag forbids (RFC 8797 section 4.1)"
+            ))),
         }
     }
 
-    /// The work of this number is complete, and so is what stands before it without a completion of its own. Not so an RDMA
-    /// Read before it: on iWARP a message can leave while the data of one is still to come, and siw says so.
-    fn left(&mut self, number: u64, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
-        let last = number.checked_sub(self.first).and_then(|last| usize::try_from(last).ok());
+    /// Completes the request with this number and the unsignaled requests directly before it.
+    ///
+    /// The completion of a Send does not imply the completion of an earlier RDMA Read. On iWARP, a Send may
+    /// complete while the data of the RDMA Read is still outstanding, and siw reports completions in that
+    /// order.
+    fn send_completed(&mut self, number: u64, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
+        let last = number.checked_sub(self.first_number).and_then(|last| usize::try_from(last).ok());
         let Some(last) = last.filter(|last| *last < self.posted.len()) else { return Ok(()) };
-        let is_silent = |posted: &Option<Posted>| posted.as_ref().is_some_and(|posted| posted.silent);
-        let silent = self.posted.range(..last).rev().take_while(|posted| is_silent(posted)).count();
-        for index in last - silent..=last {
+        let is_unsignaled = |posted: &Option<Posted>| posted.as_ref().is_some_and(|posted| posted.unsignaled);
+        let unsignaled = self.posted.range(..last).rev().take_while(|posted| is_unsignaled(posted)).count();
+        for index in last - unsignaled..=last {
             let posted = self.posted.get_mut(index).and_then(Option::take);
             if let Some(posted) = posted {
                 self.complete(posted, ready)?;
@@ -519,21 +540,21 @@ impl QueuePair {
         }
         while let Some(None) = self.posted.front() {
             self.posted.pop_front();
-            self.first += 1;
+            self.first_number += 1;
         }
         Ok(())
     }
 
     fn complete(&mut self, posted: Posted, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
-        // Nothing else takes a slot before this returns.
+        // The slot cannot be taken again before this function returns, so it can still be read below.
         if let Some(slot) = posted.slot {
-            self.sources.give_back(slot);
+            self.copy_slots.give_back(slot);
         }
         ready.push_back(match posted.done {
             Done::Part | Done::Bound => return Ok(()),
             Done::Fetched { token, slot, len } => {
-                // SAFETY: the RDMA Read is complete, so the device is done with its slot.
-                let data = unsafe { self.sources.read(slot, len) };
+                // SAFETY: the RDMA Read is complete, so the device no longer uses its slot.
+                let data = unsafe { self.copy_slots.read(slot, len) };
                 Completion::ReadDone {
                     token,
                     data: data.map_err(|error| CloseReason::Io(error.to_string()))?,
@@ -551,9 +572,9 @@ impl QueuePair {
                 Completion::Written { token }
             }
             Done::Transferred(Transfer { local: Local::Sink(token, region), .. }) => {
-                let kept = || CloseReason::Io("the device does not let go of memory".into());
-                let data = region.release().ok_or_else(kept)?.freeze();
-                self.sinks.keep(&data);
+                let failed = || CloseReason::Io("memory deregistration failed".into());
+                let data = region.release().ok_or_else(failed)?.freeze();
+                self.read_buffers.keep(&data);
                 Completion::ReadDone { token, data }
             }
         });
@@ -564,32 +585,34 @@ impl QueuePair {
 impl Drop for QueuePair {
     fn drop(&mut self) {
         self.windows = None;
-        self.sinks.forget();
-        // SAFETY: it has one, which this value made; nobody else uses it.
+        self.read_buffers.clear();
+        // SAFETY: the id has the queue pair that this value created, and this value is its only user.
         unsafe { self.domain.id().destroy_queue_pair() };
     }
 }
 
-/// Why a connection is over whose work failed so.
-fn reason(status: ibv_wc_status::Type, receive: bool) -> CloseReason {
-    let said = || {
-        // SAFETY: for any number it returns a text that is never freed.
+/// Converts the status of a failed work request into the reason for closing the connection.
+fn close_reason(status: ibv_wc_status::Type, receive: bool) -> CloseReason {
+    let description = || {
+        // SAFETY: for every integer the function returns a static C string.
         let text = unsafe { CStr::from_ptr(ib::ibv_wc_status_str(status)) };
         text.to_string_lossy().into_owned()
     };
-    // As iWARP's Terminate message says it (RFC 5040 section 4.8), without the details, which verbs do not pass on.
+    // The error type of iWARP's Terminate message (RFC 5040 section 4.8). Verbs do not report the error code.
     let terminated = |etype| CloseReason::Terminated { layer: 0, etype, code: 0xff };
     match status {
         ibv_wc_status::IBV_WC_WR_FLUSH_ERR => CloseReason::Peer,
         ibv_wc_status::IBV_WC_REM_ACCESS_ERR => terminated(1),
         ibv_wc_status::IBV_WC_REM_INV_REQ_ERR | ibv_wc_status::IBV_WC_REM_OP_ERR => terminated(2),
         ibv_wc_status::IBV_WC_LOC_LEN_ERR if receive => {
-            CloseReason::Violation("a message is longer than a Receive".into())
+            CloseReason::Violation("a message is longer than the Receive buffer".into())
         }
         ibv_wc_status::IBV_WC_RNR_RETRY_EXC_ERR => {
-            CloseReason::Violation("it has no Receive for a message that it has granted".into())
+            CloseReason::Violation("no Receive was posted for a message within the granted credits".into())
         }
-        ibv_wc_status::IBV_WC_RETRY_EXC_ERR => CloseReason::Timeout("being acknowledged by the peer".into()),
-        _ => CloseReason::Io(said()),
+        ibv_wc_status::IBV_WC_RETRY_EXC_ERR => {
+            CloseReason::Timeout("waiting for acknowledgement by the peer".into())
+        }
+        _ => CloseReason::Io(description()),
     }
 }

@@ -1,8 +1,10 @@
-//! What is used of librdmacm, as `rdma/rdma_cma.h` of rdma-core has it: no published crate has both its private data and
-//! the calls that a queue pair with Send with Invalidate needs.
+//! Bindings for a part of librdmacm, from `rdma/rdma_cma.h` of rdma-core.
 //!
-//! Ids and events are made by the library only; of each there is here as much of its front as is looked at. What a C
-//! compiler makes of the header is asserted below.
+//! No published crate binds both the private data and the functions that a queue pair with Send with
+//! Invalidate needs.
+//!
+//! Only the library creates ids and events, so each structure here declares only the leading fields that are
+//! used. The assertions below compare the layout with that of a C compiler.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::{offset_of, size_of};
@@ -15,7 +17,7 @@ pub(super) struct EventChannel {
     pub(super) fd: c_int,
 }
 
-/// The front of `struct rdma_cm_id`.
+/// The leading fields of `struct rdma_cm_id`.
 #[repr(C)]
 pub(super) struct CmId {
     pub(super) verbs: *mut ibv_context,
@@ -24,7 +26,7 @@ pub(super) struct CmId {
     pub(super) qp: *mut ibv_qp,
     pub(super) source: libc::sockaddr_storage,
     pub(super) destination: libc::sockaddr_storage,
-    /// GIDs and partition, which address InfiniBand without IP.
+    /// The GIDs and the partition key, for InfiniBand addresses without IP.
     infiniband: [u64; 5],
     paths: *mut c_void,
     path_count: c_int,
@@ -47,7 +49,7 @@ pub(super) struct ConnParam {
     pub(super) qp_num: u32,
 }
 
-/// The front of `struct rdma_cm_event`.
+/// The leading fields of `struct rdma_cm_event`.
 #[repr(C)]
 pub(super) struct CmEvent {
     pub(super) id: *mut CmId,
@@ -95,7 +97,7 @@ pub(super) mod event {
     pub(crate) const TIMEWAIT_EXIT: c_int = 15;
 }
 
-// SAFETY: these are librdmacm's functions, with the arguments that its header has.
+// SAFETY: the signatures match the header of librdmacm.
 #[link(name = "rdmacm")]
 unsafe extern "C" {
     pub(super) fn rdma_create_event_channel() -> *mut EventChannel;

@@ -1,4 +1,4 @@
-//! What is asked of a send queue, and what it keeps of that until it is complete.
+//! Work for the send queue, and the state of posted work requests until their completion.
 
 use std::mem;
 
@@ -25,23 +25,23 @@ pub(super) enum Work {
         token: Token,
         source: Segment,
     },
-    /// A window over memory that is advertised under this handle.
+    /// Binds a memory window with this handle.
     Bind {
         handle: u32,
     },
-    /// Its end.
+    /// Invalidates a memory window.
     Unbind {
         token: Token,
         handle: u32,
     },
-    /// The rest of a transfer that is longer than one message of the port.
+    /// The rest of a transfer, from offset `at`. A transfer may be longer than one message of the port.
     Rest {
         transfer: Transfer,
         at: usize,
     },
 }
 
-/// An RDMA Read or Write with the memory at this end.
+/// An RDMA Read or Write with its local memory.
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) remote: Segment,
@@ -54,58 +54,61 @@ pub(super) enum Local {
     Sink(Token, Registered<BytesMut>),
 }
 
-/// What was posted, until it is complete.
+/// A posted work request. It holds the memory that the request uses.
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) done: Done,
-    /// It has no completion of its own.
-    pub(super) silent: bool,
+    /// The work request generates no completion.
+    pub(super) unsignaled: bool,
     pub(super) slot: Option<usize>,
     pub(super) regions: Vec<Registered<Bytes>>,
 }
 
+/// The effect of a completed work request.
 #[derive(Debug)]
 pub(super) enum Done {
     Sent(Token),
     Written(Token),
     Transferred(Transfer),
-    /// An RDMA Read into its slot.
+    /// An RDMA Read into a slot.
     Fetched {
         token: Token,
         slot: usize,
         len: usize,
     },
-    /// The transfer goes on.
+    /// A part of a transfer, but not the last.
     Part,
     Bound,
-    /// The window of this handle has ended.
+    /// The window with this handle is invalidated.
     Unbound(u32),
 }
 
 /// A work request that is ready to be posted.
 pub(super) struct Request {
     pub(super) raw: ib::ibv_send_wr,
-    pub(super) pieces: Vec<ib::ibv_sge>,
+    pub(super) sges: Vec<ib::ibv_sge>,
     pub(super) posted: Posted,
-    /// The device takes what is in this slot along with the request, and does not look there afterwards.
+    /// The slot with the inline data. It is free as soon as the request is posted.
     pub(super) inline: Option<usize>,
 }
 
 impl Request {
-    /// One without data.
-    pub(super) fn bare(raw: ib::ibv_send_wr, done: Done) -> Self {
-        let posted = Posted { done, silent: true, slot: None, regions: Vec::new() };
-        Request { raw, pieces: Vec::new(), posted, inline: None }
+    /// Creates a request without data.
+    pub(super) fn without_data(raw: ib::ibv_send_wr, done: Done) -> Self {
+        let posted = Posted { done, unsignaled: true, slot: None, regions: Vec::new() };
+        Request { raw, sges: Vec::new(), posted, inline: None }
     }
 }
 
+/// Returns an empty work request.
 pub(super) fn request() -> ib::ibv_send_wr {
-    // SAFETY: numbers, pointers and unions of them, and all zeros is a value of each.
+    // SAFETY: the structure contains only integers, raw pointers and unions of them, so all zeros is a valid
+    // value.
     unsafe { mem::zeroed() }
 }
 
-/// Where an RDMA Read or Write goes.
-pub(super) fn aim(request: &mut ib::ibv_send_wr, remote: &Segment, skip: u64) {
+/// Sets the remote address and key of an RDMA Read or Write.
+pub(super) fn set_remote(request: &mut ib::ibv_send_wr, remote: &Segment, skip: u64) {
     request.wr.rdma.remote_addr = remote.offset.wrapping_add(skip);
     request.wr.rdma.rkey = remote.handle;
 }

@@ -17,44 +17,48 @@ use super::objects::Capabilities;
 use super::queue_pair::QueuePair;
 use super::{ConnectError, Options, VerbsConnection};
 
-/// What a connection manager carries with a request at most (InfiniBand, over IP addresses).
-const PRIVATE_DATA: usize = 56;
-/// How long a listener waits before it tries a device again that was gone.
-const AGAIN: Duration = Duration::from_millis(500);
-/// How many ports of this end are tried, where it is not said which.
-const PORTS: usize = 10;
+/// The maximum length of private data in octets (InfiniBand with IP addresses).
+const MAX_PRIVATE_DATA: usize = 56;
+/// How long a listener waits between attempts to listen on a removed device.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// How many ephemeral local ports are tried.
+const PORT_ATTEMPTS: usize = 10;
 
-/// Connects over whatever RDMA device leads to the address. `private_data` is what the responder sees (at most 56 octets;
-/// it may see zeros behind it); `receive_size` is the largest Send that this end takes, in octets.
+/// Connects over the RDMA device that has a route to the address.
+///
+/// `private_data` is sent to the peer (at most 56 octets); the connection manager may append zeros.
+/// `receive_size` is the size of the largest message that the peer may send, in octets.
 ///
 /// # Errors
-/// [`ConnectError`].
+/// Returns [`ConnectError`] if no device has a route to the address, or if the handshake fails or times out.
 pub async fn connect(
     address: SocketAddr,
     private_data: &[u8],
     receive_size: u32,
     options: &Options,
 ) -> Result<VerbsConnection, ConnectError> {
-    if private_data.len() > PRIVATE_DATA {
+    if private_data.len() > MAX_PRIVATE_DATA {
         return Err(ConnectError::PrivateData(private_data.len()));
     }
     let connecting = async {
-        for _ in 1..PORTS {
+        for _ in 1..PORT_ATTEMPTS {
             match connect_once(address, private_data, receive_size, options).await {
-                Err(ConnectError::Io { source, .. }) if is_taken(&source) => {
-                    debug!(error = %source, "another port of this end is tried");
+                Err(ConnectError::Io { source, .. }) if is_port_in_use(&source) => {
+                    debug!(error = %source, "retrying with another local port");
                 }
-                done => return done,
+                result => return result,
             }
         }
         connect_once(address, private_data, receive_size, options).await
     };
-    within(options.connect_timeout, "connecting", connecting).await
+    with_timeout(options.connect_timeout, "connecting", connecting).await
 }
 
-/// Whether the port that the connection manager chose for this end is one that TCP has in use, which it cannot know. So it is on
-/// iWARP, where the device has TCP use that port, too; nothing was sent then.
-fn is_taken(error: &io::Error) -> bool {
+/// Returns true if TCP already uses the local port that the connection manager chose.
+///
+/// This happens only on iWARP, where the device opens a TCP connection from that port. The connection manager
+/// does not know the ports in use by TCP. No data has been sent at this point.
+fn is_port_in_use(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL))
 }
 
@@ -65,62 +69,62 @@ async fn connect_once(
     options: &Options,
 ) -> Result<VerbsConnection, ConnectError> {
     let id = Arc::new(resolve(address, options.connect_timeout).await?);
-    id.resolve_route(options.connect_timeout).map_err(ConnectError::of("finding the route"))?;
-    let event = id.event().await.map_err(ConnectError::of("finding the route"))?;
+    id.resolve_route(options.connect_timeout).map_err(ConnectError::io("resolving the route"))?;
+    let event = id.event().await.map_err(ConnectError::io("resolving the route"))?;
     if event.kind() != Kind::Resolved {
         return Err(failed(event));
     }
-    let queue_pair =
-        QueuePair::new(&id, receive_size, options, true).map_err(ConnectError::of("a queue pair"))?;
+    let queue_pair = QueuePair::new(&id, receive_size, options, true)
+        .map_err(ConnectError::io("creating a queue pair"))?;
     let depths = depths(options, queue_pair.device());
-    let said =
+    let private_data =
         if queue_pair.has_windows() { private_data.to_vec() } else { without_invalidation(private_data) };
-    id.connect(&said, depths).map_err(ConnectError::of("connecting"))?;
-    let event = id.event().await.map_err(ConnectError::of("connecting"))?;
+    id.connect(&private_data, depths).map_err(ConnectError::io("connecting"))?;
+    let event = id.event().await.map_err(ConnectError::io("connecting"))?;
     match event.kind() {
         Kind::Established => {
-            // On iWARP, drivers do not agree which of the two is which at this end: siw has them the other way round.
-            let served = if queue_pair.device().iwarp {
+            // On iWARP, drivers disagree on the order of the two values for the client: siw swaps them.
+            let peer_ird = if queue_pair.device().iwarp {
                 event.initiator_depth.min(event.responder_resources)
             } else {
                 event.initiator_depth
             };
-            Ok(made(queue_pair, event.private_data, depths, served, options))
+            Ok(established(queue_pair, event.private_data, depths, peer_ird, options))
         }
         Kind::Rejected => Err(ConnectError::Refused { private_data: event.private_data }),
         _ => Err(failed(event)),
     }
 }
 
-/// What is said to the peer: that it is not to invalidate memory of this end.
+/// Clears the R flag in private data, so that the peer does not invalidate local memory.
 fn without_invalidation(private_data: &[u8]) -> Vec<u8> {
     let mut octets = private_data.to_vec();
     let at = octets.windows(private_data::LEN).position(|window| PrivateData::find(window).is_some());
     if let Some(at) = at
-        && let Some(said) = PrivateData::find(private_data)
-        && let Some(place) = octets.get_mut(at..at + private_data::LEN)
+        && let Some(found) = PrivateData::find(private_data)
+        && let Some(encoded) = octets.get_mut(at..at + private_data::LEN)
     {
-        place.copy_from_slice(&PrivateData { remote_invalidation: false, ..said }.encode());
+        encoded.copy_from_slice(&PrivateData { remote_invalidation: false, ..found }.encode());
     }
     octets
 }
 
-/// An id that is bound to the device that leads to an address.
+/// Returns an id that is bound to the device with a route to the address.
 async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, ConnectError> {
-    // Without any device or module there is not even a channel.
+    // If no device or kernel module is present, creating the event channel already fails.
     let id = Id::new().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ConnectError::NoDevice(address),
         _ if error.raw_os_error() == Some(libc::ENODEV) => ConnectError::NoDevice(address),
-        _ => ConnectError::Io { what: "the connection manager", source: error },
+        _ => ConnectError::Io { what: "opening the connection manager", source: error },
     })?;
     if let Err(error) = id.resolve_address(address, limit) {
         return Err(match error.raw_os_error() {
-            // That is what Linux says of an address behind a network device that is no RDMA device.
+            // Linux returns these errors if the route to the address uses a network device without RDMA.
             Some(libc::ENODEV | libc::EADDRNOTAVAIL | libc::EINVAL) => ConnectError::NoDevice(address),
             _ => ConnectError::Io { what: "resolving the address", source: error },
         });
     }
-    let event = id.event().await.map_err(ConnectError::of("resolving the address"))?;
+    let event = id.event().await.map_err(ConnectError::io("resolving the address"))?;
     match event.kind() {
         Kind::Resolved => Ok(id),
         Kind::Unresolved => Err(ConnectError::NoDevice(address)),
@@ -128,19 +132,20 @@ async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, ConnectErro
     }
 }
 
-/// Whether an RDMA device of this machine leads to an address, and which.
+/// Returns the name of the RDMA device that has a route to an address, or `None` if there is no such device.
 ///
 /// # Errors
-/// [`ConnectError`], if that cannot be found out; having none is not an error.
+/// Returns [`ConnectError`] if resolving the address fails or takes longer than `limit`.
 pub async fn device_for(address: SocketAddr, limit: Duration) -> Result<Option<String>, ConnectError> {
-    match within(limit, "resolving the address", resolve(address, limit)).await {
+    match with_timeout(limit, "resolving the address", resolve(address, limit)).await {
         Ok(id) => Ok(id.device().map(|(verbs, _)| super::device::name(&id, verbs))),
         Err(ConnectError::NoDevice(_)) => Ok(None),
         Err(other) => Err(other),
     }
 }
 
-/// Whether an RDMA device of this machine has an address, or any device is there if the address stands for all.
+/// Returns true if an RDMA device of this machine has this address. For an unspecified address, returns true
+/// if there is any RDMA device.
 #[must_use]
 pub fn serves(address: SocketAddr) -> bool {
     if address.ip().is_unspecified() {
@@ -158,50 +163,55 @@ fn failed(event: Event) -> ConnectError {
 }
 
 fn depths(options: &Options, device: &Capabilities) -> Depths {
-    let least = |own: u8, device: u32| own.min(u8::try_from(device).unwrap_or(u8::MAX));
+    let min = |option: u8, device: u32| option.min(u8::try_from(device).unwrap_or(u8::MAX));
     Depths {
-        reads_in: least(options.reads_in, device.reads_in),
-        reads_out: least(options.reads_out, device.reads_out),
+        ird: min(options.reads_in, device.ird),
+        ord: min(options.reads_out, device.ord),
         retries: options.retries,
         receiver_not_ready_retries: options.receiver_not_ready_retries,
     }
 }
 
-/// `served`: the RDMA Reads that the peer serves at once.
-fn made(
+/// Wraps the queue pair of an established connection. `peer_ird` is how many concurrent RDMA Reads the peer
+/// serves.
+fn established(
     queue_pair: QueuePair,
     private_data: Bytes,
     depths: Depths,
-    served: u8,
+    peer_ird: u8,
     options: &Options,
 ) -> VerbsConnection {
     let device = queue_pair.device();
-    // What the peer is to read or write at once is no longer than one message.
-    let region = u32::try_from(device.region).unwrap_or(u32::MAX).min(device.message.max(1));
+    // The peer may read or write a whole region with one request, which the longest message of the port
+    // limits.
+    let max_region = u32::try_from(device.max_region).unwrap_or(u32::MAX).min(device.max_message.max(1));
     let info = ConnectionInfo {
         peer: queue_pair.id().peer_addr(),
         private_data,
-        reads_out: u32::from(depths.reads_out.min(served)),
-        reads_in: u32::from(depths.reads_in),
-        max_region: options.max_region.min(region),
+        reads_out: u32::from(depths.ord.min(peer_ird)),
+        reads_in: u32::from(depths.ird),
+        max_region: options.max_region.min(max_region),
         receives: queue_pair.max_receives(),
         remote_invalidation: queue_pair.has_windows(),
     };
     VerbsConnection::new(queue_pair, info, *options)
 }
 
-async fn within<T>(
+async fn with_timeout<T>(
     after: Duration,
     what: &'static str,
-    work: impl Future<Output = Result<T, ConnectError>>,
+    future: impl Future<Output = Result<T, ConnectError>>,
 ) -> Result<T, ConnectError> {
-    timeout(after, work).await.unwrap_or(Err(ConnectError::Timeout { what, after }))
+    timeout(after, future).await.unwrap_or(Err(ConnectError::Timeout { what, after }))
 }
 
-/// Waits for peers that want connections. One that is bound to the address of a device comes back when the device does.
+/// Listens for connection requests.
+///
+/// If the device with the bound address is removed, the listener tries to listen again until the device is
+/// back.
 #[derive(Debug)]
 pub struct Listener {
-    /// `None` while its device is gone.
+    /// `None` while the device is removed.
     id: Mutex<Option<Arc<Id>>>,
     address: SocketAddr,
     options: Options,
@@ -209,14 +219,14 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds an address.
+    /// Binds an address and listens.
     ///
     /// # Errors
-    /// What the system says: no RDMA device may have the address.
+    /// Fails if no RDMA device has the address, or if binding or listening fails.
     pub async fn bind(address: impl ToSocketAddrs, options: Options) -> io::Result<Self> {
         let mut last = io::ErrorKind::NotFound.into();
         for candidate in lookup_host(address).await? {
-            match listening(candidate) {
+            match listen(candidate) {
                 Ok(id) => {
                     let address = id.local_addr().unwrap_or(candidate);
                     let id = Mutex::new(Some(Arc::new(id)));
@@ -228,58 +238,55 @@ impl Listener {
         Err(last)
     }
 
-    /// The address that is bound: with the port that the system chose, if 0 was asked for.
+    /// Returns the bound address. If port 0 was requested, it contains the port that the system chose.
     ///
     /// # Errors
-    /// None; it is a result as sockets have it.
+    /// Never fails. The signature matches that of sockets.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.address)
     }
 
-    /// Returns how many peers were refused since the last time because the system had no resources for them, and counts from 0
-    /// again. [`Listener::accept`] never returns such a peer.
+    /// Returns how many connection requests were refused for lack of system resources, and resets the count
+    /// to zero. [`Listener::accept`] does not return such requests.
     pub fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::Relaxed)
     }
 
-    /// The next peer that asks for a connection. One for which the system has no resources is refused, and the next is
-    /// waited for.
+    /// Waits for the next connection request. Requests for which the system has no resources are refused.
     ///
     /// # Errors
-    /// What the system says of the listener itself.
+    /// Fails if the listener itself fails.
     pub async fn accept(&self) -> io::Result<Request> {
         loop {
             let Some(id) = self.current().clone() else {
-                sleep(AGAIN).await;
+                sleep(RETRY_DELAY).await;
                 self.listen_again();
                 continue;
             };
             let event = id.event().await?;
-            match (event.kind(), event.asks) {
-                (Kind::Request, Some(asks)) => {
-                    let claimed = asks.claim().map(|id| (id.peer_addr(), Arc::new(id)));
+            match (event.kind(), event.request) {
+                (Kind::Request, Some(request)) => {
+                    let claimed = request.claim().map(|id| (id.peer_addr(), Arc::new(id)));
                     let (peer, id) = match claimed {
                         Ok((Some(peer), id)) => (peer, id),
                         Ok((None, _)) => continue,
                         Err(error) => {
-                            debug!(%error, "a peer is refused");
+                            debug!(%error, "connection request refused");
                             self.refused.fetch_add(1, Ordering::Relaxed);
                             continue;
                         }
                     };
-                    let options = self.options;
-                    let (wants, serves) = (event.responder_resources, event.initiator_depth);
                     return Ok(Request {
                         id,
                         peer,
                         private_data: event.private_data,
-                        wants,
-                        serves,
-                        options,
+                        peer_ord: event.responder_resources,
+                        peer_ird: event.initiator_depth,
+                        options: self.options,
                     });
                 }
                 (Kind::DeviceRemoved, _) => {
-                    info!(address = %self.address, "the RDMA device is gone");
+                    info!(address = %self.address, "the RDMA device was removed");
                     *self.current() = None;
                 }
                 _ => {}
@@ -292,21 +299,21 @@ impl Listener {
     }
 
     fn listen_again(&self) {
-        match listening(self.address) {
+        match listen(self.address) {
             Ok(id) => {
                 info!(address = %self.address, "listening again");
                 *self.current() = Some(Arc::new(id));
             }
-            Err(error) => debug!(%error, "the RDMA device is not back"),
+            Err(error) => debug!(%error, "listening again failed"),
         }
     }
 }
 
-fn listening(address: SocketAddr) -> io::Result<Id> {
-    for _ in 1..PORTS {
+fn listen(address: SocketAddr) -> io::Result<Id> {
+    for _ in 1..PORT_ATTEMPTS {
         match listen_once(address) {
-            Err(error) if address.port() == 0 && is_taken(&error) => {}
-            done => return done,
+            Err(error) if address.port() == 0 && is_port_in_use(&error) => {}
+            result => return result,
         }
     }
     listen_once(address)
@@ -322,75 +329,79 @@ fn listen_once(address: SocketAddr) -> io::Result<Id> {
     Ok(id)
 }
 
-/// A peer that asks for a connection. Dropping it refuses.
+/// A connection request from a peer. Dropping it refuses the request.
 #[derive(Debug)]
 pub struct Request {
     id: Arc<Id>,
     peer: SocketAddr,
     private_data: Bytes,
-    /// RDMA Reads that the peer wants served, and serves, at once.
-    wants: u8,
-    serves: u8,
+    peer_ord: u8,
+    peer_ird: u8,
     options: Options,
 }
 
 impl Request {
-    /// The peer's address.
+    /// Returns the peer's address.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The peer's private data. The connection manager may have put zeros behind it.
+    /// Returns the peer's private data. The connection manager may have appended zeros.
     #[must_use]
     pub fn private_data(&self) -> &Bytes {
         &self.private_data
     }
 
-    /// Accepts, with private data of at most 56 octets. `receive_size` is the largest Send that this end takes, in octets. The
-    /// first Receives are posted before the peer hears of it.
+    /// Accepts the connection, with private data of at most 56 octets.
+    ///
+    /// `receive_size` is the size of the largest message that the peer may send, in octets. The first
+    /// Receives are posted before the peer is notified.
     ///
     /// # Errors
-    /// [`ConnectError`]; the connection is refused then.
+    /// Returns [`ConnectError`] if the handshake fails or times out. The connection is refused then.
     pub async fn accept(
         self,
         private_data: &[u8],
         receive_size: u32,
     ) -> Result<VerbsConnection, ConnectError> {
-        let Request { id, private_data: said, wants, serves, options, .. } = self;
-        if private_data.len() > PRIVATE_DATA {
+        let Request { id, private_data: peer_private_data, peer_ord, peer_ird, options, .. } = self;
+        if private_data.len() > MAX_PRIVATE_DATA {
             return Err(ConnectError::PrivateData(private_data.len()));
         }
         let accepting = async {
             let queue_pair = QueuePair::new(&id, receive_size, &options, false)
-                .map_err(ConnectError::of("a queue pair"))?;
-            let own = depths(&options, queue_pair.device());
+                .map_err(ConnectError::io("creating a queue pair"))?;
+            let local = depths(&options, queue_pair.device());
             let depths = Depths {
-                // Linux's client does no RDMA Reads, says so, and still wants some served.
-                reads_in: if wants == 0 { own.reads_in } else { own.reads_in.min(wants) },
-                reads_out: own.reads_out.min(serves),
-                ..own
+                // Linux's client announces an ORD of 0, because it issues no RDMA Reads, but requires a
+                // nonzero IRD.
+                ird: if peer_ord == 0 { local.ird } else { local.ird.min(peer_ord) },
+                ord: local.ord.min(peer_ird),
+                ..local
             };
-            id.accept(private_data, depths).map_err(ConnectError::of("accepting"))?;
-            let event = id.event().await.map_err(ConnectError::of("accepting"))?;
+            id.accept(private_data, depths).map_err(ConnectError::io("accepting"))?;
+            let event = id.event().await.map_err(ConnectError::io("accepting"))?;
             match event.kind() {
-                Kind::Established => Ok(made(queue_pair, said, depths, serves, &options)),
+                Kind::Established => {
+                    Ok(established(queue_pair, peer_private_data, depths, peer_ird, &options))
+                }
                 _ => Err(failed(event)),
             }
         };
-        within(options.connect_timeout, "accepting", accepting).await
+        with_timeout(options.connect_timeout, "accepting", accepting).await
     }
 
-    /// With at least so many Receives.
+    /// Raises the number of initial Receives to at least `receives`.
     pub(crate) fn with_receives(self, receives: u32) -> Self {
         Request { options: self.options.with_receives(receives), ..self }
     }
 
-    /// Refuses, with private data of at most 56 octets.
+    /// Refuses the connection, with private data of at most 56 octets.
     ///
     /// # Errors
-    /// [`ConnectError`].
+    /// Returns [`ConnectError`] if the refusal cannot be sent.
     pub async fn reject(self, private_data: &[u8]) -> Result<(), ConnectError> {
-        self.id.reject(private_data).map_err(ConnectError::of("refusing"))
+        self.id.reject(private_data).map_err(ConnectError::io("refusing"))
     }
 }

@@ -1,5 +1,7 @@
-//! Registered memory in slots of one size, for messages that come in, for short ones that go out, and for short RDMA Writes and
-//! Reads. It stays registered, and none of it is ever advertised.
+//! Registered memory in slots of equal size, for received messages, short sent messages, and short RDMA Reads
+//! and Writes.
+//!
+//! The memory stays registered and is never advertised.
 
 use std::io;
 use std::sync::Arc;
@@ -9,33 +11,33 @@ use ibverbs_sys as ib;
 
 use super::objects::{Domain, Slab};
 
-/// Slots that are registered together: at most so many, and no more of them than have so many octets, but one at least.
-const SLOTS: usize = 32;
-const SLAB: usize = 1 << 20;
+/// The maximum number of slots in a slab.
+const MAX_SLAB_SLOTS: usize = 32;
+/// The maximum size of a slab, in octets. A slab has at least one slot, even if that is larger.
+const MAX_SLAB_SIZE: usize = 1 << 20;
 
-/// Slots of registered memory, as many as are needed.
+/// A growing pool of slots.
 #[derive(Debug)]
 pub(super) struct Slots {
     slabs: Vec<Slab>,
     free: Vec<usize>,
     size: usize,
-    /// How many of them a slab has.
-    in_slab: usize,
+    slots_per_slab: usize,
 }
 
 impl Slots {
     pub(super) fn new(size: usize) -> Self {
-        let in_slab = (SLAB / size.max(1)).clamp(1, SLOTS);
-        Slots { slabs: Vec::new(), free: Vec::new(), size, in_slab }
+        let slots_per_slab = (MAX_SLAB_SIZE / size.max(1)).clamp(1, MAX_SLAB_SLOTS);
+        Slots { slabs: Vec::new(), free: Vec::new(), size, slots_per_slab }
     }
 
     pub(super) fn take(&mut self, domain: &Arc<Domain>) -> io::Result<usize> {
         if let Some(slot) = self.free.pop() {
             return Ok(slot);
         }
-        let first = self.slabs.len() * self.in_slab;
-        self.slabs.push(Slab::new(domain, self.in_slab, self.size)?);
-        self.free.extend((first + 1..first + self.in_slab).rev());
+        let first = self.slabs.len() * self.slots_per_slab;
+        self.slabs.push(Slab::new(domain, self.slots_per_slab, self.size)?);
+        self.free.extend((first + 1..first + self.slots_per_slab).rev());
         Ok(first)
     }
 
@@ -44,33 +46,34 @@ impl Slots {
     }
 
     fn slab(&self, slot: usize) -> io::Result<(&Slab, usize)> {
-        let (slab, index) = (slot / self.in_slab, slot % self.in_slab);
+        let (slab, index) = (slot / self.slots_per_slab, slot % self.slots_per_slab);
         Ok((self.slabs.get(slab).ok_or(io::ErrorKind::NotFound)?, index))
     }
 
-    pub(super) fn piece(&self, slot: usize, skip: usize, len: usize) -> io::Result<ib::ibv_sge> {
+    pub(super) fn sge(&self, slot: usize, skip: usize, len: usize) -> io::Result<ib::ibv_sge> {
         let (slab, index) = self.slab(slot)?;
-        Ok(slab.piece(index, skip, len).ok_or(io::ErrorKind::InvalidInput)?)
+        Ok(slab.sge(index, skip, len).ok_or(io::ErrorKind::InvalidInput)?)
     }
 
-    pub(super) fn whole(&self, slot: usize) -> io::Result<ib::ibv_sge> {
-        self.piece(slot, 0, self.size)
+    /// Returns a scatter/gather element for a complete slot.
+    pub(super) fn full_sge(&self, slot: usize) -> io::Result<ib::ibv_sge> {
+        self.sge(slot, 0, self.size)
     }
 
     /// # Safety
-    /// The device does not use the slot.
+    /// The device must not be using the slot.
     pub(super) unsafe fn read(&self, slot: usize, len: usize) -> io::Result<Bytes> {
         let (slab, index) = self.slab(slot)?;
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { slab.read(index, len) }.ok_or(io::ErrorKind::InvalidData)?)
     }
 
     /// # Safety
-    /// The device does not use that part of the slot.
+    /// The device must not be using that part of the slot.
     pub(super) unsafe fn write(&mut self, slot: usize, skip: usize, data: &[u8]) -> io::Result<()> {
-        let (slab, index) = (slot / self.in_slab, slot % self.in_slab);
+        let (slab, index) = (slot / self.slots_per_slab, slot % self.slots_per_slab);
         let slab = self.slabs.get_mut(slab).ok_or(io::ErrorKind::NotFound)?;
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { slab.write(index, skip, data) }.ok_or(io::ErrorKind::InvalidInput)?)
     }
 }

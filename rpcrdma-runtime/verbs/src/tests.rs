@@ -1,9 +1,9 @@
-//! The whole provider over a fake device, under Miri: `cargo xtask miri`.
+//! Tests of the whole provider with a fake device, under Miri: `cargo xtask miri`.
 
+mod closing;
 mod connecting;
-mod ending;
-mod moving;
-mod refusing;
+mod failures;
+mod transfers;
 mod windows;
 
 use std::future::{Future, poll_fn};
@@ -17,10 +17,10 @@ use rpcrdma_runtime::provider::Connection;
 use super::fake_device::{FakeDevice, Settings, any_port, with};
 use super::{ConnectError, Listener, Options, VerbsConnection, connect};
 
-/// Octets of the longest message.
+/// The size of a Receive buffer, in octets.
 const RECEIVE: u32 = 20_000;
 
-/// Few of everything, since Miri is slow.
+/// Small limits, because Miri is slow.
 fn options() -> Options {
     Options { receives: 2, max_receives: 8, max_sends: 8, inline: 32, ..Options::default() }
 }
@@ -28,28 +28,28 @@ fn options() -> Options {
 /// A device without memory windows.
 const PLAIN: Settings = Settings { windows: 0, ..Settings::CARD };
 
-/// Both ends of a connection, the first of which has connected, with some Receives each.
+/// Returns the client and the server end of a connection, each with four requested Receives.
 async fn connected(options: &Options) -> (VerbsConnection, VerbsConnection) {
     let listener = Listener::bind(any_port(), *options).await.expect("a listener");
     let address = listener.local_addr().expect("an address");
     let serving = async { listener.accept().await.expect("a peer").accept(b"", RECEIVE).await };
-    let (near, far) = tokio::join!(connect(address, b"", RECEIVE, options), serving);
-    let (mut near, mut far) = (near.expect("a connection"), far.expect("a connection"));
-    near.submit(Action::PostReceives { count: 4 });
-    far.submit(Action::PostReceives { count: 4 });
-    (near, far)
+    let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, options), serving);
+    let (mut local, mut peer) = (local.expect("a connection"), peer.expect("a connection"));
+    local.submit(Action::PostReceives { count: 4 });
+    peer.submit(Action::PostReceives { count: 4 });
+    (local, peer)
 }
 
 async fn next(connection: &mut VerbsConnection) -> Completion {
     poll_fn(|cx| connection.poll_completion(cx)).await
 }
 
-/// Polls once, without anybody to be woken.
+/// Polls once with a no-op waker.
 fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Octets that tell where they are from.
+/// Returns test data that depends on `seed`.
 fn octets(len: usize, seed: u8) -> Vec<u8> {
     let once: Vec<u8> = (0..=250).map(|octet: u8| octet.wrapping_add(seed)).collect();
     once.repeat(len / once.len() + 1).split_at(len).0.to_vec()
@@ -64,18 +64,19 @@ async fn send(connection: &mut VerbsConnection, message: Vec<Bytes>, invalidate:
 async fn receive(connection: &mut VerbsConnection) -> (Bytes, Option<u32>) {
     match next(connection).await {
         Completion::Received { message, invalidated } => (message, invalidated),
-        other => panic!("no message but {other:?}"),
+        other => panic!("expected a message: {other:?}"),
     }
 }
 
-/// Advertises memory, in a message that the other end has when this returns.
-async fn advertise(near: &mut VerbsConnection, far: &mut VerbsConnection, memory: Memory) -> Segment {
-    near.submit(Action::Register { token: Token(2), memory });
-    let Completion::Registered { token: Token(2), segment } = next(near).await else {
+/// Registers memory. Waits until the peer has received a message that was sent afterwards, so that the handle
+/// is valid.
+async fn advertise(local: &mut VerbsConnection, peer: &mut VerbsConnection, memory: Memory) -> Segment {
+    local.submit(Action::Register { token: Token(2), memory });
+    let Completion::Registered { token: Token(2), segment } = next(local).await else {
         panic!("not registered")
     };
-    send(near, vec![Bytes::from_static(b"it is there")], None).await;
-    receive(far).await;
+    send(local, vec![Bytes::from_static(b"registered")], None).await;
+    receive(peer).await;
     segment
 }
 
@@ -97,18 +98,18 @@ async fn read(connection: &mut VerbsConnection, source: Segment) -> Bytes {
     connection.submit(Action::Read { token: Token(4), source });
     match next(connection).await {
         Completion::ReadDone { token: Token(4), data } => data,
-        other => panic!("not read: {other:?}"),
+        other => panic!("expected the data of an RDMA Read: {other:?}"),
     }
 }
 
-/// Fences memory, and has it back.
+/// Invalidates a segment and returns the content of its memory.
 async fn fence(connection: &mut VerbsConnection, segment: Segment) -> Vec<u8> {
     connection.submit(Action::Invalidate { token: Token(5), handle: segment.handle });
     match next(connection).await {
         Completion::Invalidated { token: Token(5), handle, memory } if handle == segment.handle => {
             contents(&memory).to_vec()
         }
-        other => panic!("not fenced: {other:?}"),
+        other => panic!("expected the fenced memory: {other:?}"),
     }
 }
 
@@ -119,7 +120,7 @@ fn contents(memory: &Memory) -> &[u8] {
     }
 }
 
-/// Why a connection ends, and what its memory has then.
+/// Waits until a connection is closed. Returns the reason and the content of the returned memory.
 async fn closed(connection: &mut VerbsConnection) -> (CloseReason, Vec<Vec<u8>>) {
     loop {
         if let Completion::Closed { reason, returned } = next(connection).await {

@@ -1,6 +1,8 @@
-//! Memory windows of type 2. A region is registered without any right of the peer's, and what is advertised is a window over all
-//! of it: the work that binds one goes ahead of the message that names it, and whoever ends it, this end by work of its own or
-//! the peer by Send with Invalidate, ends all access at the device.
+//! Type 2 memory windows.
+//!
+//! A region is registered without remote access, and a window over the whole region is advertised. The
+//! request that binds the window is posted before the message that carries its handle. Remote access ends
+//! when the window is invalidated, either by a local request or by the peer with Send with Invalidate.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,62 +14,64 @@ use ib::ibv_wr_opcode;
 use ibverbs_sys as ib;
 use rpcrdma_runtime::proto::work::{Memory, Token};
 
-use super::objects::{Access, Domain, Registered, destroyed};
+use super::objects::{Access, Domain, Registered, check_destroyed};
 
-/// Windows that are kept for the next piece of memory.
-const KEPT: usize = 256;
+/// The maximum number of free windows that are kept for reuse.
+const MAX_FREE: usize = 256;
 
-/// One window. It goes before the region that it is bound to.
+/// A window. It is dropped before the region that it is bound to.
 #[derive(Debug)]
 struct Window {
     raw: NonNull<ib::ibv_mw>,
     _domain: Arc<Domain>,
 }
 
-// SAFETY: verbs may be called by any thread.
+// SAFETY: any thread may call verbs.
 unsafe impl Send for Window {}
 
 impl Window {
     fn new(domain: &Arc<Domain>) -> io::Result<Self> {
-        // SAFETY: the domain lives, and its context with it; the table of calls was filled when the device was opened.
+        // SAFETY: domain and context are alive. Opening the device initialized the function table.
         let alloc = unsafe { (*(*domain.as_ptr()).context).ops.alloc_mw };
         let alloc = alloc.ok_or(io::ErrorKind::Unsupported)?;
-        // SAFETY: the domain lives as long as the window, which keeps it.
+        // SAFETY: the window holds the domain, so the domain is alive as long as the window.
         let raw = NonNull::new(unsafe { alloc(domain.as_ptr(), ib::IBV_MW_TYPE_2) });
         let raw = raw.ok_or_else(io::Error::last_os_error)?;
         Ok(Window { raw, _domain: domain.clone() })
     }
 
-    /// What it is called when it is bound the next time: its last octet is another one each time.
+    /// Returns the handle for the next bind.
     fn next_handle(&self) -> u32 {
-        // SAFETY: the window lives.
-        next(unsafe { self.raw.as_ref().rkey })
+        // SAFETY: the window is alive.
+        next_handle(unsafe { self.raw.as_ref().rkey })
     }
 
-    /// The device calls it so now, since it was bound under this name; who binds it again has to know.
-    fn is_called(&mut self, handle: u32) {
-        // SAFETY: the window lives, and nobody else looks at it now: work that names it is complete.
+    /// Records the handle of the last bind, from which the next one is derived.
+    fn set_handle(&mut self, handle: u32) {
+        // SAFETY: the window is alive. The device is not using it, because all work requests that refer to it
+        // are complete.
         unsafe { self.raw.as_mut().rkey = handle };
     }
 }
 
-/// The name after this one, of the same window.
-fn next(handle: u32) -> u32 {
+/// Returns the handle that follows `handle`: each bind changes the lowest octet.
+fn next_handle(handle: u32) -> u32 {
     handle & !0xff | handle.wrapping_add(1) & 0xff
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the window lives, and its context with it.
+        // SAFETY: window and context are alive.
         let dealloc = unsafe { (*self.raw.as_ref().context).ops.dealloc_mw };
         if let Some(dealloc) = dealloc {
-            // SAFETY: it is freed once; work that names it is complete, or finds that it is gone.
-            destroyed("a memory window", unsafe { dealloc(self.raw.as_ptr()) });
+            // SAFETY: the window is freed once. Work requests that refer to it are complete, or fail without
+            // using it.
+            check_destroyed("memory window", unsafe { dealloc(self.raw.as_ptr()) });
         }
     }
 }
 
-/// A window over memory.
+/// A window and its region.
 #[derive(Debug)]
 struct Bound {
     state: State,
@@ -76,20 +80,20 @@ struct Bound {
     region: Registered<Memory>,
 }
 
-/// How far it has come.
+/// The state of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is to be bound.
-    Asked,
-    /// The device was told to bind it.
+    /// The request that binds the window is queued.
+    Queued,
+    /// The request that binds the window is prepared for posting.
     Bound,
-    /// The peer has ended it.
+    /// The peer has invalidated the window.
     Invalidated,
-    /// It is to be ended, and that has this name.
+    /// A request that invalidates the window is prepared for posting, for the action with this token.
     Fencing(Token),
 }
 
-/// Memory that no peer reaches any more. Its region is still to be destroyed.
+/// Memory that the peer can no longer access. Its region is not yet deregistered.
 #[derive(Debug)]
 pub(super) struct Fenced {
     pub(super) token: Token,
@@ -101,19 +105,20 @@ pub(super) struct Fenced {
 #[derive(Debug)]
 pub(super) struct Windows {
     bound: BTreeMap<u32, Bound>,
-    /// The one that was free for the longest time is used first, so that a name comes back late.
+    /// First in, first out, so that a handle is reused as late as possible.
     free: VecDeque<Window>,
     fenced: Vec<Fenced>,
 }
 
 impl Windows {
-    /// With a first one, or the device has none for this connection.
+    /// Creates a first window. Fails if the device has no window for this connection.
     pub(super) fn new(domain: &Arc<Domain>) -> io::Result<Self> {
         let free = VecDeque::from([Window::new(domain)?]);
         Ok(Windows { bound: BTreeMap::new(), free, fenced: Vec::new() })
     }
 
-    pub(super) fn ask(
+    /// Assigns a window to a region and returns the handle for [`Windows::bind`].
+    pub(super) fn allocate(
         &mut self,
         domain: &Arc<Domain>,
         region: Registered<Memory>,
@@ -127,14 +132,14 @@ impl Windows {
             Memory::Sink(_) => Access::IBV_ACCESS_REMOTE_WRITE,
         };
         let handle = window.next_handle();
-        self.bound.insert(handle, Bound { state: State::Asked, access, window, region });
+        self.bound.insert(handle, Bound { state: State::Queued, access, window, region });
         Ok(handle)
     }
 
-    /// Has the request bind a window. False if that is gone.
+    /// Fills in a request that binds a window. Returns false if there is no window with this handle.
     ///
-    /// The request names window and region, which stay until work that ends the window is complete, or the peer has ended it:
-    /// neither is before the request has been posted.
+    /// The request refers to window and region. Both stay alive until the window is invalidated, which is
+    /// after the request is posted.
     pub(super) fn bind(&mut self, handle: u32, request: &mut ib::ibv_send_wr) -> bool {
         let Some(bound) = self.bound.get_mut(&handle) else { return false };
         bound.state = State::Bound;
@@ -152,11 +157,11 @@ impl Windows {
         true
     }
 
-    /// Has the request end a window. False if there is nothing to post, since the peer has done that.
+    /// Fills in a request that invalidates a window. Returns false if the peer has already invalidated it.
     pub(super) fn unbind(&mut self, token: Token, handle: u32, request: &mut ib::ibv_send_wr) -> bool {
         let Some(bound) = self.bound.get_mut(&handle) else { return false };
         if bound.state == State::Invalidated {
-            self.end(token, handle);
+            self.fence(token, handle);
             return false;
         }
         bound.state = State::Fencing(token);
@@ -165,15 +170,15 @@ impl Windows {
         true
     }
 
-    /// The device has ended a window, as it was asked to.
+    /// Handles the completion of a request that invalidates a window.
     pub(super) fn unbound(&mut self, handle: u32) {
         if let Some(Bound { state: State::Fencing(token), .. }) = self.bound.get(&handle) {
             let token = *token;
-            self.end(token, handle);
+            self.fence(token, handle);
         }
     }
 
-    /// The peer has ended a window. False if it is none that was there for it to end.
+    /// Handles a remote invalidation. Returns false if the peer had no right to invalidate this handle.
     pub(super) fn invalidated(&mut self, handle: u32) -> bool {
         match self.bound.get_mut(&handle) {
             Some(bound) if bound.state == State::Bound => {
@@ -184,10 +189,11 @@ impl Windows {
         }
     }
 
-    pub(super) fn end(&mut self, token: Token, handle: u32) {
+    /// Moves the region of an invalidated window to the fenced regions, and keeps the window for reuse.
+    pub(super) fn fence(&mut self, token: Token, handle: u32) {
         let Some(Bound { mut window, region, .. }) = self.bound.remove(&handle) else { return };
-        window.is_called(handle);
-        if self.free.len() < KEPT {
+        window.set_handle(handle);
+        if self.free.len() < MAX_FREE {
             self.free.push_back(window);
         }
         self.fenced.push(Fenced { token, handle, region });
@@ -201,7 +207,7 @@ impl Windows {
         std::mem::take(&mut self.fenced)
     }
 
-    /// Ends all of them; what they were over is still registered.
+    /// Destroys all windows. The returned regions are still registered.
     pub(super) fn into_regions(self) -> Vec<Registered<Memory>> {
         let bound = self.bound.into_values().map(|Bound { window, region, .. }| {
             drop(window);
@@ -211,7 +217,8 @@ impl Windows {
     }
 }
 
-/// Registers memory that is to be advertised: by the region itself, or through a window over it.
+/// Registers memory that will be advertised: through a window if `windowed`, otherwise by the region's own
+/// handle.
 pub(super) fn register(
     domain: &Arc<Domain>,
     memory: Memory,
@@ -224,7 +231,8 @@ pub(super) fn register(
         (Memory::Sink(_), true) => Access::IBV_ACCESS_MW_BIND | Access::IBV_ACCESS_LOCAL_WRITE,
     };
     match Registered::new(domain, memory, access) {
-        // Linux registers nothing for windows that it could not write, whatever their rights are; constants are such.
+        // Linux refuses to register read-only memory, such as constants, for windows, even for windows
+        // without write access.
         Err((Memory::Source(data), error)) if windowed && error.raw_os_error() == Some(libc::EFAULT) => {
             let copy = Memory::Source(Bytes::copy_from_slice(&data));
             Registered::new(domain, copy, access).map_err(|(_, error)| (Memory::Source(data), error))
@@ -238,12 +246,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_has_256_names_in_turns() {
-        assert_eq!(next(0x1234_5600), 0x1234_5601);
-        assert_eq!(next(0xffff_ffff), 0xffff_ff00);
-        let names: std::collections::BTreeSet<u32> =
-            std::iter::successors(Some(0xab_cdef), |name| Some(next(*name))).take(300).collect();
-        assert_eq!(names.len(), 256);
-        assert!(names.iter().all(|name| name >> 8 == 0xabcd));
+    fn a_window_cycles_through_256_handles() {
+        assert_eq!(next_handle(0x1234_5600), 0x1234_5601);
+        assert_eq!(next_handle(0xffff_ffff), 0xffff_ff00);
+        let handles: std::collections::BTreeSet<u32> =
+            std::iter::successors(Some(0xab_cdef), |handle| Some(next_handle(*handle))).take(300).collect();
+        assert_eq!(handles.len(), 256);
+        assert!(handles.iter().all(|handle| handle >> 8 == 0xabcd));
     }
 }

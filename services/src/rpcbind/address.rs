@@ -1,24 +1,27 @@
-//! Universal addresses: how rpcbind writes an address and a port (RFC 5665 section 5.2.3).
+//! Universal addresses, rpcbind's text form of an address and a port (RFC 5665 section 5.2.3).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The longest text of an address and a port: eight groups of an IPv6 address, or its last two as IPv4, and
-/// both numbers of the port.
-const LONGEST: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len() + ".255.255".len();
+/// The length of the longest universal address: an IPv6 address with an embedded IPv4 address, and both
+/// octets of the port.
+const MAX_LEN: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len() + ".255.255".len();
 
-/// The universal address of an IP address and a port: `192.0.2.1.78.81` is port 20049 of 192.0.2.1. The zone of an
-/// IPv6 address means nothing to another machine and is left out.
+/// Formats an IP address and a port as a universal address: `192.0.2.1.78.81` is port 20049 of 192.0.2.1.
+///
+/// The zone of an IPv6 address is omitted, because it is meaningless on another machine.
 #[must_use]
 pub fn to_universal(address: &SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
     format!("{}.{high}.{low}", address.ip())
 }
 
-/// Reads a universal address. Only what [`to_universal`] could have written is taken, and IPv6 in other spellings: no
-/// sign, no blank, no zone, no name, no number with a leading zero.
+/// Parses a universal address.
+///
+/// Accepts the output of [`to_universal`] and other spellings of IPv6 addresses. Rejects signs, blanks,
+/// zones, names and numbers with leading zeros.
 #[must_use]
 pub fn from_universal(text: &str) -> Option<SocketAddr> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_LEN {
         return None;
     }
     let (rest, low) = text.rsplit_once('.')?;
@@ -30,10 +33,11 @@ pub fn from_universal(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// A number from 0 to 255 as it is usually written.
+/// Parses a number from 0 to 255 without sign and leading zeros.
 fn octet(text: &str) -> Option<u8> {
-    let usual = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
-    if usual { text.parse().ok() } else { None }
+    let is_canonical =
+        text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if is_canonical { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -41,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_both_families_there_and_back() {
+    fn ipv4_and_ipv6_addresses_round_trip() {
         for (address, universal) in [
             ("192.0.2.1:20049", "192.0.2.1.78.81"),
             ("0.0.0.0:111", "0.0.0.0.0.111"),
@@ -57,13 +61,13 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_stays_at_home() {
+    fn a_zone_is_omitted() {
         let address: SocketAddr = "[fe80::1%3]:80".parse().expect("an address");
         assert_eq!(to_universal(&address), "fe80::1.0.80");
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_rejected() {
         let long = "0".repeat(1 << 20);
         for text in [
             "",

@@ -2,19 +2,20 @@ use rpcrdma_runtime::shell::{CallError, ConnectError};
 
 use super::Netid;
 
-/// Why rpcbind was of no help.
+/// Why a request to rpcbind failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It cannot be reached.
+    /// Connecting to rpcbind failed.
     #[error("rpcbind: {0}")]
     Connect(#[from] ConnectError),
-    /// It did not answer a call as it should.
+    /// A call to rpcbind failed.
     #[error("rpcbind: {0}")]
     Call(#[from] CallError),
-    /// It registers nothing under this name: another server has it, or the caller may not.
+    /// rpcbind refused a registration: another server is registered, or the caller lacks permission.
     #[error(
-        "rpcbind does not register program {program} version {version} at {netid}: another server has it, or this one may not"
+        "rpcbind refused to register program {program} version {version} for {netid}: \
+         another server is registered, or permission is denied"
     )]
     Refused {
         /// The program's number.
@@ -24,8 +25,8 @@ pub enum Error {
         /// The transport.
         netid: Netid,
     },
-    /// It still has a registration that was to be removed.
-    #[error("rpcbind does not remove program {program} version {version} at {netid}")]
+    /// rpcbind refused to remove a registration.
+    #[error("rpcbind refused to remove program {program} version {version} for {netid}")]
     Kept {
         /// The program's number.
         program: u32,
@@ -34,20 +35,20 @@ pub enum Error {
         /// The transport.
         netid: Netid,
     },
-    /// It answered with what is no address to connect to over this transport.
-    #[error("rpcbind says `{address}`, where nothing can be reached by {netid}")]
+    /// rpcbind returned an address that is invalid for this transport.
+    #[error("rpcbind returned an invalid address for {netid}: `{address}`")]
     BadAddress {
-        /// What it said, cut after 80 bytes.
+        /// The address, truncated to 80 bytes.
         address: String,
         /// The transport.
         netid: Netid,
     },
-    /// The host has no address of the transport's family.
-    #[error("{host} cannot be resolved: {source}")]
+    /// The host name cannot be resolved.
+    #[error("cannot resolve {host}: {source}")]
     Resolve {
-        /// The host as given.
+        /// The host.
         host: String,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
 }

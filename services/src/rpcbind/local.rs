@@ -1,4 +1,5 @@
-//! rpcbind's local socket: how it knows whose a registration is, and what Linux's takes registrations from.
+//! A client for rpcbind's local socket. rpcbind identifies the owner of a registration by this socket, and
+//! Linux's rpcbind accepts registrations only there.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,43 +18,45 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::LONGEST;
+use super::MAX_REPLY;
 
-/// A connection over a local socket, with records as over TCP. One call at a time.
+/// A connection over a local socket, with the record marking of TCP. It runs one call at a time.
 #[derive(Debug)]
 pub(super) struct Local {
-    /// Nothing once a call has left it in a state that nobody knows: the next call connects again.
+    /// `None` after a failed or cancelled call, because a partial record may remain. The next call
+    /// reconnects.
     socket: Mutex<Option<UnixStream>>,
     path: PathBuf,
     next_xid: AtomicU32,
-    limit: Duration,
+    timeout: Duration,
 }
 
 impl Local {
-    pub(super) async fn connect(path: &Path, limit: Duration) -> io::Result<Self> {
+    pub(super) async fn connect(path: &Path, timeout: Duration) -> io::Result<Self> {
         let socket = UnixStream::connect(path).await?;
         let path = path.to_owned();
-        Ok(Local { socket: Mutex::new(Some(socket)), path, next_xid: AtomicU32::new(1), limit })
+        Ok(Local { socket: Mutex::new(Some(socket)), path, next_xid: AtomicU32::new(1), timeout })
     }
 
     async fn exchange(&self, call: &[u8]) -> Result<Bytes, CallError> {
-        let mut place = self.socket.lock().await;
-        // Put back when the reply is whole: a call that is given up takes the connection with it.
-        let mut socket = match place.take() {
+        let mut slot = self.socket.lock().await;
+        // The socket is put back after a complete reply. A cancelled call drops it and so closes the
+        // connection.
+        let mut socket = match slot.take() {
             Some(socket) => socket,
-            None => self.again().await?,
+            None => self.reconnect().await?,
         };
-        let exchanged = timeout(self.limit, transact(&mut socket, call));
-        let reply = exchanged.await.map_err(|_| CallError::Timeout(self.limit))?;
+        let exchange = timeout(self.timeout, transact(&mut socket, call));
+        let reply = exchange.await.map_err(|_| CallError::Timeout(self.timeout))?;
         let closed = |error: io::Error| FailReason::Closed(CloseReason::Io(error.to_string()));
         let reply = reply.map_err(closed)?;
-        *place = Some(socket);
+        *slot = Some(socket);
         Ok(reply)
     }
 
-    async fn again(&self) -> Result<UnixStream, FailReason> {
-        let connecting = timeout(self.limit, UnixStream::connect(&self.path));
-        let socket = connecting.await.map_err(|_| FailReason::Timeout(self.limit))?;
+    async fn reconnect(&self) -> Result<UnixStream, FailReason> {
+        let connecting = timeout(self.timeout, UnixStream::connect(&self.path));
+        let socket = connecting.await.map_err(|_| FailReason::Timeout(self.timeout))?;
         socket.map_err(|error| FailReason::Unreachable(error.to_string()))
     }
 }
@@ -61,7 +64,7 @@ impl Local {
 async fn transact(socket: &mut UnixStream, call: &[u8]) -> io::Result<Bytes> {
     let mark = record_mark(call.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
     socket.write_all(&[&mark, call].concat()).await?;
-    let (mut records, mut input) = (Records::new(LONGEST), BytesMut::new());
+    let (mut records, mut input) = (Records::new(MAX_REPLY), BytesMut::new());
     loop {
         if let Some(reply) = records.next(&mut input).map_err(io::Error::other)? {
             return Ok(reply);

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// The name of a transport, as servers are registered under it (RFC 8166 section 9, RFC 5665 section 5.1).
+/// The network identifier of a transport (RFC 8166 section 9, RFC 5665 section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Netid {
     /// RPC-over-RDMA with IPv4 addresses.
@@ -15,19 +15,19 @@ pub enum Netid {
 }
 
 impl Netid {
-    /// RPC-over-RDMA at this address.
+    /// Returns the netid of RPC-over-RDMA for this address family.
     #[must_use]
     pub fn rdma(address: IpAddr) -> Self {
         if address.is_ipv4() { Netid::Rdma } else { Netid::Rdma6 }
     }
 
-    /// TCP at this address.
+    /// Returns the netid of TCP for this address family.
     #[must_use]
     pub fn tcp(address: IpAddr) -> Self {
         if address.is_ipv4() { Netid::Tcp } else { Netid::Tcp6 }
     }
 
-    /// As it is written.
+    /// Returns the name: `rdma`, `rdma6`, `tcp` or `tcp6`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,8 +38,8 @@ impl Netid {
         }
     }
 
-    /// Whether its addresses are such.
-    pub(super) fn has(self, address: &SocketAddr) -> bool {
+    /// Returns true if the address has the family of this transport.
+    pub(super) fn matches(self, address: &SocketAddr) -> bool {
         match self {
             Netid::Rdma | Netid::Tcp => address.is_ipv4(),
             Netid::Rdma6 | Netid::Tcp6 => address.is_ipv6(),

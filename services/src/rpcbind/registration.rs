@@ -7,8 +7,10 @@ use tracing::debug;
 
 use super::{Error, Netid, Rpcbind, from_universal, to_universal};
 
-/// What a server has registered. It is removed by [`Registration::remove`]; a registration that is dropped is removed by
-/// a task of its own, which a program that ends at once may not wait for.
+/// The registrations of a server. [`Registration::remove`] removes them.
+///
+/// Dropping the value removes them in a background task, which may not finish if the program exits
+/// immediately.
 #[derive(Debug)]
 pub struct Registration {
     rpcbind: Rpcbind,
@@ -22,28 +24,30 @@ impl Registration {
         Registration { rpcbind, netid, address: to_universal(address), programs: Vec::new() }
     }
 
-    /// The programs and versions.
+    /// Returns the registered programs and versions.
     #[must_use]
     pub fn programs(&self) -> &[(u32, u32)] {
         &self.programs
     }
 
-    /// Registers one more.
+    /// Registers another program.
     pub(super) async fn add(&mut self, program: u32, version: u32) -> Result<(), Error> {
         let entry = self.rpcbind.entry(program, version, self.netid, self.address.clone());
-        // Before anything is known: it may be registered though the answer is lost, or nobody waits for it.
+        // Recorded before the call, because the program may be registered even if the reply is lost or the
+        // call is cancelled.
         self.programs.push((program, version));
-        if !self.rpcbind.once().set(&entry).await? {
+        if !self.rpcbind.without_retransmission().set(&entry).await? {
             self.programs.pop();
             return Err(Error::Refused { program, version, netid: self.netid });
         }
         Ok(())
     }
 
-    /// Removes them all. What is registered at another address by now is not this server's any more, and stays.
+    /// Removes all registrations. A registration with another address belongs to another server and remains.
     ///
     /// # Errors
-    /// The first that could not be removed: [`Error::Call`], [`Error::Kept`].
+    /// Returns the first error: [`Error::Call`] if a call fails, [`Error::Kept`] if rpcbind refuses the
+    /// removal.
     pub async fn remove(mut self) -> Result<(), Error> {
         let programs = std::mem::take(&mut self.programs);
         remove(&self.rpcbind, self.netid, &self.address, &programs).await
@@ -60,11 +64,11 @@ impl Drop for Registration {
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(error) = remove(&rpcbind, netid, &address, &programs).await {
-                    debug!(%error, "a registration is left");
+                    debug!(%error, "removing a registration failed");
                 }
             });
         } else {
-            debug!("a registration is left: it was dropped outside of the runtime");
+            debug!("a registration remains: it was dropped outside the runtime");
         }
     }
 }
@@ -78,17 +82,17 @@ async fn remove(
     if programs.is_empty() {
         return Ok(());
     }
-    // rpcbind removes whatever has the name, wherever it is: a successor may have it by now.
-    let there = registered(rpcbind, netid, address).await?;
+    // rpcbind ignores the address when it removes a registration, which may belong to another server by now.
+    let current = registered(rpcbind, netid, address).await?;
     let mut first = Ok(());
-    for (program, version) in programs.iter().copied().filter(|program| there.contains(program)) {
+    for (program, version) in programs.iter().copied().filter(|program| current.contains(program)) {
         let entry = rpcbind.entry(program, version, netid, address.to_owned());
-        let removed = match rpcbind.once().unset(&entry).await {
+        let removed = match rpcbind.without_retransmission().unset(&entry).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::Kept { program, version, netid }),
-            // The answer is lost; what counts is whether it was done.
+            // The call may have succeeded even if the reply was lost.
             Err(error) => match registered(rpcbind, netid, address).await {
-                Ok(there) if !there.contains(&(program, version)) => Ok(()),
+                Ok(current) if !current.contains(&(program, version)) => Ok(()),
                 _ => Err(error.into()),
             },
         };
@@ -97,13 +101,13 @@ async fn remove(
     first
 }
 
-/// The programs and versions that are registered at an address.
+/// Returns the programs and versions that are registered with an address.
 async fn registered(rpcbind: &Rpcbind, netid: Netid, address: &str) -> Result<BTreeSet<(u32, u32)>, Error> {
-    let meant = from_universal(address);
-    let is_meant = |map: &Rpcb| {
-        let said = map.r_addr.to_str().ok();
-        &map.r_netid[..] == netid.as_str().as_bytes() && said.and_then(from_universal) == meant
+    let wanted = from_universal(address);
+    let matches = |map: &Rpcb| {
+        let address = map.r_addr.to_str().ok();
+        &map.r_netid[..] == netid.as_str().as_bytes() && address.and_then(from_universal) == wanted
     };
     let list = rpcbind.list().await?;
-    Ok(list.iter().filter(|map| is_meant(map)).map(|map| (map.r_prog, map.r_vers)).collect())
+    Ok(list.iter().filter(|map| matches(map)).map(|map| (map.r_prog, map.r_vers)).collect())
 }

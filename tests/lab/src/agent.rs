@@ -1,4 +1,5 @@
-//! Commands in the guest, by the script that waits there at a port (`tests/interop/guest/agent`).
+//! Runs commands in the guest through the agent script, which listens on a port
+//! (`tests/interop/guest/agent`).
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -6,75 +7,76 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How much longer than the command itself its answer may take.
+/// How long the response may take beyond the timeout of the command.
 const SLACK: Duration = Duration::from_secs(60);
-/// What a command may print at most, in bytes.
-const PRINTED_MAX: u64 = 64 << 20;
+/// The maximum output of a command, in bytes.
+const MAX_OUTPUT: u64 = 64 << 20;
 
-/// What a command did.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// Its exit status; 124 or 137 if it took too long and was ended.
+    /// The exit status; 124 or 137 if the command timed out.
     pub status: i32,
-    /// What it printed, errors included. What it left to run is not waited for, and may print more.
+    /// The standard output and standard error. Background processes may print more later, which is not
+    /// included.
     pub printed: String,
 }
 
-/// Has the guest run a bash script.
+/// Runs a bash script in the guest.
 pub(super) fn run(port: u16, script: &str, limit: Duration) -> io::Result<Ran> {
-    ask(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?, script, limit)
+    request(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?, script, limit)
 }
 
-fn ask(mut stream: TcpStream, script: &str, limit: Duration) -> io::Result<Ran> {
-    // So that nothing that is printed looks like the end.
-    let word = format!("{:016x}", RandomState::new().build_hasher().finish());
-    let long = || io::Error::new(ErrorKind::InvalidInput, "no command may take that long");
-    let until = Instant::now().checked_add(limit.saturating_add(SLACK)).ok_or_else(long)?;
-    stream.write_all(format!("{} {} {word}\n{script}", limit.as_secs().max(1), script.len()).as_bytes())?;
-    answer(Until { stream, until }, &word)
+fn request(mut stream: TcpStream, script: &str, limit: Duration) -> io::Result<Ran> {
+    // A random token in the final line, so that no output of the command can look like it.
+    let token = format!("{:016x}", RandomState::new().build_hasher().finish());
+    let too_long = || io::Error::new(ErrorKind::InvalidInput, "the timeout is too long");
+    let deadline = Instant::now().checked_add(limit.saturating_add(SLACK)).ok_or_else(too_long)?;
+    stream.write_all(format!("{} {} {token}\n{script}", limit.as_secs().max(1), script.len()).as_bytes())?;
+    read_response(WithDeadline { stream, deadline }, &token)
 }
 
-/// Reads up to the line that says how the command ended. Behind that the connection may stay open for as long as anything lives
-/// that the command has started.
-fn answer(stream: impl Read, word: &str) -> io::Result<Ran> {
-    let mut lines = BufReader::new(stream.take(PRINTED_MAX));
-    let start = format!("lab: {word} exit ");
-    let mut said = Vec::new();
+/// Reads up to the line with the exit status. Background processes of the command may keep the connection
+/// open after it.
+fn read_response(stream: impl Read, token: &str) -> io::Result<Ran> {
+    let mut lines = BufReader::new(stream.take(MAX_OUTPUT));
+    let start = format!("lab: {token} exit ");
+    let mut output = Vec::new();
     loop {
-        let line = said.len();
-        if lines.read_until(b'\n', &mut said)? == 0 {
-            let lacks = "the guest did not say how the command ended";
-            return Err(io::Error::new(ErrorKind::UnexpectedEof, lacks));
+        let line = output.len();
+        if lines.read_until(b'\n', &mut output)? == 0 {
+            let message = "the guest did not return an exit status";
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, message));
         }
-        if let Some(status) = said[line..].strip_prefix(start.as_bytes()).and_then(status) {
-            // The line before ends where the agent has begun this one, whatever the command has printed last.
-            said.truncate(line.saturating_sub(1));
-            return Ok(Ran { status, printed: String::from_utf8_lossy(&said).into_owned() });
+        if let Some(status) = output[line..].strip_prefix(start.as_bytes()).and_then(status) {
+            // The agent prints a newline before the final line. It is not part of the command's output.
+            output.truncate(line.saturating_sub(1));
+            return Ok(Ran { status, printed: String::from_utf8_lossy(&output).into_owned() });
         }
     }
 }
 
-/// The status at the end of a line that is there whole.
+/// Parses the exit status at the end of a complete line.
 fn status(rest: &[u8]) -> Option<i32> {
     str::from_utf8(rest.strip_suffix(b"\n")?).ok()?.parse().ok()
 }
 
-/// A stream that is read until then, no matter how often a little comes.
-struct Until {
+/// A stream with one deadline for all reads.
+struct WithDeadline {
     stream: TcpStream,
-    until: Instant,
+    deadline: Instant,
 }
 
-impl Read for Until {
+impl Read for WithDeadline {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let late = || io::Error::new(ErrorKind::TimedOut, "the command did not end in time");
-        let left = self.until.saturating_duration_since(Instant::now());
+        let timed_out = || io::Error::new(ErrorKind::TimedOut, "the command timed out");
+        let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(late());
+            return Err(timed_out());
         }
         self.stream.set_read_timeout(Some(left))?;
         self.stream.read(into).map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => late(),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => timed_out(),
             _ => error,
         })
     }
@@ -87,8 +89,8 @@ mod tests {
 
     use super::*;
 
-    fn read(said: &str) -> Option<Ran> {
-        answer(said.as_bytes(), "0f").ok()
+    fn read(response: &str) -> Option<Ran> {
+        read_response(response.as_bytes(), "0f").ok()
     }
 
     fn ran(status: i32, printed: &str) -> Option<Ran> {
@@ -96,54 +98,55 @@ mod tests {
     }
 
     #[test]
-    fn the_status_is_behind_what_was_printed() {
+    fn the_status_follows_the_output() {
         assert_eq!(read("\nlab: 0f exit 0\n"), ran(0, ""));
         assert_eq!(read("one\n\nlab: 0f exit 3\n"), ran(3, "one\n"));
         assert_eq!(read("one\ntwo\nlab: 0f exit 124\n"), ran(124, "one\ntwo"));
     }
 
     #[test]
-    fn a_command_can_print_what_looks_like_its_end() {
+    fn a_final_line_with_another_token_is_output() {
         let printed = "lab: exit 7\nlab: 0e exit 7\n and lab: 0f exit 7\nlab: 0f exit \n";
         assert_eq!(read(&format!("{printed}\nlab: 0f exit 3\nlab: 0f exit 4\n")), ran(3, printed));
     }
 
     #[test]
-    fn an_answer_without_its_end_is_none() {
+    fn a_truncated_response_is_an_error() {
         for cut in ["", "cut off", "cut off\n", "\nlab: 0f exit", "\nlab: 0f exit 1"] {
             assert_eq!(read(cut), None, "{cut:?}");
         }
     }
 
-    /// A connection, and both ends of it.
+    /// Returns both ends of a connection.
     fn connection() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let near = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
-        (near, listener.accept().expect("its other end").0)
+        let local = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        (local, listener.accept().expect("a connection").0)
     }
 
     #[test]
-    fn what_a_command_left_to_run_is_not_waited_for() {
-        let (near, mut far) = connection();
+    fn background_processes_do_not_delay_the_result() {
+        let (local, mut peer) = connection();
         let guest = thread::spawn(move || {
-            let mut asked = String::new();
-            BufReader::new(&far).read_line(&mut asked).expect("a request");
-            let words: Vec<_> = asked.split_whitespace().collect();
+            let mut request = String::new();
+            BufReader::new(&peer).read_line(&mut request).expect("a request");
+            let words: Vec<_> = request.split_whitespace().collect();
             assert_eq!(words[..2], ["400", "4"]);
-            far.write_all(format!("done\n\nlab: {} exit 0\n", words[2]).as_bytes()).expect("an answer");
-            far
+            peer.write_all(format!("done\n\nlab: {} exit 0\n", words[2]).as_bytes()).expect("written");
+            peer
         });
-        let done = ask(near, "true", Duration::from_secs(400)).expect("an answer");
-        assert_eq!(Some(done), ran(0, "done\n"));
-        // The guest's end is open still.
+        let result = request(local, "true", Duration::from_secs(400)).expect("a result");
+        assert_eq!(Some(result), ran(0, "done\n"));
+        // The connection is still open.
         drop(guest.join().expect("the guest"));
     }
 
     #[test]
-    fn a_command_that_prints_for_ever_ends_for_us() {
-        let (near, mut far) = connection();
-        far.write_all(b"more\n").expect("written");
-        let late = answer(Until { stream: near, until: Instant::now() }, "0f").expect_err("no answer");
-        assert_eq!(late.kind(), ErrorKind::TimedOut);
+    fn a_command_that_prints_forever_times_out() {
+        let (local, mut peer) = connection();
+        peer.write_all(b"more\n").expect("written");
+        let stream = WithDeadline { stream: local, deadline: Instant::now() };
+        let error = read_response(stream, "0f").expect_err("a timeout");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
     }
 }

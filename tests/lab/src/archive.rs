@@ -1,7 +1,7 @@
-//! The archive of Debian packages, by this machine's own configuration of apt.
+//! Debian's package archive, with the apt configuration of this machine.
 //!
-//! Lists and packages are kept below the lab's cache, so that it needs no rights, installs nothing, and sees an
-//! archive of today where the machine's own lists are old.
+//! Package lists and packages are stored in the lab's cache. So the lab needs no privileges, installs
+//! nothing, and does not depend on the machine's own package lists, which may be outdated.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -10,26 +10,26 @@ use std::process::Command;
 
 use crate::tools::{at, command, output, pipe, remove};
 
-/// A package of some kilobytes.
+/// A package of a few kilobytes, for trial downloads.
 const SMALL: &str = "netbase";
 
 /// The archive.
 pub(super) struct Archive {
-    /// Where apt keeps its state for us.
+    /// The directory for apt's state.
     state: PathBuf,
 }
 
 /// A version of a package.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Version {
-    /// Its version.
+    /// The version number.
     pub(super) version: String,
-    /// The names of packages that it depends on, with the version if exactly one does.
+    /// The dependencies: package names, with the version number if the dependency requires exactly one.
     pub(super) depends: Vec<(String, Option<String>)>,
 }
 
 impl Archive {
-    /// Asks the archive for its present lists.
+    /// Downloads the current package lists.
     pub(super) fn open(cache: &Path) -> Result<Self, String> {
         let archive = Archive { state: cache.join("apt") };
         for folder in ["state/lists/partial", "cache/archives/partial"] {
@@ -37,7 +37,7 @@ impl Archive {
             fs::create_dir_all(&folder).map_err(at(&folder))?;
         }
         eprintln!("lab: reading the package lists");
-        // One of several archives that does not answer is no harm, if the others have what is wanted.
+        // Not an error: if several archives are configured, the others may have the required packages.
         if let Err(error) = output(archive.command("apt-get").arg("update")) {
             eprintln!("lab: {error}");
         }
@@ -49,24 +49,27 @@ impl Archive {
         for (option, value) in [
             ("Dir::State", self.state.join("state")),
             ("Dir::Cache", self.state.join("cache")),
-            // What is installed here says nothing about the guest, but apt wants to know it.
+            // The packages installed on this machine do not affect the guest, but apt requires a status file.
             ("Dir::State::status", "/var/lib/dpkg/status".into()),
         ] {
             command.arg("-o").arg(format!("{option}={}", value.display()));
         }
-        // As root apt would change to a user who cannot write into the cache.
+        // If run as root, apt would otherwise switch to a user that cannot write to the cache.
         command.args(["-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"]);
         command
     }
 
-    /// The versions of a package that can be had, the newest first. A package that is not there has none.
+    /// Returns the available versions of a package, the newest first. The list is empty for an unknown
+    /// package.
     pub(super) fn versions(&self, package: &str) -> Vec<Version> {
         let shown = output(self.command("apt-cache").args(["show", package])).unwrap_or_default();
         versions(&shown)
     }
 
-    /// The named packages, and all libraries that they need, directly or not. Other dependencies are left out: what a
-    /// package needs to be configured is of no use to one that is only unpacked.
+    /// Returns the named packages and all libraries that they depend on, directly or indirectly.
+    ///
+    /// Other dependencies are omitted. Most are needed only to configure a package, and the lab only unpacks
+    /// packages.
     pub(super) fn with_libraries(&self, packages: &[&str]) -> Result<Vec<String>, String> {
         let mut command = self.command("apt-cache");
         command.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);
@@ -86,26 +89,26 @@ impl Archive {
         Ok(wanted.into_iter().map(str::to_owned).collect())
     }
 
-    /// Whether it has all of these.
+    /// Checks that the archive has all of these packages.
     ///
     /// # Errors
-    /// If not, with what is not there.
+    /// Fails with a list of the packages that it lacks.
     pub(super) fn have(&self, packages: &[&str]) -> Result<(), String> {
         let lacks = |package: &&&str| self.versions(package).is_empty();
         let missing: Vec<&str> = packages.iter().filter(lacks).copied().collect();
-        if missing.is_empty() { Ok(()) } else { Err(format!("the archive has no {}", missing.join(", "))) }
+        if missing.is_empty() { Ok(()) } else { Err(format!("the archive lacks {}", missing.join(", "))) }
     }
 
-    /// Whether it lets something be downloaded, into a directory that is removed.
+    /// Checks that downloads work, with a small package and a temporary directory.
     ///
     /// # Errors
-    /// If not, with what apt says of it.
+    /// Fails with the error message of apt.
     pub(super) fn try_out(&self, folder: &Path) -> Result<(), String> {
         self.download(&[SMALL.to_owned()], folder)?;
         remove(folder)
     }
 
-    /// Downloads packages, named as apt takes them (`NAME` or `NAME=VERSION`), into a directory.
+    /// Downloads packages (`NAME` or `NAME=VERSION`) into a directory.
     pub(super) fn download(&self, packages: &[String], folder: &Path) -> Result<Vec<PathBuf>, String> {
         fs::create_dir_all(folder).map_err(at(folder))?;
         output(self.command("apt-get").arg("download").args(packages).current_dir(folder))?;
@@ -116,7 +119,8 @@ impl Archive {
         Ok(files)
     }
 
-    /// Has packages, and the libraries that they need, in a directory. `what` is said of them while they are fetched.
+    /// Downloads packages and the libraries that they need, and unpacks them into a directory. `what` is part
+    /// of the progress message.
     pub(super) fn unpack_all(&self, packages: &[&str], folder: &Path, what: &str) -> Result<(), String> {
         let packages = self.with_libraries(packages)?;
         eprintln!("lab: fetching {} packages {what}", packages.len());
@@ -128,12 +132,12 @@ impl Archive {
     }
 }
 
-/// Unpacks a package. Nothing of it is run.
+/// Unpacks a package without running its scripts.
 pub(super) fn unpack(package: &Path, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(at(folder))?;
     pipe(
         command("dpkg-deb").arg("--fsys-tarfile").arg(package),
-        // /bin and its like may be links into /usr by then.
+        // /bin and similar directories may already be links into /usr.
         command("tar").args(["-x", "--keep-directory-symlink", "--no-same-owner", "-C"]).arg(folder),
     )
 }
@@ -142,7 +146,7 @@ fn is_library(package: &str) -> bool {
     package.starts_with("lib") || package == "zlib1g"
 }
 
-/// Reads what `apt-cache show` prints: paragraphs of `Field: value`.
+/// Parses the output of `apt-cache show`, paragraphs of `Field: value` lines.
 fn versions(shown: &str) -> Vec<Version> {
     let field = |paragraph: &str, name: &str| {
         let line = paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
@@ -156,7 +160,7 @@ fn versions(shown: &str) -> Vec<Version> {
     paragraphs.map(version).collect()
 }
 
-/// Reads `NAME (= VERSION)`, `NAME (>= VERSION)` or `NAME`; of alternatives the first.
+/// Parses `NAME (= VERSION)`, `NAME (>= VERSION)` or `NAME`. Uses the first of several alternatives.
 fn dependency(text: &str) -> (String, Option<String>) {
     let first = text.split('|').next().unwrap_or_default().trim();
     let (name, bound) = first.split_once(' ').unwrap_or((first, ""));
@@ -164,7 +168,8 @@ fn dependency(text: &str) -> (String, Option<String>) {
     (name.to_owned(), exact.map(str::to_owned))
 }
 
-/// Reads what `apt-cache depends --recurse` prints: packages at the margin, what they need below them.
+/// Parses the output of `apt-cache depends --recurse`: unindented package names, each followed by indented
+/// dependencies.
 fn dependencies(printed: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut tree: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut package = "";
@@ -184,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_and_exact_dependencies_are_read() {
+    fn versions_and_exact_dependencies_are_parsed() {
         let shown = "Package: linux-headers-amd64\nVersion: 6.1.9-2\nDepends: linux-headers-6.1.0-5-amd64 (= 6.1.9-2), \
                      make (>= 1) | gmake\n\nPackage: linux-headers-amd64\nVersion: 6.1.7-1\n";
         let read = versions(shown);
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_of_dependencies_is_read() {
+    fn a_dependency_tree_is_parsed() {
         let printed = "mount\n  PreDepends: libmount1\n  Depends: libc6\n |Depends: a\n  Depends: <virtual>\n    b\nlibc6\n";
         let tree = dependencies(printed);
         assert_eq!(tree["mount"], ["libmount1", "libc6", "a", "<virtual>"]);

@@ -1,6 +1,7 @@
-//! `cargo xtask lab bench`: our client and our server beside Linux's own, over the guest's RDMA devices.
+//! `cargo xtask lab bench`: compares our client and server with those of Linux, over the RDMA devices of the
+//! guest.
 //!
-//! With `--profile` it says what processors do for a call instead.
+//! With `--profile`, prints how the processors spend their time per call instead.
 
 use std::env;
 use std::io::Write;
@@ -14,11 +15,11 @@ use crate::profile::{self, Profile};
 use crate::tools::{at, output};
 use crate::{Kernel, Lab, Machine};
 
-/// The workspace.
+/// The root of the workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// What is measured, and our server.
+/// The benchmark program and our server.
 const PROGRAMS: [&str; 2] = ["nfs3bench", "nfs3d"];
-/// How long one table may take, beyond its turns.
+/// How long one table may take beyond its turns.
 const SLACK: Duration = Duration::from_secs(600);
 
 /// A kind of software device.
@@ -31,7 +32,7 @@ pub(super) enum Device {
 }
 
 impl Device {
-    /// The guest's script that has it.
+    /// Returns the guest's script that sets up the device.
     fn script(self) -> &'static str {
         match self {
             Device::Siw => "/lab/siw mended",
@@ -40,63 +41,66 @@ impl Device {
     }
 }
 
-/// What is measured, and for how long.
+/// What to measure, and how long.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
     kernel: Kernel,
-    /// Over which device
+    /// The devices to measure
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Device::Siw, Device::Rxe])]
     device: Vec<Device>,
-    /// How often each has its turn; the median counts
+    /// The number of turns of each implementation; the table shows the median
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// How long a turn is, in milliseconds
+    /// The length of a turn in milliseconds
     #[arg(long, default_value_t = 1000)]
     turn: u32,
-    /// Print what processors do for a call, 1 and 16 at a time, by Linux's profiler
+    /// Profile with perf and print the processor time per call, with 1 and 16 concurrent calls
     #[arg(long, conflicts_with_all = ["rounds", "further"])]
     profile: bool,
-    /// List so many of the functions in which our ends' user space is longest, too
+    /// Also list this many functions of our user-space code, those with the most processor time first
     #[arg(long, requires = "profile")]
     functions: Option<usize>,
-    /// Further options of nfs3bench, which `nfs3bench --help` has
+    /// Further options for nfs3bench (see `nfs3bench --help`)
     #[arg(last = true)]
     further: Vec<String>,
 }
 
-/// Boots a guest of its own, and prints a table of our client and one of our server for each device.
+/// Boots a new guest. Prints a table for our client and one for our server for each device.
 ///
 /// # Errors
-/// What is missing or went wrong.
+/// Fails if a package is missing or a step fails.
 pub(super) fn run(lab: &Lab, options: &Options) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
-        return Err(format!("the feature `verbs` needs packages: apt-get install {}", missing.join(" ")));
+        return Err(format!(
+            "the feature `verbs` needs system packages: apt-get install {}",
+            missing.join(" ")
+        ));
     }
     let programs = build()?;
-    // The profiler takes names of functions from the programs.
-    let needless = if options.functions.is_some() { "--strip-debug" } else { "--strip-all" };
+    // Perf needs the symbols of the programs for the function names.
+    let strip = if options.functions.is_some() { "--strip-debug" } else { "--strip-all" };
     let series = options.kernel.series()?;
     let machine = lab.boot(series)?;
     for program in &programs {
         let name = program.file_name().unwrap_or_default();
-        output(Command::new("strip").arg(needless).arg("-o").arg(machine.share().join(name)).arg(program))?;
+        output(Command::new("strip").arg(strip).arg("-o").arg(machine.share().join(name)).arg(program))?;
     }
     if options.profile {
         lab.bring_profiler(&machine)?;
     }
     for device in &options.device {
         say(&format!("\nLinux {}, {device:?}", series.name()))?;
-        done(&machine, &SETUP.replace("DEVICE", device.script()), SLACK)?;
+        run_script(&machine, &SETUP.replace("DEVICE", device.script()), SLACK)?;
         let measure = if options.profile { profile } else { compare };
         measure(&machine, options)?;
-        done(&machine, END, SLACK)?;
+        run_script(&machine, TEARDOWN, SLACK)?;
     }
     Ok(())
 }
 
-/// Builds the programs; they are where this one is, but optimized.
+/// Builds the programs in release mode, in the target directory of this program.
 fn build() -> Result<Vec<PathBuf>, String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(ROOT).args([
@@ -112,53 +116,60 @@ fn build() -> Result<Vec<PathBuf>, String> {
     eprintln!("lab: building {}", PROGRAMS.join(" and "));
     output(cargo.args(PROGRAMS.iter().flat_map(|name| ["--bin", name])))?;
     let own = env::current_exe().map_err(|error| error.to_string())?;
-    let target = own.parent().and_then(Path::parent).ok_or("this program is in no target directory")?;
+    let target = own.parent().and_then(Path::parent).ok_or("this program is not in a target directory")?;
     Ok(PROGRAMS.iter().map(|name| target.join("release").join(name)).collect())
 }
 
-/// Has the kernel's server and ours serve a directory each, in memory, and the kernel's client mount both. With as little memory as
-/// the guest has, the kernel's server would take less than 1 MiB in a call.
+/// Starts the kernel's server and our server, each with a directory in memory, and mounts both with the
+/// kernel's client.
+///
+/// The block size is set explicitly, because the kernel's default for a guest with this little memory is
+/// below 1 MiB.
 const SETUP: &str = "set -e; DEVICE
     modprobe -a rpcrdma nfsd; [ -e /proc/fs/nfsd/threads ] || mount -t nfsd nfsd /proc/fs/nfsd
     [ $(cat /proc/fs/nfsd/threads) = 0 ] || rpc.nfsd 0; echo 1048576 >/proc/fs/nfsd/max_block_size; /lab/knfsd
     ulimit -l unlimited; modprobe -a rpcrdma nfs nfsv3
     mkdir -p /run/served /mnt/knfsd /mnt/nfs3d
     (/host/nfs3d --provider verbs --listen 10.0.2.15:20050 --tcp 10.0.2.15:20051 --no-root-squash /run/served \
-        >/run/said 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1
-    for second in $(seq 60); do ! grep -q serving /run/said || break; sleep 1; done
-    grep serving /run/said || cat /run/said
+        >/run/nfs3d.log 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1
+    for second in $(seq 60); do ! grep -q serving /run/nfs3d.log || break; sleep 1; done
+    grep serving /run/nfs3d.log || cat /run/nfs3d.log
     how=vers=3,proto=rdma,nolock,mountproto=tcp,rsize=1048576,wsize=1048576
     mount -t nfs -o $how,port=20049,mountport=20048 10.0.2.15:/export /mnt/knfsd
     mount -t nfs -o $how,port=20050,mountport=20051 10.0.2.15:/ /mnt/nfs3d";
 
-const END: &str = "umount /mnt/knfsd; umount /mnt/nfs3d; kill $(cat /run/nfs3d.pid)
+const TEARDOWN: &str = "umount /mnt/knfsd; umount /mnt/nfs3d; kill $(cat /run/nfs3d.pid)
     for second in $(seq 60); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
 
-/// Both ends the kernel's, our client of its server, our server under its client.
+/// The kernel's client and server.
 const KERNEL: &str = "/mnt/knfsd";
+/// Our client and the kernel's server.
 const OUR_CLIENT: &str = "'rdma://10.0.2.15:20049/export?provider=verbs&mountport=20048'";
+/// The kernel's client and our server.
 const OUR_SERVER: &str = "/mnt/nfs3d";
-/// Who is compared, and both ways.
-const PAIRS: [(&str, [&str; 2]); 2] = [
-    ("our client beside the kernel's, both of the kernel's server", [OUR_CLIENT, KERNEL]),
-    ("our server beside the kernel's, both under the kernel's client", [OUR_SERVER, KERNEL]),
+/// The comparisons: a title, our configuration and the kernel's.
+const COMPARISONS: [(&str, [&str; 2]); 2] = [
+    ("our client and the kernel's client, with the kernel's server", [OUR_CLIENT, KERNEL]),
+    ("our server and the kernel's server, with the kernel's client", [OUR_SERVER, KERNEL]),
 ];
 
 fn compare(machine: &Machine, options: &Options) -> Result<(), String> {
     let Options { rounds, turn, further, .. } = options;
-    // Two ways, seven kinds of calls, two numbers of calls in flight; as long again for looking at what was written.
+    // Two configurations, seven kinds of calls, two numbers of concurrent calls. Doubled, for verifying
+    // written data.
     let turns = Duration::from_millis(u64::from(*turn)) * 2 * 7 * 2 * 2;
-    for (what, ways) in PAIRS {
-        let (further, ways) = (further.join(" "), ways.join(" "));
-        let script =
-            format!("ulimit -l unlimited; /host/nfs3bench --rounds {rounds} --turn {turn} {further} {ways}");
-        let printed = done(machine, &script, SLACK + turns * *rounds)?;
-        say(&format!("\n{what}:\n{}", printed.trim_end()))?;
+    for (title, targets) in COMPARISONS {
+        let (further, targets) = (further.join(" "), targets.join(" "));
+        let script = format!(
+            "ulimit -l unlimited; /host/nfs3bench --rounds {rounds} --turn {turn} {further} {targets}"
+        );
+        let printed = run_script(machine, &script, SLACK + turns * *rounds)?;
+        say(&format!("\n{title}:\n{}", printed.trim_end()))?;
     }
     Ok(())
 }
 
-/// What is profiled, as it is called here and in nfs3bench's options.
+/// The profiled calls: a title and the options for nfs3bench.
 const CALLS: [(&str, &str); 7] = [
     ("GETATTR", "getattr"),
     ("READ 4 KiB", "read --sizes 4096"),
@@ -171,29 +182,30 @@ const CALLS: [(&str, &str); 7] = [
 
 fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
     let turn = options.turn;
-    for (what, calls) in CALLS {
+    for (title, calls) in CALLS {
         for in_flight in [1, 16] {
             let mut columns = Vec::new();
-            for (who, way) in
-                [("both Linux's", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
+            for (name, target) in
+                [("Linux only", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
             {
-                // The same way twice: two turns, and nobody else's between.
-                let script = format!("--turn {turn} --in-flight {in_flight} --calls {calls} {way} {way}");
-                let printed = done(machine, &profile::script(&script), SLACK)?;
-                columns.push((who, Profile::of(&printed, way == OUR_CLIENT)?));
+                // The same target twice gives two consecutive turns, without other turns in between.
+                let script =
+                    format!("--turn {turn} --in-flight {in_flight} --calls {calls} {target} {target}");
+                let printed = run_script(machine, &profile::script(&script), SLACK)?;
+                columns.push((name, Profile::of(&printed, target == OUR_CLIENT)?));
             }
-            let what = format!("{what}, {in_flight} at a time");
-            say(&format!("\n{}", profile::table(&what, &columns).trim_end()))?;
-            for (who, profile) in &columns {
-                profile.functions(who, options.functions.unwrap_or(0)).map_or(Ok(()), |list| say(&list))?;
+            let title = format!("{title}, {in_flight} concurrent");
+            say(&format!("\n{}", profile::table(&title, &columns).trim_end()))?;
+            for (name, profile) in &columns {
+                profile.functions(name, options.functions.unwrap_or(0)).map_or(Ok(()), |list| say(&list))?;
             }
         }
     }
     Ok(())
 }
 
-/// Runs a script in the guest that must succeed.
-fn done(machine: &Machine, script: &str, limit: Duration) -> Result<String, String> {
+/// Runs a script in the guest. Fails if the script fails.
+fn run_script(machine: &Machine, script: &str, limit: Duration) -> Result<String, String> {
     let ran = machine.run(script, limit)?;
     if ran.status == 0 { Ok(ran.printed) } else { Err(format!("{}\n{}", ran.printed, machine.last_words())) }
 }

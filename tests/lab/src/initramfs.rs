@@ -1,4 +1,4 @@
-//! Directory trees as the kernel unpacks them at boot: cpio archives of the "newc" format.
+//! Writes initramfs images: cpio archives in the "newc" format, which the kernel unpacks at boot.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -6,22 +6,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Writes one archive. Everything in it belongs to root.
+/// Writes an archive. All its files belong to root.
 pub(super) struct Archive<W: Write> {
     out: W,
-    /// Numbers of files that were given out: each is a file of its own.
+    /// The number of files so far. It is used as the inode number, so that no file is a hard link of another.
     files: u32,
 }
 
 impl Archive<BufWriter<File>> {
-    /// An archive in a new file.
+    /// Creates an archive in a new file.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         Ok(Archive { out: BufWriter::new(File::create(path)?), files: 0 })
     }
 }
 
 impl<W: Write> Archive<W> {
-    /// Adds a file, directory or link by its mode: a name without a slash in front, and its content.
+    /// Adds a file, directory or link. `mode` includes the file type, and `name` has no leading slash.
     pub(super) fn add(&mut self, name: &[u8], mode: u32, content: &[u8]) -> io::Result<()> {
         self.files += 1;
         let size = u32::try_from(content.len()).map_err(|_| io::Error::other("a file beyond 4 GiB"))?;
@@ -32,18 +32,19 @@ impl<W: Write> Archive<W> {
             write!(self.out, "{field:08x}")?;
         }
         self.out.write_all(name)?;
-        // The head, the name with a zero byte, and the content each end at a multiple of four.
+        // The header with the null-terminated name is padded to a multiple of four bytes, and so is the
+        // content.
         self.out.write_all(&[0; 4][..1 + padding(110 + name.len() + 1)])?;
         self.out.write_all(content)?;
         self.out.write_all(&[0; 4][..padding(content.len())])
     }
 
-    /// Adds all that is below a directory, sorted by name, so that the same tree gives the same archive.
+    /// Adds all files below a directory, sorted by name, so that the same tree produces the same archive.
     pub(super) fn add_tree(&mut self, root: &Path) -> io::Result<()> {
         self.add_tree_at(root, b"")
     }
 
-    /// The same below another directory, which ends with a slash.
+    /// Like [`Archive::add_tree`], but adds `prefix` to all names. The prefix must end with a slash.
     pub(super) fn add_tree_at(&mut self, root: &Path, prefix: &[u8]) -> io::Result<()> {
         let mut pending = vec![root.to_path_buf()];
         while let Some(folder) = pending.pop() {
@@ -70,7 +71,7 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// Ends the archive.
+    /// Writes the trailer and flushes the output.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.add(b"TRAILER!!!", 0, b"")?;
         self.out.flush()
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_ends_at_a_multiple_of_four() {
+    fn every_part_is_padded_to_a_multiple_of_four() {
         let mut bytes = Vec::new();
         let mut archive = Archive { out: &mut bytes, files: 0 };
         archive.add(b"dir", 0o040_755, b"").unwrap();

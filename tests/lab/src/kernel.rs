@@ -1,4 +1,5 @@
-//! A kernel of Debian's, with software iWARP, which Debian does not build, made out of its own source.
+//! Debian's kernel for the guest, and the module siw (software iWARP), which Debian does not build. The lab
+//! builds it from the source of the same kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::archive::{Archive, unpack};
 use crate::tools::{at, command, output, pipe, remove};
 
-/// The modules that the guest loads by name; what they need comes with them, and what siw needs as well.
+/// The modules that the guest loads by name. The modules that these and siw depend on are added.
 const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_net",
@@ -32,18 +33,18 @@ const MODULES: &[&str] = &[
     "rdma_ucm",
 ];
 
-/// What decides over the pieces below: they are made again when it changes.
+/// Returns a description of the build inputs. The kernel files are rebuilt when it changes.
 pub(super) fn recipe() -> String {
-    format!("4 {}\n{MENDED:?}{PEER_TO_PEER:?}", MODULES.join(" "))
+    format!("4 {}\n{FIXES:?}{PEER_TO_PEER:?}", MODULES.join(" "))
 }
 
-/// Where siw is in the kernel's source.
+/// The directory of siw in the kernel source.
 const SIW: &str = "drivers/infiniband/sw/siw";
 
-/// What the mended siw has in place of what siw has, by file.
-const MENDED: &[(&str, &str, &str)] = &[
-    // It tells its user of a connection that it has accepted, and does not look at what came in before that, while nobody
-    // listened to the socket yet.
+/// Fixes for siw: file, original text and replacement.
+const FIXES: &[(&str, &str, &str)] = &[
+    // Siw reports an accepted connection but does not process data that arrived earlier, before the socket
+    // callbacks were set.
     (
         "siw_cm.c",
         "\t\trv = siw_cm_upcall(cep, IW_CM_EVENT_ESTABLISHED, 0);\n\t\tif (rv)\n\t\t\tgoto error;\n",
@@ -52,8 +53,8 @@ const MENDED: &[(&str, &str, &str)] = &[
          \t\t\tlock_sock(early);\n\t\t\tlocal_bh_disable();\n\t\t\tearly->sk_data_ready(early);\n\
          \t\t\tlocal_bh_enable();\n\t\t\trelease_sock(early);\n\t\t}\n",
     ),
-    // Of padding and CRC that come in two segments, it puts the second part over the first, and takes the FPDU for
-    // damaged. Networks that divide the stream anew, as QEMU's does, bring that about.
+    // If padding and CRC arrive in two segments, siw overwrites the first part with the second and treats the
+    // FPDU as corrupt. This happens in networks that resegment the TCP stream, such as QEMU's.
     (
         "siw_qp_rx.c",
         "\tskb_copy_bits(skb, srx->skb_offset, tbuf, avail);\n",
@@ -62,25 +63,25 @@ const MENDED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What makes the mended siw one that asks for connections between peers (RFC 6581 section 9), which is settled when it is built.
+/// The change that makes siw request peer-to-peer connections (RFC 6581 section 9). Siw has only a
+/// compile-time constant for it.
 const PEER_TO_PEER: &(&str, &str, &str) =
     &("siw_main.c", "\nconst bool peer_to_peer;\n", "\nconst bool peer_to_peer = true;\n");
 
-/// Packages of one kernel, all of the same version.
+/// The packages of one kernel, all with the same version.
 struct Packages {
     version: String,
-    /// What the kernel calls itself, `6.1.0-1-amd64`.
+    /// The kernel release, for example `6.1.0-1-amd64`.
     abi: String,
-    /// The kernel, with its modules.
+    /// The kernel and its modules.
     image: String,
-    /// What modules are built against.
+    /// The headers for building modules.
     headers: Vec<String>,
-    /// The source.
     source: String,
 }
 
-/// Looks for the newest version of which the archive has all that is needed. Which ones are there changes with
-/// each update of the kernel.
+/// Finds the newest version for which the archive has all packages. The available versions change with each
+/// kernel update.
 fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
     for meta in [format!("linux-headers-{series}-amd64"), "linux-headers-amd64".to_owned()] {
         for known in archive.versions(&meta) {
@@ -94,12 +95,12 @@ fn look_up(archive: &Archive, series: &str) -> Result<Packages, String> {
         }
     }
     Err(format!(
-        "the archive has no linux-image, linux-headers and linux-source {series} of one version for amd64"
+        "the archive lacks linux-image, linux-headers and linux-source {series} with the same version for amd64"
     ))
 }
 
-/// Whether the archive has all of one version.
-pub(super) fn can_be_had(archive: &Archive, series: &str) -> Result<(), String> {
+/// Checks that the archive has all packages of one version.
+pub(super) fn check_available(archive: &Archive, series: &str) -> Result<(), String> {
     look_up(archive, series).map(drop)
 }
 
@@ -117,7 +118,8 @@ fn complete(archive: &Archive, series: &str, abi: &str, version: &str) -> Option
     Some(Packages { version, abi, image, headers, source })
 }
 
-/// Makes `vmlinuz`, `modules` (a directory for /usr/lib), `siw-stock.ko`, `siw.ko`, `siw-peers.ko` and `version` in a directory.
+/// Creates the files `vmlinuz`, `siw-stock.ko`, `siw.ko`, `siw-peers.ko` and `version`, and the directory
+/// `modules` for /usr/lib.
 pub(super) fn build(archive: &Archive, series: &str, folder: &Path) -> Result<(), String> {
     let packages = look_up(archive, series)?;
     let work = folder.join("work");
@@ -159,7 +161,7 @@ fn build_siw(packages: &Packages, source: &Path, work: &Path, folder: &Path) -> 
     let make = |module: &str| {
         let mut make = command("make");
         make.arg("-C").arg(&tree).arg(format!("M={}", siw.display()));
-        // Type information for modules would need one more tool, and nobody here reads it.
+        // BTF type information is unused here and would need another tool.
         make.args(["CONFIG_RDMA_SIW=m", "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]);
         output(&mut make)?;
         output(
@@ -167,24 +169,26 @@ fn build_siw(packages: &Packages, source: &Path, work: &Path, folder: &Path) -> 
         )
     };
     make("siw-stock.ko")?;
-    MENDED.iter().try_for_each(|change| replace(&siw, &packages.version, change))?;
+    FIXES.iter().try_for_each(|change| replace(&siw, &packages.version, change))?;
     make("siw.ko")?;
     replace(&siw, &packages.version, PEER_TO_PEER)?;
     make("siw-peers.ko").map(drop)
 }
 
-/// Makes one change to siw's source.
+/// Replaces one text in the source of siw.
 fn replace(siw: &Path, version: &str, (file, old, new): &(&str, &str, &str)) -> Result<(), String> {
     let path = siw.join(file);
     let text = fs::read_to_string(&path).map_err(at(&path))?;
     if text.matches(old).count() != 1 {
-        return Err(format!("{file} of siw in Linux {version} is not what it used to be"));
+        return Err(format!(
+            "{file} of siw in Linux {version} does not contain the expected text exactly once"
+        ));
     }
     fs::write(&path, text.replace(old, new)).map_err(at(&path))
 }
 
-/// Has the unpacked headers refer to each other, and not to where they would have been installed. Returns the
-/// directory against which modules are built.
+/// Redirects the links and paths in the unpacked headers from the installation directories to the unpacked
+/// files. Returns the directory for building modules.
 fn relocate(headers: &Path, abi: &str) -> Result<PathBuf, String> {
     let sources = headers.join("usr/src");
     for entry in fs::read_dir(&sources).map_err(at(&sources))?.flatten() {
@@ -206,7 +210,7 @@ fn relocate(headers: &Path, abi: &str) -> Result<PathBuf, String> {
     Ok(tree)
 }
 
-/// Copies the modules that the guest needs, and makes their index.
+/// Copies the modules that the guest needs and creates their index.
 fn pick_modules(image: &Path, abi: &str, folder: &Path) -> Result<(), String> {
     output(command("depmod").arg("-b").arg(image).arg(abi))?;
     let from = image.join("lib/modules").join(abi);
@@ -226,7 +230,7 @@ fn pick_modules(image: &Path, abi: &str, folder: &Path) -> Result<(), String> {
         }
     }
     for list in ["modules.order", "modules.builtin", "modules.builtin.modinfo"] {
-        // Without them the index is made as well, with a warning.
+        // Optional: without these files, depmod only prints a warning.
         let _ = fs::copy(from.join(list), to.join(list));
     }
     fs::create_dir_all(to.join("extra")).map_err(at(&to))?;
@@ -234,8 +238,9 @@ fn pick_modules(image: &Path, abi: &str, folder: &Path) -> Result<(), String> {
     output(command("depmod").arg("-b").arg(&root).arg(abi)).map(drop)
 }
 
-/// The files of modules and of all that they need, by the index that depmod makes: `file: file file ...`.
-/// A name without a file is built into the kernel, or another version has it.
+/// Returns the files of modules and their dependencies, from the index of depmod (`file: file file ...`).
+///
+/// Modules without a file are ignored: they are built into the kernel, or another kernel version has them.
 fn closure<'a>(index: &'a str, modules: &[&str]) -> BTreeSet<&'a str> {
     let name = |path: &str| {
         let file = path.rsplit('/').next().unwrap_or(path);
@@ -251,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_come_with_all_that_they_need() {
+    fn dependencies_of_modules_are_included() {
         let index =
             "kernel/net/a-b.ko.xz: kernel/net/c.ko\nkernel/net/c.ko:\nkernel/net/d.ko: kernel/net/c.ko\n";
         let files = closure(index, &["a_b", "built_in"]);

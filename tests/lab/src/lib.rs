@@ -1,8 +1,11 @@
-//! `cargo xtask lab`: Linux's own NFS/RDMA client and server, in a guest that needs no RDMA hardware and no rights.
+//! `cargo xtask lab`: runs Linux's NFS/RDMA client and server in a guest, without RDMA hardware and without
+//! privileges.
 //!
-//! The guest is a kernel of Debian's under QEMU, with software iWARP built out of that kernel's source, and some of
-//! Debian's programs. All of it is made once, in a directory outside of the source tree: `RPCRDMA_LAB_CACHE`, or
-//! `rpcrdma-lab` in the user's cache directory. Which version of the kernel that is, the archive says.
+//! The guest runs a Debian kernel under QEMU, with software iWARP built from the source of that kernel, and
+//! programs from Debian. The kernel version is the newest of its series in Debian's package archive.
+//!
+//! The guest is built once, in a directory outside the source tree: `RPCRDMA_LAB_CACHE`, or `rpcrdma-lab` in
+//! the user's cache directory.
 
 mod agent;
 mod archive;
@@ -31,7 +34,7 @@ use machine::Parts;
 pub use machine::{Machine, Ports};
 use tools::{at, remove};
 
-/// Kernels that are known to work.
+/// A supported kernel series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Series {
     /// Linux 6.1
@@ -51,66 +54,67 @@ impl Series {
         }
     }
 
-    /// The one that `RPCRDMA_LAB_KERNEL` names; 6.1 if it names none.
+    /// Returns the series in `RPCRDMA_LAB_KERNEL`, or 6.1 if the variable is not set.
     ///
     /// # Errors
-    /// If it names one that is not known.
+    /// Fails if the variable contains an unknown series.
     pub fn wanted() -> Result<Self, String> {
         match env::var("RPCRDMA_LAB_KERNEL") {
-            Ok(name) => {
-                Series::from_str(&name, false).map_err(|_| format!("RPCRDMA_LAB_KERNEL: no kernel {name}"))
-            }
+            Ok(name) => Series::from_str(&name, false)
+                .map_err(|_| format!("RPCRDMA_LAB_KERNEL: unknown kernel series {name}")),
             Err(_) => Ok(Series::default()),
         }
     }
 }
 
-/// What `cargo xtask lab` can be told.
+/// The subcommands of `cargo xtask lab`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
-    /// Say whether what the lab is made of is here or can be had, from this machine and the archive; exit status 3 if not
+    /// Check that all parts of the lab are built or can be built from this machine and the archive; exit
+    /// status 3 if not
     Check {
-        /// For which kernel
+        /// The kernel of the guest
         #[command(flatten)]
         kernel: Kernel,
-        /// And what test suites of others are made of
+        /// Also check the third-party test suites
         #[arg(long)]
         suites: bool,
-        /// And the packages that the feature `verbs` is built with, and valgrind
+        /// Also check the build dependencies of the feature `verbs`, and valgrind
         #[arg(long)]
         verbs: bool,
-        /// And perf
+        /// Also check perf
         #[arg(long)]
         profiler: bool,
     },
-    /// Make what the guest needs, if it is not there yet, and nothing else
+    /// Build the parts of the guest that are not built yet
     Build(Kernel),
-    /// Make the test suites of others, fio, dbench, fsx and pjdfstest; a guest that runs sees them below /host/suites
+    /// Build the third-party test suites fio, dbench, fsx and pjdfstest, and share them with a running guest
+    /// as /host/suites
     Suites,
-    /// Measure our client and our server beside Linux's own, over RDMA devices, in a guest of its own; prints ratios, or what
-    /// processors do for a call
+    /// Compare our client and server with those of Linux over RDMA devices, in a new guest; print ratios or
+    /// profiles
     Bench(bench::Options),
-    /// Boot a guest that stays until `down`
+    /// Boot a guest that runs until `down`
     Up(Kernel),
-    /// Run a command in it, by bash: `cargo xtask lab run uname -a`
+    /// Run a bash command in the running guest: `cargo xtask lab run uname -a`
     Run {
-        /// End it after so many seconds
+        /// The timeout in seconds
         #[arg(long, default_value_t = 600)]
         limit: u64,
         /// The command
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Say which guest runs, and where its ports are
+    /// Show the running guest and its ports
     Status,
-    /// End it
+    /// Terminate the running guest
     Down,
 }
 
-/// Which kernel the guest has.
+/// The kernel of the guest.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Kernel {
-    /// The kernel's series; also RPCRDMA_LAB_KERNEL
+    /// The kernel series (default: RPCRDMA_LAB_KERNEL, or else 6.1)
     #[arg(long, value_enum)]
     kernel: Option<Series>,
 }
@@ -121,40 +125,40 @@ impl Kernel {
     }
 }
 
-/// Does it. Returns the exit status of the command that was run, if one was.
+/// Runs a subcommand and returns the exit status of the process.
 ///
 /// # Errors
-/// What is missing or went wrong.
-#[allow(clippy::print_stdout, reason = "what was asked for, of a program")]
+/// Fails if a program or package is missing, or if a step fails.
+#[allow(clippy::print_stdout, reason = "the output of a command-line program")]
 pub fn run(task: &Task) -> Result<u8, String> {
     let lab = Lab::at_hand;
     match task {
         Task::Check { kernel, suites, verbs, profiler } => {
             let series = kernel.series()?;
-            if let Err(why) = tools::check() {
-                return Ok(unavailable(why));
+            if let Err(error) = tools::check() {
+                return Ok(unavailable(error));
             }
             let lab = lab()?;
-            let _held = lab.lock()?;
+            let _lock = lab.lock()?;
             Ok(lab.check(series, [*suites, *verbs, *profiler]).map_or_else(unavailable, |()| 0))
         }
         Task::Build(kernel) => lab()?.parts(kernel.series()?).map(|_| 0),
         Task::Suites => {
             let lab = lab()?;
             lab.suites()?;
-            lab.present().map_or(Ok(()), |machine| lab.bring_suites(&machine)).map(|()| 0)
+            lab.running().map_or(Ok(()), |machine| lab.bring_suites(&machine)).map(|()| 0)
         }
         Task::Bench(options) => bench::run(&lab()?, options).map(|()| 0),
         Task::Up(kernel) => lab()?.up(kernel.series()?).map(|()| 0),
         Task::Run { limit, command } => {
-            let ran = lab()?.present()?.run(&command.join(" "), Duration::from_secs(*limit))?;
+            let ran = lab()?.running()?.run(&command.join(" "), Duration::from_secs(*limit))?;
             print!("{}", ran.printed);
             Ok(u8::try_from(ran.status).unwrap_or(1))
         }
         Task::Status => {
-            match lab()?.present() {
-                Ok(machine) => println!("{}", Lab::about(&machine)),
-                Err(none) => println!("{none}"),
+            match lab()?.running() {
+                Ok(machine) => println!("{}", Lab::describe(&machine)),
+                Err(message) => println!("{message}"),
             }
             Ok(0)
         }
@@ -162,69 +166,71 @@ pub fn run(task: &Task) -> Result<u8, String> {
     }
 }
 
-/// Says what cannot be had. That is no failure of the lab's.
-#[allow(clippy::print_stderr, reason = "what was asked for, of a program")]
-fn unavailable(why: String) -> u8 {
-    eprintln!("lab: {why}");
+/// Prints why the lab cannot be built, and returns exit status 3.
+#[allow(clippy::print_stderr, reason = "the output of a command-line program")]
+fn unavailable(message: String) -> u8 {
+    eprintln!("lab: {message}");
     3
 }
 
-/// Where the lab's pieces are kept.
+/// The lab, with its cache directory.
 #[derive(Clone, Debug)]
 pub struct Lab {
     cache: PathBuf,
 }
 
 impl Lab {
-    /// The lab of this user.
+    /// Opens the lab of this user.
     ///
     /// # Errors
-    /// If this machine lacks programs, with the packages that have them, or there is no place for the cache.
+    /// Fails if programs are missing, with a list of the packages to install, or if the cache directory
+    /// cannot be created.
     pub fn at_hand() -> Result<Self, String> {
         tools::check()?;
-        let named = env::var_os("RPCRDMA_LAB_CACHE").map(PathBuf::from);
-        let users = || env::var_os("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("rpcrdma-lab"));
+        let explicit = env::var_os("RPCRDMA_LAB_CACHE").map(PathBuf::from);
+        let xdg = || env::var_os("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("rpcrdma-lab"));
         let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/rpcrdma-lab"));
         let cache =
-            named.or_else(users).or_else(home).ok_or("set RPCRDMA_LAB_CACHE to a directory for the lab")?;
+            explicit.or_else(xdg).or_else(home).ok_or("set RPCRDMA_LAB_CACHE to a directory for the lab")?;
         fs::create_dir_all(&cache).map_err(at(&cache))?;
-        // Programs are run elsewhere, and builds refuse relative paths.
+        // Commands run in other directories, and some builds reject relative paths.
         let cache = cache.canonicalize().map_err(at(&cache))?;
         Ok(Lab { cache })
     }
 
-    /// Boots a guest that ends with the value that is returned, or with this process.
+    /// Boots a guest. It ends when the returned value is dropped or this process exits.
     ///
     /// # Errors
-    /// If it cannot be built or booted.
+    /// Fails if the guest cannot be built or booted.
     pub fn boot(&self, series: Series) -> Result<Machine, String> {
         let parts = self.parts(series)?;
-        self.sweep();
+        self.remove_stale_runs();
         Machine::boot(&parts, &self.cache.join(format!("run/{}", std::process::id())), false)
     }
 
-    /// Has the guest see the test suites of others, below /host/suites, and makes them first if they are not there.
+    /// Shares the third-party test suites with the guest as /host/suites. Builds them if necessary.
     ///
     /// # Errors
-    /// If Debian's archive or the registry of crates does not have them, or they cannot be built.
+    /// Fails if a suite is not available from Debian or crates.io, or cannot be built.
     pub fn bring_suites(&self, machine: &Machine) -> Result<(), String> {
-        shared(&self.suites()?, machine, "suites")
+        share(&self.suites()?, machine, "suites")
     }
 
-    /// Has the guest see valgrind, as a tree to change the root to, /host/memcheck/root, and makes it first if it is not there.
+    /// Shares valgrind with the guest, as a directory tree for chroot: /host/memcheck/root. Builds the tree if
+    /// necessary.
     ///
     /// # Errors
-    /// If Debian's archive does not have it.
+    /// Fails if a package is not available from Debian.
     pub fn bring_memcheck(&self, machine: &Machine) -> Result<(), String> {
         self.bring(machine, "memcheck", &memcheck::recipe(), memcheck::build)
     }
 
-    /// Has the guest see perf, below /host/profiler, and makes its tree first if it is not there.
+    /// Shares perf with the guest as /host/profiler. Builds its tree if necessary.
     fn bring_profiler(&self, machine: &Machine) -> Result<(), String> {
         self.bring(machine, "profiler", &profile::recipe(), profile::build)
     }
 
-    /// Has the guest see a tree that is kept by this name, and makes it first if it is not there.
+    /// Shares a cached directory with the guest. Builds it if necessary.
     fn bring(
         &self,
         machine: &Machine,
@@ -232,23 +238,23 @@ impl Lab {
         recipe: &str,
         build: fn(&Archive, &Path) -> Result<(), String>,
     ) -> Result<(), String> {
-        let kept = self.cache.join(name);
-        let _held = self.lock()?;
-        made(&kept, recipe, |folder| build(&Archive::open(&self.cache)?, folder))?;
-        shared(&kept, machine, name)
+        let folder = self.cache.join(name);
+        let _lock = self.lock()?;
+        build_once(&folder, recipe, |folder| build(&Archive::open(&self.cache)?, folder))?;
+        share(&folder, machine, name)
     }
 
     fn suites(&self) -> Result<PathBuf, String> {
-        let kept = self.cache.join("suites");
-        let _held = self.lock()?;
-        made(&kept, &suites::recipe(), |folder| {
+        let folder = self.cache.join("suites");
+        let _lock = self.lock()?;
+        build_once(&folder, &suites::recipe(), |folder| {
             suites::build(&Archive::open(&self.cache)?, &self.cache.join("build"), folder)
         })?;
-        Ok(kept)
+        Ok(folder)
     }
 
-    /// Removes what guests have left whose processes are gone.
-    fn sweep(&self) {
+    /// Removes the directories of guests whose processes have exited.
+    fn remove_stale_runs(&self) {
         for entry in fs::read_dir(self.cache.join("run")).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let process = name.to_string_lossy().parse::<u32>();
@@ -264,15 +270,15 @@ impl Lab {
     }
 
     fn up(&self, series: Series) -> Result<(), String> {
-        if let Ok(machine) = self.present() {
-            return Err(format!("a guest runs already: {}", Lab::about(&machine)));
+        if let Ok(machine) = self.running() {
+            return Err(format!("a guest is already running: {}", Lab::describe(&machine)));
         }
         let parts = self.parts(series)?;
         let machine = Machine::boot(&parts, &self.cache.join("run/up"), true)?;
         let Ports { agent, nfs_rdma, mount } = machine.ports;
         let words = format!("{} {agent} {nfs_rdma} {mount}\n", machine.process);
         fs::write(self.state(), words).map_err(at(&self.state()))?;
-        eprintln!("{}", Lab::about(&machine));
+        eprintln!("{}", Lab::describe(&machine));
         Ok(())
     }
 
@@ -280,9 +286,9 @@ impl Lab {
         self.cache.join("run/up/state")
     }
 
-    /// The guest that `up` has booted.
-    fn present(&self) -> Result<Machine, String> {
-        let none = || "no guest runs; `cargo xtask lab up` boots one".to_owned();
+    /// Returns the guest that `up` has booted.
+    fn running(&self) -> Result<Machine, String> {
+        let none = || "no guest is running; `cargo xtask lab up` boots one".to_owned();
         let state = fs::read_to_string(self.state()).map_err(|_| none())?;
         let mut words = state.split_whitespace();
         let process: u32 = words.next().and_then(|word| word.parse().ok()).ok_or_else(none)?;
@@ -295,8 +301,8 @@ impl Lab {
     }
 
     fn down(&self) -> Result<(), String> {
-        let Ok(machine) = self.present() else {
-            eprintln!("no guest runs");
+        let Ok(machine) = self.running() else {
+            eprintln!("no guest is running");
             return Ok(());
         };
         let process = machine.process;
@@ -309,19 +315,19 @@ impl Lab {
         remove(&self.cache.join("run/up"))
     }
 
-    fn about(machine: &Machine) -> String {
+    fn describe(machine: &Machine) -> String {
         let Ports { agent, nfs_rdma, mount } = machine.ports;
         format!(
-            "process {}; on 127.0.0.1: commands at {agent}, NFS over RDMA at {nfs_rdma}, MOUNT at {mount}; \
-             its console: {}; it sees as /host: {}",
+            "process {}; ports on 127.0.0.1: agent {agent}, NFS over RDMA {nfs_rdma}, MOUNT {mount}; \
+             console: {}; shared as /host: {}",
             machine.process,
             machine.console.display(),
             machine.share().display()
         )
     }
 
-    /// Whether [`Lab::parts`], [`Lab::suites`] and what runs over devices have all that they do not make themselves: what fails then is
-    /// their own defect.
+    /// Checks that all external inputs of the builds are available, so that a later build failure is a defect
+    /// of the lab.
     fn check(&self, series: Series, [suites, verbs, profiler]: [bool; 3]) -> Result<(), String> {
         let missing = if verbs { rpcrdma_verbs_packages::missing() } else { Vec::new() };
         if !missing.is_empty() {
@@ -329,88 +335,95 @@ impl Lab {
         }
         let series = series.name();
         let mut archive = None;
-        let kept = |name: &str, recipe: String| is_made(&self.cache.join(name), &recipe);
-        if !kept(&format!("linux-{series}"), kernel::recipe()) {
-            kernel::can_be_had(opened(&mut archive, &self.cache)?, series)?;
+        let is_cached = |name: &str, recipe: String| is_built(&self.cache.join(name), &recipe);
+        if !is_cached(&format!("linux-{series}"), kernel::recipe()) {
+            kernel::check_available(opened(&mut archive, &self.cache)?, series)?;
         }
-        if !kept("userland", userland::recipe()) {
+        if !is_cached("userland", userland::recipe()) {
             opened(&mut archive, &self.cache)?.have(userland::PACKAGES)?;
         }
-        if suites && !kept("suites", suites::recipe()) {
-            suites::can_be_had(opened(&mut archive, &self.cache)?, &self.cache)?;
+        if suites && !is_cached("suites", suites::recipe()) {
+            suites::check_available(opened(&mut archive, &self.cache)?, &self.cache)?;
         }
-        if verbs && !kept("memcheck", memcheck::recipe()) {
+        if verbs && !is_cached("memcheck", memcheck::recipe()) {
             opened(&mut archive, &self.cache)?.have(memcheck::PACKAGES)?;
         }
-        if profiler && !kept("profiler", profile::recipe()) {
+        if profiler && !is_cached("profiler", profile::recipe()) {
             opened(&mut archive, &self.cache)?.have(profile::PACKAGES)?;
         }
-        // Lists may be older than the archive that they are of.
+        // The package lists may be outdated, so a trial download is needed.
         archive.map_or(Ok(()), |archive| archive.try_out(&self.cache.join("tried")))
     }
 
-    /// Makes what is not there yet.
+    /// Builds the parts of the guest that are not built yet.
     fn parts(&self, series: Series) -> Result<Parts, String> {
-        let held = self.lock()?;
+        let lock = self.lock()?;
         let mut archive = None;
         let series = series.name();
         let kernel = self.cache.join(format!("linux-{series}"));
-        made(&kernel, &kernel::recipe(), |folder| {
+        build_once(&kernel, &kernel::recipe(), |folder| {
             kernel::build(opened(&mut archive, &self.cache)?, series, folder)
         })?;
         let userland = self.cache.join("userland");
-        made(&userland, &userland::recipe(), |folder| {
+        build_once(&userland, &userland::recipe(), |folder| {
             userland::build(opened(&mut archive, &self.cache)?, folder)
         })?;
         let boot = self.cache.join(format!("initrd-{series}"));
         let version = kernel.join("version");
         let version = fs::read_to_string(&version).map_err(at(&version))?;
         let recipe = format!("{version}{}{}{:?}", kernel::recipe(), userland::recipe(), userland::SCRIPTS);
-        made(&boot, &recipe, |folder| pack(&kernel, &userland, &folder.join("initrd")))?;
-        drop(held);
+        build_once(&boot, &recipe, |folder| pack(&kernel, &userland, &folder.join("initrd")))?;
+        drop(lock);
         Ok(Parts { kernel: kernel.join("vmlinuz"), initrd: boot.join("initrd") })
     }
 }
 
-/// The archive, asked for its lists once, and only if something is to be fetched.
+/// Opens the archive on the first call, so that package lists are downloaded only if something must be
+/// fetched.
 fn opened<'a>(archive: &'a mut Option<Archive>, cache: &Path) -> Result<&'a Archive, String> {
     if archive.is_none() {
         *archive = Some(Archive::open(cache)?);
     }
-    archive.as_ref().ok_or_else(|| "no archive".to_owned())
+    archive.as_ref().ok_or_else(|| "the archive is not open".to_owned())
 }
 
-/// Has the guest see a directory that is kept, below /host.
-fn shared(kept: &Path, machine: &Machine, name: &str) -> Result<(), String> {
-    let there = machine.share().join(name);
-    remove(&there)?;
-    tools::output(Command::new("cp").arg("-rl").arg(kept).arg(&there)).map(drop)
+/// Shares a directory with the guest below /host.
+fn share(folder: &Path, machine: &Machine, name: &str) -> Result<(), String> {
+    let target = machine.share().join(name);
+    remove(&target)?;
+    tools::output(Command::new("cp").arg("-rl").arg(folder).arg(&target)).map(drop)
 }
 
-/// Has a directory made, unless it is there and was made by the same recipe. What fails leaves nothing behind.
-fn made(folder: &Path, recipe: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
-    if is_made(folder, recipe) {
+/// Builds a directory unless it was already built with the same recipe. A failed build is repeated from
+/// scratch next time.
+fn build_once(
+    folder: &Path,
+    recipe: &str,
+    build: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    if is_built(folder, recipe) {
         return Ok(());
     }
     remove(folder)?;
-    // In place, since headers of a kernel refer to each other by their whole path. The recipe comes last.
+    // The directory is built in place, because kernel headers refer to each other by absolute paths. The
+    // recipe is written last and marks a complete build.
     fs::create_dir_all(folder).map_err(at(folder))?;
-    make(folder)?;
+    build(folder)?;
     fs::write(folder.join("recipe"), recipe).map_err(at(folder))
 }
 
-/// Whether a directory is there and was made by this recipe.
-fn is_made(folder: &Path, recipe: &str) -> bool {
+/// Returns true if a directory was built completely with this recipe.
+fn is_built(folder: &Path, recipe: &str) -> bool {
     fs::read_to_string(folder.join("recipe")).is_ok_and(|known| known == recipe)
 }
 
-/// What the guest boots from: its programs, the kernel's modules, every siw, and our scripts.
+/// Creates the initramfs of the guest: programs, kernel modules, all variants of siw, and our scripts.
 fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     eprintln!("lab: packing the guest");
     let write = || {
         let mut archive = initramfs::Archive::create(initrd)?;
         archive.add_tree(&userland.join("root"))?;
-        // The guest's /lib is a link.
+        // The guest's /lib is a link to /usr/lib.
         archive.add_tree_at(&kernel.join("modules/lib"), b"usr/lib/")?;
         for module in ["siw-stock.ko", "siw-peers.ko"] {
             archive.add(format!("lab/{module}").as_bytes(), 0o100_644, &fs::read(kernel.join(module))?)?;
@@ -423,7 +436,7 @@ fn pack(kernel: &Path, userland: &Path, initrd: &Path) -> Result<(), String> {
     write().map_err(at(initrd))
 }
 
-/// Whether a process is QEMU: numbers of processes are used again.
+/// Returns true if a process is a running QEMU. Process ids are reused, so the name is checked.
 fn is_qemu(process: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

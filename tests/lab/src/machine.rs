@@ -1,4 +1,4 @@
-//! One guest under QEMU, which needs no KVM. Its ports are reached at 127.0.0.1 only.
+//! A guest under QEMU, which does not need KVM. Its ports are forwarded to 127.0.0.1 only.
 
 use std::env;
 use std::fs::{self, File};
@@ -12,38 +12,38 @@ use std::time::{Duration, Instant};
 use crate::agent::{self, Ran};
 use crate::tools::{at, command, last_lines};
 
-/// How long a guest may take to boot. It is a matter of seconds; without KVM, on two processors that 17 others want, it has
-/// taken 140 of them.
-const BOOT: Duration = Duration::from_secs(900);
-/// How many guests are booted before a panic of the kernel at boot is an error.
-const BOOTS: u32 = 3;
+/// The timeout for booting a guest. It usually takes seconds. Without KVM, on two processors shared with 17
+/// other processes, it took 140 s.
+const BOOT_TIMEOUT: Duration = Duration::from_secs(900);
+/// The maximum number of boot attempts if the kernel panics during boot.
+const MAX_BOOTS: u32 = 3;
 /// The guest's memory, in MiB.
 const MEMORY: u32 = 1536;
 
-/// Ports of the guest that matter.
+/// The guest's port for the agent.
 pub(super) const AGENT: u16 = 7000;
-/// Where knfsd is over RDMA.
+/// The guest's port for knfsd over RDMA.
 pub(super) const NFS_RDMA: u16 = 20049;
-/// Where knfsd's MOUNT is over TCP.
+/// The guest's port for MOUNT over TCP.
 pub(super) const MOUNT: u16 = 20048;
 
-/// Ports of this machine, on 127.0.0.1, that lead into the guest.
+/// The ports on 127.0.0.1 that are forwarded to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// Runs commands.
+    /// The agent, which runs commands.
     pub agent: u16,
-    /// NFS over RDMA, which is iWARP over TCP.
+    /// NFS over RDMA (iWARP over TCP).
     pub nfs_rdma: u16,
     /// MOUNT over TCP.
     pub mount: u16,
 }
 
 impl Ports {
-    /// Ports that nobody uses now, and that no server of this machine expects to be its own.
+    /// Returns unused ephemeral ports.
     fn free() -> Result<Self, String> {
         let any =
             || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| format!("127.0.0.1: {error}"));
-        // All are held until all are known, or one could be given out twice.
+        // All sockets stay open until all ports are known, so that no port is returned twice.
         let held = [any()?, any()?, any()?];
         let mut ports = [0; 3];
         for (port, listener) in ports.iter_mut().zip(&held) {
@@ -54,46 +54,49 @@ impl Ports {
     }
 }
 
-/// A guest that runs.
+/// A running guest.
 #[derive(Debug)]
 pub struct Machine {
-    /// Where its ports are.
+    /// The forwarded ports.
     pub ports: Ports,
-    /// What it says while it boots.
+    /// The file with the output of the console.
     pub(super) console: PathBuf,
-    /// Number of the process, and the process itself where it ends with us.
+    /// The process id.
     pub(super) process: u32,
-    /// A directory of this machine that the guest sees as /host, where it can change nothing.
+    /// The directory that the guest mounts read-only as /host.
     share: PathBuf,
-    kept: Option<Child>,
+    /// The process, if the guest ends together with this value.
+    child: Option<Child>,
 }
 
-/// What a guest is made of.
+/// The files that a guest boots from.
 pub(super) struct Parts {
     pub(super) kernel: PathBuf,
     pub(super) initrd: PathBuf,
 }
 
 impl Machine {
-    /// Boots a guest, and waits until it runs commands. If it `stays`, nothing but its end stops it; otherwise it
-    /// ends with this value, or with this process, however that ends.
+    /// Boots a guest and waits until it can run commands.
     ///
-    /// A kernel under emulation sometimes panics while it boots: QEMU can miss that the kernel patches its own code. Nothing has
-    /// run in such a guest, so another one is booted.
-    pub(super) fn boot(parts: &Parts, folder: &Path, stays: bool) -> Result<Self, String> {
+    /// A `detached` guest runs until it is terminated. Other guests end when the returned value is dropped,
+    /// or when this process exits or is killed.
+    ///
+    /// A kernel under emulation sometimes panics during boot, because QEMU can miss that the kernel patches
+    /// its own code. No command has run in the guest at that point, so the boot is repeated.
+    pub(super) fn boot(parts: &Parts, folder: &Path, detached: bool) -> Result<Self, String> {
         let mut boots = 1;
         loop {
-            match Self::boot_once(parts, folder, stays) {
-                Err(why) if boots < BOOTS && why.contains("Kernel panic") => {
+            match Self::boot_once(parts, folder, detached) {
+                Err(error) if boots < MAX_BOOTS && error.contains("Kernel panic") => {
                     boots += 1;
-                    eprintln!("lab: the kernel panicked while it booted; boot {boots} of at most {BOOTS}");
+                    eprintln!("lab: the kernel panicked during boot; attempt {boots} of {MAX_BOOTS}");
                 }
-                outcome => return outcome,
+                result => return result,
             }
         }
     }
 
-    fn boot_once(parts: &Parts, folder: &Path, stays: bool) -> Result<Self, String> {
+    fn boot_once(parts: &Parts, folder: &Path, detached: bool) -> Result<Self, String> {
         let share = folder.join("share");
         fs::create_dir_all(&share).map_err(at(&share))?;
         let ports = Ports::free()?;
@@ -101,37 +104,37 @@ impl Machine {
         let log = folder.join("qemu.log");
         let errors = File::create(&log).map_err(at(&log))?;
         let qemu = qemu(parts, ports, &console, &share);
-        let mut start = if stays { qemu } else { held(&qemu) };
-        start.stdout(Stdio::null()).stderr(errors).process_group(0);
-        let child = start.spawn().map_err(|error| format!("QEMU: {error}"))?;
-        let mut machine = Machine { ports, console, process: child.id(), share, kept: Some(child) };
+        let mut command = if detached { qemu } else { attached(&qemu) };
+        command.stdout(Stdio::null()).stderr(errors).process_group(0);
+        let child = command.spawn().map_err(|error| format!("QEMU: {error}"))?;
+        let mut machine = Machine { ports, console, process: child.id(), share, child: Some(child) };
         machine.wait(&log)?;
-        if stays {
-            machine.kept = None;
+        if detached {
+            machine.child = None;
         }
         Ok(machine)
     }
 
-    /// A guest that another process has booted.
+    /// Returns a guest that another process has booted.
     pub(super) fn known(ports: Ports, process: u32, folder: &Path) -> Self {
-        Machine { ports, console: folder.join("console"), process, share: folder.join("share"), kept: None }
+        Machine { ports, console: folder.join("console"), process, share: folder.join("share"), child: None }
     }
 
-    /// Puts a file of this machine where the guest sees it, and returns its path there. What is there under that
-    /// name stays as it is.
+    /// Shares a file with the guest and returns its path there. Does not replace an existing file with the
+    /// same name.
     ///
     /// # Errors
-    /// If it cannot be copied.
+    /// Fails if the file cannot be copied.
     pub fn bring(&self, file: &Path) -> Result<String, String> {
-        let name = file.file_name().ok_or_else(|| format!("{}: no file", file.display()))?;
-        let there = self.share.join(name);
-        if !there.exists() && fs::hard_link(file, &there).is_err() {
-            fs::copy(file, &there).map_err(at(&there))?;
+        let name = file.file_name().ok_or_else(|| format!("{}: not a file name", file.display()))?;
+        let target = self.share.join(name);
+        if !target.exists() && fs::hard_link(file, &target).is_err() {
+            fs::copy(file, &target).map_err(at(&target))?;
         }
         Ok(format!("/host/{}", name.to_string_lossy()))
     }
 
-    /// The directory that the guest sees as /host.
+    /// Returns the directory that the guest mounts as /host.
     #[must_use]
     pub fn share(&self) -> &Path {
         &self.share
@@ -139,12 +142,12 @@ impl Machine {
 
     fn wait(&mut self, log: &Path) -> Result<(), String> {
         let began = Instant::now();
-        while began.elapsed() < BOOT {
+        while began.elapsed() < BOOT_TIMEOUT {
             sleep(Duration::from_millis(250));
-            if let Some(Ok(Some(status))) = self.kept.as_mut().map(Child::try_wait) {
-                let said = fs::read_to_string(log).unwrap_or_default();
-                let (said, words) = (last_lines(&said, 20), self.last_words());
-                return Err(format!("QEMU ended ({status}):\n{said}\n{words}"));
+            if let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) {
+                let errors = fs::read_to_string(log).unwrap_or_default();
+                let (errors, console) = (last_lines(&errors, 20), self.last_words());
+                return Err(format!("QEMU exited ({status}):\n{errors}\n{console}"));
             }
             let console = fs::read(&self.console).unwrap_or_default();
             if String::from_utf8_lossy(&console).contains("lab: Linux")
@@ -153,40 +156,41 @@ impl Machine {
                 return Ok(());
             }
         }
-        let said = fs::read(&self.console).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
-        Err(format!("the guest did not boot in {} s:\n{}", BOOT.as_secs(), last_lines(&said, 20)))
+        let console = fs::read(&self.console).unwrap_or_default();
+        let console = String::from_utf8_lossy(&console);
+        let seconds = BOOT_TIMEOUT.as_secs();
+        Err(format!("the guest did not boot within {seconds} s:\n{}", last_lines(&console, 20)))
     }
 
     /// Runs a bash script in the guest.
     ///
     /// # Errors
-    /// If the guest does not answer; not if the script fails.
+    /// Fails if the guest does not respond. A script that fails or times out is not an error.
     pub fn run(&self, script: &str, limit: Duration) -> Result<Ran, String> {
         agent::run(self.ports.agent, script, limit).map_err(|error| format!("the guest: {error}"))
     }
 
-    /// The last lines that the guest's kernel has printed.
+    /// Returns the last 60 lines of the guest's console.
     #[must_use]
     pub fn last_words(&self) -> String {
-        let said = fs::read(&self.console).unwrap_or_default();
-        last_lines(&String::from_utf8_lossy(&said), 60)
+        let console = fs::read(&self.console).unwrap_or_default();
+        last_lines(&String::from_utf8_lossy(&console), 60)
     }
 
-    /// Whether the guest's kernel has printed this.
+    /// Returns true if the guest's console contains this text.
     #[must_use]
     pub fn has_said(&self, word: &str) -> bool {
-        let said = fs::read(&self.console).unwrap_or_default();
-        String::from_utf8_lossy(&said).contains(word)
+        let console = fs::read(&self.console).unwrap_or_default();
+        String::from_utf8_lossy(&console).contains(word)
     }
 
-    /// Ends a guest that would end with this value: now. Nothing runs in it any more.
+    /// Terminates the guest and waits until it has exited. Has no effect on a detached guest.
     pub fn end(&mut self) {
-        if let Some(mut child) = self.kept.take() {
+        if let Some(mut child) = self.child.take() {
             match child.stdin.take() {
-                // The process that holds the guest ends it when its input does.
+                // The shell around QEMU terminates it when its input is closed.
                 Some(input) => drop(input),
-                // One that was to stay, and that did not come up.
+                // A detached guest that failed to boot runs without the shell.
                 None => drop(child.kill()),
             }
             let _ = child.wait();
@@ -200,13 +204,13 @@ impl Drop for Machine {
     }
 }
 
-/// QEMU for a guest.
+/// Returns the command that runs QEMU.
 fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
-    let forward = |(here, there): (u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{there}");
+    let forward = |(host, guest): (u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}");
     let forwards =
         [(ports.agent, AGENT), (ports.nfs_rdma, NFS_RDMA), (ports.mount, MOUNT)].map(forward).concat();
     let mut qemu = command("qemu-system-x86_64");
-    // KVM that is there does not always work, and QEMU notices too late: it is used where it is asked for only.
+    // KVM may be present but not work, which QEMU detects too late. So it is used only on request.
     let accelerator = env::var("RPCRDMA_LAB_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".to_owned());
     qemu.args(["-accel", &accelerator, "-cpu", "max", "-machine", "q35", "-smp", "2"]);
     qemu.args([
@@ -219,7 +223,7 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
         "none",
     ]);
     qemu.arg("-kernel").arg(&parts.kernel).arg("-initrd").arg(&parts.initrd);
-    // On a busy machine the emulated timer can be late, and the kernel would panic where it checks that.
+    // On a busy machine the emulated timer can be late, and the kernel's timer check would then panic.
     let timer = "no_timer_check";
     let rest = "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=1";
     qemu.args(["-append", &format!("{rest} {timer}")]);
@@ -238,10 +242,12 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     qemu
 }
 
-/// The same, as a process that ends with its input, which we hold. So nothing is left when we are killed.
-fn held(qemu: &Command) -> Command {
+/// Wraps the command in a shell that terminates QEMU when the shell's input is closed. This process holds the
+/// other end of the input, so QEMU ends even if this process is killed.
+fn attached(qemu: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
-    // The shell ends when QEMU does, and QEMU when the shell's input does. A job in the background has no input of its own.
+    // The shell exits when QEMU exits. Background jobs have no input, so the shell duplicates its input to
+    // descriptor 3.
     let script = "exec 3<&0; \"$@\" 3<&- & qemu=$!; { cat <&3 >/dev/null; kill $qemu 2>/dev/null; } & exec 3<&-; wait $qemu";
     shell.args(["-c", script, "lab"]);
     shell.arg(qemu.get_program()).args(qemu.get_args()).stdin(Stdio::piped());
@@ -253,17 +259,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shell_that_holds_a_guest_ends_with_it_and_ends_it() {
-        let mut ended = held(Command::new("true").arg("-")).spawn().expect("sh");
-        // Its input is still open.
-        assert!(ends(&mut ended));
-        let mut running = held(Command::new("sleep").arg("1000")).spawn().expect("sh");
+    fn the_shell_exits_with_qemu_and_terminates_it() {
+        let mut finished = attached(Command::new("true").arg("-")).spawn().expect("sh");
+        // The input is still open.
+        assert!(exits(&mut finished));
+        let mut running = attached(Command::new("sleep").arg("1000")).spawn().expect("sh");
         drop(running.stdin.take());
-        assert!(ends(&mut running));
+        assert!(exits(&mut running));
     }
 
-    /// Whether a process ends within 60 seconds.
-    fn ends(child: &mut Child) -> bool {
+    /// Returns true if a process exits within 60 seconds.
+    fn exits(child: &mut Child) -> bool {
         (0..600).any(|_| {
             sleep(Duration::from_millis(100));
             matches!(child.try_wait(), Ok(Some(_)))
@@ -271,12 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_was_to_stay_and_did_not_come_up_is_ended() {
+    fn a_detached_guest_that_fails_to_boot_is_terminated() {
         let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().expect("sleep");
         let process = child.id();
         let ports = Ports { agent: 1, nfs_rdma: 2, mount: 3 };
         let (console, share) = (PathBuf::new(), PathBuf::new());
-        drop(Machine { ports, console, process, share, kept: Some(child) });
+        drop(Machine { ports, console, process, share, child: Some(child) });
         assert!(!Path::new(&format!("/proc/{process}")).exists());
     }
 }

@@ -1,5 +1,5 @@
-//! Valgrind, with the C library and the libraries of RDMA devices that it looks into: a tree of its own, since its debugging
-//! symbols must be those of the very library that runs.
+//! A separate directory tree with valgrind, the C library and the RDMA libraries. Valgrind needs debugging
+//! symbols that match the C library exactly.
 
 use std::fs;
 use std::path::Path;
@@ -7,19 +7,19 @@ use std::path::Path;
 use crate::archive::Archive;
 use crate::tools::{at, remove};
 
-/// What is unpacked, besides the libraries that these need.
+/// The unpacked packages. The libraries that they need are added.
 pub(super) const PACKAGES: &[&str] =
     &["ibverbs-providers", "libc6", "libc6-dbg", "libgcc-s1", "libibverbs1", "librdmacm1", "valgrind"];
 
-/// Where the guest mounts what every program expects.
+/// Empty directories where the guest mounts file systems.
 const EMPTY: &[&str] = &["dev", "proc", "sys", "tmp"];
 
-/// What decides over it: it is made again when it changes.
+/// Returns a description of the build inputs. The tree is rebuilt when it changes.
 pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?} {EMPTY:?}")
 }
 
-/// Makes the tree, in `folder/root`.
+/// Creates the tree in `folder/root`.
 pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     let root = folder.join("root");
     for name in EMPTY {

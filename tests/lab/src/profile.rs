@@ -1,4 +1,5 @@
-//! What processors do while calls are made, by Linux's profiler: `cargo xtask lab bench --profile`.
+//! `cargo xtask lab bench --profile`: profiles calls with perf and reports how the processors spend their
+//! time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,19 +8,19 @@ use std::path::Path;
 use crate::archive::Archive;
 use crate::tools::remove;
 
-/// What is unpacked, besides the libraries that it needs.
+/// The unpacked package. The libraries that it needs are added.
 pub(super) const PACKAGES: &[&str] = &["linux-perf"];
-/// Samples of each processor, a second.
+/// Samples per second and processor.
 const FREQUENCY: u32 = 499;
-/// The line between what nfs3bench says and the samples.
+/// The line between the output of nfs3bench and the samples.
 const SAMPLES: &str = "==== samples";
 
-/// What decides over the profiler's tree: it is made again when it changes.
+/// Returns a description of the build inputs. The tree is rebuilt when it changes.
 pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?}")
 }
 
-/// Makes the tree, in `folder/root`.
+/// Creates the tree in `folder/root`.
 pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     let root = folder.join("root");
     fs::create_dir_all(&root).map_err(crate::tools::at(&root))?;
@@ -27,8 +28,11 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     remove(&root.join("usr/share"))
 }
 
-/// What the guest runs: perf records while nfs3bench, with these arguments, has its turns. It prints what [`Profile::of`] reads:
-/// functions with the files that they are in, and not those that are inlined in them, which would take perf longer than the turns.
+/// Returns a script for the guest. It runs nfs3bench with these arguments under perf and prints the input for
+/// [`Profile::of`].
+///
+/// The output contains functions and their files, but no inlined functions, because resolving these would
+/// take perf longer than the measurement.
 pub(super) fn script(arguments: &str) -> String {
     format!(
         "set -e; ulimit -l unlimited
@@ -37,19 +41,19 @@ pub(super) fn script(arguments: &str) -> String {
             $tree/usr/bin/perf \"$@\"; }}
         rm -f /run/perf.commands /run/perf.data; mkfifo /run/perf.commands
         perf record -q -o /run/perf.data -e cpu-clock -F {FREQUENCY} -g -a --delay=-1 --control=fifo:/run/perf.commands -- \
-            /host/nfs3bench --perf /run/perf.commands --rounds 1 {arguments} 2>/run/perf.said ||
-            {{ cat /run/perf.said; exit 1; }}
+            /host/nfs3bench --perf /run/perf.commands --rounds 1 {arguments} 2>/run/perf.log ||
+            {{ cat /run/perf.log; exit 1; }}
         echo '{SAMPLES}'
-        perf script --no-inline -i /run/perf.data -F comm,tid,ip,sym,dso 2>/run/perf.said ||
-            {{ cat /run/perf.said; exit 1; }}
+        perf script --no-inline -i /run/perf.data -F comm,tid,ip,sym,dso 2>/run/perf.log ||
+            {{ cat /run/perf.log; exit 1; }}
         rm /run/perf.data"
     )
 }
 
-/// What a processor was doing.
+/// The activity of a processor in a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// The devices and the network: interrupts that the kernel has put off, and its threads.
+    /// Devices and network: softirqs and kernel threads.
     Devices,
     Interrupts,
     KernelServer,
@@ -61,27 +65,26 @@ enum Part {
     Pages,
     Files,
     Other,
-    /// Nothing: what is under way waits for something else.
     Idle,
 }
 
 const PARTS: [(Part, &str); 12] = [
     (Part::Devices, "devices, network, kernel threads"),
     (Part::Interrupts, "interrupts"),
-    (Part::KernelServer, "Linux's server"),
-    (Part::KernelClient, "Linux's client, and who calls it"),
+    (Part::KernelServer, "Linux server"),
+    (Part::KernelClient, "Linux client and its caller"),
     (Part::User, "ours: user space"),
     (Part::Sending, "ours: posting work requests"),
-    (Part::Registering, "ours: registering, letting go"),
+    (Part::Registering, "ours: (de)registering memory"),
     (Part::Waking, "ours: waiting, waking threads"),
-    (Part::Pages, "ours: pages of memory"),
+    (Part::Pages, "ours: paging"),
     (Part::Files, "ours: files"),
-    (Part::Other, "others"),
+    (Part::Other, "other"),
     (Part::Idle, "idle"),
 ];
 
-/// Names of functions that begin so say what the system is asked for; the first that fits counts.
-const ASKED: [(Part, &[&str]); 6] = [
+/// Maps prefixes of kernel function names to activities. The first match wins.
+const SYSTEM_CALLS: [(Part, &[&str]); 6] = [
     (Part::Sending, &["ib_uverbs_post_send", "ib_uverbs_post_recv"]),
     (
         Part::Waking,
@@ -93,21 +96,21 @@ const ASKED: [(Part, &[&str]); 6] = [
     (Part::Files, &["__x64_sys_"]),
 ];
 
-/// One sample: whose thread, and the functions from the innermost on.
+/// A sample: the thread name and the call stack, starting at the innermost function.
 #[derive(Debug)]
 struct Sample<'a> {
     thread: &'a str,
-    /// Whether the innermost is the kernel's.
+    /// Whether the innermost function belongs to the kernel.
     in_kernel: bool,
     functions: Vec<&'a str>,
 }
 
 impl Sample<'_> {
-    fn has(&self, begins: &[&str]) -> bool {
-        self.functions.iter().any(|function| begins.iter().any(|with| function.starts_with(with)))
+    fn has(&self, prefixes: &[&str]) -> bool {
+        self.functions.iter().any(|function| prefixes.iter().any(|prefix| function.starts_with(prefix)))
     }
 
-    /// `None` of the profiler itself.
+    /// Returns the activity, or `None` for the profiler itself.
     fn part(&self, our_client: bool) -> Option<Part> {
         let interrupted = || self.has(&["asm_sysvec_", "asm_common_interrupt"]);
         let ours = ["tokio-rt-worker", "nfs3d", "rdma-memory"].contains(&self.thread);
@@ -121,49 +124,55 @@ impl Sample<'_> {
             "nfs3bench" if !our_client => Part::KernelClient,
             thread if !ours && thread != "nfs3bench" => Part::Other,
             _ if !self.in_kernel => Part::User,
-            _ => ASKED.iter().find(|(_, begins)| self.has(begins)).map_or(Part::Other, |(part, _)| *part),
+            _ => SYSTEM_CALLS
+                .iter()
+                .find(|(_, prefixes)| self.has(prefixes))
+                .map_or(Part::Other, |(part, _)| *part),
         })
     }
 }
 
-/// Takes what perf prints apart: a line with the thread's name and number, and lines with addresses, names, and files in parentheses.
+/// Parses the output of perf. A sample has a line with the name and number of the thread, and then a line for
+/// each function: address, name, and the file in parentheses.
 fn samples(printed: &str) -> impl Iterator<Item = Sample<'_>> {
     printed.split("\n\n").filter_map(|sample| {
         let mut lines = sample.lines().filter(|line| !line.is_empty());
         let (thread, _number) = lines.next()?.trim().rsplit_once(char::is_whitespace)?;
         let frames: Vec<(&str, &str)> = lines.filter_map(|line| line.trim().split_once(' ')).collect();
-        // The upper half of all addresses is the kernel's.
+        // Kernel addresses are in the upper half of the address space.
         let in_kernel = frames.first().is_some_and(|(address, _)| address.len() == 16 && *address >= "8");
-        let functions = frames.into_iter().map(|(_, function)| named(function.trim())).collect();
+        let functions = frames.into_iter().map(|(_, function)| function_name(function.trim())).collect();
         Some(Sample { thread: thread.trim(), in_kernel, functions })
     })
 }
 
-/// A function's name, without the file that it is in. Of one that has none, the file's.
-fn named(function: &str) -> &str {
+/// Returns the function name without the file, or the file name if the function is unknown.
+fn function_name(function: &str) -> &str {
     let Some((name, file)) = function.rsplit_once(" (") else { return function };
     if name == "[unknown]" { file.trim_end_matches(')').rsplit('/').next().unwrap_or(name) } else { name }
 }
 
-/// How long processors did what, for each call, in microseconds. All parts together are all the time that the processors had: the fewer
-/// calls a second, the more.
+/// The processor time per call in microseconds, by activity. The sum over all activities is the elapsed time
+/// multiplied by the number of processors, so it is higher if there are fewer calls per second.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Profile {
     /// In the order of `PARTS`.
     parts: [f64; PARTS.len()],
-    /// What is in [`Part::User`], by function; the longest first.
+    /// The time of [`Part::User`] by function, the longest first.
     user: Vec<(String, f64)>,
 }
 
 impl Profile {
-    /// Of what the script has printed.
-    #[allow(clippy::cast_precision_loss, reason = "a share")]
+    /// Parses the output of [`script`].
+    #[allow(clippy::cast_precision_loss, reason = "a ratio")]
     pub(super) fn of(printed: &str, our_client: bool) -> Result<Self, String> {
-        let (said, recorded) = printed.split_once(SAMPLES).ok_or("perf has not recorded anything")?;
+        let (benchmark, recorded) = printed.split_once(SAMPLES).ok_or("perf recorded no samples")?;
+        let calls = benchmark
+            .lines()
+            .last()
+            .and_then(|line| line.strip_prefix("calls recorded: ")?.parse::<u32>().ok());
         let calls =
-            said.lines().last().and_then(|line| line.strip_prefix("calls recorded: ")?.parse::<u32>().ok());
-        let calls =
-            f64::from(calls.filter(|calls| *calls > 0).ok_or_else(|| format!("no calls in: {said}"))?);
+            f64::from(calls.filter(|calls| *calls > 0).ok_or_else(|| format!("no calls in: {benchmark}"))?);
         let mut user = BTreeMap::<&str, usize>::new();
         let mut parts = [0; PARTS.len()];
         for sample in samples(recorded) {
@@ -173,29 +182,30 @@ impl Profile {
                 *user.entry(sample.functions.first().unwrap_or(&"[unknown]")).or_default() += 1;
             }
         }
-        let long = |samples: usize| samples as f64 / f64::from(FREQUENCY) * 1e6 / calls;
+        let microseconds = |samples: usize| samples as f64 / f64::from(FREQUENCY) * 1e6 / calls;
         let mut user: Vec<(String, f64)> =
-            user.into_iter().map(|(name, samples)| (name.to_owned(), long(samples))).collect();
+            user.into_iter().map(|(name, samples)| (name.to_owned(), microseconds(samples))).collect();
         user.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-        Ok(Profile { parts: parts.map(long), user })
+        Ok(Profile { parts: parts.map(microseconds), user })
     }
 
-    /// A list of the functions in which our user space was longest, for each call, in microseconds; none of nothing.
-    pub(super) fn functions(&self, who: &str, most: usize) -> Option<String> {
-        let line = |(name, long): &(String, f64)| format!("\n{long:>10.1}  {name}");
-        let lines: String = self.user.iter().take(most).map(line).collect();
-        if lines.is_empty() { None } else { Some(format!("{who}, user space:{lines}")) }
+    /// Lists the user-space functions with the most time per call, in microseconds. Returns `None` for an
+    /// empty list.
+    pub(super) fn functions(&self, title: &str, max: usize) -> Option<String> {
+        let line = |(name, time): &(String, f64)| format!("\n{time:>10.1}  {name}");
+        let lines: String = self.user.iter().take(max).map(line).collect();
+        if lines.is_empty() { None } else { Some(format!("{title}, user space:{lines}")) }
     }
 }
 
-/// A table with a line for each part that is anything, and a column for each profile.
-pub(super) fn table(what: &str, columns: &[(&str, Profile)]) -> String {
+/// Formats a table with a row for each activity of at least 1 µs, and a column for each profile.
+pub(super) fn table(title: &str, columns: &[(&str, Profile)]) -> String {
     let line = |name: &str, numbers: Vec<f64>| {
         let numbers: String = numbers.iter().map(|number| format!("{number:>16.0}")).collect();
         format!("{name:<34}{numbers}\n")
     };
     let heads: String = columns.iter().map(|(name, _)| format!("{name:>16}")).collect();
-    let mut table = format!("{what:<34}{heads}\n");
+    let mut table = format!("{title:<34}{heads}\n");
     for (at, (_, name)) in PARTS.iter().enumerate() {
         let numbers: Vec<f64> = columns.iter().filter_map(|(_, of)| of.parts.get(at).copied()).collect();
         if numbers.iter().any(|number| *number >= 1.0) {
@@ -245,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_of_one_part() {
+    fn each_sample_has_one_activity() {
         let common = [
             Part::Idle,
             Part::Interrupts,
@@ -264,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn microseconds_are_of_one_call() {
-        // 1,000 calls; a sample stands for 1/499 s.
+    fn times_are_per_call() {
+        // 1,000 calls; each sample represents 1/499 s.
         let Ok(Profile { parts, user }) = Profile::of(PRINTED, false) else { panic!("no profile") };
         assert_eq!(user, [("libc.so.6".to_owned(), 1000.0 / 499.0)]);
         assert!((parts.iter().sum::<f64>() - 12.0 * 1000.0 / 499.0).abs() < 1e-9, "{parts:?}");
@@ -282,19 +292,19 @@ mod tests {
             nfs3d     7 \n\t           f8090 <a::B as c::D>::e (/host/nfs3d)\n\t      f8090 main (/host/nfs3d)\n\n\
             nfs3d     7 \n\t           f8090 malloc (/usr/lib/libc.so.6)\n\n";
         let profile = Profile::of(printed, false).expect("a profile");
-        let two = "who, user space:\n       4.0  <a::B as c::D>::e\n       2.0  malloc";
-        assert_eq!(profile.functions("who", 5).as_deref(), Some(two));
-        assert_eq!(profile.functions("who", 1).map(|list| list.lines().count()), Some(2));
-        assert_eq!(profile.functions("who", 0), None);
+        let two = "server, user space:\n       4.0  <a::B as c::D>::e\n       2.0  malloc";
+        assert_eq!(profile.functions("server", 5).as_deref(), Some(two));
+        assert_eq!(profile.functions("server", 1).map(|list| list.lines().count()), Some(2));
+        assert_eq!(profile.functions("server", 0), None);
     }
 
     #[test]
-    fn a_table_has_no_line_of_nothing() {
+    fn a_table_omits_empty_rows() {
         let mut parts = [0.0; PARTS.len()];
         parts[1] = 12.4;
         let profile = |parts| Profile { parts, user: Vec::new() };
-        let said = table("READ", &[("one", profile(parts)), ("two", profile([0.0; PARTS.len()]))]);
-        let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
+        let printed = table("READ", &[("one", profile(parts)), ("two", profile([0.0; PARTS.len()]))]);
+        let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(
             lines,
             [vec!["READ", "one", "two"], vec!["interrupts", "12", "0"], vec!["all", "12", "0"]]

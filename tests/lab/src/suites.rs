@@ -1,4 +1,4 @@
-//! Programs of others that test file systems: some of Debian's, some of the registry of crates.
+//! Third-party test suites for file systems, from Debian and crates.io.
 
 use std::env;
 use std::fs;
@@ -8,19 +8,21 @@ use std::process::{Command, Stdio};
 use crate::archive::Archive;
 use crate::tools::{at, output, remove};
 
-/// Debian's. They come with the libraries that they need, in `root`, and run where the loader is told of these.
+/// The Debian packages. They are unpacked into `root` together with their libraries, whose directory must be
+/// passed to the loader.
 const PACKAGES: &[&str] = &["dbench", "fio"];
 
-/// Crates with programs, and their versions: a newer one may test more, and fail where this one did not.
+/// The crates and their versions. The versions are fixed, because a newer version may have additional tests
+/// that fail.
 const CRATES: &[(&str, &str)] = &[("fsx", "0.3.2"), ("pjdfstest", "0.2.2")];
 
-/// What decides over them: they are made again when it changes.
+/// Returns a description of the build inputs. The suites are rebuilt when it changes.
 pub(super) fn recipe() -> String {
     format!("1 {PACKAGES:?} {CRATES:?}")
 }
 
-/// Whether the archive and the registry of crates have all of them.
-pub(super) fn can_be_had(archive: &Archive, cache: &Path) -> Result<(), String> {
+/// Checks that the archive and crates.io have all suites.
+pub(super) fn check_available(archive: &Archive, cache: &Path) -> Result<(), String> {
     archive.have(PACKAGES)?;
     CRATES.iter().try_for_each(|(name, version)| {
         let mut cargo = cargo(cache);
@@ -28,13 +30,13 @@ pub(super) fn can_be_had(archive: &Archive, cache: &Path) -> Result<(), String> 
     })
 }
 
-/// Makes `root`, with Debian's programs, and `bin`, with those of crates.
+/// Creates `root` with the programs from Debian, and `bin` with the programs from crates.io.
 pub(super) fn build(archive: &Archive, work: &Path, folder: &Path) -> Result<(), String> {
     archive.unpack_all(PACKAGES, &folder.join("root"), "with test suites")?;
-    for needless in ["doc", "man", "locale", "lintian"] {
-        remove(&folder.join("root/usr/share").join(needless))?;
+    for unneeded in ["doc", "man", "locale", "lintian"] {
+        remove(&folder.join("root/usr/share").join(unneeded))?;
     }
-    // The guest has the C library already, and one loader goes with it only.
+    // The guest already has a C library, and its loader works only with that version.
     let libraries = folder.join("root/lib/x86_64-linux-gnu");
     for entry in fs::read_dir(&libraries).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -58,7 +60,8 @@ fn install(name: &str, version: &str, work: &Path, folder: &Path) -> Result<(), 
     output(cargo.arg("--target-dir").arg(work)).map(drop)
 }
 
-/// Cargo, elsewhere than in this workspace, whose settings are not theirs.
+/// Returns a cargo command that runs outside this workspace, so that the settings of the workspace do not
+/// apply.
 fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");

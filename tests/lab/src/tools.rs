@@ -1,11 +1,11 @@
-//! Programs of this machine that the lab needs, and the Debian packages that have them.
+//! The programs that the lab needs on this machine, and helpers for running commands.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
-/// What is run, and the package to install where it is missing.
+/// The programs and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("apt-get", "apt"),
     ("apt-cache", "apt"),
@@ -20,13 +20,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
 ];
 
-/// Says what has to be installed.
+/// Checks that this machine can run the lab.
 ///
 /// # Errors
-/// If a program is missing, with the packages that have what is missing; on other machines than Debian's for amd64.
+/// Fails if a program is missing, with a list of the packages to install. Fails on systems other than Linux
+/// on amd64.
 pub(super) fn check() -> Result<(), String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        return Err("the lab is for Linux on amd64".to_owned());
+        return Err("the lab supports only Linux on amd64".to_owned());
     }
     let missing: Vec<_> = PROGRAMS.iter().filter(|(program, _)| find(program).is_none()).collect();
     if missing.is_empty() {
@@ -42,39 +43,39 @@ pub(super) fn check() -> Result<(), String> {
     ))
 }
 
-/// Where a program is. Those for administrators are found as well where the path does not lead to them.
+/// Finds a program in `PATH`, /usr/sbin and /sbin.
 fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let admin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     env::split_paths(&path).chain(admin).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// A program of the list above, with messages in English and nothing to read.
+/// Returns a command for a program, with messages in English and an empty input.
 pub(super) fn command(program: &str) -> Command {
     let mut command = Command::new(find(program).unwrap_or_else(|| program.into()));
     command.env("LC_ALL", "C").stdin(Stdio::null());
     command
 }
 
-/// Runs a command to its end, and returns what it printed.
+/// Runs a command and returns its standard output.
 ///
 /// # Errors
-/// If it fails, with the end of what it complained about.
+/// Fails if the command fails, with the last lines of its standard error.
 pub(super) fn output(command: &mut Command) -> Result<String, String> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
-    Err(format!("`{shown} {}` failed:\n{}", arguments.join(" "), last_lines(&said, 30)))
+    Err(format!("`{shown} {}` failed:\n{}", arguments.join(" "), last_lines(&errors, 30)))
 }
 
-/// Runs two commands, the second of which reads what the first prints.
+/// Runs two commands and pipes the output of the first into the second.
 ///
 /// # Errors
-/// If one of them fails.
+/// Fails if either command fails.
 pub(super) fn pipe(first: &mut Command, second: &mut Command) -> Result<(), String> {
     let shown = first.get_program().to_string_lossy().into_owned();
     let mut writer = first.stdout(Stdio::piped()).spawn().map_err(|error| format!("{shown}: {error}"))?;
@@ -82,26 +83,26 @@ pub(super) fn pipe(first: &mut Command, second: &mut Command) -> Result<(), Stri
         second.stdin(printed);
     }
     let read = output(second);
-    // Not held open any longer, or the first could wait for a reader for ever.
+    // Closes this process's copy of the pipe. Otherwise the first command could block forever on a full pipe.
     second.stdin(Stdio::null());
     let status = writer.wait().map_err(|error| format!("{shown}: {error}"))?;
     read?;
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text.
 pub(super) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// An error of the system with the file that it is about.
+/// Adds the path to an I/O error.
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> String {
     let path = path.display().to_string();
     move |error| format!("{path}: {error}")
 }
 
-/// Removes a directory with all that is in it; one that is not there is no error.
+/// Removes a directory and its content. Succeeds if the directory does not exist.
 pub(super) fn remove(folder: &Path) -> Result<(), String> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(folder)(error)),

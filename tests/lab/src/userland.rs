@@ -1,4 +1,4 @@
-//! What the guest has besides its kernel: programs of Debian's, unpacked and not installed, and our scripts.
+//! The user space of the guest: unpacked Debian packages and our scripts.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::archive::Archive;
 use crate::tools::{at, output, remove};
 
-/// The programs. Libraries are found by the archive.
+/// The packages. The libraries that they need are added.
 pub(super) const PACKAGES: &[&str] = &[
     "bash",
     "busybox-static",
@@ -26,7 +26,7 @@ pub(super) const PACKAGES: &[&str] = &[
     "rsync",
 ];
 
-/// Directories that only matter to people and to package managers.
+/// Directories that the guest does not need.
 const NEEDLESS: &[&str] = &[
     "usr/share/doc",
     "usr/share/man",
@@ -39,7 +39,7 @@ const NEEDLESS: &[&str] = &[
     "usr/lib/x86_64-linux-gnu/perl-base",
 ];
 
-/// Directories that have to be there.
+/// Directories that must exist.
 const EMPTY: &[&str] = &[
     "proc",
     "sys",
@@ -61,7 +61,7 @@ const EMPTY: &[&str] = &[
     "var/lib/nfs/v4recovery",
 ];
 
-/// Files of the guest.
+/// Configuration files of the guest.
 const FILES: &[(&str, &str)] = &[
     (
         "etc/passwd",
@@ -79,7 +79,7 @@ const FILES: &[(&str, &str)] = &[
     ("var/lib/nfs/rmtab", ""),
 ];
 
-/// The guest's own scripts: the first process, what runs commands for us, siw, and the kernel's NFS server.
+/// The guest's scripts: the init process, the agent, the set-up of rxe and siw, and the kernel's NFS server.
 pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("init", include_str!("../../interop/guest/init")),
     ("lab/agent", include_str!("../../interop/guest/agent")),
@@ -88,18 +88,18 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("lab/knfsd", include_str!("../../interop/guest/knfsd")),
 ];
 
-/// What decides over the tree below: it is made again when it changes.
+/// Returns a description of the build inputs. The tree is rebuilt when it changes.
 pub(super) fn recipe() -> String {
     format!("2 {} {NEEDLESS:?} {EMPTY:?} {FILES:?}", PACKAGES.join(" "))
 }
 
-/// Makes the guest's tree, all but the kernel's part and our scripts, in `folder/root`.
+/// Creates the guest's tree in `folder/root`, without kernel modules and our scripts.
 pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     let root = folder.join("root");
     for name in EMPTY {
         fs::create_dir_all(root.join(name)).map_err(at(&root.join(name)))?;
     }
-    // Packages of before and after the merge of /bin into /usr/bin end up in the same place.
+    // Packages built before and after the merge of /bin into /usr/bin must be unpacked to the same place.
     for name in ["bin", "sbin", "lib", "lib64"] {
         symlink(format!("usr/{name}"), root.join(name)).map_err(at(&root.join(name)))?;
     }
@@ -111,12 +111,12 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     for (name, text) in FILES {
         fs::write(root.join(name), text).map_err(at(&root.join(name)))?;
     }
-    // Programs read the list of mounts there, and not all of them bear that there is none.
+    // Some programs fail if this list of mounts does not exist.
     symlink("/proc/self/mounts", root.join("etc/mtab")).map_err(at(&root))?;
     link_applets(&root)
 }
 
-/// Has busybox stand in for every program that no package brought.
+/// Links busybox for every applet that no package provides.
 fn link_applets(root: &Path) -> Result<(), String> {
     let busybox =
         ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path)).into_iter().find(|it| it.is_file());

@@ -1,4 +1,4 @@
-//! librdmacm's calls.
+//! The functions of librdmacm.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
@@ -11,12 +11,12 @@ use crate::rdmacm_ffi::{CmEvent, CmId, ConnParam, EventChannel, event};
 use ibverbs_sys as ib;
 use libc::c_int;
 
-use super::cm::{EventQueue, Ident, Said, Step};
-use super::queues::Bell;
-use super::{ADDRESS, NOBODY, device, ended, failed, made, none, zeros};
+use super::cm::{EventQueue, Ident, Parameters, Step};
+use super::queues::Signal;
+use super::{ADDRESS, UNRESOLVABLE, allocate, device, failed, free, null, zeros};
 
-/// What a call returns.
-fn answer(outcome: Result<(), c_int>) -> c_int {
+/// Converts a result into a C return value, and sets `errno` on error.
+fn return_value(outcome: Result<(), c_int>) -> c_int {
     outcome.map_or_else(failed, |()| 0)
 }
 
@@ -24,11 +24,11 @@ fn answer(outcome: Result<(), c_int>) -> c_int {
 extern "C" fn rdma_create_event_channel() -> *mut EventChannel {
     let mut device = device();
     if device.fails() {
-        return none(libc::EMFILE);
+        return null(libc::EMFILE);
     }
-    let bell = Bell::new();
-    let raw = made(EventChannel { fd: bell.descriptor() });
-    device.event_queues.insert(raw.addr(), EventQueue { raw, bell, waiting: VecDeque::new() });
+    let signal = Signal::new();
+    let raw = allocate(EventChannel { fd: signal.descriptor() });
+    device.event_queues.insert(raw.addr(), EventQueue { raw, signal, waiting: VecDeque::new() });
     raw
 }
 
@@ -37,12 +37,12 @@ extern "C" fn rdma_destroy_event_channel(channel: *mut EventChannel) {
     let mut device = device();
     let at = channel.addr();
     if device.ids.values().any(|ident| ident.channel == at) {
-        return device.complain("an event channel is destroyed before its id");
+        return device.report("an event channel is destroyed before its id");
     }
     match device.event_queues.remove(&at) {
-        // SAFETY: it was made, and is not in the table any more.
-        Some(queue) => unsafe { ended(queue.raw) },
-        None => device.complain("an event channel is destroyed that is not there"),
+        // SAFETY: the object was allocated here and is no longer in the table.
+        Some(queue) => unsafe { free(queue.raw) },
+        None => device.report("an unknown event channel is destroyed"),
     }
 }
 
@@ -58,34 +58,34 @@ extern "C" fn rdma_create_id(
         return failed(libc::ENOMEM);
     }
     let raw = device.make_id(channel);
-    // SAFETY: it is a place for that.
+    // SAFETY: the caller's pointer is writable.
     unsafe { id.write(raw) };
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rdma_destroy_id(id: *mut CmId) -> c_int {
-    answer(device().destroy_id(id.addr()))
+    return_value(device().destroy_id(id.addr()))
 }
 
-/// The address that a caller names.
-fn named(address: *const libc::sockaddr) -> Option<SocketAddr> {
-    // SAFETY: the caller has a storage there.
+/// Reads an address argument.
+fn read_address(address: *const libc::sockaddr) -> Option<SocketAddr> {
+    // SAFETY: the provider always passes a pointer to a `sockaddr_storage`.
     from_storage(unsafe { &*address.cast() })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rdma_bind_addr(id: *mut CmId, address: *mut libc::sockaddr) -> c_int {
     let mut device = device();
-    let Some(address) = named(address) else { return failed(libc::EAFNOSUPPORT) };
+    let Some(address) = read_address(address) else { return failed(libc::EAFNOSUPPORT) };
     if device.fails() {
         return failed(libc::EADDRINUSE);
     }
     if device.gone || address.ip() != IpAddr::from(ADDRESS) {
-        let anywhere = address.ip() == IpAddr::from(Ipv4Addr::UNSPECIFIED);
-        return if anywhere { 0 } else { failed(libc::EADDRNOTAVAIL) };
+        let is_unspecified = address.ip() == IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        return if is_unspecified { 0 } else { failed(libc::EADDRNOTAVAIL) };
     }
-    device.bound(id.addr(), address);
+    device.bind_id(id.addr(), address);
     0
 }
 
@@ -108,23 +108,23 @@ extern "C" fn rdma_resolve_addr(
     _timeout_ms: c_int,
 ) -> c_int {
     let mut device = device();
-    let Some(to) = named(destination) else { return failed(libc::EAFNOSUPPORT) };
+    let Some(to) = read_address(destination) else { return failed(libc::EAFNOSUPPORT) };
     if device.fails() {
         return failed(libc::ENOMEM);
     }
-    if to.ip() == IpAddr::from(NOBODY) {
-        device.tell(id.addr(), event::ADDR_ERROR, -libc::ETIMEDOUT, Said::default(), None);
+    if to.ip() == IpAddr::from(UNRESOLVABLE) {
+        device.send_event(id.addr(), event::ADDR_ERROR, -libc::ETIMEDOUT, Parameters::default(), None);
         return 0;
     }
     if device.gone || to.ip() != IpAddr::from(ADDRESS) {
         return failed(libc::ENODEV);
     }
-    device.bound(id.addr(), SocketAddr::from((ADDRESS, 0)));
+    device.bind_id(id.addr(), SocketAddr::from((ADDRESS, 0)));
     let Some(ident) = device.ids.get_mut(&id.addr()) else { return failed(libc::EINVAL) };
     ident.step = Step::Resolved;
-    // SAFETY: the id is in the table, so it was not destroyed.
+    // SAFETY: the id is in the table, so it is alive.
     unsafe { (*ident.raw).destination = to_storage(to) };
-    device.tell_shortly(id.addr(), event::ADDR_RESOLVED);
+    device.send_plain_event(id.addr(), event::ADDR_RESOLVED);
     0
 }
 
@@ -137,7 +137,7 @@ extern "C" fn rdma_resolve_route(id: *mut CmId, _timeout_ms: c_int) -> c_int {
     let resolved = device.ids.get_mut(&id.addr()).filter(|ident| ident.step == Step::Resolved);
     let Some(ident) = resolved else { return failed(libc::EINVAL) };
     ident.step = Step::Routed;
-    device.tell_shortly(id.addr(), event::ROUTE_RESOLVED);
+    device.send_plain_event(id.addr(), event::ROUTE_RESOLVED);
     0
 }
 
@@ -148,16 +148,16 @@ extern "C" fn rdma_create_qp(
     attributes: *mut ib::ibv_qp_init_attr,
 ) -> c_int {
     let mut device = device();
-    // SAFETY: the caller's.
+    // SAFETY: the caller's pointer is valid.
     let attributes = unsafe { &mut *attributes };
     let context = device.ids.get(&id.addr()).and_then(|ident| ident.context);
     if context.is_none() || device.domains.get(&pd.addr()).map(|domain| domain.context) != context {
-        device.complain("a queue pair is made of objects of different devices");
+        device.report("a queue pair is created with objects of different devices");
         return failed(libc::EINVAL);
     }
-    // SAFETY: the id is in the table, so it was not destroyed.
+    // SAFETY: the id is in the table, so it is alive.
     let verbs = unsafe { (*id).verbs };
-    match device.pair(verbs, pd, attributes) {
+    match device.create_pair(verbs, pd, attributes) {
         Ok(raw) => {
             if let Some(ident) = device.ids.get_mut(&id.addr()) {
                 ident.pair = Some(raw.addr());
@@ -167,7 +167,7 @@ extern "C" fn rdma_create_qp(
             0
         }
         Err(errno) => {
-            // Libraries leave there what they have come to.
+            // The libraries may modify the capacities even if they fail.
             attributes.cap.max_send_wr = 0;
             failed(errno)
         }
@@ -179,11 +179,11 @@ extern "C" fn rdma_destroy_qp(id: *mut CmId) {
     let mut device = device();
     match device.ids.get_mut(&id.addr()).and_then(|ident| ident.pair.take()) {
         Some(pair) => device.destroy_pair(pair),
-        None => return device.complain("an id has no queue pair to destroy"),
+        None => return device.report("an id has no queue pair to destroy"),
     }
-    // SAFETY: the id is in the table, so it was not destroyed.
+    // SAFETY: the id is in the table, so it is alive.
     unsafe { (*id).qp = ptr::null_mut() };
-    device.go_on();
+    device.run();
 }
 
 #[unsafe(no_mangle)]
@@ -197,9 +197,9 @@ extern "C" fn rdma_connect(id: *mut CmId, parameters: *mut ConnParam) -> c_int {
     if !routed {
         return failed(libc::EINVAL);
     }
-    // SAFETY: the caller's.
-    let said = unsafe { Said::of(&*parameters) };
-    device.connect(id.addr(), said);
+    // SAFETY: the caller's parameters and private data are valid.
+    let parameters = unsafe { Parameters::of(&*parameters) };
+    device.connect(id.addr(), parameters);
     0
 }
 
@@ -209,9 +209,9 @@ extern "C" fn rdma_accept(id: *mut CmId, parameters: *mut ConnParam) -> c_int {
     if device.fails() {
         return failed(libc::ENOMEM);
     }
-    // SAFETY: the caller's.
-    let said = unsafe { Said::of(&*parameters) };
-    answer(device.accept(id.addr(), said))
+    // SAFETY: the caller's parameters and private data are valid.
+    let parameters = unsafe { Parameters::of(&*parameters) };
+    return_value(device.accept(id.addr(), parameters))
 }
 
 #[unsafe(no_mangle)]
@@ -220,28 +220,28 @@ extern "C" fn rdma_reject(id: *mut CmId, private_data: *const c_void, private_da
     if device.fails() {
         return failed(libc::ENOMEM);
     }
-    // SAFETY: it is numbers and pointers only.
+    // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.
     let parameters = ConnParam { private_data, private_data_len, ..unsafe { zeros() } };
-    // SAFETY: the caller's.
-    let said = unsafe { Said::of(&parameters) };
-    answer(device.reject(id.addr(), said))
+    // SAFETY: the caller's parameters and private data are valid.
+    let parameters = unsafe { Parameters::of(&parameters) };
+    return_value(device.reject(id.addr(), parameters))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rdma_disconnect(id: *mut CmId) -> c_int {
-    answer(device().disconnect(id.addr()))
+    return_value(device().disconnect(id.addr()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_cm_event(channel: *mut EventChannel, into: *mut *mut CmEvent) -> c_int {
     let mut device = device();
     let Some(queue) = device.event_queues.get_mut(&channel.addr()) else { return failed(libc::EINVAL) };
-    if let Err(errno) = queue.bell.answer() {
+    if let Err(errno) = queue.signal.clear() {
         return failed(errno);
     }
     let Some(event) = queue.waiting.pop_front() else { return failed(libc::EIO) };
-    let raw = device.given(event);
-    // SAFETY: it is a place for that.
+    let raw = device.deliver(event);
+    // SAFETY: the caller's pointer is writable.
     unsafe { into.write(raw) };
     0
 }
@@ -249,17 +249,17 @@ extern "C" fn rdma_get_cm_event(channel: *mut EventChannel, into: *mut *mut CmEv
 #[unsafe(no_mangle)]
 extern "C" fn rdma_ack_cm_event(event: *mut CmEvent) -> c_int {
     let mut device = device();
-    let Some(given) = device.given.remove(&event.addr()) else {
-        device.complain("an event is acknowledged that was not given");
+    let Some(delivered) = device.delivered.remove(&event.addr()) else {
+        device.report("an unknown event is acknowledged");
         return failed(libc::EINVAL);
     };
-    if let Some(ident) = device.ids.get_mut(&given.id) {
+    if let Some(ident) = device.ids.get_mut(&delivered.id) {
         ident.unacknowledged -= 1;
     }
-    // SAFETY: both were made, and are not in the table any more.
+    // SAFETY: both objects were allocated here and are no longer in the table.
     unsafe {
-        ended(given.private_data);
-        ended(given.raw);
+        free(delivered.private_data);
+        free(delivered.raw);
     }
     0
 }
@@ -274,12 +274,12 @@ extern "C" fn rdma_migrate_id(id: *mut CmId, channel: *mut EventChannel) -> c_in
     let Some(ident) = device.ids.get_mut(&at) else { return failed(libc::EINVAL) };
     let old = mem::replace(&mut ident.channel, channel.addr());
     if ident.unacknowledged > 0 {
-        device.complain("an id gets a new channel before its events are acknowledged, which waits for ever");
+        device.report("an id is migrated before its events are acknowledged, which would deadlock");
     }
-    // SAFETY: the id is in the table, so it was not destroyed.
+    // SAFETY: the id is in the table, so it is alive.
     unsafe { (*id).channel = channel };
-    for event in device.untell(old, |event| event.id == at) {
-        device.tell(at, event.kind, event.status, event.said, event.from);
+    for event in device.withdraw_events(old, |event| event.id == at) {
+        device.send_event(at, event.kind, event.status, event.parameters, event.from);
     }
     0
 }
@@ -287,12 +287,12 @@ extern "C" fn rdma_migrate_id(id: *mut CmId, channel: *mut EventChannel) -> c_in
 #[unsafe(no_mangle)]
 extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
     let name = match event {
-        event::ADDR_ERROR => c"no such address",
+        event::ADDR_ERROR => c"address error",
         event::CONNECT_ERROR => c"connect error",
         event::REJECTED => c"rejected",
         event::DISCONNECTED => c"disconnected",
         event::DEVICE_REMOVAL => c"device removal",
-        _ => c"an event",
+        _ => c"event",
     };
     name.as_ptr()
 }

@@ -9,35 +9,35 @@ use crate::address::{from_storage, to_storage};
 use crate::rdmacm_ffi::{CmEvent, CmId, ConnParam, EventChannel, event};
 use libc::c_int;
 
-use super::queues::Bell;
-use super::{ADDRESS, Device, ended, made, zeros};
+use super::queues::Signal;
+use super::{ADDRESS, Device, allocate, free, zeros};
 
 pub(super) struct EventQueue {
     pub(super) raw: *mut EventChannel,
-    pub(super) bell: Bell,
+    pub(super) signal: Signal,
     pub(super) waiting: VecDeque<Event>,
 }
 
-/// An event that nobody has taken.
+/// An event in a channel.
 pub(super) struct Event {
     pub(super) id: usize,
-    /// Who wants to connect.
+    /// The id of the client, for a connection request.
     pub(super) from: Option<usize>,
     pub(super) kind: c_int,
     pub(super) status: c_int,
-    pub(super) said: Said,
+    pub(super) parameters: Parameters,
 }
 
-/// What one end says to the other when they connect.
+/// The connection parameters that a peer sends.
 #[derive(Clone, Default)]
-pub(super) struct Said {
+pub(super) struct Parameters {
     pub(super) private_data: Vec<u8>,
-    pub(super) reads_in: u8,
-    pub(super) reads_out: u8,
+    pub(super) ird: u8,
+    pub(super) ord: u8,
 }
 
-/// An event that was taken, and is not acknowledged.
-pub(super) struct Given {
+/// An event that was read from its channel but not acknowledged.
+pub(super) struct Delivered {
     pub(super) raw: *mut CmEvent,
     pub(super) private_data: *mut [u8],
     pub(super) id: usize,
@@ -50,7 +50,7 @@ pub(super) struct Ident {
     pub(super) pair: Option<usize>,
     pub(super) peer: Option<usize>,
     pub(super) step: Step,
-    pub(super) said: Said,
+    pub(super) parameters: Parameters,
     pub(super) unacknowledged: u32,
 }
 
@@ -61,68 +61,75 @@ pub(super) enum Step {
     Resolved,
     Routed,
     Connecting,
-    /// Its peer asks to connect.
-    Asked,
+    /// The id belongs to a connection request.
+    Requested,
     Accepted,
     Connected,
-    /// This end has ended it.
-    Ended,
+    /// Disconnected by the local program.
+    Disconnected,
     Over,
 }
 
 impl Ident {
     pub(super) fn source(&self) -> Option<SocketAddr> {
-        // SAFETY: the id is in the table, so it was not destroyed.
+        // SAFETY: the id is in the table, so it is alive.
         from_storage(unsafe { &(*self.raw).source })
     }
 
     fn destination(&self) -> Option<SocketAddr> {
-        // SAFETY: as above.
+        // SAFETY: the id is in the table, so it is alive.
         from_storage(unsafe { &(*self.raw).destination })
     }
 }
 
-impl Said {
+impl Parameters {
     /// # Safety
-    /// The private data is there.
+    /// Pointer and length of the private data must be valid.
     pub(super) unsafe fn of(parameters: &ConnParam) -> Self {
         let (at, len) = (parameters.private_data.cast::<u8>(), usize::from(parameters.private_data_len));
         let mut private_data = Vec::new();
         if len > 0 {
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             private_data.extend_from_slice(unsafe { std::slice::from_raw_parts(at, len) });
         }
-        Said { private_data, reads_in: parameters.responder_resources, reads_out: parameters.initiator_depth }
+        Parameters { private_data, ird: parameters.responder_resources, ord: parameters.initiator_depth }
     }
 }
 
 impl Device {
-    /// Puts an event in the channel of an id.
-    pub(super) fn tell(&mut self, id: usize, kind: c_int, status: c_int, said: Said, from: Option<usize>) {
+    /// Adds an event to the channel of an id.
+    pub(super) fn send_event(
+        &mut self,
+        id: usize,
+        kind: c_int,
+        status: c_int,
+        parameters: Parameters,
+        from: Option<usize>,
+    ) {
         let Some(channel) = self.ids.get(&id).map(|ident| ident.channel) else { return };
         let Some(queue) = self.event_queues.get_mut(&channel) else {
-            return self.complain("an event channel is gone before its id");
+            return self.report("an event channel was destroyed before its id");
         };
-        queue.waiting.push_back(Event { id, from, kind, status, said });
-        queue.bell.ring();
+        queue.waiting.push_back(Event { id, from, kind, status, parameters });
+        queue.signal.raise();
     }
 
-    pub(super) fn tell_shortly(&mut self, id: usize, kind: c_int) {
-        self.tell(id, kind, 0, Said::default(), None);
+    pub(super) fn send_plain_event(&mut self, id: usize, kind: c_int) {
+        self.send_event(id, kind, 0, Parameters::default(), None);
     }
 
-    /// Tells all ids that are bound to the device.
-    pub(super) fn tell_all(&mut self, kind: c_int) {
+    /// Sends an event to all ids that are bound to the device.
+    pub(super) fn send_event_to_all(&mut self, kind: c_int) {
         let bound = self.ids.iter().filter(|(_, ident)| ident.context.is_some());
         let ids: Vec<usize> = bound.map(|(at, _)| *at).collect();
-        ids.into_iter().for_each(|id| self.tell_shortly(id, kind));
+        ids.into_iter().for_each(|id| self.send_plain_event(id, kind));
     }
 
     pub(super) fn make_id(&mut self, channel: *mut EventChannel) -> *mut CmId {
-        // SAFETY: it is numbers and pointers only.
+        // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.
         let mut id: CmId = unsafe { zeros() };
         id.channel = channel;
-        let raw = made(id);
+        let raw = allocate(id);
         let ident = Ident {
             raw,
             channel: channel.addr(),
@@ -130,7 +137,7 @@ impl Device {
             pair: None,
             peer: None,
             step: Step::New,
-            said: Said::default(),
+            parameters: Parameters::default(),
             unacknowledged: 0,
         };
         self.ids.insert(raw.addr(), ident);
@@ -138,7 +145,7 @@ impl Device {
     }
 
     /// Binds an id to the device.
-    pub(super) fn bound(&mut self, at: usize, source: SocketAddr) {
+    pub(super) fn bind_id(&mut self, at: usize, source: SocketAddr) {
         let context = self.open();
         let port = if source.port() == 0 {
             40_000 + u16::try_from(self.number() % 20_000).unwrap_or(0)
@@ -147,7 +154,7 @@ impl Device {
         };
         let Some(ident) = self.ids.get_mut(&at) else { return };
         ident.context = Some(context.addr());
-        // SAFETY: the id is in the table, so it was not destroyed.
+        // SAFETY: the id is in the table, so it is alive.
         unsafe {
             (*ident.raw).verbs = context;
             (*ident.raw).port_num = 1;
@@ -155,43 +162,43 @@ impl Device {
         }
     }
 
-    /// Takes back events that nobody has taken.
-    pub(super) fn untell(&mut self, channel: usize, which: impl Fn(&Event) -> bool) -> Vec<Event> {
+    /// Removes and returns events that were not read.
+    pub(super) fn withdraw_events(&mut self, channel: usize, which: impl Fn(&Event) -> bool) -> Vec<Event> {
         let Some(queue) = self.event_queues.get_mut(&channel) else { return Vec::new() };
-        let (taken, left): (Vec<Event>, Vec<Event>) =
+        let (withdrawn, left): (Vec<Event>, Vec<Event>) =
             mem::take(&mut queue.waiting).into_iter().partition(which);
         queue.waiting = left.into();
-        for _ in &taken {
-            queue.bell.answer().expect("it was rung");
+        for _ in &withdrawn {
+            queue.signal.clear().expect("the signal is set");
         }
-        taken
+        withdrawn
     }
 
-    pub(super) fn connect(&mut self, at: usize, said: Said) {
+    pub(super) fn connect(&mut self, at: usize, parameters: Parameters) {
         let Some(ident) = self.ids.get_mut(&at) else { return };
-        (ident.step, ident.said) = (Step::Connecting, said.clone());
+        (ident.step, ident.parameters) = (Step::Connecting, parameters.clone());
         let to = ident.destination();
         let listens = |ident: &&Ident| {
             let here = ident.source().map(|source| source.port());
             ident.step == Step::Listening && here == to.map(|to| to.port())
         };
         match self.ids.values().find(listens).map(|listener| listener.raw.addr()) {
-            Some(listener) => self.tell(listener, event::CONNECT_REQUEST, 0, said, Some(at)),
-            None => self.tell(at, event::REJECTED, -libc::ECONNREFUSED, Said::default(), None),
+            Some(listener) => self.send_event(listener, event::CONNECT_REQUEST, 0, parameters, Some(at)),
+            None => self.send_event(at, event::REJECTED, -libc::ECONNREFUSED, Parameters::default(), None),
         }
     }
 
-    /// The id of a peer that asks, on the listener's channel.
-    fn asked(&mut self, listener: usize, from: usize) -> *mut CmId {
+    /// Creates the id of a connection request, on the listener's channel.
+    fn create_request_id(&mut self, listener: usize, from: usize) -> *mut CmId {
         let channel = self.ids.get(&listener).and_then(|ident| self.event_queues.get(&ident.channel));
         let raw = self.make_id(channel.map_or(ptr::null_mut(), |channel| channel.raw));
         let (here, there) = (self.ids.get(&listener), self.ids.get(&from));
         let (here, there) = (here.and_then(Ident::source), there.and_then(Ident::source));
         let (Some(here), Some(there)) = (here, there) else { return raw };
-        self.bound(raw.addr(), SocketAddr::new(ADDRESS.into(), here.port()));
-        // SAFETY: it was made just now.
+        self.bind_id(raw.addr(), SocketAddr::new(ADDRESS.into(), here.port()));
+        // SAFETY: the id was allocated above.
         unsafe { (*raw).destination = to_storage(there) };
-        for (at, peer, step) in [(raw.addr(), from, Step::Asked), (from, raw.addr(), Step::Connecting)] {
+        for (at, peer, step) in [(raw.addr(), from, Step::Requested), (from, raw.addr(), Step::Connecting)] {
             if let Some(ident) = self.ids.get_mut(&at) {
                 (ident.peer, ident.step) = (Some(peer), step);
             }
@@ -199,8 +206,9 @@ impl Device {
         raw
     }
 
-    pub(super) fn accept(&mut self, at: usize, said: Said) -> Result<(), c_int> {
-        let ident = self.ids.get_mut(&at).filter(|ident| ident.step == Step::Asked).ok_or(libc::EINVAL)?;
+    pub(super) fn accept(&mut self, at: usize, parameters: Parameters) -> Result<(), c_int> {
+        let ident =
+            self.ids.get_mut(&at).filter(|ident| ident.step == Step::Requested).ok_or(libc::EINVAL)?;
         let own = ident.pair.ok_or(libc::EINVAL)?;
         ident.step = Step::Accepted;
         let peer = ident.peer.ok_or(libc::ECONNRESET)?;
@@ -209,8 +217,8 @@ impl Device {
         }
         let other = self.ids.get(&peer).ok_or(libc::ECONNRESET)?;
         let pair = other.pair.ok_or(libc::EINVAL)?;
-        if said.reads_out > other.said.reads_in || said.reads_in > 16 {
-            self.complain("more RDMA Reads at once than the peer, or the device, serves");
+        if parameters.ord > other.parameters.ird || parameters.ird > 16 {
+            self.report("more concurrent RDMA Reads than the peer or the device serves");
         }
         self.join(own, pair);
         for id in [at, peer] {
@@ -218,22 +226,23 @@ impl Device {
                 ident.step = Step::Connected;
             }
         }
-        self.tell(peer, event::ESTABLISHED, 0, said, None);
-        self.tell_shortly(at, event::ESTABLISHED);
+        self.send_event(peer, event::ESTABLISHED, 0, parameters, None);
+        self.send_plain_event(at, event::ESTABLISHED);
         Ok(())
     }
 
-    pub(super) fn reject(&mut self, at: usize, said: Said) -> Result<(), c_int> {
-        let ident = self.ids.get_mut(&at).filter(|ident| ident.step == Step::Asked).ok_or(libc::EINVAL)?;
+    pub(super) fn reject(&mut self, at: usize, parameters: Parameters) -> Result<(), c_int> {
+        let ident =
+            self.ids.get_mut(&at).filter(|ident| ident.step == Step::Requested).ok_or(libc::EINVAL)?;
         ident.step = Step::Over;
         if let Some(peer) = ident.peer.take() {
-            self.part(peer, Step::Over);
-            self.tell(peer, event::REJECTED, 28, said, None);
+            self.unlink(peer, Step::Over);
+            self.send_event(peer, event::REJECTED, 28, parameters, None);
         }
         Ok(())
     }
 
-    fn part(&mut self, at: usize, step: Step) {
+    fn unlink(&mut self, at: usize, step: Step) {
         if let Some(ident) = self.ids.get_mut(&at) {
             (ident.peer, ident.step) = (None, step);
         }
@@ -242,50 +251,50 @@ impl Device {
     pub(super) fn disconnect(&mut self, at: usize) -> Result<(), c_int> {
         let ident =
             self.ids.get_mut(&at).filter(|ident| ident.step == Step::Connected).ok_or(libc::EINVAL)?;
-        ident.step = Step::Ended;
+        ident.step = Step::Disconnected;
         let (pair, peer) = (ident.pair, ident.peer);
         if let Some(pair) = pair {
             self.flush(pair);
         }
-        let Some(peer) = peer.filter(|_| !self.faults.end_unanswered) else { return Ok(()) };
-        self.tell_shortly(peer, event::DISCONNECTED);
-        if self.ids.get(&peer).is_some_and(|ident| ident.step == Step::Ended) {
-            self.tell_shortly(peer, event::TIMEWAIT_EXIT);
-            self.tell_shortly(at, event::TIMEWAIT_EXIT);
+        let Some(peer) = peer.filter(|_| !self.faults.ignore_disconnect) else { return Ok(()) };
+        self.send_plain_event(peer, event::DISCONNECTED);
+        if self.ids.get(&peer).is_some_and(|ident| ident.step == Step::Disconnected) {
+            self.send_plain_event(peer, event::TIMEWAIT_EXIT);
+            self.send_plain_event(at, event::TIMEWAIT_EXIT);
         }
         Ok(())
     }
 
-    /// The end of an id: its peer hears of it.
+    /// Destroys an id and notifies its peer.
     pub(super) fn destroy_id(&mut self, at: usize) -> Result<(), c_int> {
         let Some(ident) = self.ids.get(&at) else {
-            self.complain("an id is destroyed that is not there");
+            self.report("an unknown id is destroyed");
             return Err(libc::EINVAL);
         };
         let (channel, step, peer) = (ident.channel, ident.step, ident.peer);
         if ident.pair.is_some() {
-            self.complain("an id is destroyed before its queue pair");
+            self.report("an id is destroyed before its queue pair");
             return Err(libc::EBUSY);
         }
         if ident.unacknowledged > 0 {
-            self.complain("an id is destroyed before its events are acknowledged, which waits for ever");
+            self.report("an id is destroyed before its events are acknowledged, which would deadlock");
         }
-        for event in self.untell(channel, |event| event.id == at) {
+        for event in self.withdraw_events(channel, |event| event.id == at) {
             if let Some(from) = event.from {
-                self.tell_shortly(from, event::REJECTED);
+                self.send_plain_event(from, event::REJECTED);
             }
         }
         let others: Vec<usize> = self.event_queues.keys().copied().collect();
         for other in others {
-            self.untell(other, |event| event.from == Some(at));
+            self.withdraw_events(other, |event| event.from == Some(at));
         }
         if let Some(peer) = peer {
             let kind = match step {
-                Step::Asked | Step::Accepted => event::REJECTED,
+                Step::Requested | Step::Accepted => event::REJECTED,
                 Step::Connecting => event::CONNECT_ERROR,
                 _ => event::DISCONNECTED,
             };
-            self.tell_shortly(peer, kind);
+            self.send_plain_event(peer, kind);
             if let Some(other) = self.ids.get_mut(&peer) {
                 other.peer = None;
             }
@@ -294,25 +303,25 @@ impl Device {
         if let Some(context) = ident.context {
             self.close(context);
         }
-        // SAFETY: it was made, and is not in the table any more.
-        unsafe { ended(ident.raw) };
+        // SAFETY: the object was allocated here and is no longer in the table.
+        unsafe { free(ident.raw) };
         Ok(())
     }
 
-    /// Makes an event as the library hands it out.
-    pub(super) fn given(&mut self, mut event: Event) -> *mut CmEvent {
+    /// Allocates the C form of an event.
+    pub(super) fn deliver(&mut self, mut event: Event) -> *mut CmEvent {
         let (mut id, mut listener) = (event.id, 0);
         if let Some(from) = event.from {
-            (id, listener) = (self.asked(event.id, from).addr(), event.id);
+            (id, listener) = (self.create_request_id(event.id, from).addr(), event.id);
         }
         let of = |at| self.ids.get(&at).map_or(ptr::null_mut(), |ident: &Ident| ident.raw);
         if matches!(event.kind, event::CONNECT_REQUEST | event::ESTABLISHED | event::REJECTED) {
-            let len = event.said.private_data.len().max(self.settings.filled_up);
-            event.said.private_data.resize(len, 0);
+            let len = event.parameters.private_data.len().max(self.settings.padded_private_data);
+            event.parameters.private_data.resize(len, 0);
         }
-        let len = u8::try_from(event.said.private_data.len()).unwrap_or(u8::MAX);
-        let private_data = Box::into_raw(event.said.private_data.into_boxed_slice());
-        let raw = made(CmEvent {
+        let len = u8::try_from(event.parameters.private_data.len()).unwrap_or(u8::MAX);
+        let private_data = Box::into_raw(event.parameters.private_data.into_boxed_slice());
+        let raw = allocate(CmEvent {
             id: of(id),
             listen_id: of(listener),
             event: event.kind,
@@ -320,17 +329,18 @@ impl Device {
             conn: ConnParam {
                 private_data: if len > 0 { private_data.cast_const().cast() } else { ptr::null() },
                 private_data_len: len,
-                // What the one asks for is what the other is to serve.
-                responder_resources: event.said.reads_out,
-                initiator_depth: event.said.reads_in,
-                // SAFETY: it is numbers and pointers only.
+                // The ORD of one peer is the IRD that the other peer needs.
+                responder_resources: event.parameters.ord,
+                initiator_depth: event.parameters.ird,
+                // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid
+                // value.
                 ..unsafe { zeros() }
             },
         });
         if let Some(ident) = self.ids.get_mut(&event.id) {
             ident.unacknowledged += 1;
         }
-        self.given.insert(raw.addr(), Given { raw, private_data, id: event.id });
+        self.delivered.insert(raw.addr(), Delivered { raw, private_data, id: event.id });
         raw
     }
 }

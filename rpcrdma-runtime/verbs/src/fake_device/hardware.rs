@@ -1,4 +1,4 @@
-//! The device itself: its list, what it says of itself, and its contexts.
+//! The device list, the device attributes and the contexts.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -6,32 +6,33 @@ use std::ptr;
 use ibverbs_sys as ib;
 use libc::c_int;
 
-use super::{ADDRESS, Context, Device, device, ended, failed, made, memory, none, queues, work, zeros};
+use super::{ADDRESS, Context, Device, allocate, device, failed, free, memory, null, queues, work, zeros};
 
 /// `IBV_DEVICE_MEM_MGT_EXTENSIONS` and `IBV_DEVICE_MEM_WINDOW_TYPE_2B`.
 const EXTENSIONS: u32 = 1 << 21;
 const WINDOWS: u32 = 1 << 24;
 
 impl Device {
-    /// Makes the hardware, of the kind that is set.
-    pub(super) fn switch_on(&mut self) {
+    /// Creates the device, with the transport from the settings.
+    pub(super) fn init(&mut self) {
         if self.hardware.is_null() {
-            // SAFETY: it is numbers and pointers only.
+            // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.
             let mut hardware: ib::ibv_device = unsafe { zeros() };
             for (to, from) in hardware.name.iter_mut().zip(*b"fake0") {
                 *to = from.cast_signed();
             }
-            self.hardware = made(hardware);
+            self.hardware = allocate(hardware);
         }
         let transport = if self.settings.iwarp { ib::IBV_TRANSPORT_IWARP } else { ib::IBV_TRANSPORT_IB };
-        // SAFETY: it was made above or before, and stays for ever.
+        // SAFETY: the device is allocated once and never freed.
         unsafe { (*self.hardware).transport_type = transport };
     }
 
     pub(super) fn open(&mut self) -> *mut ib::ibv_context {
         let mut raw = ib::ibv_context {
             device: self.hardware,
-            // SAFETY: it is numbers and pointers only, functions among them that may be none.
+            // SAFETY: the structure contains only integers, raw pointers and optional functions, so all zeros
+            // is a valid value.
             ..unsafe { zeros() }
         };
         raw.ops.alloc_mw = Some(memory::alloc_mw);
@@ -40,23 +41,23 @@ impl Device {
         raw.ops.req_notify_cq = Some(queues::req_notify_cq);
         raw.ops.post_send = Some(work::post_send);
         raw.ops.post_recv = Some(work::post_recv);
-        let raw = made(raw);
+        let raw = allocate(raw);
         self.contexts.insert(raw.addr(), Context { raw });
         raw
     }
 
-    /// Closes a context, if nothing stands on it.
+    /// Closes a context.
     pub(super) fn close(&mut self, at: usize) {
         let used = self.domains.values().any(|domain| domain.context == at)
             || self.channels.values().any(|channel| channel.context == at)
             || self.queues.values().any(|queue| queue.context == at);
         if used {
-            self.complain("a context is closed before what stands on it");
+            self.report("a context is closed before the objects that depend on it");
         }
         match self.contexts.remove(&at) {
-            // SAFETY: it was made, and is not in the table any more.
-            Some(context) => unsafe { ended(context.raw) },
-            None => self.complain("a context is closed that is not open"),
+            // SAFETY: the context was allocated here and is no longer in the table.
+            Some(context) => unsafe { free(context.raw) },
+            None => self.report("an unknown context is closed"),
         }
     }
 }
@@ -64,10 +65,10 @@ impl Device {
 #[unsafe(no_mangle)]
 extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ib::ibv_device {
     let mut device = device();
-    let (first, there) = if device.gone { (ptr::null_mut(), 0) } else { (device.hardware, 1) };
-    // SAFETY: it is a place for the count.
-    unsafe { count.write(there) };
-    let list = made([first, ptr::null_mut()]);
+    let (first, length) = if device.gone { (ptr::null_mut(), 0) } else { (device.hardware, 1) };
+    // SAFETY: the caller's pointer is writable.
+    unsafe { count.write(length) };
+    let list = allocate([first, ptr::null_mut()]);
     device.lists.insert(list.addr(), list);
     list.cast()
 }
@@ -76,29 +77,30 @@ extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ib::ibv_device
 extern "C" fn ibv_free_device_list(list: *mut *mut ib::ibv_device) {
     let mut device = device();
     match device.lists.remove(&list.addr()) {
-        // SAFETY: it was made, and is not in the table any more. By this pointer, since the caller's may be to its front only.
-        Some(list) => unsafe { ended(list) },
-        None => device.complain("a list of devices is freed that is not there"),
+        // SAFETY: the list was allocated here and is no longer in the table. The caller's pointer may have
+        // the provenance of the first element only, so the list is freed through the pointer from the table.
+        Some(list) => unsafe { free(list) },
+        None => device.report("an unknown device list is freed"),
     }
 }
 
-/// There is no other device, so the library looks at none.
+/// Returns an empty list, as the library does if it has no device to refresh.
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ib::ibv_context {
-    // SAFETY: it is a place for the count.
+    // SAFETY: the caller's pointer is writable.
     unsafe { count.write(0) };
-    made(ptr::null_mut())
+    allocate(ptr::null_mut())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rdma_free_devices(list: *mut *mut ib::ibv_context) {
-    // SAFETY: it was made so.
-    unsafe { ended(list) };
+    // SAFETY: the list was allocated by `rdma_get_devices`.
+    unsafe { free(list) };
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ibv_get_device_name(device: *mut ib::ibv_device) -> *const c_char {
-    // SAFETY: the device is in a list, or open. Nobody writes its name.
+    // SAFETY: the device is in a list or open. Its name is never modified.
     unsafe { (&raw const (*device).name).cast() }
 }
 
@@ -111,7 +113,7 @@ extern "C" fn ibv_get_device_guid(_device: *mut ib::ibv_device) -> ib::__be64 {
 extern "C" fn ibv_open_device(_device: *mut ib::ibv_device) -> *mut ib::ibv_context {
     let mut device = device();
     if device.gone || device.fails() {
-        return none(libc::ENODEV);
+        return null(libc::ENODEV);
     }
     device.open()
 }
@@ -127,21 +129,21 @@ extern "C" fn ibv_query_device(_context: *mut ib::ibv_context, into: *mut ib::ib
     let device = device();
     let settings = device.settings;
     let windows = c_int::try_from(settings.windows).unwrap_or(c_int::MAX);
-    let said = ib::ibv_device_attr {
+    let attributes = ib::ibv_device_attr {
         max_qp_wr: 1024,
         max_cqe: 4096,
-        max_sge: settings.pieces.cast_signed(),
+        max_sge: settings.max_sges.cast_signed(),
         max_mr_size: 1 << 30,
         max_qp_rd_atom: 16,
         max_qp_init_rd_atom: 8,
         phys_port_cnt: 1,
         max_mw: windows,
         device_cap_flags: EXTENSIONS | if windows > 0 { WINDOWS } else { 0 },
-        // SAFETY: it is numbers only.
+        // SAFETY: the structure contains only integers, so all zeros is a valid value.
         ..unsafe { zeros() }
     };
-    // SAFETY: it is a place for that.
-    unsafe { into.write(said) };
+    // SAFETY: the caller's pointer is writable.
+    unsafe { into.write(attributes) };
     0
 }
 
@@ -154,13 +156,13 @@ extern "C" fn ibv_query_port(
     if port != 1 {
         return libc::EINVAL;
     }
-    let message = device().settings.message;
-    // SAFETY: it is numbers only.
+    let message = device().settings.max_message;
+    // SAFETY: the structure contains only integers, so all zeros is a valid value.
     let zeros: ib::ibv_port_attr = unsafe { zeros() };
     let active = ib::ibv_port_state::IBV_PORT_ACTIVE;
-    let said = ib::ibv_port_attr { state: active, gid_tbl_len: 2, max_msg_sz: message, ..zeros };
-    // SAFETY: it is a place for that, which the caller's header does not know by this name.
-    unsafe { into.cast::<ib::ibv_port_attr>().write(said) };
+    let attributes = ib::ibv_port_attr { state: active, gid_tbl_len: 2, max_msg_sz: message, ..zeros };
+    // SAFETY: the caller passes a pointer to an `ibv_port_attr`, declared under the name of its older form.
+    unsafe { into.cast::<ib::ibv_port_attr>().write(attributes) };
     0
 }
 
@@ -176,7 +178,7 @@ extern "C" fn ibv_query_gid(
         (1, 1) => [0; 16],
         _ => return failed(libc::EINVAL),
     };
-    // SAFETY: it is a place for that.
+    // SAFETY: the caller's pointer is writable.
     unsafe { into.write(ib::ibv_gid { raw }) };
     0
 }

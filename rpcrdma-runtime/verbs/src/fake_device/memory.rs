@@ -7,9 +7,9 @@ use crate::objects::Access;
 use ibverbs_sys as ib;
 use libc::{c_int, c_void};
 
-use super::{Device, device, ended, made, none};
+use super::{Device, allocate, device, free, null};
 
-/// Names for this end, and for the peer: one taken for the other is no name.
+/// Disjoint ranges for L_Keys, R_Keys and the handles of windows, so that a wrong kind of key is detected.
 const LOCAL: u32 = 0x1000_0000;
 const REMOTE: u32 = 0x2000_0000;
 const WINDOW: u32 = 0x4000_0000;
@@ -24,7 +24,7 @@ pub(super) struct Domain {
     pub(super) context: usize,
 }
 
-/// Memory that it can reach, by the pointer that it was given.
+/// A memory region, with the pointer that was registered.
 pub(super) struct Region {
     raw: *mut ib::ibv_mr,
     domain: usize,
@@ -36,27 +36,27 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// As many octets of it as are asked for, if it has them.
+    /// Returns a pointer to `len` octets, if they are within the region.
     fn part(&self, address: u64, len: usize) -> Option<*mut u8> {
         let skip = usize::try_from(address.checked_sub(self.at.addr() as u64)?).ok()?;
-        // SAFETY: it is within the memory that was registered, or at its end.
+        // SAFETY: the offset is within the registered memory or at its end.
         (skip.checked_add(len)? <= self.len).then(|| unsafe { self.at.add(skip) })
     }
 
-    /// Uses all of it, as the device may do at any time while it is registered.
+    /// Accesses the whole region, as the device may do at any time while it is registered.
     fn touch(&self) {
         touch(self.at, self.len, self.access & LOCAL_WRITE != 0);
     }
 }
 
-/// Reads memory, and writes what is there already if it may.
+/// Reads memory and, if `writes`, writes the same octets back.
 pub(super) fn touch(at: *mut u8, len: usize, writes: bool) {
     let mut copy: Vec<MaybeUninit<u8>> = Vec::with_capacity(len);
-    // SAFETY: the memory is registered, so the provider has promised that it is there, and that nobody looks at it if it may
-    // be written. Miri says whether that is so.
+    // SAFETY: the memory is registered, so the provider guarantees that it is allocated. If it is writable,
+    // the provider also guarantees that nothing else accesses it. Miri checks both guarantees.
     unsafe { ptr::copy_nonoverlapping(at.cast(), copy.as_mut_ptr(), len) };
     if writes {
-        // SAFETY: as above.
+        // SAFETY: as for the read above.
         unsafe { ptr::copy_nonoverlapping(copy.as_ptr(), at.cast(), len) };
     }
 }
@@ -64,9 +64,9 @@ pub(super) fn touch(at: *mut u8, len: usize, writes: bool) {
 pub(super) struct Window {
     raw: *mut ib::ibv_mw,
     domain: usize,
-    /// The part of its names that stays.
-    name: u32,
-    last: u32,
+    /// The upper 24 bits of all handles of this window.
+    handle_base: u32,
+    last_handle: u32,
     bound: Option<Bound>,
 }
 
@@ -76,7 +76,7 @@ impl Window {
     }
 }
 
-/// What a window is over, for the queue pair that has bound it.
+/// The memory of a bound window, and the queue pair that bound it.
 struct Bound {
     pair: usize,
     region: usize,
@@ -85,7 +85,7 @@ struct Bound {
     access: u32,
 }
 
-/// What work asks to bind.
+/// The arguments of a bind request.
 pub(super) struct Binding {
     pub(super) window: usize,
     pub(super) key: u32,
@@ -96,14 +96,14 @@ pub(super) struct Binding {
 }
 
 impl Device {
-    /// Memory that this end names.
-    pub(super) fn local(&self, domain: usize, piece: &ib::ibv_sge, writes: bool) -> Option<*mut u8> {
-        let region = self.regions.values().find(|region| region.local_key == piece.lkey)?;
+    /// Finds memory by a local scatter/gather element.
+    pub(super) fn local(&self, domain: usize, sge: &ib::ibv_sge, writes: bool) -> Option<*mut u8> {
+        let region = self.regions.values().find(|region| region.local_key == sge.lkey)?;
         let allowed = region.domain == domain && (!writes || region.access & LOCAL_WRITE != 0);
-        region.part(piece.addr, usize::try_from(piece.length).ok()?).filter(|_| allowed)
+        region.part(sge.addr, usize::try_from(sge.length).ok()?).filter(|_| allowed)
     }
 
-    /// Memory that the peer of a queue pair names, if the peer has this right.
+    /// Finds memory by a key from the peer of a queue pair, if the peer has this access right.
     pub(super) fn remote(
         &self,
         (pair, domain): (usize, usize),
@@ -116,7 +116,7 @@ impl Device {
             let allowed = region.domain == domain && region.access & access != 0;
             return region.part(address, len).filter(|_| allowed);
         }
-        let window = self.windows.values().find(|window| window.last == key)?;
+        let window = self.windows.values().find(|window| window.last_handle == key)?;
         let bound = window.bound.as_ref()?;
         let allowed = bound.pair == pair && bound.access & access != 0;
         let skip = address.checked_sub(bound.address)?;
@@ -124,38 +124,38 @@ impl Device {
         self.regions.get(&bound.region)?.part(address, len).filter(|_| allowed && inside)
     }
 
-    /// Binds a window that is bound to nothing.
-    pub(super) fn bind(&mut self, (pair, domain): (usize, usize), asked: &Binding) -> bool {
-        let Some(region) = self.regions.get(&asked.region) else { return false };
-        let rights = BIND | if asked.access & REMOTE_WRITE != 0 { LOCAL_WRITE } else { 0 };
-        let fits = usize::try_from(asked.len).is_ok_and(|len| region.part(asked.address, len).is_some());
+    /// Binds an unbound window. Returns false if the request is invalid.
+    pub(super) fn bind(&mut self, (pair, domain): (usize, usize), binding: &Binding) -> bool {
+        let Some(region) = self.regions.get(&binding.region) else { return false };
+        let rights = BIND | if binding.access & REMOTE_WRITE != 0 { LOCAL_WRITE } else { 0 };
+        let fits = usize::try_from(binding.len).is_ok_and(|len| region.part(binding.address, len).is_some());
         if region.domain != domain || region.access & rights != rights || !fits {
             return false;
         }
-        let Some(window) = self.windows.get_mut(&asked.window) else { return false };
-        // A name that has just been used could be one that the peer still has.
-        let named = window.name == asked.key & !0xff && window.last != asked.key;
-        if window.domain != domain || window.bound.is_some() || !named {
+        let Some(window) = self.windows.get_mut(&binding.window) else { return false };
+        // The peer may still hold the last handle, so the new one must differ.
+        let is_new_handle = window.handle_base == binding.key & !0xff && window.last_handle != binding.key;
+        if window.domain != domain || window.bound.is_some() || !is_new_handle {
             return false;
         }
-        let Binding { key, region, address, len, access, .. } = *asked;
-        window.last = key;
+        let Binding { key, region, address, len, access, .. } = *binding;
+        window.last_handle = key;
         window.bound = Some(Bound { pair, region, address, len, access });
         true
     }
 
-    /// Ends a window of a queue pair.
+    /// Invalidates a window of a queue pair. Returns false if the queue pair has no such window.
     pub(super) fn unbind(&mut self, pair: usize, key: u32) -> bool {
         let mut windows = self.windows.values_mut();
         let window = windows.find(|window| {
-            window.last == key && window.bound.as_ref().is_some_and(|bound| bound.pair == pair)
+            window.last_handle == key && window.bound.as_ref().is_some_and(|bound| bound.pair == pair)
         });
         window.is_some_and(|window| window.bound.take().is_some())
     }
 
-    /// Uses all memory of which it did not let go: it never will.
-    pub(super) fn use_what_is_kept(&mut self) {
-        self.kept_regions.iter().for_each(Region::touch);
+    /// Accesses all regions that failed to deregister, which remain accessible to the device.
+    pub(super) fn touch_leaked_regions(&mut self) {
+        self.leaked_regions.iter().for_each(Region::touch);
     }
 }
 
@@ -163,9 +163,9 @@ impl Device {
 extern "C" fn ibv_alloc_pd(context: *mut ib::ibv_context) -> *mut ib::ibv_pd {
     let mut device = device();
     if device.fails() {
-        return none(libc::ENOMEM);
+        return null(libc::ENOMEM);
     }
-    let raw = made(ib::ibv_pd { context, handle: 0 });
+    let raw = allocate(ib::ibv_pd { context, handle: 0 });
     device.domains.insert(raw.addr(), Domain { raw, context: context.addr() });
     raw
 }
@@ -178,19 +178,19 @@ extern "C" fn ibv_dealloc_pd(pd: *mut ib::ibv_pd) -> c_int {
         || device.windows.values().any(|window| window.domain == at)
         || device.pairs.values().any(|pair| pair.domain == at);
     if used {
-        device.complain("a protection domain is freed before what stands on it");
+        device.report("a protection domain is freed before the objects that depend on it");
         return libc::EBUSY;
     }
     let Some(domain) = device.domains.remove(&at) else {
-        device.complain("a protection domain is freed that is not there");
+        device.report("an unknown protection domain is freed");
         return libc::EINVAL;
     };
-    if device.kept_regions.iter().any(|region| region.domain == at) {
-        device.kept_domains.push(domain);
+    if device.leaked_regions.iter().any(|region| region.domain == at) {
+        device.leaked_domains.push(domain);
         return libc::EBUSY;
     }
-    // SAFETY: it was made, and is not in the table any more.
-    unsafe { ended(domain.raw) };
+    // SAFETY: the object was allocated here and is no longer in the table.
+    unsafe { free(domain.raw) };
     0
 }
 
@@ -202,24 +202,24 @@ extern "C" fn ibv_reg_mr(
     access: c_int,
 ) -> *mut ib::ibv_mr {
     let mut device = device();
-    if device.fails() || device.faults.registers_nothing {
-        return none(libc::ENOMEM);
+    if device.fails() || device.faults.fail_registration {
+        return null(libc::ENOMEM);
     }
     if device.gone {
-        return none(libc::EIO);
+        return null(libc::EIO);
     }
     let access = access.cast_unsigned();
     if access & REMOTE_WRITE != 0 && access & LOCAL_WRITE == 0 {
-        return none(libc::EINVAL);
+        return null(libc::EINVAL);
     }
-    if access & BIND != 0 && device.faults.constants == Some(addr.addr()) {
-        return none(libc::EFAULT);
+    if access & BIND != 0 && device.faults.read_only == Some(addr.addr()) {
+        return null(libc::EFAULT);
     }
     let handle = device.number();
     let (local_key, remote_key) = (LOCAL | handle << 8, REMOTE | handle << 8);
-    // SAFETY: the domain is the caller's, and lives.
+    // SAFETY: the caller guarantees that the domain is alive.
     let context = unsafe { (*pd).context };
-    let raw = made(ib::ibv_mr { context, pd, addr, length, handle, lkey: local_key, rkey: remote_key });
+    let raw = allocate(ib::ibv_mr { context, pd, addr, length, handle, lkey: local_key, rkey: remote_key });
     let (domain, at, len) = (pd.addr(), addr.cast(), length);
     let region = Region { raw, domain, at, len, access, local_key, remote_key };
     region.touch();
@@ -232,50 +232,51 @@ extern "C" fn ibv_dereg_mr(mr: *mut ib::ibv_mr) -> c_int {
     let mut device = device();
     let at = mr.addr();
     if device.windows.values().any(|window| window.bound.as_ref().is_some_and(|bound| bound.region == at)) {
-        device.complain("a memory region is destroyed while a window is over it");
+        device.report("a memory region is destroyed while a window is bound to it");
         return libc::EBUSY;
     }
     let Some(region) = device.regions.remove(&at) else {
-        device.complain("a memory region is destroyed that is not there");
+        device.report("an unknown memory region is destroyed");
         return libc::EINVAL;
     };
     region.touch();
-    if device.is_named_by_work(region.local_key) {
-        device.complain("a memory region is destroyed while work names it");
+    if device.is_used_by_work(region.local_key) {
+        device.report("a memory region is destroyed while posted work uses it");
     }
-    if device.faults.keeps_memory {
-        device.kept_regions.push(region);
+    if device.faults.fail_deregistration {
+        device.leaked_regions.push(region);
         return libc::EBUSY;
     }
-    // SAFETY: it was made, and is not in the table any more.
-    unsafe { ended(region.raw) };
+    // SAFETY: the object was allocated here and is no longer in the table.
+    unsafe { free(region.raw) };
     0
 }
 
 pub(super) extern "C" fn alloc_mw(pd: *mut ib::ibv_pd, kind: ib::ibv_mw_type) -> *mut ib::ibv_mw {
     let mut device = device();
     if device.fails() || device.windows.len() >= device.settings.windows {
-        return none(libc::ENOMEM);
+        return null(libc::ENOMEM);
     }
     if kind != ib::IBV_MW_TYPE_2 {
-        return none(libc::EINVAL);
+        return null(libc::EINVAL);
     }
     let handle = device.number();
-    let name = WINDOW | handle << 8;
-    // SAFETY: the domain is the caller's, and lives.
+    let handle_base = WINDOW | handle << 8;
+    // SAFETY: the caller guarantees that the domain is alive.
     let context = unsafe { (*pd).context };
-    let raw = made(ib::ibv_mw { context, pd, rkey: name, handle, type_: kind });
-    device.windows.insert(raw.addr(), Window { raw, domain: pd.addr(), name, last: name, bound: None });
+    let raw = allocate(ib::ibv_mw { context, pd, rkey: handle_base, handle, type_: kind });
+    let window = Window { raw, domain: pd.addr(), handle_base, last_handle: handle_base, bound: None };
+    device.windows.insert(raw.addr(), window);
     raw
 }
 
 pub(super) extern "C" fn dealloc_mw(mw: *mut ib::ibv_mw) -> c_int {
     let mut device = device();
     let Some(window) = device.windows.remove(&mw.addr()) else {
-        device.complain("a memory window is freed that is not there");
+        device.report("an unknown memory window is freed");
         return libc::EINVAL;
     };
-    // SAFETY: it was made, and is not in the table any more.
-    unsafe { ended(window.raw) };
+    // SAFETY: the object was allocated here and is no longer in the table.
+    unsafe { free(window.raw) };
     0
 }

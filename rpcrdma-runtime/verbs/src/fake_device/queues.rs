@@ -8,30 +8,30 @@ use ib::{ibv_wc_opcode, ibv_wc_status};
 use ibverbs_sys as ib;
 use libc::{c_int, c_uint, c_void};
 
-use super::{Device, device, ended, failed, made, none, zeros};
+use super::{Device, allocate, device, failed, free, null, zeros};
 
-/// A descriptor that can be read as long as there is something to take.
-pub(super) struct Bell {
+/// A pipe whose read end is readable while there are unread events. It holds one octet for each event.
+pub(super) struct Signal {
     reader: PipeReader,
     writer: PipeWriter,
 }
 
-impl Bell {
+impl Signal {
     pub(super) fn new() -> Self {
         let (reader, writer) = pipe().expect("a pipe");
-        Bell { reader, writer }
+        Signal { reader, writer }
     }
 
     pub(super) fn descriptor(&self) -> c_int {
         self.reader.as_raw_fd()
     }
 
-    pub(super) fn ring(&mut self) {
+    pub(super) fn raise(&mut self) {
         self.writer.write_all(&[1]).expect("room in the pipe");
     }
 
-    /// The error number, if it was not rung, or waits if the descriptor does.
-    pub(super) fn answer(&mut self) -> Result<(), c_int> {
+    /// Consumes one octet. If there is none, returns the error number; a blocking descriptor blocks instead.
+    pub(super) fn clear(&mut self) -> Result<(), c_int> {
         self.reader.read_exact(&mut [0]).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
     }
 }
@@ -39,7 +39,7 @@ impl Bell {
 pub(super) struct CompletionEvents {
     raw: *mut ib::ibv_comp_channel,
     pub(super) context: usize,
-    bell: Bell,
+    signal: Signal,
     waiting: VecDeque<usize>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Completions {
     unacknowledged: u32,
 }
 
-/// A completion, as `struct ibv_wc` has it.
+/// A completion, with the layout of `struct ibv_wc`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Entry {
@@ -77,10 +77,10 @@ const _: () = {
 };
 
 impl Device {
-    /// Puts a completion in a queue, and rings if somebody waits for one.
+    /// Adds a completion to a queue. If the queue is armed, generates an event.
     pub(super) fn completed(&mut self, queue: usize, entry: Entry) {
         let Some(completions) = self.queues.get_mut(&queue) else {
-            return self.complain("a completion queue is gone before its queue pair");
+            return self.report("a completion queue was destroyed before its queue pair");
         };
         completions.entries.push_back(entry);
         let full = completions.entries.len() > completions.room;
@@ -89,16 +89,16 @@ impl Device {
             completions.unacknowledged += 1;
             if let Some(channel) = self.channels.get_mut(&completions.channel) {
                 channel.waiting.push_back(queue);
-                channel.bell.ring();
+                channel.signal.raise();
             }
         }
         if full {
-            self.complain("a completion queue overflows");
+            self.report("a completion queue overflowed");
         }
     }
 
-    /// What is left of a queue pair that goes.
-    pub(super) fn forget_completions(&mut self, queue: usize, pair: u32) {
+    /// Removes the completions of a destroyed queue pair.
+    pub(super) fn remove_completions(&mut self, queue: usize, pair: u32) {
         if let Some(completions) = self.queues.get_mut(&queue) {
             completions.entries.retain(|entry| entry.pair != pair);
         }
@@ -109,12 +109,12 @@ impl Device {
 extern "C" fn ibv_create_comp_channel(context: *mut ib::ibv_context) -> *mut ib::ibv_comp_channel {
     let mut device = device();
     if device.fails() {
-        return none(libc::EMFILE);
+        return null(libc::EMFILE);
     }
-    let bell = Bell::new();
-    let raw = made(ib::ibv_comp_channel { context, fd: bell.descriptor(), refcnt: 0 });
+    let signal = Signal::new();
+    let raw = allocate(ib::ibv_comp_channel { context, fd: signal.descriptor(), refcnt: 0 });
     let waiting = VecDeque::new();
-    device.channels.insert(raw.addr(), CompletionEvents { raw, context: context.addr(), bell, waiting });
+    device.channels.insert(raw.addr(), CompletionEvents { raw, context: context.addr(), signal, waiting });
     raw
 }
 
@@ -123,15 +123,15 @@ extern "C" fn ibv_destroy_comp_channel(channel: *mut ib::ibv_comp_channel) -> c_
     let mut device = device();
     let at = channel.addr();
     if device.queues.values().any(|queue| queue.channel == at) {
-        device.complain("a completion channel is destroyed before its queue");
+        device.report("a completion channel is destroyed before its queue");
         return libc::EBUSY;
     }
     let Some(channel) = device.channels.remove(&at) else {
-        device.complain("a completion channel is destroyed that is not there");
+        device.report("an unknown completion channel is destroyed");
         return libc::EINVAL;
     };
-    // SAFETY: it was made, and is not in the table any more.
-    unsafe { ended(channel.raw) };
+    // SAFETY: the channel was allocated here and is no longer in the table.
+    unsafe { free(channel.raw) };
     0
 }
 
@@ -145,13 +145,13 @@ extern "C" fn ibv_create_cq(
 ) -> *mut ib::ibv_cq {
     let mut device = device();
     let Some(room) = usize::try_from(entries).ok().filter(|room| *room > 0) else {
-        return none(libc::EINVAL);
+        return null(libc::EINVAL);
     };
     if device.fails() {
-        return none(libc::ENOMEM);
+        return null(libc::ENOMEM);
     }
-    // SAFETY: it is numbers and pointers only.
-    let raw = made(ib::ibv_cq { context, channel, cq_context, cqe: entries, ..unsafe { zeros() } });
+    // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.
+    let raw = allocate(ib::ibv_cq { context, channel, cq_context, cqe: entries, ..unsafe { zeros() } });
     let completions = Completions {
         raw,
         context: context.addr(),
@@ -170,26 +170,26 @@ extern "C" fn ibv_destroy_cq(cq: *mut ib::ibv_cq) -> c_int {
     let mut device = device();
     let at = cq.addr();
     if device.pairs.values().any(|pair| pair.queue == at) {
-        device.complain("a completion queue is destroyed before its queue pair");
+        device.report("a completion queue is destroyed before its queue pair");
         return libc::EBUSY;
     }
     let Some(queue) = device.queues.remove(&at) else {
-        device.complain("a completion queue is destroyed that is not there");
+        device.report("an unknown completion queue is destroyed");
         return libc::EINVAL;
     };
-    // Events that nobody has taken go with their queue; one that was taken is to be acknowledged.
-    let untaken = device.channels.get_mut(&queue.channel).map_or(0, |channel| {
+    // Unread events are removed with the queue. Events that were read must have been acknowledged.
+    let unread = device.channels.get_mut(&queue.channel).map_or(0, |channel| {
         let before = channel.waiting.len();
         channel.waiting.retain(|waiting| *waiting != at);
         before - channel.waiting.len()
     });
-    if usize::try_from(queue.unacknowledged) != Ok(untaken) {
-        device.complain(
-            "a completion queue is destroyed before its events are acknowledged, which waits for ever",
+    if usize::try_from(queue.unacknowledged) != Ok(unread) {
+        device.report(
+            "a completion queue is destroyed before its events are acknowledged, which would deadlock",
         );
     }
-    // SAFETY: it was made, and is not in the table any more.
-    unsafe { ended(queue.raw) };
+    // SAFETY: the queue was allocated here and is no longer in the table.
+    unsafe { free(queue.raw) };
     0
 }
 
@@ -201,15 +201,15 @@ extern "C" fn ibv_get_cq_event(
 ) -> c_int {
     let mut device = device();
     let Some(events) = device.channels.get_mut(&channel.addr()) else {
-        device.complain("a completion channel is read that is not there");
+        device.report("an unknown completion channel is read");
         return failed(libc::EINVAL);
     };
-    if let Err(errno) = events.bell.answer() {
+    if let Err(errno) = events.signal.clear() {
         return failed(errno);
     }
     let queue = events.waiting.pop_front().and_then(|queue| device.queues.get(&queue));
     let Some(queue) = queue else { return failed(libc::EIO) };
-    // SAFETY: both are places for what is handed out, and the queue lives.
+    // SAFETY: the caller's pointers are writable, and the queue is alive.
     unsafe {
         cq.write(queue.raw);
         cq_context.write((*queue.raw).cq_context);
@@ -220,12 +220,12 @@ extern "C" fn ibv_get_cq_event(
 #[unsafe(no_mangle)]
 extern "C" fn ibv_ack_cq_events(cq: *mut ib::ibv_cq, count: c_uint) {
     let mut device = device();
-    let left = device.queues.get_mut(&cq.addr()).and_then(|queue| {
+    let acknowledged = device.queues.get_mut(&cq.addr()).and_then(|queue| {
         queue.unacknowledged = queue.unacknowledged.checked_sub(count)?;
         Some(())
     });
-    if left.is_none() {
-        device.complain("events of completions are acknowledged that there are not");
+    if acknowledged.is_none() {
+        device.report("more completion events are acknowledged than were read");
     }
 }
 
@@ -233,20 +233,20 @@ pub(super) extern "C" fn poll_cq(cq: *mut ib::ibv_cq, room: c_int, into: *mut ib
     let mut device = device();
     let Some(queue) = device.queues.get_mut(&cq.addr()) else { return -1 };
     let count = queue.entries.len().min(usize::try_from(room).unwrap_or(0));
-    let taken: Vec<Entry> = queue.entries.drain(..count).collect();
-    for (index, entry) in taken.iter().enumerate() {
-        // SAFETY: there is room for as many, and they have one layout.
+    let polled: Vec<Entry> = queue.entries.drain(..count).collect();
+    for (index, entry) in polled.iter().enumerate() {
+        // SAFETY: the caller's array has room for `count` completions, and both types have the same layout.
         unsafe { into.add(index).cast::<Entry>().write(*entry) };
-        device.taken(entry);
+        device.polled(entry);
     }
     c_int::try_from(count).unwrap_or(c_int::MAX)
 }
 
 pub(super) extern "C" fn req_notify_cq(cq: *mut ib::ibv_cq, _solicited: c_int) -> c_int {
     let mut device = device();
-    if device.faults.late {
-        device.faults.idle = false;
-        device.go_on();
+    if device.faults.late_completions {
+        device.faults.stalled = false;
+        device.run();
     }
     let Some(queue) = device.queues.get_mut(&cq.addr()) else { return libc::EINVAL };
     queue.armed = true;
@@ -255,5 +255,5 @@ pub(super) extern "C" fn req_notify_cq(cq: *mut ib::ibv_cq, _solicited: c_int) -
 
 #[unsafe(no_mangle)]
 extern "C" fn ibv_wc_status_str(_status: ibv_wc_status::Type) -> *const std::ffi::c_char {
-    c"work that failed".as_ptr()
+    c"work request failed".as_ptr()
 }

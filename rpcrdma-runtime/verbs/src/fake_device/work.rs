@@ -1,4 +1,4 @@
-//! Queue pairs, and the work that is posted to them.
+//! Queue pairs and their posted work.
 
 use std::collections::VecDeque;
 use std::ptr;
@@ -10,7 +10,7 @@ use libc::c_int;
 
 use super::memory::{Binding, REMOTE_READ, REMOTE_WRITE, touch};
 use super::queues::Entry;
-use super::{Device, device, ended, made, zeros};
+use super::{Device, allocate, device, free, zeros};
 
 pub(super) struct Pair {
     raw: *mut ib::ibv_qp,
@@ -21,17 +21,18 @@ pub(super) struct Pair {
     state: State,
     sends: VecDeque<Posted>,
     receives: VecDeque<Receive>,
-    /// What was done and has no completion yet: until then a device may do it again.
+    /// Unsignaled work that was executed, until the next completion. Until then, the device may still access
+    /// its memory.
     done: VecDeque<Posted>,
-    /// Work whose places in the two queues are not free: their completions are not taken.
+    /// Work that occupies the send queue. It is removed when a completion is polled.
     sends_out: VecDeque<u64>,
     receives_out: u32,
 }
 
 enum State {
-    /// It takes Receives.
+    /// Accepts Receives.
     Made,
-    /// With its peer.
+    /// Connected to this peer.
     Ready(usize),
     Failed,
 }
@@ -40,8 +41,8 @@ struct Posted {
     number: u64,
     signaled: bool,
     work: Work,
-    pieces: Vec<ib::ibv_sge>,
-    /// What went along with the request, instead of the pieces.
+    sges: Vec<ib::ibv_sge>,
+    /// Inline data, in place of the scatter/gather elements.
     inline: Option<Vec<u8>>,
 }
 
@@ -55,15 +56,15 @@ enum Work {
 
 struct Receive {
     number: u64,
-    pieces: Vec<ib::ibv_sge>,
+    sges: Vec<ib::ibv_sge>,
 }
 
-/// What became of work.
+/// The result of executing work.
 enum Outcome {
     Done,
-    /// The peer has no Receive.
-    Later,
-    /// This is the status of it here, and at the peer of what it met there.
+    /// The peer has no Receive. The work is tried again later.
+    NoReceive,
+    /// The local status, and the number and status of the failed Receive of the peer, if any.
     Failed(ibv_wc_status::Type, Option<(u64, ibv_wc_status::Type)>),
 }
 
@@ -81,42 +82,42 @@ impl Work {
 
 impl Posted {
     fn len(&self) -> usize {
-        let pieces = || self.pieces.iter().map(|piece| piece.length as usize).sum();
-        self.inline.as_ref().map_or_else(pieces, Vec::len)
+        let sges = || self.sges.iter().map(|sge| sge.length as usize).sum();
+        self.inline.as_ref().map_or_else(sges, Vec::len)
     }
 }
 
 impl Device {
-    /// Whether work that is not complete names memory.
-    pub(super) fn is_named_by_work(&self, key: u32) -> bool {
-        let names = |pieces: &[ib::ibv_sge]| pieces.iter().any(|piece| piece.lkey == key);
+    /// Returns true if incomplete work uses a key.
+    pub(super) fn is_used_by_work(&self, key: u32) -> bool {
+        let names = |sges: &[ib::ibv_sge]| sges.iter().any(|sge| sge.lkey == key);
         self.pairs.values().any(|pair| {
-            pair.sends.iter().chain(&pair.done).any(|posted| names(&posted.pieces))
-                || pair.receives.iter().any(|receive| names(&receive.pieces))
+            pair.sends.iter().chain(&pair.done).any(|posted| names(&posted.sges))
+                || pair.receives.iter().any(|receive| names(&receive.sges))
         })
     }
 
-    /// Makes a queue pair.
-    pub(super) fn pair(
+    /// Creates a queue pair.
+    pub(super) fn create_pair(
         &mut self,
         context: *mut ib::ibv_context,
         pd: *mut ib::ibv_pd,
         attributes: &ib::ibv_qp_init_attr,
     ) -> Result<*mut ib::ibv_qp, c_int> {
         let cap = attributes.cap;
-        let refused = self.fails() || self.faults.makes_no_queue_pair;
-        if refused || cap.max_inline_data > self.settings.inline {
+        let fails = self.fails() || self.faults.fail_queue_pairs;
+        if fails || cap.max_inline_data > self.settings.max_inline {
             return Err(libc::EINVAL);
         }
         let number = self.number();
-        let raw = made(ib::ibv_qp {
+        let raw = allocate(ib::ibv_qp {
             context,
             pd,
             send_cq: attributes.send_cq,
             recv_cq: attributes.recv_cq,
             qp_num: number,
             qp_type: attributes.qp_type,
-            // SAFETY: it is numbers and pointers only.
+            // SAFETY: the structure contains only integers and raw pointers, so all zeros is a valid value.
             ..unsafe { zeros() }
         });
         let pair = Pair {
@@ -136,7 +137,7 @@ impl Device {
         Ok(raw)
     }
 
-    /// Has two queue pairs be each other's peers.
+    /// Connects two queue pairs.
     pub(super) fn join(&mut self, one: usize, other: usize) {
         for (at, peer) in [(one, other), (other, one)] {
             if let Some(pair) = self.pairs.get_mut(&at) {
@@ -145,7 +146,7 @@ impl Device {
         }
     }
 
-    /// Has a queue pair give back what it has.
+    /// Completes all posted work of a queue pair with an error.
     pub(super) fn flush(&mut self, at: usize) {
         let Some(pair) = self.pairs.get_mut(&at) else { return };
         pair.state = State::Failed;
@@ -160,39 +161,37 @@ impl Device {
         }
     }
 
-    /// The end of a queue pair: until now it may use the memory of all work that is posted.
+    /// Destroys a queue pair. Until now, the device may access the memory of all posted work.
     pub(super) fn destroy_pair(&mut self, at: usize) {
         self.touch_work(at);
         let Some(pair) = self.pairs.remove(&at) else {
-            return self.complain("a queue pair is destroyed that is not there");
+            return self.report("an unknown queue pair is destroyed");
         };
-        self.forget_completions(pair.queue, pair.number);
-        // SAFETY: it was made, and is not in the table any more.
-        unsafe { ended(pair.raw) };
+        self.remove_completions(pair.queue, pair.number);
+        // SAFETY: the queue pair was allocated here and is no longer in the table.
+        unsafe { free(pair.raw) };
     }
 
     fn touch_work(&mut self, at: usize) {
         let Some(pair) = self.pairs.get(&at) else { return };
         let sent = pair.sends.iter().chain(&pair.done).filter(|posted| posted.inline.is_none());
-        let sent = sent.flat_map(|posted| {
-            posted.pieces.iter().map(|piece| (piece, matches!(posted.work, Work::Read { .. })))
-        });
-        let received =
-            pair.receives.iter().flat_map(|receive| receive.pieces.iter().map(|piece| (piece, true)));
+        let sent = sent
+            .flat_map(|posted| posted.sges.iter().map(|sge| (sge, matches!(posted.work, Work::Read { .. }))));
+        let received = pair.receives.iter().flat_map(|receive| receive.sges.iter().map(|sge| (sge, true)));
         let mut lost = 0;
-        for (piece, writes) in sent.chain(received) {
-            match self.local(pair.domain, piece, writes) {
-                Some(memory) => touch(memory, piece.length as usize, writes),
+        for (sge, writes) in sent.chain(received) {
+            match self.local(pair.domain, sge, writes) {
+                Some(memory) => touch(memory, sge.length as usize, writes),
                 None => lost += 1,
             }
         }
         if lost > 0 {
-            self.complain("memory of work is gone before its queue pair");
+            self.report("memory of posted work was deregistered before its queue pair was destroyed");
         }
     }
 
-    /// Somebody has taken a completion: places in the queues are free.
-    pub(super) fn taken(&mut self, entry: &Entry) {
+    /// Frees queue entries after a completion was polled.
+    pub(super) fn polled(&mut self, entry: &Entry) {
         let pair = self.pairs.values_mut().find(|pair| pair.number == entry.pair);
         let Some(pair) = pair else { return };
         if entry.opcode == ibv_wc_opcode::IBV_WC_RECV {
@@ -206,16 +205,16 @@ impl Device {
         }
     }
 
-    /// Does all work that can be done.
-    pub(super) fn go_on(&mut self) {
-        if self.faults.idle || self.gone {
+    /// Executes posted work until no queue pair can proceed.
+    pub(super) fn run(&mut self) {
+        if self.faults.stalled || self.gone {
             return;
         }
         let all: Vec<usize> = self.pairs.keys().copied().collect();
         while all.iter().any(|at| self.step(*at)) {}
     }
 
-    /// Does the first work of a queue pair. Whether there was some.
+    /// Executes the first work of a queue pair. Returns true if that made progress.
     fn step(&mut self, at: usize) -> bool {
         let Some(pair) = self.pairs.get_mut(&at) else { return false };
         let State::Ready(peer) = pair.state else { return false };
@@ -225,7 +224,7 @@ impl Device {
         let (work, opcode) = (posted.number, posted.work.opcode());
         let Some(pair) = self.pairs.get_mut(&at) else { return false };
         match outcome {
-            Outcome::Later => {
+            Outcome::NoReceive => {
                 pair.sends.push_front(posted);
                 return false;
             }
@@ -234,18 +233,18 @@ impl Device {
                 self.completed(queue, entry(work, number, ibv_wc_status::IBV_WC_SUCCESS, opcode));
             }
             Outcome::Done => pair.done.push_back(posted),
-            Outcome::Failed(status, there) => {
+            Outcome::Failed(status, failed_receive) => {
                 self.completed(queue, entry(work, number, status, opcode));
                 self.flush(at);
-                self.fail_peer(peer, there);
+                self.fail_peer(peer, failed_receive);
             }
         }
         true
     }
 
-    fn fail_peer(&mut self, peer: usize, met: Option<(u64, ibv_wc_status::Type)>) {
+    fn fail_peer(&mut self, peer: usize, failed_receive: Option<(u64, ibv_wc_status::Type)>) {
         let Some(pair) = self.pairs.get(&peer) else { return };
-        if let Some((receive, status)) = met {
+        if let Some((receive, status)) = failed_receive {
             let (number, queue) = (pair.number, pair.queue);
             self.completed(queue, entry(receive, number, status, ibv_wc_opcode::IBV_WC_RECV));
         }
@@ -253,7 +252,7 @@ impl Device {
     }
 
     fn perform(&mut self, at: usize, peer: usize, posted: &Posted) -> Outcome {
-        let Some(domain) = self.pairs.get(&at).map(|pair| pair.domain) else { return Outcome::Later };
+        let Some(domain) = self.pairs.get(&at).map(|pair| pair.domain) else { return Outcome::NoReceive };
         match &posted.work {
             Work::Bind(binding) if self.bind((at, domain), binding) => Outcome::Done,
             Work::Bind(_) => Outcome::Failed(ibv_wc_status::IBV_WC_MW_BIND_ERR, None),
@@ -265,26 +264,27 @@ impl Device {
         }
     }
 
-    /// The octets that work sends.
+    /// Returns the octets that work sends.
     fn gathered(&self, domain: usize, posted: &Posted) -> Option<Vec<u8>> {
         if let Some(inline) = &posted.inline {
             return Some(inline.clone());
         }
         let mut octets = Vec::with_capacity(posted.len());
-        for piece in &posted.pieces {
-            let memory = self.local(domain, piece, false)?;
-            // SAFETY: as for all registered memory; nobody writes it while it is read.
-            octets.extend_from_slice(unsafe { slice::from_raw_parts(memory, piece.length as usize) });
+        for sge in &posted.sges {
+            let memory = self.local(domain, sge, false)?;
+            // SAFETY: the memory is registered, as in `touch`. Nothing writes it during the read.
+            octets.extend_from_slice(unsafe { slice::from_raw_parts(memory, sge.length as usize) });
         }
         Some(octets)
     }
 
-    /// Puts octets in memory that this end names, as far as there is any.
-    fn scatter(&self, domain: usize, pieces: &[ib::ibv_sge], mut octets: &[u8]) -> Option<()> {
-        for piece in pieces {
-            let memory = self.local(domain, piece, true)?;
-            let (now, rest) = octets.split_at(octets.len().min(piece.length as usize));
-            // SAFETY: as for all registered memory; what is copied is not there.
+    /// Copies octets into local memory. Returns `None` if they do not fit.
+    fn scatter(&self, domain: usize, sges: &[ib::ibv_sge], mut octets: &[u8]) -> Option<()> {
+        for sge in sges {
+            let memory = self.local(domain, sge, true)?;
+            let (now, rest) = octets.split_at(octets.len().min(sge.length as usize));
+            // SAFETY: the memory is registered, as in `touch`. The source is a separate buffer, so the ranges
+            // do not overlap.
             unsafe { ptr::copy_nonoverlapping(now.as_ptr(), memory, now.len()) };
             octets = rest;
         }
@@ -299,19 +299,19 @@ impl Device {
         else {
             return Outcome::Failed(ibv_wc_status::IBV_WC_RETRY_EXC_ERR, None);
         };
-        let Some(receive) = pair.receives.pop_front() else { return Outcome::Later };
+        let Some(receive) = pair.receives.pop_front() else { return Outcome::NoReceive };
         let (number, queue, to) = (pair.number, pair.queue, pair.domain);
-        if self.scatter(to, &receive.pieces, &octets).is_none() {
-            let there = Some((receive.number, ibv_wc_status::IBV_WC_LOC_LEN_ERR));
-            return Outcome::Failed(ibv_wc_status::IBV_WC_REM_INV_REQ_ERR, there);
+        if self.scatter(to, &receive.sges, &octets).is_none() {
+            let failed_receive = Some((receive.number, ibv_wc_status::IBV_WC_LOC_LEN_ERR));
+            return Outcome::Failed(ibv_wc_status::IBV_WC_REM_INV_REQ_ERR, failed_receive);
         }
         let mut entry =
             entry(receive.number, number, ibv_wc_status::IBV_WC_SUCCESS, ibv_wc_opcode::IBV_WC_RECV);
         entry.len = u32::try_from(octets.len()).unwrap_or(u32::MAX);
         if let Some(key) = invalidate {
             if !self.unbind(peer, key) {
-                let there = Some((receive.number, ibv_wc_status::IBV_WC_LOC_ACCESS_ERR));
-                return Outcome::Failed(ibv_wc_status::IBV_WC_REM_ACCESS_ERR, there);
+                let failed_receive = Some((receive.number, ibv_wc_status::IBV_WC_LOC_ACCESS_ERR));
+                return Outcome::Failed(ibv_wc_status::IBV_WC_REM_ACCESS_ERR, failed_receive);
             }
             (entry.key, entry.flags) = (key, ibv_wc_flags::IBV_WC_WITH_INV.0);
         }
@@ -319,7 +319,7 @@ impl Device {
         Outcome::Done
     }
 
-    /// An RDMA Write, or else an RDMA Read.
+    /// Executes an RDMA Write if `writes`, otherwise an RDMA Read.
     fn transfer(
         &mut self,
         domain: usize,
@@ -341,16 +341,16 @@ impl Device {
         };
         let moved = if writes {
             self.gathered(domain, posted).map(|octets| {
-                // SAFETY: as for all registered memory, whose owner has given the peer this right.
+                // SAFETY: the memory is registered, as in `touch`, and the peer has write access.
                 unsafe { ptr::copy_nonoverlapping(octets.as_ptr(), memory, octets.len()) };
             })
         } else {
-            // SAFETY: likewise.
+            // SAFETY: the memory is registered, as in `touch`, and the peer has read access.
             let mut octets = unsafe { slice::from_raw_parts(memory, len) }.to_vec();
-            if self.faults.reads_half {
+            if self.faults.short_reads {
                 octets.truncate(len / 2);
             }
-            self.scatter(domain, &posted.pieces, &octets)
+            self.scatter(domain, &posted.sges, &octets)
         };
         match moved {
             Some(()) => Outcome::Done,
@@ -361,7 +361,7 @@ impl Device {
     fn post_send(&mut self, at: usize, request: &ib::ibv_send_wr) -> Result<(), c_int> {
         let signaled = request.send_flags & ib::ibv_send_flags::IBV_SEND_SIGNALED.0 != 0;
         let inline = request.send_flags & ib::ibv_send_flags::IBV_SEND_INLINE.0 != 0;
-        let message = self.settings.message as usize;
+        let message = self.settings.max_message as usize;
         let pair = self.pairs.get(&at).ok_or(libc::EINVAL)?;
         if pair.sends_out.len() >= pair.room.max_send_wr as usize {
             return Err(libc::ENOMEM);
@@ -369,16 +369,16 @@ impl Device {
         if matches!(pair.state, State::Made) {
             return Err(libc::EINVAL);
         }
-        let pieces = pieces(request.sg_list, request.num_sge, pair.room.max_send_sge)?;
+        let sges = sges(request.sg_list, request.num_sge, pair.room.max_send_sge)?;
         let (room, domain) = (pair.room.max_inline_data as usize, pair.domain);
         let work = work(request).ok_or(libc::EINVAL)?;
-        let mut posted = Posted { number: request.wr_id, signaled, work, pieces, inline: None };
+        let mut posted = Posted { number: request.wr_id, signaled, work, sges, inline: None };
         if posted.len() > message || (inline && posted.len() > room) {
             return Err(libc::EINVAL);
         }
         if inline {
             posted.inline = Some(self.gathered(domain, &posted).ok_or(libc::EINVAL)?);
-            posted.pieces.clear();
+            posted.sges.clear();
             self.inlined += 1;
         }
         self.signaled += u32::from(signaled);
@@ -396,14 +396,14 @@ impl Device {
         if pair.receives_out >= pair.room.max_recv_wr {
             return Err(libc::ENOMEM);
         }
-        let pieces = pieces(request.sg_list, request.num_sge, pair.room.max_recv_sge)?;
-        for piece in &pieces {
-            let memory = self.local(pair.domain, piece, true).ok_or(libc::EINVAL)?;
-            touch(memory, piece.length as usize, true);
+        let sges = sges(request.sg_list, request.num_sge, pair.room.max_recv_sge)?;
+        for sge in &sges {
+            let memory = self.local(pair.domain, sge, true).ok_or(libc::EINVAL)?;
+            touch(memory, sge.length as usize, true);
         }
         let Some(pair) = self.pairs.get_mut(&at) else { return Err(libc::EINVAL) };
         pair.receives_out += 1;
-        pair.receives.push_back(Receive { number: request.wr_id, pieces });
+        pair.receives.push_back(Receive { number: request.wr_id, sges });
         if matches!(pair.state, State::Failed) {
             self.flush(at);
         }
@@ -415,19 +415,19 @@ fn entry(number: u64, pair: u32, status: ibv_wc_status::Type, opcode: ibv_wc_opc
     Entry { number, status, opcode, vendor: 0, len: 0, key: 0, pair, from: 0, flags: 0, rest: [0; 4] }
 }
 
-/// The list of pieces of a request.
-fn pieces(list: *const ib::ibv_sge, count: c_int, most: u32) -> Result<Vec<ib::ibv_sge>, c_int> {
-    let count = u32::try_from(count).ok().filter(|count| *count <= most).ok_or(libc::EINVAL)?;
+/// Copies the scatter/gather list of a request.
+fn sges(list: *const ib::ibv_sge, count: c_int, max: u32) -> Result<Vec<ib::ibv_sge>, c_int> {
+    let count = u32::try_from(count).ok().filter(|count| *count <= max).ok_or(libc::EINVAL)?;
     if count == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: the caller's list has as many.
+    // SAFETY: the caller's list has `count` elements.
     Ok(unsafe { slice::from_raw_parts(list, count as usize) }.to_vec())
 }
 
-/// What a request asks for; of its unions, the part that this work has.
+/// Converts a C work request. Returns `None` for an unsupported opcode.
 fn work(request: &ib::ibv_send_wr) -> Option<Work> {
-    // SAFETY: any number is a value of these.
+    // SAFETY: both union fields are integers, and every bit pattern is valid.
     let (rdma, key) = unsafe { (request.wr.rdma, request.__bindgen_anon_1.invalidate_rkey) };
     let (address, remote) = (rdma.remote_addr, rdma.rkey);
     Some(match request.opcode {
@@ -437,15 +437,15 @@ fn work(request: &ib::ibv_send_wr) -> Option<Work> {
         ibv_wr_opcode::IBV_WR_RDMA_READ => Work::Read { address, key: remote },
         ibv_wr_opcode::IBV_WR_LOCAL_INV => Work::Invalidate(key),
         ibv_wr_opcode::IBV_WR_BIND_MW => {
-            // SAFETY: it is numbers and pointers only.
-            let asked = unsafe { request.__bindgen_anon_2.bind_mw };
+            // SAFETY: the opcode selects this union field, which contains only integers and raw pointers.
+            let bind = unsafe { request.__bindgen_anon_2.bind_mw };
             Work::Bind(Binding {
-                window: asked.mw.addr(),
-                key: asked.rkey,
-                region: asked.bind_info.mr.addr(),
-                address: asked.bind_info.addr,
-                len: asked.bind_info.length,
-                access: asked.bind_info.mw_access_flags,
+                window: bind.mw.addr(),
+                key: bind.rkey,
+                region: bind.bind_info.mr.addr(),
+                address: bind.bind_info.addr,
+                len: bind.bind_info.length,
+                access: bind.bind_info.mw_access_flags,
             })
         }
         _ => return None,
@@ -455,50 +455,50 @@ fn work(request: &ib::ibv_send_wr) -> Option<Work> {
 pub(super) extern "C" fn post_send(
     qp: *mut ib::ibv_qp,
     first: *mut ib::ibv_send_wr,
-    refused: *mut *mut ib::ibv_send_wr,
+    rejected: *mut *mut ib::ibv_send_wr,
 ) -> c_int {
     let mut device = device();
     let mut at = first;
     while !at.is_null() {
-        // SAFETY: the list is the caller's, and ends with nothing.
+        // SAFETY: the caller's list is valid and ends with a null pointer.
         let request = unsafe { at.read() };
-        let taken = match device.faults.takes_no_work || device.fails() {
+        let result = match device.faults.fail_sends || device.fails() {
             true => Err(libc::ENOMEM),
             false => device.post_send(qp.addr(), &request),
         };
-        if let Err(errno) = taken {
-            // SAFETY: it is the place for that.
-            unsafe { refused.write(at) };
-            device.go_on();
+        if let Err(errno) = result {
+            // SAFETY: the caller's pointer is writable.
+            unsafe { rejected.write(at) };
+            device.run();
             return errno;
         }
         at = request.next;
     }
-    device.go_on();
+    device.run();
     0
 }
 
 pub(super) extern "C" fn post_recv(
     qp: *mut ib::ibv_qp,
     first: *mut ib::ibv_recv_wr,
-    refused: *mut *mut ib::ibv_recv_wr,
+    rejected: *mut *mut ib::ibv_recv_wr,
 ) -> c_int {
     let mut device = device();
     let mut at = first;
     while !at.is_null() {
-        // SAFETY: the list is the caller's, and ends with nothing.
+        // SAFETY: the caller's list is valid and ends with a null pointer.
         let request = unsafe { at.read() };
-        let taken = match device.faults.takes_no_receive || device.fails() {
+        let result = match device.faults.fail_receives || device.fails() {
             true => Err(libc::ENOMEM),
             false => device.post_receive(qp.addr(), &request),
         };
-        if let Err(errno) = taken {
-            // SAFETY: it is the place for that.
-            unsafe { refused.write(at) };
+        if let Err(errno) = result {
+            // SAFETY: the caller's pointer is writable.
+            unsafe { rejected.write(at) };
             return errno;
         }
         at = request.next;
     }
-    device.go_on();
+    device.run();
     0
 }

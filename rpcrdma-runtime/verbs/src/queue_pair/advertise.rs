@@ -1,4 +1,4 @@
-//! What a queue pair advertises through memory windows.
+//! Advertising memory through memory windows.
 
 use std::io;
 
@@ -10,15 +10,15 @@ use crate::request::Work;
 use crate::windows::{Fenced, State, Windows};
 
 impl QueuePair {
-    /// Whether what is advertised has windows, so that the peer may invalidate it.
+    /// Returns true if memory is advertised through windows, so that the peer may invalidate it.
     pub(crate) fn has_windows(&self) -> bool {
         self.windows.is_some()
     }
 
-    /// Advertises memory, through a window if this connection has windows: under which handle.
+    /// Binds a window to a region and returns the handle.
     ///
     /// # Errors
-    /// No window is left; the region comes back.
+    /// Fails if no window is free or the connection has no windows. The error returns the region.
     pub(crate) fn bind(
         &mut self,
         region: Registered<Memory>,
@@ -27,29 +27,30 @@ impl QueuePair {
         let Some(windows) = &mut self.windows else {
             return Err((region, io::ErrorKind::Unsupported.into()));
         };
-        let handle = windows.ask(&domain, region)?;
+        let handle = windows.allocate(&domain, region)?;
         self.submit(Work::Bind { handle });
         Ok(handle)
     }
 
-    /// Ends what is advertised through a window; [`QueuePair::fenced`] has it afterwards. False if it is not.
+    /// Invalidates a window. [`QueuePair::fenced`] returns its region afterwards. Returns false if there is
+    /// no such window.
     pub(crate) fn unbind(&mut self, token: Token, handle: u32) -> bool {
         let Some(windows) = &mut self.windows else { return false };
         match windows.state(handle) {
-            Some(State::Invalidated) => windows.end(token, handle),
-            Some(State::Asked | State::Bound) => self.submit(Work::Unbind { token, handle }),
+            Some(State::Invalidated) => windows.fence(token, handle),
+            Some(State::Queued | State::Bound) => self.submit(Work::Unbind { token, handle }),
             Some(State::Fencing(_)) | None => return false,
         }
         true
     }
 
-    /// What no peer reaches any more.
+    /// Takes the regions whose windows are invalidated.
     pub(crate) fn fenced(&mut self) -> Vec<Fenced> {
         self.windows.as_mut().map(Windows::take_fenced).unwrap_or_default()
     }
 
-    /// Ends all windows, for the last time.
-    pub(crate) fn end_windows(&mut self) -> Vec<Registered<Memory>> {
+    /// Destroys all windows and returns their regions.
+    pub(crate) fn destroy_windows(&mut self) -> Vec<Registered<Memory>> {
         self.windows.take().map(Windows::into_regions).unwrap_or_default()
     }
 }

@@ -1,11 +1,11 @@
-//! How connections come about, and how not.
+//! Establishing connections.
 
 use std::time::Duration;
 
 use crate::{devices, serves};
 
 use super::*;
-use crate::fake_device::NOBODY;
+use crate::fake_device::UNRESOLVABLE;
 
 async fn listening() -> (Listener, std::net::SocketAddr) {
     let listener = Listener::bind(any_port(), options()).await.expect("a listener");
@@ -14,7 +14,7 @@ async fn listening() -> (Listener, std::net::SocketAddr) {
 }
 
 #[test]
-fn ends_connect_and_see_each_others_private_data() {
+fn peers_connect_and_receive_private_data() {
     with(Settings::CARD, async |_| {
         let (listener, address) = listening().await;
         let serving = async {
@@ -23,49 +23,49 @@ fn ends_connect_and_see_each_others_private_data() {
             request.accept(b"welcome", RECEIVE).await
         };
         let options = options();
-        let (near, far) = tokio::join!(connect(address, b"hello", RECEIVE, &options), serving);
-        let (near, far) = (near.expect("a connection"), far.expect("a connection"));
-        assert_eq!((near.info().private_data.len(), &near.info().private_data[..7]), (56, &b"welcome"[..]));
-        assert_eq!(near.info().peer, Some(address));
-        assert_eq!((near.info().reads_out, far.info().reads_out), (8, 8));
+        let (local, peer) = tokio::join!(connect(address, b"hello", RECEIVE, &options), serving);
+        let (local, peer) = (local.expect("a connection"), peer.expect("a connection"));
+        assert_eq!((local.info().private_data.len(), &local.info().private_data[..7]), (56, &b"welcome"[..]));
+        assert_eq!(local.info().peer, Some(address));
+        assert_eq!((local.info().reads_out, peer.info().reads_out), (8, 8));
     });
 }
 
 #[test]
-fn who_is_refused_hears_why() {
-    with(Settings { filled_up: 0, ..Settings::CARD }, async |_| {
+fn a_refused_client_receives_the_private_data() {
+    with(Settings { padded_private_data: 0, ..Settings::CARD }, async |_| {
         let (listener, address) = listening().await;
         let serving = async { listener.accept().await.expect("a peer").reject(b"too many").await };
         let options = options();
-        let (near, far) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
-        far.expect("it was refused");
-        let Err(ConnectError::Refused { private_data }) = near else { panic!("not refused") };
+        let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
+        peer.expect("it was refused");
+        let Err(ConnectError::Refused { private_data }) = local else { panic!("not refused") };
         assert_eq!(private_data, b"too many"[..]);
-        // A request that nobody answers is refused, too.
+        // Dropping a request also refuses it.
         let dropping = async { drop(listener.accept().await.expect("a peer")) };
-        let (near, ()) = tokio::join!(connect(address, b"", RECEIVE, &options), dropping);
-        assert!(matches!(near, Err(ConnectError::Refused { .. })), "{near:?}");
+        let (local, ()) = tokio::join!(connect(address, b"", RECEIVE, &options), dropping);
+        assert!(matches!(local, Err(ConnectError::Refused { .. })), "{local:?}");
     });
 }
 
 #[test]
-fn where_no_device_or_nobody_is_there_is_no_connection() {
+fn connecting_fails_without_a_device_or_a_listener() {
     with(Settings::CARD, async |_| {
         let options = options();
-        for elsewhere in [(NOBODY, 20_049), (std::net::Ipv4Addr::LOCALHOST, 20_049)] {
-            let near = connect(elsewhere.into(), b"", RECEIVE, &options).await;
-            assert!(matches!(near, Err(ConnectError::NoDevice(_))), "{near:?}");
+        for elsewhere in [(UNRESOLVABLE, 20_049), (std::net::Ipv4Addr::LOCALHOST, 20_049)] {
+            let local = connect(elsewhere.into(), b"", RECEIVE, &options).await;
+            assert!(matches!(local, Err(ConnectError::NoDevice(_))), "{local:?}");
         }
         let (listener, address) = listening().await;
         drop(listener);
-        let near = connect(address, b"", RECEIVE, &options).await;
-        assert!(matches!(near, Err(ConnectError::Refused { .. })), "{near:?}");
-        assert!(serves(address) && !serves((NOBODY, 0).into()));
+        let local = connect(address, b"", RECEIVE, &options).await;
+        assert!(matches!(local, Err(ConnectError::Refused { .. })), "{local:?}");
+        assert!(serves(address) && !serves((UNRESOLVABLE, 0).into()));
     });
 }
 
 #[test]
-fn the_devices_of_the_machine_are_told() {
+fn devices_are_listed() {
     with(Settings::CARD, async |_| {
         let found = devices().expect("a list");
         let [device] = &found[..] else { panic!("{found:?}") };
@@ -75,41 +75,41 @@ fn the_devices_of_the_machine_are_told() {
     });
 }
 
-/// Whoever gives up, at whatever point of connecting, leaves nothing behind.
+/// Dropping a connection attempt at any point destroys all its objects.
 #[test]
-fn what_is_dropped_while_it_connects_is_gone() {
-    let mut all = None;
+fn dropping_a_connection_attempt_leaves_no_objects() {
+    let mut total = None;
     for steps in 0.. {
-        for near_first in [true, false] {
+        for local_first in [true, false] {
             with(Settings::CARD, async |_| {
                 let (listener, address) = listening().await;
                 let options = options();
-                let mut near = Box::pin(connect(address, b"", RECEIVE, &options));
-                let mut far =
+                let mut local = Box::pin(connect(address, b"", RECEIVE, &options));
+                let mut peer =
                     Box::pin(async { listener.accept().await.expect("a peer").accept(b"", RECEIVE).await });
-                let (mut near_done, mut far_done) = (None, None);
+                let (mut local_done, mut peer_done) = (None, None);
                 for step in 0..steps {
-                    // The reactor has its turn.
+                    // Lets the reactor run.
                     tokio::time::sleep(Duration::from_millis(1)).await;
-                    if step % 2 == 0 && near_done.is_none() {
-                        near_done = ready(poll_once(near.as_mut()));
-                    } else if step % 2 == 1 && far_done.is_none() {
-                        far_done = ready(poll_once(far.as_mut()));
+                    if step % 2 == 0 && local_done.is_none() {
+                        local_done = ready(poll_once(local.as_mut()));
+                    } else if step % 2 == 1 && peer_done.is_none() {
+                        peer_done = ready(poll_once(peer.as_mut()));
                     }
                 }
-                if near_done.is_some() && far_done.is_some() {
-                    all = Some(steps);
+                if local_done.is_some() && peer_done.is_some() {
+                    total = Some(steps);
                 }
-                if near_first {
-                    drop((near, near_done));
+                if local_first {
+                    drop((local, local_done));
                 }
             });
         }
-        if all.is_some() {
+        if total.is_some() {
             break;
         }
     }
-    assert!(all >= Some(6), "both ends waited less often than they have to: {all:?}");
+    assert!(total >= Some(6), "the peers connected in too few steps: {total:?}");
 }
 
 fn ready<T>(polled: Poll<T>) -> Option<T> {
@@ -120,52 +120,53 @@ fn ready<T>(polled: Poll<T>) -> Option<T> {
 }
 
 #[test]
-fn what_was_accepted_and_does_not_come_about_is_given_up() {
+fn accepting_times_out() {
     with(Settings::CARD, async |device| {
         device.faults(|faults| faults.never_established = true);
         let (listener, address) = listening().await;
         let options = Options { connect_timeout: Duration::from_secs(30), ..options() };
         let serving = async { listener.accept().await.expect("a peer").accept(b"", RECEIVE).await };
-        let (near, far) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
-        // The end that accepts has less time, so it is the first.
-        assert!(matches!(far, Err(ConnectError::Timeout { .. })), "{far:?}");
-        assert!(matches!(near, Err(ConnectError::Refused { .. })), "{near:?}");
+        let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
+        // The server's timeout is shorter, so it expires first.
+        assert!(matches!(peer, Err(ConnectError::Timeout { .. })), "{peer:?}");
+        assert!(matches!(local, Err(ConnectError::Refused { .. })), "{local:?}");
     });
 }
 
-/// Each call of the libraries that may fail does so once: there is an error or a connection, and nothing is left behind.
+/// Each library call that can fail does so in one run. The result is an error or a connection, and no objects
+/// are left.
 #[test]
 fn any_call_may_fail() {
     let mut failed = 0;
     for call in 1.. {
-        let mut all = 0;
+        let mut total = 0;
         with(Settings::CARD, async |device| {
             device.faults(|faults| faults.failing_call = Some(call));
             let options = Options { connect_timeout: Duration::from_secs(20), ..options() };
             let Ok(listener) = Listener::bind(any_port(), options).await else {
                 failed += 1;
-                all = call;
+                total = call;
                 return;
             };
             let address = listener.local_addr().expect("an address");
             let serving = async { listener.accept().await.expect("a peer").accept(b"", RECEIVE).await };
             let mut serving = Box::pin(serving);
             let mut connecting = Box::pin(connect(address, b"", RECEIVE, &options));
-            let (near, far) = tokio::select! {
-                near = &mut connecting => match near {
-                    Ok(near) => (Some(near), serving.await.ok()),
+            let (local, peer) = tokio::select! {
+                local = &mut connecting => match local {
+                    Ok(local) => (Some(local), serving.await.ok()),
                     Err(_) => (None, None),
                 },
-                far = &mut serving => (connecting.await.ok(), far.ok()),
+                peer = &mut serving => (connecting.await.ok(), peer.ok()),
             };
-            if near.is_none() || far.is_none() {
+            if local.is_none() || peer.is_none() {
                 failed += 1;
             }
-            all = device.calls();
+            total = device.calls();
         });
-        if all < call {
+        if total < call {
             break;
         }
     }
-    assert!(failed > 15, "only {failed} calls that failed were noticed");
+    assert!(failed > 15, "only {failed} failing calls had an effect");
 }
