@@ -65,6 +65,7 @@ impl Peer {
                     self.sent.push_back(message.concat().into());
                 }
                 Action::Close { reason } => self.closed = Some(reason),
+                Action::Abandon { .. } => panic!("its provider has no local fence"),
                 Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
             }
             if !self.slow {

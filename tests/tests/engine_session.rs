@@ -24,6 +24,9 @@ struct Client {
     full: bool,
     /// Memory that the connection has.
     exposed: Vec<(u32, Memory)>,
+    /// Whether the next connection's provider fences sinks that the peer may still use, and those that it has fenced.
+    local_fence: bool,
+    abandoned: Vec<u32>,
     next_handle: u32,
     /// The connection was asked to end, and why.
     closing: Option<CloseReason>,
@@ -42,6 +45,8 @@ impl Client {
             sent: Vec::new(),
             full: false,
             exposed: Vec::new(),
+            local_fence: false,
+            abandoned: Vec::new(),
             next_handle: 1000,
             closing: None,
             wanted: 0,
@@ -65,7 +70,8 @@ impl Client {
         self.wanted = 0;
         self.closing = None;
         self.sent.clear();
-        let requester = Requester::new(Config { credits: 8, ..Config::default() }, negotiated, 1 << 20);
+        let requester = Requester::new(Config { credits: 8, ..Config::default() }, negotiated, 1 << 20)
+            .with_local_fence(self.local_fence);
         self.session.handle_connected(self.now, requester);
         self.collect();
     }
@@ -111,6 +117,7 @@ impl Client {
                 let (_, memory) = self.exposed.remove(at);
                 self.session.handle_completion(self.now, Completion::Invalidated { token, handle, memory });
             }
+            Action::Abandon { handle } => self.abandoned.push(handle),
             Action::Send { message, .. } => self.sent.push(message.concat().into()),
             Action::Close { reason } => self.closing = Some(reason),
             Action::PostReceives { .. } => {}
@@ -339,6 +346,82 @@ fn the_time_of_a_call_is_up_wherever_it_is() {
     assert!(client.closing.is_some(), "its credit comes back in no other way");
     client.finish_closing();
     assert_eq!((client.wanted, client.session.poll_timeout()), (0, None), "nobody needs a connection");
+}
+
+/// A connection that grants 8 credits, over a provider that fences sinks which the peer may still use.
+fn granted() -> Client {
+    let mut client = Client::new(policy());
+    client.local_fence = true;
+    client.connect(1024);
+    let first = client.submit(call(0));
+    client.answer(0);
+    assert_eq!(client.replies(), [first]);
+    client
+}
+
+fn credits_in_use(client: &Client) -> u32 {
+    client.session.line().expect("it is connected").credits().in_flight()
+}
+
+#[test]
+fn a_call_that_times_out_leaves_the_others_and_the_connection_as_they_are() {
+    let mut client = granted();
+    let impatient = client.submit(Call { timeout: Some(MS(50)), ..call(1) });
+    let once = client.submit(Call { retransmit: Some(false), ..call(2) });
+    let others = [once].into_iter().chain((3..8).map(|xid| client.submit(call(xid)))).collect::<Vec<_>>();
+    client.pass(MS(50));
+    assert_eq!(client.failure(impatient), FailReason::Timeout(MS(50)));
+    assert_eq!((client.closing.as_ref(), credits_in_use(&client)), (None, 7));
+    (2..8).for_each(|xid| client.answer(xid));
+    assert_eq!(client.replies(), others);
+    assert_eq!(credits_in_use(&client), 1, "until the late reply");
+    assert!(client.session.is_outstanding(1), "its XID is not used again before");
+    client.answer(1);
+    assert_eq!((credits_in_use(&client), client.done.len()), (0, 0));
+    assert_eq!(client.session.counts().retransmissions, 0);
+}
+
+#[test]
+fn the_sinks_of_a_call_that_times_out_are_fenced_and_its_sources_stay() {
+    let mut client = granted();
+    let large = ReplyBounds { whole: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
+    let id = client.submit(Call { bounds: large, timeout: Some(MS(50)), ..with_item(1, 2000) });
+    let offered = lists(&client.sent[1]);
+    let sink = offered.reply.expect("a Reply chunk").0[0].handle;
+    client.pass(MS(50));
+    assert_eq!(client.failure(id), FailReason::Timeout(MS(50)));
+    assert_eq!((&client.abandoned[..], client.exposed.len()), (&[sink][..], 2));
+    assert!(offered.reads.len() == 1 && client.closing.is_none());
+    client.answer(1);
+    assert!(client.exposed.is_empty() && client.closing.is_none());
+    assert_eq!(credits_in_use(&client), 0);
+}
+
+#[test]
+fn a_connection_ends_once_calls_that_timed_out_hold_all_its_credits() {
+    let mut client = granted();
+    for xid in 1..9 {
+        assert_eq!(client.closing, None);
+        client.submit(Call { timeout: Some(MS(xid.into())), ..call(xid) });
+    }
+    client.pass(MS(7));
+    assert_eq!(client.closing, None);
+    client.pass(MS(1));
+    assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
+}
+
+#[test]
+fn a_connection_with_a_call_that_timed_out_ends_once_the_peer_is_silent() {
+    let mut client = granted();
+    client.submit(Call { timeout: Some(MS(50)), ..call(1) });
+    client.submit(Call { timeout: Some(Duration::from_secs(3600)), ..call(2) });
+    client.submit(Call { timeout: Some(Duration::from_secs(3600)), ..call(3) });
+    client.pass(Duration::from_secs(29));
+    client.answer(2);
+    client.pass(Duration::from_secs(29));
+    assert_eq!(client.closing, None, "it said something");
+    client.pass(Duration::from_secs(1));
+    assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
 }
 
 #[test]

@@ -74,6 +74,13 @@ pub enum Action {
         /// The handle of the memory.
         handle: u32,
     },
+    /// Fence a sink that the peer may still use: its memory is freed, and what the peer writes to it is dropped. The handle
+    /// stays valid until [`Action::Invalidate`], which gives back no memory. It has no completion, and is only for providers
+    /// with [`ConnectionInfo::local_fence`](crate::provider::ConnectionInfo::local_fence).
+    Abandon {
+        /// The handle of the sink.
+        handle: u32,
+    },
     /// RDMA Read of the peer's memory. Completes with [`Completion::ReadDone`].
     Read {
         /// Comes back with the completion.

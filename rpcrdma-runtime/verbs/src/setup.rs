@@ -186,6 +186,7 @@ fn made(
         max_region: options.max_region.min(region),
         receives: queue_pair.max_receives(),
         remote_invalidation: queue_pair.has_windows(),
+        local_fence: false,
     };
     VerbsConnection::new(queue_pair, info, *options)
 }

@@ -23,6 +23,8 @@ pub(super) struct CallState {
     pub(super) traffic: Traffic,
     /// Nobody waits for it any more.
     pub(super) abandoned: bool,
+    /// Its time was up before its reply came.
+    pub(super) overdue: bool,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,16 @@ impl Outcome {
 pub(super) struct Region {
     pub(super) role: Role,
     pub(super) state: RegionState,
+}
+
+impl Region {
+    /// The handle of memory that the peer may write.
+    pub(super) fn sink(&self) -> Option<u32> {
+        match (self.role, &self.state) {
+            (Role::Write(_) | Role::Reply, RegionState::Exposed(segment)) => Some(segment.handle),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]

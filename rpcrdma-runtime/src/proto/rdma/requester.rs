@@ -166,6 +166,10 @@ pub struct Requester {
     backward_error: bool,
     /// This is the backward direction, where calls have no chunks.
     backward: bool,
+    /// The provider takes [`Action::Abandon`].
+    local_fence: bool,
+    /// Calls that hold a credit though their time is up.
+    overdue: u32,
 }
 
 impl Requester {
@@ -195,7 +199,16 @@ impl Requester {
             credit_waits: 0,
             backward_error: false,
             backward: false,
+            local_fence: false,
+            overdue: 0,
         }
+    }
+
+    /// The same over a provider that fences sinks which the peer may still use
+    /// ([`ConnectionInfo::local_fence`](crate::provider::ConnectionInfo::local_fence)).
+    #[must_use]
+    pub fn with_local_fence(self, local_fence: bool) -> Self {
+        Requester { local_fence, ..self }
     }
 
     /// The requester of the backward direction, at the end that was connected to.
@@ -327,13 +340,36 @@ impl Requester {
         self.closed.is_some()
     }
 
-    /// A call has taken too long. Its credit and its memory would come back only with its reply, and a call is
-    /// never sent again on the same connection (RFC 8166 section 4.3.1): if it was sent, or memory was offered for it, the
-    /// connection is closed.
+    /// The time of a call is up. It keeps its credit until its reply comes, or the connection ends: a call is never sent again
+    /// on the same connection (RFC 8166 section 4.3.1). Its sinks are fenced; its sources stay, since what they hold cannot
+    /// change and the responder may still run the call.
+    ///
+    /// Closes the connection if its provider cannot fence the memory of the call, or if such calls hold all credits.
     pub fn expire(&mut self, call: CallId) {
         self.cancel(call);
-        if self.holds(call) {
-            self.close(CloseReason::Timeout("a call had no reply".to_string()));
+        let waiting = |state: &&mut CallState| state.id == call && matches!(state.phase, Phase::Waiting);
+        let Some(state) = self.calls.get_mut(call.xid()).filter(waiting) else { return };
+        if !self.local_fence && !state.regions.is_empty() {
+            return self.close(CloseReason::Timeout("a call had no reply".to_string()));
+        }
+        if !core::mem::replace(&mut state.overdue, true) {
+            self.overdue = self.overdue.saturating_add(1);
+            let sinks = state.regions.iter().filter_map(Region::sink);
+            self.actions.extend(sinks.map(|handle| Action::Abandon { handle }));
+            self.close_if_stuck();
+        }
+    }
+
+    /// Whether calls hold a credit though their time is up.
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        self.overdue > 0
+    }
+
+    /// Closes a connection on which no call can be made before one is answered that nobody waits for.
+    fn close_if_stuck(&mut self) {
+        if self.overdue >= self.credits.granted() {
+            self.close(CloseReason::Timeout("calls without a reply hold all credits".to_string()));
         }
     }
 
@@ -435,6 +471,7 @@ impl Requester {
             write_chunks: plan.write_chunks,
             traffic: Traffic::default(),
             abandoned: false,
+            overdue: false,
         };
         // No call has this XID: [`Requester::start`] has looked.
         let _ = self.calls.insert(xid, state);
@@ -539,12 +576,16 @@ impl Requester {
                     .violation("a reply invalidated a handle that is not its call's (RFC 8797 section 4.1)");
             }
         }
+        self.overdue = self.overdue.saturating_sub(call.overdue.into());
         call.traffic.reply_inline = len;
         call.traffic.remote_invalidation = invalidated.is_some();
         let is_bad = matches!(outcome, Outcome::Failed(FailReason::BadReply(_)));
         self.credits.answered();
         self.fence(xid, outcome);
         self.send_ready();
+        if self.is_overdue() {
+            self.close_if_stuck();
+        }
         self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
         if self.bad_replies >= MOST_BAD_REPLIES {
             self.violation("again and again replies broke the protocol");

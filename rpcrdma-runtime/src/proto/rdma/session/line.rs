@@ -1,5 +1,7 @@
 //! What a session needs of one connection.
 
+use alloc::string::ToString;
+
 use super::super::{Call, CallId, Event, FailReason, ReplyResources, Requester};
 use crate::proto::program::ReplyBounds;
 use crate::proto::work::CloseReason;
@@ -21,6 +23,20 @@ pub trait Line {
     /// Whether the connection still has something of the call that comes back with its reply, or with the connection's
     /// end: memory that the peer may reach, or a credit.
     fn holds(&self, call: CallId) -> bool;
+
+    /// The time of a call is up, and nobody waits for it. By default the connection is closed if it still has something of the
+    /// call.
+    fn expire(&mut self, call: CallId) {
+        self.cancel(call);
+        if self.holds(call) {
+            self.close(CloseReason::Timeout("a call had no reply".to_string()));
+        }
+    }
+
+    /// Whether the connection still has something of a call whose time is up.
+    fn is_overdue(&self) -> bool {
+        false
+    }
 
     /// Closes the connection. [`Event::Closed`] follows once nothing of it is left.
     fn close(&mut self, reason: CloseReason);
@@ -46,6 +62,14 @@ impl Line for Requester {
 
     fn holds(&self, call: CallId) -> bool {
         Requester::holds(self, call)
+    }
+
+    fn expire(&mut self, call: CallId) {
+        Requester::expire(self, call);
+    }
+
+    fn is_overdue(&self) -> bool {
+        Requester::is_overdue(self)
     }
 
     fn close(&mut self, reason: CloseReason) {
