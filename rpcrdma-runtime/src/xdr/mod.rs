@@ -30,6 +30,8 @@ mod reader;
 pub mod serde_as;
 mod sink;
 mod slice;
+#[cfg_attr(not(feature = "std"), path = "no_spare.rs")]
+mod spare;
 mod string;
 
 pub use array::{decode_array, decode_list, encode_array, encode_list};
@@ -44,6 +46,7 @@ pub use reader::{Limits, Reader};
 pub use rpcrdma_derive::Xdr;
 pub use rpcrdma_layout::{Items, Lengths, Size};
 pub use sink::{Length, Sink, Writer, encoded_len, to_bytes};
+pub(crate) use spare::copied;
 pub use string::XdrString;
 
 /// What can choose the arm of a union: `i32`, `u32`, `bool` and every C-like enum that derives [`Xdr`]

@@ -229,7 +229,9 @@ impl Outbound {
         let payload = message.left.min(room);
         let ulpdu = header_len.saturating_add(payload);
         let header = message.header(message.left == payload);
-        self.arena.reserve(ARENA.min((FRAMING + COPY + 3).saturating_add(header_len)));
+        if self.arena.capacity() < FRAMING + COPY + ddp::UNTAGGED_LEN + 3 {
+            self.arena.reserve(ARENA);
+        }
         let mut pen = Pen { arena: &mut self.arena, out, crc: self.crc.then(Crc32c::new) };
         pen.put(&u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
         header.encode(|piece| pen.put(piece));
@@ -244,9 +246,6 @@ impl Outbound {
     pub(super) fn flush(&mut self, out: &mut VecDeque<Bytes>) {
         if !self.arena.is_empty() {
             out.push_back(self.arena.split().freeze());
-        }
-        if self.arena.capacity() < ARENA / 4 {
-            self.arena = BytesMut::with_capacity(ARENA);
         }
     }
 }

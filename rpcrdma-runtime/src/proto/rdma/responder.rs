@@ -497,8 +497,7 @@ impl Responder {
         traffic.reply_chunk_bytes = if plan.inline.is_none() { plan.stream } else { 0 };
         traffic.write_bytes = written.saturating_sub(traffic.reply_chunk_bytes);
         traffic.remote_invalidation = invalidate.is_some();
-        let header = Header { xid, credits: self.grant(), body: plan.body }.encode();
-        let message: Vec<Bytes> = [header].into_iter().chain(plan.inline).collect();
+        let message = Header { xid, credits: self.grant(), body: plan.body }.with_payload(plan.inline);
         traffic.reply_inline = message.iter().map(|piece| piece.len() as u64).sum();
         debug!(xid, %traffic, "answered");
         self.traffic.count(&traffic);
