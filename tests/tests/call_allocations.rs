@@ -5,7 +5,7 @@ use std::future::ready;
 use std::pin::Pin;
 
 use allocation_counter::measure;
-use rpcrdma_nfs3::{Read3Args, Read3Res, Read3Resok, nfs_v3};
+use rpcrdma_nfs3::{NfsFh3, Read3Args, Read3Res, Read3Resok, nfs_v3};
 use rpcrdma_runtime::proto::program::{CallContext, Reject, Service, answer};
 use rpcrdma_runtime::shell::{DuplicateCache, DuplicateOptions, Remember, ServerOptions};
 use rpcrdma_runtime::xdr::{Bytes, Reader, Reducer};
@@ -81,8 +81,20 @@ fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) 
     measure(calls).count_total as f64 / f64::from(CALLS)
 }
 
+async fn read(nfs: nfs_v3::Client<Client>, count: u32) {
+    let args = Read3Args { file: NfsFh3::default(), offset: 0, count };
+    let Read3Res::Nfs3Ok(read) = nfs.read(&args).await.unwrap() else { panic!("not read") };
+    assert_eq!(read.data.len(), count as usize);
+}
+
 #[test]
 fn null_allocates_at_most_4_times() {
     let count = per_call(async |nfs| nfs.null().await.unwrap());
     assert!(count <= 4.0, "{count} allocations per call");
+}
+
+#[test]
+fn read_of_4_kib_allocates_at_most_8_times() {
+    let count = per_call(|nfs| read(nfs, 4096));
+    assert!(count <= 8.0, "{count} allocations per call");
 }

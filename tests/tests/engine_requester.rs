@@ -75,7 +75,8 @@ impl Peer {
         self.events.extend(std::iter::from_fn(|| self.requester.poll_event()));
     }
 
-    fn register(&mut self, token: Token, memory: Memory) {
+    fn register(&mut self, token: Token, mut memory: Memory) {
+        memory.initialize();
         let completion = if self.registrations == 0 {
             Completion::RegisterFailed { token, memory }
         } else {

@@ -190,6 +190,9 @@ impl Sink for Reducer {
         }
         let at = self.position();
         let position = u32::try_from(at).map_err(|_| Error::new(ErrorKind::TooLarge, at))?;
+        if self.items.capacity() == 0 {
+            self.items = spare::items();
+        }
         self.items.push(Item { position, data: item.clone() });
         self.taken = self.taken.saturating_add(padded(item));
         Ok(())

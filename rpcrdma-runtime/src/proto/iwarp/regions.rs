@@ -96,7 +96,7 @@ impl Regions {
     /// Frees the memory of a sink; what the peer writes to it is dropped.
     pub(super) fn abandon(&mut self, handle: u32) {
         if let Some(Region { memory: Memory::Sink(sink), dropped, .. }) = self.by_handle.get_mut(&handle) {
-            *dropped = sink.len();
+            *dropped = sink.capacity();
             *sink = BytesMut::new();
         }
     }
@@ -121,9 +121,15 @@ impl Regions {
         if dropped > 0 {
             return within(base, dropped, offset, data.len()).map(|_| ());
         }
-        let start = within(base, sink.len(), offset, data.len())?;
-        let end = start.checked_add(data.len()).ok_or(Refusal::Bounds)?;
-        sink.get_mut(start..end).ok_or(Refusal::Bounds)?.copy_from_slice(data);
+        let start = within(base, sink.capacity(), offset, data.len())?;
+        if sink.len() < start {
+            sink.resize(start, 0);
+        }
+        // What was written before is written over, and the rest goes behind it.
+        let before = sink.get_mut(start..).unwrap_or_default();
+        let (over, behind) = data.split_at_checked(before.len()).unwrap_or((data, &[]));
+        before.iter_mut().zip(over).for_each(|(octet, new)| *octet = *new);
+        sink.extend_from_slice(behind);
         Ok(())
     }
 

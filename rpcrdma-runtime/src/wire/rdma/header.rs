@@ -289,9 +289,9 @@ fn check_lists(lists: &ChunkLists, limits: &Limits) -> Result<(), &'static str> 
         return Err("a segment that wraps around the end of memory");
     }
     let read = lists.reads.iter().map(|read| u64::from(read.segment.length)).sum::<u64>();
-    let written: Vec<u64> = lists.writes.iter().chain(&lists.reply).map(super::WriteChunk::len).collect();
+    let mut written = lists.writes.iter().chain(&lists.reply).map(super::WriteChunk::len);
     // At most `limits.segments` lengths of 32 bits each: the sums cannot overflow.
-    if read > limits.transfer || written.iter().any(|len| *len > u64::from(u32::MAX)) {
+    if read > limits.transfer || written.any(|len| len > u64::from(u32::MAX)) {
         return Err("a transfer larger than the limit");
     }
     Ok(())

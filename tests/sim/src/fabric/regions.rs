@@ -23,7 +23,8 @@ struct Region {
 
 impl Regions {
     /// Registers memory under a handle and at an offset that nobody can guess from an earlier one.
-    pub(super) fn register(&mut self, memory: Memory, rng: &mut Rng) -> Segment {
+    pub(super) fn register(&mut self, mut memory: Memory, rng: &mut Rng) -> Segment {
+        memory.initialize();
         let length = u32::try_from(memory.len()).unwrap_or(u32::MAX);
         let mut handle = low_word(rng.next_u64());
         while self.0.contains_key(&handle) {

@@ -271,8 +271,8 @@ impl<L: Line> Session<L> {
         self.calls.contains(xid)
     }
 
-    /// Nobody waits for the call any more: there will be no event for it. Its memory stays with the connection until its reply
-    /// comes or its time is up.
+    /// Nobody waits for the call any more: there will be no event for it. Its memory stays with the
+    /// connection until its reply comes or its time is up.
     pub fn cancel(&mut self, now: Time, call: CallId) {
         self.pass(now);
         let done = |event: &Event| matches!(event, Event::Done { call: done, .. } if *done == call);
@@ -515,8 +515,8 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// When the connection is closed if nothing comes from the peer until then: only if the time of a call is up of which it
-    /// has something.
+    /// When the connection is closed if nothing comes from the peer until then: only if the time of a call is
+    /// up of which it has something.
     fn silent_at(&self) -> Option<Time> {
         let overdue = self.line().is_some_and(|line| line.is_overdue() && !line.is_closing());
         if overdue { self.heard.after(MAX_SILENCE) } else { None }
