@@ -198,7 +198,9 @@ impl Peer {
                 assert_ne!(message.get(8..12), Some(&[0; 4][..]), "a grant of 0");
                 self.sends.push_back(token);
             }
-            Action::Register { .. } | Action::Invalidate { .. } => panic!("a responder advertises nothing"),
+            Action::Register { .. } | Action::Invalidate { .. } | Action::Abandon { .. } => {
+                panic!("a responder advertises nothing")
+            }
             Action::PostReceives { .. } | Action::Close { .. } => {}
         }
     }
@@ -288,6 +290,7 @@ impl Fence {
             Action::Register { .. } | Action::Invalidate { .. } | Action::Send { .. } => {
                 self.waiting.push_back(action)
             }
+            Action::Abandon { .. } => panic!("its provider has no local fence"),
             Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
             Action::PostReceives { .. } | Action::Close { .. } => {}
         }

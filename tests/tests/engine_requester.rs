@@ -65,6 +65,7 @@ impl Peer {
                     self.sent.push_back(message.concat().into());
                 }
                 Action::Close { reason } => self.closed = Some(reason),
+                Action::Abandon { .. } => panic!("its provider has no local fence"),
                 Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
             }
             if !self.slow {
@@ -74,7 +75,8 @@ impl Peer {
         self.events.extend(std::iter::from_fn(|| self.requester.poll_event()));
     }
 
-    fn register(&mut self, token: Token, memory: Memory) {
+    fn register(&mut self, token: Token, mut memory: Memory) {
+        memory.initialize();
         let completion = if self.registrations == 0 {
             Completion::RegisterFailed { token, memory }
         } else {

@@ -57,7 +57,7 @@ impl Peer {
                     self.writes.push((sink, data));
                 }
                 Action::Close { reason } => self.closed = Some(reason),
-                Action::Register { .. } | Action::Invalidate { .. } => {
+                Action::Register { .. } | Action::Invalidate { .. } | Action::Abandon { .. } => {
                     panic!("a responder advertises nothing")
                 }
             }

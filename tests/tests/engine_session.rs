@@ -1,5 +1,8 @@
 //! A session in virtual time: connections that end, calls that are sent again, and all that has a time.
 
+#[path = "engine_session/timeouts.rs"]
+mod timeouts;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +27,10 @@ struct Client {
     full: bool,
     /// Memory that the connection has.
     exposed: Vec<(u32, Memory)>,
+    /// Whether the next connection's provider fences sinks that the peer may still use, and those that it has
+    /// fenced.
+    local_fence: bool,
+    abandoned: Vec<u32>,
     next_handle: u32,
     /// The connection was asked to end, and why.
     closing: Option<CloseReason>,
@@ -42,6 +49,8 @@ impl Client {
             sent: Vec::new(),
             full: false,
             exposed: Vec::new(),
+            local_fence: false,
+            abandoned: Vec::new(),
             next_handle: 1000,
             closing: None,
             wanted: 0,
@@ -65,7 +74,8 @@ impl Client {
         self.wanted = 0;
         self.closing = None;
         self.sent.clear();
-        let requester = Requester::new(Config { credits: 8, ..Config::default() }, negotiated, 1 << 20);
+        let requester = Requester::new(Config { credits: 8, ..Config::default() }, negotiated, 1 << 20)
+            .with_local_fence(self.local_fence);
         self.session.handle_connected(self.now, requester);
         self.collect();
     }
@@ -111,6 +121,7 @@ impl Client {
                 let (_, memory) = self.exposed.remove(at);
                 self.session.handle_completion(self.now, Completion::Invalidated { token, handle, memory });
             }
+            Action::Abandon { handle } => self.abandoned.push(handle),
             Action::Send { message, .. } => self.sent.push(message.concat().into()),
             Action::Close { reason } => self.closing = Some(reason),
             Action::PostReceives { .. } => {}
@@ -312,33 +323,6 @@ fn r293_thresholds_are_those_of_the_new_connection() {
     assert_eq!(seen, [(0, false, true), (1, true, false), (0, false, true)]);
     client.answer(9);
     assert_eq!(client.replies(), [id]);
-}
-
-#[test]
-fn the_time_of_a_call_is_up_wherever_it_is() {
-    let mut client = Client::new(policy());
-    let timed = |client: &mut Client, xid, ms| client.submit(Call { timeout: Some(MS(ms)), ..call(xid) });
-    let nowhere = timed(&mut client, 1, 50);
-    client.pass(MS(50));
-    assert_eq!(client.failure(nowhere), FailReason::Timeout(MS(50)), "while it is being connected");
-    let refused = timed(&mut client, 2, 120);
-    client.refuse();
-    client.pass(MS(100));
-    client.refuse();
-    client.pass(MS(20));
-    assert_eq!(client.failure(refused), FailReason::Unreachable("refused".to_owned()));
-    let (out, queued) = (timed(&mut client, 3, 1000), timed(&mut client, 4, 900));
-    client.pass(MS(200));
-    client.connect(1024);
-    assert_eq!(client.xids(), [3]);
-    client.pass(MS(700));
-    assert_eq!(client.failure(queued), FailReason::Timeout(MS(900)), "for want of a credit");
-    assert_eq!(client.closing, None);
-    client.pass(MS(100));
-    assert_eq!(client.failure(out), FailReason::Timeout(MS(1000)));
-    assert!(client.closing.is_some(), "its credit comes back in no other way");
-    client.finish_closing();
-    assert_eq!((client.wanted, client.session.poll_timeout()), (0, None), "nobody needs a connection");
 }
 
 #[test]

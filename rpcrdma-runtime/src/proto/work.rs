@@ -21,7 +21,8 @@ pub struct Token(pub u64);
 pub enum Memory {
     /// The peer may read it (RDMA Read), nothing else.
     Source(Bytes),
-    /// The peer may write it (RDMA Write), nothing else. Its length is what is advertised.
+    /// The peer may write it (RDMA Write), nothing else. Its capacity is what is advertised, and its length
+    /// how far it has been written.
     Sink(BytesMut),
 }
 
@@ -31,7 +32,14 @@ impl Memory {
     pub fn len(&self) -> usize {
         match self {
             Memory::Source(data) => data.len(),
-            Memory::Sink(data) => data.len(),
+            Memory::Sink(data) => data.capacity(),
+        }
+    }
+
+    /// Zeroes what has not been written, for a provider that places by address.
+    pub fn initialize(&mut self) {
+        if let Memory::Sink(data) = self {
+            data.resize(data.capacity(), 0);
         }
     }
 
@@ -72,6 +80,14 @@ pub enum Action {
         /// Comes back with the completion.
         token: Token,
         /// The handle of the memory.
+        handle: u32,
+    },
+    /// Fence a sink that the peer may still use: its memory is freed, and what the peer writes to it is
+    /// dropped. The handle stays valid until [`Action::Invalidate`], which gives back no memory. It has no
+    /// completion, and is only for providers with
+    /// `ConnectionInfo::local_fence`.
+    Abandon {
+        /// The handle of the sink.
         handle: u32,
     },
     /// RDMA Read of the peer's memory. Completes with [`Completion::ReadDone`].

@@ -172,4 +172,7 @@ pub struct ConnectionInfo {
     /// Whether the peer may invalidate memory that this end advertises: if not, this end has not said so, whatever it is
     /// set to say (the R flag, RFC 8797 section 4.1).
     pub remote_invalidation: bool,
+    /// Whether a sink can be fenced while the peer may still write to it, without ending the connection
+    /// ([`Action::Abandon`]).
+    pub local_fence: bool,
 }

@@ -27,6 +27,7 @@ mod tests {
             max_region: 1,
             receives,
             remote_invalidation: false,
+            local_fence: false,
         };
         let config = Config { credits: 64, backward_credits: 16, ..Config::default() };
         let credits = |receives| {

@@ -27,10 +27,11 @@ use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
 /// call's future abandons the call, and its buffers stay with the connection until the peer cannot reach them.
 /// When the last clone is dropped the connection is closed.
 ///
-/// When the connection is lost, or closed because nobody used it or because a call had no reply in time, the next one is
-/// made as soon as there are calls, and those that have no reply are sent on it, with the same XID: such a call may be
-/// executed twice by a server that keeps no duplicate-request cache ([`Client::without_retransmission`]). Each call has a
-/// time by which it ends ([`ClientOptions::timeout`], [`Client::with_timeout`]), and [`ClientOptions::reconnect`] says how
+/// When the connection is lost, or closed because nobody used it or because calls had no reply in time
+/// ([`CallError::Timeout`]), the next one is made as soon as there are calls, and those that have no reply
+/// are sent on it, with the same XID: such a call may be executed twice by a server that keeps no
+/// duplicate-request cache ([`Client::without_retransmission`]). Each call has a time by which it ends
+/// ([`ClientOptions::timeout`], [`Client::with_timeout`]), and [`ClientOptions::reconnect`] says how
 /// connections are made again.
 #[derive(Clone)]
 pub struct Client {

@@ -272,7 +272,7 @@ impl<C: Connection + 'static> Shared<C> {
         let mut state = self.lock();
         let result = change(&mut state, now);
         let driver = if state.advance(now) { None } else { state.driver.take() };
-        let woken = mem::take(&mut state.woken);
+        let woken = if state.woken.is_empty() { Vec::new() } else { mem::take(&mut state.woken) };
         drop(state);
         woken.into_iter().chain(driver).for_each(Waker::wake);
         result
@@ -378,7 +378,8 @@ impl<C: Connection> State<C> {
         let peer = Peer::new(&self.config, Some(info));
         debug!(peer = ?peer.address, negotiated = ?peer.negotiated, "connected");
         let config = fitted(self.config, info);
-        let requester = Requester::new(config, peer.negotiated, info.max_region);
+        let requester =
+            Requester::new(config, peer.negotiated, info.max_region).with_local_fence(info.local_fence);
         self.callee = Callee::new(&self.backward, config, peer.negotiated, peer.address);
         self.peer = peer;
         self.connections = self.connections.saturating_add(1);

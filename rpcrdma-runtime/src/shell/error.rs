@@ -31,9 +31,9 @@ pub enum CallError {
     /// The result cannot be decoded.
     #[error("the result cannot be decoded: {0}")]
     Decode(#[source] xdr::Error),
-    /// No reply came in time. The call may have been executed. If it was sent, the connection is closed: a call is
-    /// never sent again on the connection that carried it, and only so its memory can be fenced. Other calls go on, on the
-    /// next connection.
+    /// No reply came in time. The call may have been executed. The connection and its other calls go on,
+    /// unless its provider cannot fence the memory of the call: then the other calls go on, on the next
+    /// connection.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
     /// RPCSEC_GSS: the context, or what is protected by it.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::buffer::Buffer;
 use super::sink::put_into;
-use super::{Error, ErrorKind, Sink, pad_len};
+use super::{Error, ErrorKind, Sink, pad_len, spare};
 
 /// A DDP-eligible item and where it stood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Reducer {
     /// Takes out items of at least `min_item` bytes, never empty ones.
     #[must_use]
     pub fn new(min_item: usize) -> Self {
-        Reducer { min_item: min_item.max(1), ..Reducer::default() }
+        Reducer { stream: spare::buffer(), items: Vec::new(), taken: 0, min_item: min_item.max(1) }
     }
 
     /// Takes nothing out.
@@ -172,7 +172,7 @@ impl Reducer {
     /// The message.
     #[must_use]
     pub fn into_message(self) -> Message {
-        Message { stream: self.stream.into_vec().into(), items: self.items }
+        Message { stream: spare::into_bytes(self.stream, &[]), items: self.items }
     }
 }
 
@@ -190,6 +190,9 @@ impl Sink for Reducer {
         }
         let at = self.position();
         let position = u32::try_from(at).map_err(|_| Error::new(ErrorKind::TooLarge, at))?;
+        if self.items.capacity() == 0 {
+            self.items = spare::items();
+        }
         self.items.push(Item { position, data: item.clone() });
         self.taken = self.taken.saturating_add(padded(item));
         Ok(())

@@ -1,9 +1,10 @@
 //! The External Data Representation (RFC 4506): values to bytes and back.
 //!
-//! Uses `core` and `alloc` only. Decoding shares the memory of what arrived: an [`Opaque`] is a view of it, not a
-//! copy, and so is an [`XdrString`] that is too long to be held in place. Nothing that a peer claims is believed
-//! before it is there: a count reserves no more than what the remaining bytes can hold, every bound is checked in
-//! both directions, padding must be zero, and nesting has a limit.
+//! Uses `core` and `alloc` only, but for the feature `std`, with which a thread keeps memory for its next
+//! message. Decoding shares the memory of what arrived: an [`Opaque`] is a view of it, not a copy, and so is
+//! an [`XdrString`] that is too long to be held in place. Nothing that a peer claims is believed before it is
+//! there: a count reserves no more than what the remaining bytes can hold, every bound is checked in both
+//! directions, padding must be zero, and nesting has a limit.
 //!
 //! For data there are two families of types. [`Opaque`] and [`XdrString`] share memory and can be kept for as long as one
 //! likes. [`OpaqueRef`], [`StringRef`], [`ArrayRef`], [`ListRef`] and [`BoxRef`] borrow the message: to decode values
@@ -30,6 +31,8 @@ mod reader;
 pub mod serde_as;
 mod sink;
 mod slice;
+#[cfg_attr(not(feature = "std"), path = "no_spare.rs")]
+mod spare;
 mod string;
 
 pub use array::{decode_array, decode_list, encode_array, encode_list};
@@ -44,6 +47,7 @@ pub use reader::{Limits, Reader};
 pub use rpcrdma_derive::Xdr;
 pub use rpcrdma_layout::{Items, Lengths, Size};
 pub use sink::{Length, Sink, Writer, encoded_len, to_bytes};
+pub(crate) use spare::{copied, keep_items};
 pub use string::XdrString;
 
 /// What can choose the arm of a union: `i32`, `u32`, `bool` and every C-like enum that derives [`Xdr`]

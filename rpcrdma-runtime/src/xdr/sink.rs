@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::buffer::Buffer;
-use super::{Encode, Error, ErrorKind, pad_len};
+use super::{Encode, Error, ErrorKind, pad_len, spare};
 
 /// Where encodings go. `put` takes bytes as they are; padding is the caller's.
 pub trait Sink {
@@ -125,6 +125,16 @@ impl Writer {
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Writer(Buffer::with_capacity(capacity))
+    }
+
+    /// An empty one with the memory of an earlier message.
+    pub(crate) fn reused() -> Self {
+        Writer(spare::buffer())
+    }
+
+    /// What was written and a copy of `behind`, as one message.
+    pub(crate) fn into_message(self, behind: &[u8]) -> Bytes {
+        spare::into_bytes(self.0, behind)
     }
 
     /// Forgets what was written and keeps the memory for what comes.

@@ -90,7 +90,8 @@ impl VerbsConnection {
         }
     }
 
-    fn register(&mut self, token: Token, memory: Memory) {
+    fn register(&mut self, token: Token, mut memory: Memory) {
+        memory.initialize();
         let (Some(queue_pair), Ok(length)) = (&self.queue_pair, u32::try_from(memory.len())) else {
             return self.ready.push_back(Completion::RegisterFailed { token, memory });
         };

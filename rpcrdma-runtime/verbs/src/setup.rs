@@ -193,6 +193,7 @@ fn established(
         max_region: options.max_region.min(max_region),
         receives: queue_pair.max_receives(),
         remote_invalidation: queue_pair.has_windows(),
+        local_fence: false,
     };
     VerbsConnection::new(queue_pair, info, *options)
 }

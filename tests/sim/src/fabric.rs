@@ -146,6 +146,7 @@ impl Fabric {
             max_region: own.max_region,
             receives: u32::MAX,
             remote_invalidation: true,
+            local_fence: true,
         };
         let infos = (info(left, right), info(right, left));
         let automatic = config.automatic;

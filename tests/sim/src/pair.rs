@@ -120,7 +120,8 @@ impl Pair {
         let said = |end: &End| PrivateData::find(&end.info().private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&said(&right), &said(&left));
         Pair {
-            requester: Requester::new(settings.left, negotiated, left.info().max_region),
+            requester: Requester::new(settings.left, negotiated, left.info().max_region)
+                .with_local_fence(left.info().local_fence),
             responder: Responder::new(settings.right, negotiated, right.info().reads_out),
             callee: None,
             caller: BackwardRequester::new(settings.right, negotiated),
@@ -283,7 +284,10 @@ impl Pair {
                 self.calls_sent.push(message);
             }
             Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
-            Action::Register { .. } | Action::Invalidate { .. } | Action::Close { .. } => {}
+            Action::Register { .. }
+            | Action::Invalidate { .. }
+            | Action::Abandon { .. }
+            | Action::Close { .. } => {}
         }
     }
 
@@ -305,7 +309,9 @@ impl Pair {
                 let unanswered = self.right_receives.posted - self.replies_sent.len() as u64;
                 assert!(unanswered >= granted, "R029: {granted} granted with {unanswered} Receives");
             }
-            Action::Register { .. } | Action::Invalidate { .. } => panic!("a responder advertises nothing"),
+            Action::Register { .. } | Action::Invalidate { .. } | Action::Abandon { .. } => {
+                panic!("a responder advertises nothing")
+            }
             Action::Read { .. } | Action::Write { .. } | Action::Close { .. } => {}
         }
     }

@@ -80,6 +80,14 @@ impl Line for Pair {
         self.requester.holds(call)
     }
 
+    fn expire(&mut self, call: CallId) {
+        self.requester.expire(call);
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.requester.is_overdue()
+    }
+
     fn close(&mut self, reason: CloseReason) {
         Requester::close(&mut self.requester, reason);
     }

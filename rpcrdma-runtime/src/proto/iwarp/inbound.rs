@@ -8,6 +8,7 @@ use super::stream::Stream;
 use crate::proto::work::{CloseReason, Completion};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND};
 use crate::wire::iwarp::{Code, DdpError, DdpHeader, Opcode, RdmapError, ReadRequest, Terminate, ddp, fpdu};
+use crate::xdr::copied;
 
 /// What is being received.
 pub(super) struct Inbound {
@@ -258,7 +259,7 @@ impl Stream {
                 send.data.extend_from_slice(segment.payload);
                 send.data.freeze()
             }
-            None => Bytes::copy_from_slice(segment.payload),
+            None => copied([segment.payload, &[]]),
         };
         let invalidated = matches!(opcode, Opcode::Send { invalidate: true, .. }).then_some(segment.word);
         if invalidated.is_some_and(|handle| !self.regions.invalidate_by_peer(handle)) {

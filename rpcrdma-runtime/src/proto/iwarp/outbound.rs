@@ -48,7 +48,9 @@ pub(super) enum Work {
 struct Outgoing {
     opcode: Opcode,
     place: Place,
-    pieces: VecDeque<Bytes>,
+    /// What is left of the payload: a piece, and those behind it.
+    piece: Bytes,
+    others: VecDeque<Bytes>,
     left: usize,
     sent: u64,
     left_event: Option<Departure>,
@@ -95,7 +97,8 @@ impl Outbound {
             opcode: Opcode::ReadResponse,
             place: Place::Tagged { stag: request.sink_stag, offset: request.sink_offset },
             left: data.len(),
-            pieces: VecDeque::from([data]),
+            piece: data,
+            others: VecDeque::new(),
             sent: 0,
             left_event: source.map(Departure::Response),
         });
@@ -201,7 +204,8 @@ impl Outbound {
                     opcode: Opcode::Send { invalidate: invalidate.is_some(), solicited: false },
                     place,
                     left: message.iter().map(Bytes::len).sum(),
-                    pieces: message.into(),
+                    piece: Bytes::new(),
+                    others: message.into(),
                     sent: 0,
                     left_event: Some(Departure::Sent(token)),
                 }
@@ -210,7 +214,8 @@ impl Outbound {
                 opcode: Opcode::Write,
                 place: Place::Tagged { stag: sink.handle, offset: sink.offset },
                 left: data.len(),
-                pieces: VecDeque::from([data]),
+                piece: data,
+                others: VecDeque::new(),
                 sent: 0,
                 left_event: token.map(Departure::Written),
             },
@@ -229,8 +234,11 @@ impl Outbound {
         let payload = message.left.min(room);
         let ulpdu = header_len.saturating_add(payload);
         let header = message.header(message.left == payload);
-        self.arena.reserve(ARENA.min((FRAMING + COPY + 3).saturating_add(header_len)));
-        let mut pen = Pen { arena: &mut self.arena, out, crc: self.crc.then(Crc32c::new) };
+        if self.arena.capacity() < FRAMING + COPY + ddp::UNTAGGED_LEN + 3 {
+            self.arena.reserve(ARENA);
+        }
+        let unsummed = self.arena.len();
+        let mut pen = Pen { arena: &mut self.arena, unsummed, out, crc: self.crc.then(Crc32c::new) };
         pen.put(&u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
         header.encode(|piece| pen.put(piece));
         message.take(payload, |piece| pen.share(piece));
@@ -244,9 +252,6 @@ impl Outbound {
     pub(super) fn flush(&mut self, out: &mut VecDeque<Bytes>) {
         if !self.arena.is_empty() {
             out.push_back(self.arena.split().freeze());
-        }
-        if self.arena.capacity() < ARENA / 4 {
-            self.arena = BytesMut::with_capacity(ARENA);
         }
     }
 }
@@ -272,36 +277,36 @@ impl Outgoing {
         self.sent = self.sent.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
         let mut missing = count;
         while missing > 0 {
-            let Some(piece) = self.pieces.front_mut() else { return };
+            if self.piece.is_empty() {
+                let Some(piece) = self.others.pop_front() else { return };
+                self.piece = piece;
+                continue;
+            }
+            let piece = &mut self.piece;
             let part = if piece.len() <= missing { mem::take(piece) } else { piece.split_to(missing) };
             missing = missing.saturating_sub(part.len());
-            if piece.is_empty() {
-                self.pieces.pop_front();
-            }
-            if !part.is_empty() {
-                each(part);
-            }
+            each(part);
         }
     }
 }
 
 fn whole(opcode: Opcode, place: Place, octets: Vec<u8>) -> Outgoing {
     let data = Bytes::from(octets);
-    Outgoing { opcode, place, left: data.len(), pieces: VecDeque::from([data]), sent: 0, left_event: None }
+    let others = VecDeque::new();
+    Outgoing { opcode, place, left: data.len(), piece: data, others, sent: 0, left_event: None }
 }
 
 /// Writes FPDUs: small things are copied one behind the other, large payload is handed on as it is.
 struct Pen<'a> {
     arena: &'a mut BytesMut,
+    /// Where in `arena` octets begin that are not in the sum.
+    unsummed: usize,
     out: &'a mut VecDeque<Bytes>,
     crc: Option<Crc32c>,
 }
 
 impl Pen<'_> {
     fn put(&mut self, octets: &[u8]) {
-        if let Some(crc) = &mut self.crc {
-            crc.update(octets);
-        }
         self.arena.put_slice(octets);
     }
 
@@ -309,16 +314,26 @@ impl Pen<'_> {
         if piece.len() < COPY {
             return self.put(&piece);
         }
+        self.sum();
         if let Some(crc) = &mut self.crc {
             crc.update(&piece);
         }
         if !self.arena.is_empty() {
             self.out.push_back(self.arena.split().freeze());
         }
+        self.unsummed = 0;
         self.out.push_back(piece);
     }
 
-    fn finish(self) {
+    fn sum(&mut self) {
+        if let Some(crc) = &mut self.crc {
+            crc.update(self.arena.get(self.unsummed..).unwrap_or_default());
+        }
+        self.unsummed = self.arena.len();
+    }
+
+    fn finish(mut self) {
+        self.sum();
         self.arena.put_slice(&self.crc.map_or([0; fpdu::CRC_LEN], |crc| crc.octets()));
     }
 }

@@ -26,6 +26,8 @@ struct Region {
     memory: Memory,
     base: u64,
     advertised: bool,
+    /// The size of a sink whose memory was freed ([`Regions::abandon`]).
+    dropped: usize,
     /// Read Responses that are not sent whole yet.
     responses: u32,
     /// Who waits for the last of them.
@@ -70,7 +72,7 @@ impl Regions {
             return Err(memory);
         };
         let Some((handle, base)) = self.fresh() else { return Err(memory) };
-        let region = Region { memory, base, advertised: true, responses: 0, fence: None };
+        let region = Region { memory, base, advertised: true, dropped: 0, responses: 0, fence: None };
         self.by_handle.insert(handle, region);
         Ok(Segment { handle, length, offset: base })
     }
@@ -91,6 +93,14 @@ impl Regions {
         Some(Completion::Invalidated { token, handle, memory })
     }
 
+    /// Frees the memory of a sink; what the peer writes to it is dropped.
+    pub(super) fn abandon(&mut self, handle: u32) {
+        if let Some(Region { memory: Memory::Sink(sink), dropped, .. }) = self.by_handle.get_mut(&handle) {
+            *dropped = sink.capacity();
+            *sink = BytesMut::new();
+        }
+    }
+
     /// Fences a region because the peer said so. False if there is none under the whole handle.
     pub(super) fn invalidate_by_peer(&mut self, handle: u32) -> bool {
         match self.by_handle.get_mut(&handle) {
@@ -106,11 +116,20 @@ impl Regions {
     pub(super) fn place(&mut self, handle: u32, offset: u64, data: &[u8]) -> Result<(), Refusal> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
         let region = region.ok_or(Refusal::Unknown)?;
-        let (base, memory) = (region.base, &mut region.memory);
+        let (base, memory, dropped) = (region.base, &mut region.memory, region.dropped);
         let Memory::Sink(sink) = memory else { return Err(Refusal::Rights) };
-        let start = within(base, sink.len(), offset, data.len())?;
-        let end = start.checked_add(data.len()).ok_or(Refusal::Bounds)?;
-        sink.get_mut(start..end).ok_or(Refusal::Bounds)?.copy_from_slice(data);
+        if dropped > 0 {
+            return within(base, dropped, offset, data.len()).map(|_| ());
+        }
+        let start = within(base, sink.capacity(), offset, data.len())?;
+        if sink.len() < start {
+            sink.resize(start, 0);
+        }
+        // What was written before is written over, and the rest goes behind it.
+        let before = sink.get_mut(start..).unwrap_or_default();
+        let (over, behind) = data.split_at_checked(before.len()).unwrap_or((data, &[]));
+        before.iter_mut().zip(over).for_each(|(octet, new)| *octet = *new);
+        sink.extend_from_slice(behind);
         Ok(())
     }
 

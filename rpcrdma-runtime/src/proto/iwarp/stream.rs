@@ -87,6 +87,7 @@ impl Stream {
                 let done = self.regions.invalidate(token, handle);
                 self.completions.extend(done);
             }
+            Action::Abandon { handle } => self.regions.abandon(handle),
             Action::Read { token, source } => {
                 if self.config.reads_out == 0 {
                     return self.refuse("the peer takes no RDMA Read on this connection");

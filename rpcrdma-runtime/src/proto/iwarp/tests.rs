@@ -433,3 +433,31 @@ fn what_cannot_be_asked_for_ends_the_stream() {
     stream.submit(Action::Read { token: Token(1), source: short });
     assert!(!stream.is_open(), "a Read that would wait for ever");
 }
+
+#[test]
+fn what_is_written_to_an_abandoned_sink_is_dropped_and_the_stream_goes_on() {
+    let mut pair = Pair::new(|_| {}, 4);
+    let sink = pair.register(1, Memory::Sink(BytesMut::zeroed(3000)));
+    pair.submit(1, Action::PostReceives { count: 1 });
+    pair.submit(1, Action::Abandon { handle: sink.handle });
+    pair.submit(0, Action::Write { token: Token(5), sink, data: alloc::vec![7; 3000].into() });
+    pair.send(0, b"late", Some(sink.handle));
+    let heard = pair.take(1);
+    assert!(matches!(heard[..], [Completion::Received { .. }]), "{heard:?}");
+    pair.submit(1, Action::Invalidate { token: Token(6), handle: sink.handle });
+    let heard = pair.take(1);
+    let [Completion::Invalidated { token: Token(6), memory, .. }] = &heard[..] else { panic!("{heard:?}") };
+    assert!(memory.is_empty(), "its memory was freed");
+    assert!(pair.ends[1].is_open());
+}
+
+#[test]
+fn a_write_beyond_an_abandoned_sink_ends_the_stream() {
+    let mut pair = Pair::new(|_| {}, 5);
+    let sink = pair.register(1, Memory::Sink(BytesMut::zeroed(8)));
+    pair.submit(1, Action::Abandon { handle: sink.handle });
+    let beyond = Segment { length: 9, ..sink };
+    pair.submit(0, Action::Write { token: Token(5), sink: beyond, data: alloc::vec![7; 9].into() });
+    pair.run();
+    assert!(!pair.ends[1].is_open());
+}

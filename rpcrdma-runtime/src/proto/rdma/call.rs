@@ -1,13 +1,13 @@
 //! One call of a requester: what it advertises, and what its reply means.
 
 use alloc::string::ToString;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
 use super::plan::Role;
-use super::returned::{self, Lengths};
+use super::returned;
+use super::sinks::Sinks;
 use super::{CallId, FailReason, Reply, Traffic};
 use crate::proto::work::{CloseReason, Memory, Segment};
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment, WriteChunk};
@@ -23,6 +23,8 @@ pub(super) struct CallState {
     pub(super) traffic: Traffic,
     /// Nobody waits for it any more.
     pub(super) abandoned: bool,
+    /// Its time was up before its reply came.
+    pub(super) overdue: bool,
 }
 
 #[derive(Debug)]
@@ -38,15 +40,10 @@ pub(super) enum Phase {
 /// How a call will end once its memory is fenced.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The stream came inline; lengths of the Write chunks.
-    Inline {
-        stream: Bytes,
-        writes: Vec<Lengths>,
-    },
-    /// The stream came in the Reply chunk; its lengths, and those of the Write chunks.
-    Long {
-        reply: Lengths,
-        writes: Vec<Lengths>,
+    /// The reply's stream, unless it is in the Reply chunk, and its chunks.
+    Reply {
+        stream: Option<Bytes>,
+        lists: ChunkLists,
     },
     Failed(FailReason),
 }
@@ -55,10 +52,32 @@ impl Outcome {
     /// Whether something of the reply is in memory that was offered for it.
     fn is_placed(&self) -> bool {
         match self {
-            Outcome::Inline { writes, .. } => writes.iter().flatten().any(|length| *length > 0),
-            Outcome::Long { .. } => true,
+            Outcome::Reply { stream, lists } => {
+                stream.is_none() || lists.writes.iter().any(|chunk| !chunk.is_empty())
+            }
             Outcome::Failed(_) => false,
         }
+    }
+}
+
+/// Memory of calls that have ended, for the next ones.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    pub(super) write_chunks: Vec<u32>,
+    pub(super) regions: Vec<Region>,
+    pub(super) lists: ChunkLists,
+    pub(super) sinks: Sinks,
+}
+
+impl Spare {
+    /// Lists with this many empty Write chunks.
+    fn lists(&mut self, write_chunks: usize) -> ChunkLists {
+        let mut lists = core::mem::take(&mut self.lists);
+        lists.reads.clear();
+        lists.writes.resize_with(write_chunks, WriteChunk::default);
+        lists.writes.iter_mut().for_each(|chunk| chunk.0.clear());
+        lists.reply = None;
+        lists
     }
 }
 
@@ -68,8 +87,19 @@ pub(super) struct Region {
     pub(super) state: RegionState,
 }
 
+impl Region {
+    /// The handle of memory that the peer may write.
+    pub(super) fn sink(&self) -> Option<u32> {
+        match (self.role, &self.state) {
+            (Role::Write(_) | Role::Reply, RegionState::Exposed(segment)) => Some(segment.handle),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum RegionState {
+    Planned(Memory),
     Registering,
     Exposed(Segment),
     Fencing,
@@ -77,9 +107,8 @@ pub(super) enum RegionState {
 }
 
 impl CallState {
-    pub(super) fn lists(&self) -> ChunkLists {
-        let mut lists =
-            ChunkLists { writes: vec![WriteChunk::default(); self.write_chunks], ..ChunkLists::default() };
+    pub(super) fn lists(&self, spare: &mut Spare) -> ChunkLists {
+        let mut lists = spare.lists(self.write_chunks);
         for region in &self.regions {
             let RegionState::Exposed(segment) = region.state else { continue };
             match region.role {
@@ -108,83 +137,90 @@ impl CallState {
                 Ok(Outcome::Failed(FailReason::Version { low, high }))
             }
             Body::Error(ErrorBody::Chunk) => Ok(Outcome::Failed(FailReason::Chunk)),
-            Body::Msg(lists) => self.placed(&lists, Some(payload)),
-            Body::NoMsg(lists) => self.placed(&lists, None),
+            Body::Msg(lists) => self.placed(lists, Some(payload)),
+            Body::NoMsg(lists) => self.placed(lists, None),
         }
         .unwrap_or_else(|why| Outcome::Failed(FailReason::BadReply(why.to_string())))
     }
 
-    fn placed(&self, lists: &ChunkLists, payload: Option<Bytes>) -> Result<Outcome, &'static str> {
-        let offered = self.lists();
-        if lists.writes.len() > offered.writes.len() {
+    fn placed(&self, lists: ChunkLists, payload: Option<Bytes>) -> Result<Outcome, &'static str> {
+        if lists.writes.len() > self.write_chunks {
             return Err("a Write list with more chunks than were offered");
         }
-        let mut writes = Vec::with_capacity(offered.writes.len());
-        let none = WriteChunk::default();
-        for (index, out) in offered.writes.iter().enumerate() {
-            writes.push(returned::check(lists.writes.get(index).unwrap_or(&none), out)?);
+        for (index, chunk) in lists.writes.iter().enumerate() {
+            returned::check(chunk, self.offered(Role::Write(index)))?;
         }
-        let reply = match (&lists.reply, &offered.reply) {
-            (Some(back), Some(out)) => returned::check(back, out)?,
-            (Some(back), None) if !back.0.is_empty() => return Err("a Reply chunk that was not offered"),
-            _ => Vec::new(),
-        };
-        let used = reply.iter().any(|length| *length > 0);
-        match payload {
-            None if used => Ok(Outcome::Long { reply, writes }),
-            None => Err("RDMA_NOMSG without a Reply chunk"),
-            Some(_) if used => Err("RDMA_MSG with a Reply chunk in use"),
-            Some(stream) if stream.first_chunk() != Some(&self.id.xid().to_be_bytes()) => {
-                Err("the XIDs of the header and of the RPC message differ")
+        let mut used = false;
+        if let Some(chunk) = &lists.reply {
+            if !chunk.0.is_empty() && self.offered(Role::Reply).next().is_none() {
+                return Err("a Reply chunk that was not offered");
             }
-            Some(stream) => Ok(Outcome::Inline { stream, writes }),
+            returned::check(chunk, self.offered(Role::Reply))?;
+            used = !chunk.is_empty();
         }
+        match &payload {
+            None if used => {}
+            None => return Err("RDMA_NOMSG without a Reply chunk"),
+            Some(_) if used => return Err("RDMA_MSG with a Reply chunk in use"),
+            Some(stream) if stream.first_chunk() != Some(&self.id.xid().to_be_bytes()) => {
+                return Err("the XIDs of the header and of the RPC message differ");
+            }
+            Some(_) => {}
+        }
+        Ok(Outcome::Reply { stream: payload, lists })
+    }
+
+    /// The segments that were offered for this.
+    fn offered(&self, role: Role) -> impl Iterator<Item = &Segment> {
+        self.regions.iter().filter(move |region| region.role == role).filter_map(|region| {
+            match &region.state {
+                RegionState::Exposed(segment) => Some(segment),
+                _ => None,
+            }
+        })
     }
 
     /// The end of a call whose connection has ended, which has fenced its memory and does not say which is which. A reply
     /// that came before counts, if nothing of it is in that memory.
-    pub(super) fn into_outcome_of_end(self, reason: &CloseReason) -> Result<Reply, FailReason> {
+    pub(super) fn into_outcome_of_end(
+        self,
+        reason: &CloseReason,
+        spare: &mut Spare,
+    ) -> Result<Reply, FailReason> {
         let back = self.regions.iter().all(|region| matches!(region.state, RegionState::Back(_)));
         match &self.phase {
             Phase::Registering { .. } => Err(FailReason::Unsent(reason.clone())),
-            Phase::Fencing(outcome) if back || !outcome.is_placed() => self.into_outcome(),
+            Phase::Fencing(outcome) if back || !outcome.is_placed() => self.into_outcome(spare),
             Phase::Waiting | Phase::Fencing(_) => Err(FailReason::Closed(reason.clone())),
         }
     }
 
     /// The end of a call whose memory is back.
-    pub(super) fn into_outcome(self) -> Result<Reply, FailReason> {
-        let mut traffic = self.traffic;
-        let mut regions = self.regions;
-        let mut take = |role: Role, lengths: Lengths| -> Vec<(u32, Option<Memory>)> {
-            let memories = regions.iter_mut().filter(|region| region.role == role).map(|region| {
-                match &mut region.state {
-                    RegionState::Back(memory) => memory.take(),
-                    _ => None,
-                }
-            });
-            lengths.into_iter().zip(memories).collect()
-        };
-        let Phase::Fencing(outcome) = self.phase else { return Err(FailReason::Registration) };
-        let (stream, writes) = match outcome {
+    pub(super) fn into_outcome(self, spare: &mut Spare) -> Result<Reply, FailReason> {
+        let CallState { id, phase, mut regions, write_chunks, mut traffic, .. } = self;
+        let Phase::Fencing(outcome) = phase else { return Err(FailReason::Registration) };
+        let (stream, lists) = match outcome {
             Outcome::Failed(reason) => return Err(reason),
-            Outcome::Inline { stream, writes } => (stream, writes),
-            Outcome::Long { reply, writes } => {
-                let stream = returned::collect(take(Role::Reply, reply));
+            Outcome::Reply { stream, lists } => (stream, lists),
+        };
+        let stream = match (stream, &lists.reply) {
+            (Some(stream), _) => stream,
+            (None, chunk) => {
+                let stream = returned::collect(&mut regions, Role::Reply, chunk.as_ref()).data;
                 traffic.reply_chunk_bytes = stream.len() as u64;
-                if stream.first_chunk() != Some(&self.id.xid().to_be_bytes()) {
+                if stream.first_chunk() != Some(&id.xid().to_be_bytes()) {
                     let why = "the XIDs of the header and of the RPC message differ";
                     return Err(FailReason::BadReply(why.to_string()));
                 }
-                (stream, writes)
+                stream
             }
         };
-        let items: Vec<_> = (0..)
-            .zip(writes)
-            .map(|(index, lengths)| returned::item(take(Role::Write(index), lengths)))
-            .collect();
+        let item = |index| returned::collect(&mut regions, Role::Write(index), lists.writes.get(index));
+        let items: Vec<_> = (0..write_chunks).map(item).collect();
         traffic.write_bytes = items.iter().map(|item| item.data.len() as u64).sum();
         let items = if items.is_empty() { Placed::None } else { Placed::InOrder(items) };
+        regions.clear();
+        (spare.regions, spare.lists) = (regions, lists);
         Ok(Reply { message: Received { stream, items }, traffic })
     }
 }

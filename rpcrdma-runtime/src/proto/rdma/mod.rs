@@ -14,6 +14,7 @@ mod resources;
 mod responder;
 mod returned;
 pub mod session;
+mod sinks;
 mod stated;
 mod traffic;
 

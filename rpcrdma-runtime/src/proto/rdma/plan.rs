@@ -1,10 +1,12 @@
 //! How a call travels: inline, with Read chunks, or as a Long call (RFC 8166 section 3.5).
 
-use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
+use super::call::{Region, RegionState, Spare};
+use super::sinks::Sinks;
 use super::{Call, LongCall};
 use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, Limits};
@@ -26,7 +28,7 @@ pub(super) struct Plan {
     /// The Payload stream behind the header; nothing for a Long call.
     pub(super) inline: Option<Bytes>,
     /// The memory to advertise, in the order of the chunk lists.
-    pub(super) regions: Vec<(Role, Memory)>,
+    pub(super) regions: Vec<Region>,
     /// How many Write chunks.
     pub(super) write_chunks: usize,
 }
@@ -68,23 +70,24 @@ pub(super) struct Policy {
 impl Policy {
     /// # Errors
     /// [`Unplanned`] if no form of the call fits.
-    pub(super) fn plan(&self, call: Call) -> Result<Plan, Unplanned> {
-        let Call { message, reply } = call;
-        let writes: Vec<u64> = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len))).collect();
+    pub(super) fn plan(&self, call: Call, spare: &mut Spare) -> Result<Plan, Unplanned> {
+        let Call { message, mut reply } = call;
+        let write_segments = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len)));
+        let writes = (reply.write_chunks.len() as u64, write_segments.fold(0, u64::saturating_add));
         let reply_segments = reply.reply_chunk.map(|len| self.segments(u64::from(len)));
-        let header = |reads: u64| ChunkLists::header_len_for(reads, &writes, reply_segments);
-        let offered = writes.iter().copied().chain(reply_segments).fold(0, u64::saturating_add);
+        let header = |reads: u64| ChunkLists::header_len_for(reads, writes, reply_segments);
+        let offered = writes.1.saturating_add(reply_segments.unwrap_or(0));
         let few = |reads: u64| {
             usize::try_from(offered.saturating_add(reads)).is_ok_and(|all| all <= self.limits.segments)
         };
-        if !few(0) || writes.len() > self.limits.write_chunks {
+        if !few(0) || reply.write_chunks.len() > self.limits.write_chunks {
             return Err(Unplanned::TooMany);
         }
         let fits_inline = |reads: u64, payload: u64| {
             few(reads) && header(reads).saturating_add(payload) <= u64::from(self.inline)
         };
         let fits_long = |reads: u64| few(reads) && header(reads) <= u64::from(self.threshold);
-        if ChunkLists::header_len_for(0, &writes, reply_segments) > u64::from(self.reply_threshold) {
+        if ChunkLists::header_len_for(0, writes, reply_segments) > u64::from(self.reply_threshold) {
             return Err(Unplanned::TooLarge);
         }
         let item_segments = |items: &[crate::xdr::Item]| {
@@ -110,7 +113,7 @@ impl Policy {
         if inline.is_none() && !fits_long(long_segments) {
             return Err(if few(long_segments) { Unplanned::TooLarge } else { Unplanned::TooMany });
         }
-        let mut regions = Vec::new();
+        let mut regions = mem::take(&mut spare.regions);
         if let Some(stream) = position_zero {
             self.cut(&stream, Role::Read(0), &mut regions);
         }
@@ -118,33 +121,36 @@ impl Policy {
             self.cut(&item.data, Role::Read(item.position), &mut regions);
         }
         for (index, len) in reply.write_chunks.iter().enumerate() {
-            self.sinks(*len, Role::Write(index), &mut regions);
+            self.sinks(*len, Role::Write(index), &mut spare.sinks, &mut regions);
         }
         if let Some(len) = reply.reply_chunk {
-            self.sinks(len, Role::Reply, &mut regions);
+            self.sinks(len, Role::Reply, &mut spare.sinks, &mut regions);
         }
-        Ok(Plan { inline, regions, write_chunks: reply.write_chunks.len() })
+        let write_chunks = reply.write_chunks.len();
+        reply.write_chunks.clear();
+        spare.write_chunks = reply.write_chunks;
+        Ok(Plan { inline, regions, write_chunks })
     }
 
     fn segments(&self, len: u64) -> u64 {
         len.div_ceil(u64::from(self.max_segment.max(1)))
     }
 
-    fn cut(&self, data: &Bytes, role: Role, regions: &mut Vec<(Role, Memory)>) {
+    fn cut(&self, data: &Bytes, role: Role, regions: &mut Vec<Region>) {
         let size = usize::try_from(self.max_segment.max(1)).unwrap_or(usize::MAX);
         let mut rest = data.clone();
         while !rest.is_empty() {
             let piece = rest.split_to(rest.len().min(size));
-            regions.push((role, Memory::Source(piece)));
+            regions.push(Region { role, state: RegionState::Planned(Memory::Source(piece)) });
         }
     }
 
-    fn sinks(&self, len: u32, role: Role, regions: &mut Vec<(Role, Memory)>) {
+    fn sinks(&self, len: u32, role: Role, sinks: &mut Sinks, regions: &mut Vec<Region>) {
         let mut left = len;
         while left > 0 {
             let here = left.min(self.max_segment.max(1));
-            let memory: Vec<u8> = vec![0; usize::try_from(here).unwrap_or(usize::MAX)];
-            regions.push((role, Memory::Sink(BytesMut::from(Bytes::from(memory)))));
+            let memory = Memory::Sink(sinks.take(usize::try_from(here).unwrap_or(usize::MAX)));
+            regions.push(Region { role, state: RegionState::Planned(memory) });
             left = left.saturating_sub(here);
         }
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::proto::work::Segment;
 use crate::wire::rdma::{Body, ChunkLists, WriteChunk};
-use crate::xdr::Message;
+use crate::xdr::{Message, keep_items};
 
 /// A reply, ready to be written and sent.
 #[derive(Debug)]
@@ -26,24 +26,30 @@ pub(super) struct ReplyPlan {
 pub(super) struct NoRoom;
 
 /// Places a reply: eligible items into the Write chunks, in order; then the stream inline if it fits, or else into
-/// the Reply chunk.
+/// the Reply chunk. `writes` is empty, and gives its memory.
 ///
 /// # Errors
 /// [`NoRoom`]: the call is answered with ERR_CHUNK.
-pub(super) fn place(message: Message, offered: ChunkLists, threshold: u32) -> Result<ReplyPlan, NoRoom> {
-    let mut writes = Vec::new();
+pub(super) fn place(
+    message: Message,
+    offered: ChunkLists,
+    threshold: u32,
+    mut writes: Vec<(Segment, Bytes)>,
+) -> Result<ReplyPlan, NoRoom> {
     let mut returned = ChunkLists { reads: Vec::new(), ..offered };
     let mut chunks = returned.writes.iter();
     // An empty chunk asks for its item inline (RFC 8166 section 4.3.2.3).
-    let Message { stream, items } =
+    let Message { stream, mut items } =
         message.split(|_, _| chunks.next().is_some_and(|chunk| !chunk.0.is_empty()));
-    let mut items = items.into_iter();
+    let mut placed = items.drain(..);
     for chunk in returned.writes.iter_mut().filter(|chunk| !chunk.0.is_empty()) {
-        match items.next() {
+        match placed.next() {
             Some(item) => scatter(item.data, chunk, &mut writes)?,
             None => chunk.fill(0),
         }
     }
+    drop(placed);
+    keep_items(items);
     let (len, header_len) = (stream.len() as u64, returned.header_len());
     if header_len.saturating_add(len) <= u64::from(threshold) {
         if let Some(chunk) = &mut returned.reply {
@@ -98,7 +104,7 @@ mod tests {
     #[test]
     fn r094_segments_are_filled_in_order_and_the_rest_is_zero() {
         let offered = ChunkLists { writes: vec![chunk(&[3, 5, 4])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(20, 6)]), offered.clone(), 1024).expect("fits");
+        let plan = place(message(40, &[(20, 6)]), offered.clone(), 1024, Vec::new()).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!(lengths(&lists.writes[0]), [3, 3, 0]);
         assert_eq!(
@@ -111,7 +117,8 @@ mod tests {
     #[test]
     fn r103_items_fill_chunks_in_order_and_the_others_stay_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[8]), chunk(&[8])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(8, 4), (20, 8), (32, 4)]), offered.clone(), 1024).expect("fits");
+        let plan =
+            place(message(40, &[(8, 4), (20, 8), (32, 4)]), offered.clone(), 1024, Vec::new()).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![4], vec![8]));
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
@@ -120,7 +127,7 @@ mod tests {
     #[test]
     fn r112_an_empty_chunk_asks_for_the_item_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[]), chunk(&[8])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(8, 4), (20, 8)]), offered.clone(), 1024).expect("fits");
+        let plan = place(message(40, &[(8, 4), (20, 8)]), offered.clone(), 1024, Vec::new()).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![], vec![8]));
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
@@ -131,11 +138,11 @@ mod tests {
     fn r123_a_reply_that_does_not_fit_inline_goes_to_the_reply_chunk() {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
         // Header: 28, and a Reply chunk of two segments: 36. The threshold leaves 960.
-        let short = place(message(960, &[]), offered.clone(), 1024).expect("fits");
+        let short = place(message(960, &[]), offered.clone(), 1024, Vec::new()).expect("fits");
         assert!(
             matches!(&short.body, Body::Msg(lists) if lists.reply.as_ref().is_some_and(WriteChunk::is_empty))
         );
-        let long = place(message(964, &[]), offered.clone(), 1024).expect("fits");
+        let long = place(message(964, &[]), offered.clone(), 1024, Vec::new()).expect("fits");
         assert!(long.inline.is_none());
         let Body::NoMsg(lists) = long.body else { panic!("long") };
         assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600, 364]));
@@ -145,11 +152,11 @@ mod tests {
     #[test]
     fn h33_h71_what_has_no_room_is_refused() {
         let none = ChunkLists::default();
-        assert_eq!(place(message(997, &[]), none.clone(), 1024).err(), Some(NoRoom));
-        assert!(place(message(996, &[]), none.clone(), 1024).is_ok());
+        assert_eq!(place(message(997, &[]), none.clone(), 1024, Vec::new()).err(), Some(NoRoom));
+        assert!(place(message(996, &[]), none.clone(), 1024, Vec::new()).is_ok());
         let small = ChunkLists { reply: Some(chunk(&[1])), ..ChunkLists::default() };
-        assert_eq!(place(message(1024, &[]), small, 1024).err(), Some(NoRoom));
+        assert_eq!(place(message(1024, &[]), small, 1024, Vec::new()).err(), Some(NoRoom));
         let write = ChunkLists { writes: vec![chunk(&[3])], ..ChunkLists::default() };
-        assert_eq!(place(message(40, &[(8, 4)]), write, 1024).err(), Some(NoRoom));
+        assert_eq!(place(message(40, &[(8, 4)]), write, 1024, Vec::new()).err(), Some(NoRoom));
     }
 }

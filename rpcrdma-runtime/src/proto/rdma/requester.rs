@@ -9,7 +9,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use tracing::debug;
 
-use super::call::{CallState, Outcome, Phase, Region, RegionState};
+use super::call::{CallState, Outcome, Phase, Region, RegionState, Spare};
 use super::plan::{Plan, Policy, Unplanned};
 use super::{Config, Credits, ReplyResources, Stated, Traffic, Unbounded};
 use crate::proto::program::ReplyBounds;
@@ -166,6 +166,11 @@ pub struct Requester {
     backward_error: bool,
     /// This is the backward direction, where calls have no chunks.
     backward: bool,
+    /// The provider takes [`Action::Abandon`].
+    local_fence: bool,
+    /// Calls that hold a credit though their time is up.
+    overdue: u32,
+    spare: Spare,
 }
 
 impl Requester {
@@ -195,7 +200,17 @@ impl Requester {
             credit_waits: 0,
             backward_error: false,
             backward: false,
+            local_fence: false,
+            overdue: 0,
+            spare: Spare::default(),
         }
+    }
+
+    /// The same over a provider that fences sinks which the peer may still use
+    /// (`ConnectionInfo::local_fence`).
+    #[must_use]
+    pub fn with_local_fence(self, local_fence: bool) -> Self {
+        Requester { local_fence, ..self }
     }
 
     /// The requester of the backward direction, at the end that was connected to.
@@ -281,6 +296,22 @@ impl Requester {
         }
     }
 
+    /// The same for a call whose reply has these bounds: by what this connection agreed on, since another
+    /// one's thresholds may be others (RFC 8797 section 4).
+    pub(super) fn submit_bounded(
+        &mut self,
+        id: CallId,
+        message: Message,
+        bounds: &ReplyBounds,
+    ) -> Result<(), FailReason> {
+        let (chunks, threshold) =
+            (core::mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
+        let reply = ReplyResources::in_memory(chunks, bounds, threshold, self.max_segment)
+            .map_err(|_| FailReason::UnboundedReply)?;
+        self.submit_as(id, Call { message, reply });
+        Ok(())
+    }
+
     /// A call that is not made.
     pub(super) fn refuse(&mut self, message: &Message, why: FailReason) -> CallId {
         let id = self.new_id(message);
@@ -327,13 +358,37 @@ impl Requester {
         self.closed.is_some()
     }
 
-    /// A call has taken too long. Its credit and its memory would come back only with its reply, and a call is
-    /// never sent again on the same connection (RFC 8166 section 4.3.1): if it was sent, or memory was offered for it, the
-    /// connection is closed.
+    /// The time of a call is up. It keeps its credit until its reply comes, or the connection ends: a call is
+    /// never sent again on the same connection (RFC 8166 section 4.3.1). Its sinks are fenced; its sources
+    /// stay, since what they hold cannot change and the responder may still run the call.
+    ///
+    /// Closes the connection if its provider cannot fence the memory of the call, or if such calls hold all
+    /// credits.
     pub fn expire(&mut self, call: CallId) {
         self.cancel(call);
-        if self.holds(call) {
-            self.close(CloseReason::Timeout("a call had no reply".to_string()));
+        let waiting = |state: &&mut CallState| state.id == call && matches!(state.phase, Phase::Waiting);
+        let Some(state) = self.calls.get_mut(call.xid()).filter(waiting) else { return };
+        if !self.local_fence && !state.regions.is_empty() {
+            return self.close(CloseReason::Timeout("a call had no reply".to_string()));
+        }
+        if !core::mem::replace(&mut state.overdue, true) {
+            self.overdue = self.overdue.saturating_add(1);
+            let sinks = state.regions.iter().filter_map(Region::sink);
+            self.actions.extend(sinks.map(|handle| Action::Abandon { handle }));
+            self.close_if_stuck();
+        }
+    }
+
+    /// Whether calls hold a credit though their time is up.
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        self.overdue > 0
+    }
+
+    /// Closes a connection on which no call can be made before one is answered that nobody waits for.
+    fn close_if_stuck(&mut self) {
+        if self.overdue >= self.credits.granted() {
+            self.close(CloseReason::Timeout("calls without a reply hold all credits".to_string()));
         }
     }
 
@@ -399,7 +454,7 @@ impl Requester {
         };
         let planned = match xid {
             Some(xid) if !self.calls.contains(xid) => policy
-                .plan(call)
+                .plan(call, &mut self.spare)
                 .map(|plan| (xid, plan))
                 .map_err(|why| match why {
                     Unplanned::TooLarge => "its chunk lists exceed the inline threshold",
@@ -423,10 +478,13 @@ impl Requester {
     }
 
     fn register(&mut self, id: CallId, xid: u32, plan: Plan) {
-        let mut regions = Vec::with_capacity(plan.regions.len());
-        for (number, (role, memory)) in (0..).zip(plan.regions) {
-            self.actions.push_back(Action::Register { token: token_of(xid, number), memory });
-            regions.push(Region { role, state: RegionState::Registering });
+        let mut regions = plan.regions;
+        for (number, region) in (0..).zip(&mut regions) {
+            if let RegionState::Planned(memory) =
+                core::mem::replace(&mut region.state, RegionState::Registering)
+            {
+                self.actions.push_back(Action::Register { token: token_of(xid, number), memory });
+            }
         }
         let state = CallState {
             id,
@@ -435,6 +493,7 @@ impl Requester {
             write_chunks: plan.write_chunks,
             traffic: Traffic::default(),
             abandoned: false,
+            overdue: false,
         };
         // No call has this XID: [`Requester::start`] has looked.
         let _ = self.calls.insert(xid, state);
@@ -488,7 +547,7 @@ impl Requester {
     fn send(&mut self, xid: u32, inline: Option<Bytes>) {
         let asked = self.credits.asked();
         let Some(call) = self.calls.get_mut(xid) else { return };
-        let lists = call.lists();
+        let lists = call.lists(&mut self.spare);
         call.traffic.count_offered(&lists, inline.is_none());
         let body = if inline.is_some() { Body::Msg(lists) } else { Body::NoMsg(lists) };
         let message = Header { xid, credits: asked, body }.with_payload(inline);
@@ -539,12 +598,16 @@ impl Requester {
                     .violation("a reply invalidated a handle that is not its call's (RFC 8797 section 4.1)");
             }
         }
+        self.overdue = self.overdue.saturating_sub(call.overdue.into());
         call.traffic.reply_inline = len;
         call.traffic.remote_invalidation = invalidated.is_some();
         let is_bad = matches!(outcome, Outcome::Failed(FailReason::BadReply(_)));
         self.credits.answered();
         self.fence(xid, outcome);
         self.send_ready();
+        if self.is_overdue() {
+            self.close_if_stuck();
+        }
         self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
         if self.bad_replies >= MOST_BAD_REPLIES {
             self.violation("again and again replies broke the protocol");
@@ -595,7 +658,7 @@ impl Requester {
         let Some(call) = self.calls.remove(xid) else { return };
         self.credits.give_back();
         if !call.abandoned {
-            self.events.push_back(Event::Done { call: call.id, outcome: call.into_outcome() });
+            self.events.push_back(Event::Done { call: call.id, outcome: call.into_outcome(&mut self.spare) });
         }
         self.start_queued();
     }
@@ -608,7 +671,7 @@ impl Requester {
         let mut calls: Vec<CallState> = self.calls.drain().map(|(_, call)| call).collect();
         calls.sort_unstable_by_key(|call| call.id);
         for call in calls.into_iter().filter(|call| !call.abandoned) {
-            let (id, outcome) = (call.id, call.into_outcome_of_end(reason));
+            let (id, outcome) = (call.id, call.into_outcome_of_end(reason, &mut self.spare));
             self.events.push_back(Event::Done { call: id, outcome });
         }
         for (call, _) in self.queue.drain(..) {

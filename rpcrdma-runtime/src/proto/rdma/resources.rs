@@ -1,4 +1,3 @@
-use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::proto::program::ReplyBounds;
@@ -50,27 +49,37 @@ impl ReplyResources {
         reply_threshold: u32,
         max_segment: u32,
     ) -> Result<Self, Unbounded> {
-        let fits = |size: Size, writes: &[u64]| {
+        ReplyResources::in_memory(Vec::new(), bounds, reply_threshold, max_segment)
+    }
+
+    /// The same in the memory of an empty list of Write chunks.
+    pub(super) fn in_memory(
+        write_chunks: Vec<u32>,
+        bounds: &ReplyBounds,
+        reply_threshold: u32,
+        max_segment: u32,
+    ) -> Result<Self, Unbounded> {
+        let fits = |size: Size, writes: (u64, u64)| {
             let header = ChunkLists::header_len_for(0, writes, None).saturating_add(REPLY_HEADER);
             u64::from(reply_threshold).checked_sub(header).is_some_and(|room| size.fits(room))
         };
-        if fits(bounds.whole, &[]) {
+        if fits(bounds.whole, (0, 0)) {
             return Ok(ReplyResources::default());
         }
-        let mut resources = ReplyResources::default();
+        let mut resources = ReplyResources { write_chunks, reply_chunk: None };
         let mut stream = bounds.reduced;
         if bounds.item != Size::ZERO {
             let item = length(bounds.item)?;
             let items = bounds.items.min(Size::Bounded(MAX_WRITE_CHUNKS)).bound().unwrap_or(MAX_WRITE_CHUNKS);
-            resources.write_chunks = vec![item; usize::try_from(items).unwrap_or(1)];
+            resources.write_chunks.resize(usize::try_from(items).unwrap_or(1), item);
             if !bounds.items.fits(MAX_WRITE_CHUNKS) {
                 // The items that find no chunk stay in the stream.
                 stream = bounds.whole;
             }
         }
-        let segments = |len: u32| u64::from(len.div_ceil(max_segment.max(1)));
-        let segments: Vec<u64> = resources.write_chunks.iter().map(|len| segments(*len)).collect();
-        if !fits(stream, &segments) {
+        let segments = |len: &u32| u64::from(len.div_ceil(max_segment.max(1)));
+        let segments = resources.write_chunks.iter().map(segments).fold(0, u64::saturating_add);
+        if !fits(stream, (resources.write_chunks.len() as u64, segments)) {
             resources.reply_chunk = Some(length(stream.plus(Size::Bounded(REPLY_HEADER)))?);
         }
         Ok(resources)

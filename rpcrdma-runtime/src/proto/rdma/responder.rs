@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 
 use bytes::Bytes;
 use tracing::debug;
@@ -77,6 +78,8 @@ pub struct Responder {
     recent: VecDeque<Option<u32>>,
     /// What may have ended the connection.
     suspects: Vec<u32>,
+    /// The memory of the last answer's list of what is written.
+    spare_writes: Vec<(Segment, Bytes)>,
     /// Sends that the provider has not finished.
     unsent: u32,
     actions: VecDeque<Action>,
@@ -147,6 +150,7 @@ impl Responder {
             fatal: BTreeSet::new(),
             recent: VecDeque::new(),
             suspects: Vec::new(),
+            spare_writes: Vec::new(),
             unsent: 0,
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
@@ -360,14 +364,17 @@ impl Responder {
         }
     }
 
-    fn submit(&mut self, Answer { xid, writes, message, invalidate }: Answer) {
+    fn submit(&mut self, Answer { xid, mut writes, message, invalidate }: Answer) {
         while self.recent.len() >= usize::try_from(self.most()).unwrap_or(usize::MAX) {
             self.recent.pop_front();
         }
         self.recent.push_back((!writes.is_empty()).then_some(xid));
-        for (sink, data) in writes {
+        for (sink, data) in writes.drain(..) {
             let token = self.token();
             self.actions.push_back(Action::Write { token, sink, data });
+        }
+        if writes.capacity() > 0 {
+            self.spare_writes = writes;
         }
         // The Receive is there before the reply that lets the requester use it (RFC 8166 section 3.3.1).
         self.actions.push_back(Action::PostReceives { count: 1 });
@@ -489,7 +496,8 @@ impl Responder {
     pub fn reply(&mut self, key: CallKey, message: Message) {
         let Some(CallState { xid, lists, mut traffic, .. }) = self.forget(key.0) else { return };
         let invalidate = self.invalidates(&lists);
-        let Ok(plan) = reply::place(message, lists, self.reply_inline) else {
+        let Ok(plan) = reply::place(message, lists, self.reply_inline, mem::take(&mut self.spare_writes))
+        else {
             let why = "the reply does not fit into what the call offered for it";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
         };
@@ -497,8 +505,7 @@ impl Responder {
         traffic.reply_chunk_bytes = if plan.inline.is_none() { plan.stream } else { 0 };
         traffic.write_bytes = written.saturating_sub(traffic.reply_chunk_bytes);
         traffic.remote_invalidation = invalidate.is_some();
-        let header = Header { xid, credits: self.grant(), body: plan.body }.encode();
-        let message: Vec<Bytes> = [header].into_iter().chain(plan.inline).collect();
+        let message = Header { xid, credits: self.grant(), body: plan.body }.with_payload(plan.inline);
         traffic.reply_inline = message.iter().map(|piece| piece.len() as u64).sum();
         debug!(xid, %traffic, "answered");
         self.traffic.count(&traffic);

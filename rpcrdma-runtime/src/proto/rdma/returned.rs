@@ -4,25 +4,26 @@ use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
+use super::call::{Region, RegionState};
+use super::plan::Role;
 use crate::proto::work::Memory;
-use crate::wire::rdma::WriteChunk;
+use crate::wire::rdma::{Segment, WriteChunk};
 use crate::xdr::PlacedItem;
-
-/// The bytes that the responder says it wrote to each segment of one chunk.
-pub(super) type Lengths = Vec<u32>;
 
 /// Checks a returned chunk. The responder fills segments in order without a gap and changes nothing but lengths
 /// (RFC 8166 section 3.4.6); one that leaves out the segments it did not use is tolerated.
 ///
 /// # Errors
 /// What is wrong, in words.
-pub(super) fn check(returned: &WriteChunk, offered: &WriteChunk) -> Result<Lengths, &'static str> {
-    if returned.0.len() > offered.0.len() {
-        return Err("a returned chunk has more segments than were offered");
-    }
+pub(super) fn check<'a>(
+    returned: &WriteChunk,
+    mut offered: impl Iterator<Item = &'a Segment>,
+) -> Result<(), &'static str> {
     let mut full = true;
-    let mut lengths = Vec::with_capacity(offered.0.len());
-    for (back, out) in returned.0.iter().zip(&offered.0) {
+    for back in &returned.0 {
+        let Some(out) = offered.next() else {
+            return Err("a returned chunk has more segments than were offered");
+        };
         if back.handle != out.handle || back.offset != out.offset {
             return Err("a returned segment is not the one that was offered");
         }
@@ -33,40 +34,39 @@ pub(super) fn check(returned: &WriteChunk, offered: &WriteChunk) -> Result<Lengt
             return Err("a returned chunk has a gap");
         }
         full = back.length == out.length;
-        lengths.push(back.length);
     }
-    lengths.resize(offered.0.len(), 0);
-    Ok(lengths)
+    Ok(())
 }
 
-/// A chunk's data from its fenced memory: one segment is given up as it is, several are joined.
-pub(super) fn collect(parts: impl IntoIterator<Item = (u32, Option<Memory>)>) -> Bytes {
-    let mut pieces: Vec<BytesMut> = Vec::new();
-    for (length, memory) in parts {
-        if let Some(Memory::Sink(mut data)) = memory {
-            data.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-            if !data.is_empty() {
-                pieces.push(data);
-            }
+/// What came in a chunk, from its fenced memory: one segment is given up as it is, several are joined.
+pub(super) fn collect(regions: &mut [Region], role: Role, returned: Option<&WriteChunk>) -> PlacedItem {
+    let mut lengths = returned.into_iter().flat_map(|chunk| &chunk.0).map(|segment| segment.length);
+    let (mut first, mut others) = (BytesMut::new(), Vec::new());
+    let mut segments = 0u32;
+    for region in regions.iter_mut().filter(|region| region.role == role) {
+        segments = segments.saturating_add(1);
+        let length = usize::try_from(lengths.next().unwrap_or(0)).unwrap_or(usize::MAX);
+        if let RegionState::Back(Some(Memory::Sink(data))) = &mut region.state
+            && length > 0
+        {
+            let mut data = core::mem::take(data);
+            // What the responder says it wrote, and did not, is zero.
+            data.resize(length.min(data.capacity()), 0);
+            if first.is_empty() { first = data } else { others.push(data) }
         }
     }
-    match pieces.len() {
-        0 => Bytes::new(),
-        1 => pieces.pop().unwrap_or_default().freeze(),
-        _ => pieces.concat().into(),
+    let mut data = first.freeze();
+    if !others.is_empty() {
+        let pieces: Vec<&[u8]> =
+            core::iter::once(&data[..]).chain(others.iter().map(|data| &data[..])).collect();
+        data = Bytes::from(pieces.concat());
     }
-}
-
-/// The same as an item for the decoder.
-pub(super) fn item(parts: Vec<(u32, Option<Memory>)>) -> PlacedItem {
-    let segments = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-    PlacedItem { data: collect(parts), segments }
+    PlacedItem { data, segments }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::rdma::Segment;
 
     fn chunk(lengths: &[u32]) -> WriteChunk {
         let segment = |(handle, length): (u32, &u32)| Segment { handle, length: *length, offset: 7 };
@@ -76,28 +76,35 @@ mod tests {
     #[test]
     fn r093_lengths_come_back_in_order_without_a_gap() {
         let offered = chunk(&[10, 10, 10]);
-        assert_eq!(check(&chunk(&[10, 4, 0]), &offered), Ok([10, 4, 0].to_vec()));
-        assert_eq!(check(&chunk(&[0, 0, 0]), &offered), Ok([0, 0, 0].to_vec()));
-        assert!(check(&chunk(&[4, 10, 0]), &offered).is_err());
-        assert!(check(&chunk(&[0, 0, 1]), &offered).is_err());
+        assert!(check(&chunk(&[10, 4, 0]), offered.0.iter()).is_ok());
+        assert!(check(&chunk(&[0, 0, 0]), offered.0.iter()).is_ok());
+        assert!(check(&chunk(&[4, 10, 0]), offered.0.iter()).is_err());
+        assert!(check(&chunk(&[0, 0, 1]), offered.0.iter()).is_err());
     }
 
     #[test]
     fn r095_unused_segments_may_be_left_out() {
-        assert_eq!(check(&chunk(&[3]), &chunk(&[10, 10])), Ok([3, 0].to_vec()));
-        assert_eq!(check(&chunk(&[]), &chunk(&[10, 10])), Ok([0, 0].to_vec()));
+        assert!(check(&chunk(&[3]), chunk(&[10, 10]).0.iter()).is_ok());
+        let region = || {
+            let memory = Memory::Sink(BytesMut::from(&b"0123456789"[..]));
+            Region { role: Role::Reply, state: RegionState::Back(Some(memory)) }
+        };
+        let item = |lengths| collect(&mut [region(), region()], Role::Reply, Some(&chunk(lengths)));
+        assert_eq!(item(&[3]), PlacedItem { data: "012".into(), segments: 2 });
+        assert_eq!(item(&[10, 2]).data, "012345678901");
+        assert_eq!(item(&[]).data, "");
     }
 
     #[test]
     fn h32_what_was_not_offered_is_refused() {
         let offered = chunk(&[10]);
-        assert!(check(&chunk(&[11]), &offered).is_err());
-        assert!(check(&chunk(&[10, 0]), &offered).is_err());
+        assert!(check(&chunk(&[11]), offered.0.iter()).is_err());
+        assert!(check(&chunk(&[10, 0]), offered.0.iter()).is_err());
         let mut other = chunk(&[10]);
         other.0[0].handle = 99;
-        assert!(check(&other, &offered).is_err());
+        assert!(check(&other, offered.0.iter()).is_err());
         let mut moved = chunk(&[10]);
         moved.0[0].offset = 8;
-        assert!(check(&moved, &offered).is_err());
+        assert!(check(&moved, offered.0.iter()).is_err());
     }
 }

@@ -271,6 +271,7 @@ fn info(peer: SocketAddr, private_data: Bytes, agreed: Agreed, options: &Options
         max_region: options.max_region,
         receives: u32::MAX,
         remote_invalidation: true,
+        local_fence: true,
     }
 }
 

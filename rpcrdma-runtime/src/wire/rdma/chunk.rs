@@ -86,13 +86,12 @@ impl ChunkLists {
 
     /// How long [`ChunkLists::header_len`] is for chunks of these numbers of segments.
     #[must_use]
-    pub fn header_len_for(reads: u64, writes: &[u64], reply: Option<u64>) -> u64 {
-        let chunk = |segments: u64| segments.saturating_mul(16).saturating_add(4);
-        let writes = writes.iter().fold(0u64, |sum, n| sum.saturating_add(chunk(*n)).saturating_add(4));
+    pub fn header_len_for(reads: u64, (chunks, segments): (u64, u64), reply: Option<u64>) -> u64 {
         28u64
             .saturating_add(reads.saturating_mul(24))
-            .saturating_add(writes)
-            .saturating_add(reply.map_or(0, chunk))
+            .saturating_add(chunks.saturating_mul(8))
+            .saturating_add(segments.saturating_mul(16))
+            .saturating_add(reply.map_or(0, |segments| segments.saturating_mul(16).saturating_add(4)))
     }
 }
 

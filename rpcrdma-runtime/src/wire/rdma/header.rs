@@ -102,27 +102,20 @@ impl Header {
     /// The bytes that go in front of the Payload stream.
     #[must_use]
     pub fn encode(self) -> Bytes {
-        self.write(0).into_bytes()
+        self.write(&[])
     }
 
     /// The header and the Payload stream behind it, if it goes inline, as the pieces of one message.
     #[must_use]
     pub fn with_payload(self, payload: Option<Bytes>) -> Vec<Bytes> {
-        let Some(payload) = payload else { return vec![self.encode()] };
-        if payload.len() > COPIED {
-            return vec![self.encode(), payload];
+        match payload {
+            Some(payload) if payload.len() > COPIED => vec![self.encode(), payload],
+            payload => vec![self.write(payload.as_deref().unwrap_or_default())],
         }
-        let mut message = self.write(payload.len()).into_vec();
-        message.extend_from_slice(&payload);
-        vec![Bytes::from(message)]
     }
 
-    /// Encodes the header and leaves room for a payload.
-    fn write(self, room: usize) -> Writer {
-        let len = match &self.body {
-            Body::Msg(lists) | Body::NoMsg(lists) => lists.header_len(),
-            Body::Error(_) => SHORTEST as u64,
-        };
+    /// Encodes the header with a copy of a payload.
+    fn write(self, payload: &[u8]) -> Bytes {
         let body = match self.body {
             Body::Msg(lists) => xdr::RdmaBody::Msg(lists.into()),
             Body::NoMsg(lists) => {
@@ -143,7 +136,7 @@ impl Header {
             rdma_credit: self.credits,
             rdma_body: body,
         };
-        write(&message, usize::try_from(len).unwrap_or(SHORTEST).saturating_add(room))
+        write(&message, payload)
     }
 }
 
@@ -153,17 +146,17 @@ pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
     let range = xdr::RpcRdmaErrvers { rdma_vers_low: VERSION, rdma_vers_high: VERSION };
     let body = xdr::RdmaBody::Error(xdr::RpcRdmaError::Vers(range));
     let message = xdr::RdmaMsg { rdma_xid: xid, rdma_vers: version, rdma_credit: credits, rdma_body: body };
-    write(&message, SHORTEST).into_bytes()
+    write(&message, &[])
 }
 
-fn write(message: &xdr::RdmaMsg, capacity: usize) -> Writer {
-    let mut writer = Writer::with_capacity(capacity);
+fn write(message: &xdr::RdmaMsg, payload: &[u8]) -> Bytes {
+    let mut writer = Writer::reused();
     // No header type has a bound that a value of it could break but the count of segments, which is a length
     // in memory.
     if message.encode(&mut writer).is_err() {
         writer.clear();
     }
-    writer
+    writer.into_message(payload)
 }
 
 /// The words that stand in the same place in every version (RFC 8166 section 4.2).
@@ -297,9 +290,9 @@ fn check_lists(lists: &ChunkLists, limits: &Limits) -> Result<(), &'static str> 
         return Err("a segment that wraps around the end of memory");
     }
     let read = lists.reads.iter().map(|read| u64::from(read.segment.length)).sum::<u64>();
-    let written: Vec<u64> = lists.writes.iter().chain(&lists.reply).map(super::WriteChunk::len).collect();
+    let mut written = lists.writes.iter().chain(&lists.reply).map(super::WriteChunk::len);
     // At most `limits.segments` lengths of 32 bits each: the sums cannot overflow.
-    if read > limits.transfer || written.iter().any(|len| *len > u64::from(u32::MAX)) {
+    if read > limits.transfer || written.any(|len| len > u64::from(u32::MAX)) {
         return Err("a transfer larger than the limit");
     }
     Ok(())

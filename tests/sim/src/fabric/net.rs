@@ -197,6 +197,7 @@ impl Net {
             Action::Invalidate { token, handle } => {
                 self.plan_soon(Event::Invalidate { to: from, token, handle });
             }
+            Action::Abandon { handle } => self.end_mut(from).regions.abandon(handle),
             Action::Send { token, message, invalidate } => {
                 let message = message.concat().into();
                 self.plan_in_order(from, Event::Send { to, message, invalidate });

@@ -17,19 +17,29 @@ struct Region {
     memory: Memory,
     /// The peer has invalidated it; its owner has not asked for it back yet.
     fenced: bool,
+    /// Its owner reads nothing from it any more: what the peer writes is dropped.
+    abandoned: bool,
 }
 
 impl Regions {
     /// Registers memory under a handle and at an offset that nobody can guess from an earlier one.
-    pub(super) fn register(&mut self, memory: Memory, rng: &mut Rng) -> Segment {
+    pub(super) fn register(&mut self, mut memory: Memory, rng: &mut Rng) -> Segment {
+        memory.initialize();
         let length = u32::try_from(memory.len()).unwrap_or(u32::MAX);
         let mut handle = low_word(rng.next_u64());
         while self.0.contains_key(&handle) {
             handle = low_word(rng.next_u64());
         }
         let base = rng.below(u64::MAX.saturating_sub(u64::from(length)));
-        self.0.insert(handle, Region { base, memory, fenced: false });
+        self.0.insert(handle, Region { base, memory, fenced: false, abandoned: false });
         Segment { handle, length, offset: base }
+    }
+
+    /// Fences a sink that the peer may still write.
+    pub(super) fn abandon(&mut self, handle: u32) {
+        if let Some(region) = self.0.get_mut(&handle) {
+            region.abandoned = true;
+        }
     }
 
     /// Takes memory back from the peer.
@@ -67,7 +77,10 @@ impl Regions {
             return Err("RDMA Write into memory that may only be read");
         };
         let end = start.checked_add(data.len()).ok_or("out of bounds")?;
-        memory.get_mut(start..end).ok_or("out of bounds")?.copy_from_slice(data);
+        let place = memory.get_mut(start..end).ok_or("out of bounds")?;
+        if !region.abandoned {
+            place.copy_from_slice(data);
+        }
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! What a session needs of one connection.
 
-use super::super::{Call, CallId, Event, FailReason, ReplyResources, Requester};
+use alloc::string::ToString;
+
+use super::super::{CallId, Event, FailReason, Requester};
 use crate::proto::program::ReplyBounds;
 use crate::proto::work::CloseReason;
 use crate::xdr::Message;
@@ -22,6 +24,20 @@ pub trait Line {
     /// end: memory that the peer may reach, or a credit.
     fn holds(&self, call: CallId) -> bool;
 
+    /// The time of a call is up, and nobody waits for it. By default the connection is closed if it still has
+    /// something of the call.
+    fn expire(&mut self, call: CallId) {
+        self.cancel(call);
+        if self.holds(call) {
+            self.close(CloseReason::Timeout("a call had no reply".to_string()));
+        }
+    }
+
+    /// Whether the connection still has something of a call whose time is up.
+    fn is_overdue(&self) -> bool {
+        false
+    }
+
     /// Closes the connection. [`Event::Closed`] follows once nothing of it is left.
     fn close(&mut self, reason: CloseReason);
 
@@ -34,10 +50,7 @@ pub trait Line {
 
 impl Line for Requester {
     fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason> {
-        // By what this connection agreed on: another one's thresholds may be others (RFC 8797 section 4).
-        let reply: ReplyResources = self.resources(bounds).map_err(|_| FailReason::UnboundedReply)?;
-        self.submit_as(call, Call { message, reply });
-        Ok(())
+        self.submit_bounded(call, message, bounds)
     }
 
     fn cancel(&mut self, call: CallId) {
@@ -46,6 +59,14 @@ impl Line for Requester {
 
     fn holds(&self, call: CallId) -> bool {
         Requester::holds(self, call)
+    }
+
+    fn expire(&mut self, call: CallId) {
+        Requester::expire(self, call);
+    }
+
+    fn is_overdue(&self) -> bool {
+        Requester::is_overdue(self)
     }
 
     fn close(&mut self, reason: CloseReason) {

@@ -137,6 +137,8 @@ pub struct Session<L = Requester> {
     deadlines: VecDeque<(Time, CallId)>,
     /// Abandoned calls are looked through when there are so many.
     sweep_at: usize,
+    /// When the peer was last heard of, or began to owe a reply.
+    heard: Time,
     /// Why no more calls are taken.
     closing: Option<CloseReason>,
     events: VecDeque<Event>,
@@ -145,6 +147,8 @@ pub struct Session<L = Requester> {
 
 /// As many abandoned calls are kept before anybody looks which of them have ended.
 const SWEEP_AT_LEAST: usize = 64;
+/// A connection with calls whose time is up is closed once nothing has come from the peer for this long.
+const MAX_SILENCE: Duration = Duration::from_secs(30);
 
 impl<L: Line> Session<L> {
     /// A session without a connection: the first call asks for one, or the owner gives it one at once. The seed decides
@@ -161,6 +165,7 @@ impl<L: Line> Session<L> {
             abandoned: 0,
             deadlines: VecDeque::new(),
             sweep_at: SWEEP_AT_LEAST,
+            heard: Time::default(),
             closing: None,
             events: VecDeque::new(),
             counts: Counts::default(),
@@ -216,7 +221,7 @@ impl<L: Line> Session<L> {
             }
             _ => None,
         };
-        deadline.into_iter().chain(state).min()
+        deadline.into_iter().chain(state).chain(self.silent_at()).min()
     }
 
     /// Makes a call, on this connection or on the next one. Calls start in the order in which they are submitted.
@@ -235,6 +240,9 @@ impl<L: Line> Session<L> {
         if let Some(why) = refused {
             self.events.push_back(Event::Done { call: id, outcome: Err(why) });
             return id;
+        }
+        if self.unanswered() == 0 && self.silent_at().is_none() {
+            self.heard = self.now;
         }
         let timeout = call.timeout.unwrap_or(self.policy.timeout);
         let deadline = self.now.after(timeout);
@@ -263,8 +271,8 @@ impl<L: Line> Session<L> {
         self.calls.contains(xid)
     }
 
-    /// Nobody waits for the call any more: there will be no event for it. Its memory stays with the connection until it is
-    /// fenced. If the call was sent and its time is up before its reply is there, the connection is closed.
+    /// Nobody waits for the call any more: there will be no event for it. Its memory stays with the
+    /// connection until its reply comes or its time is up.
     pub fn cancel(&mut self, now: Time, call: CallId) {
         self.pass(now);
         let done = |event: &Event| matches!(event, Event::Done { call: done, .. } if *done == call);
@@ -301,6 +309,7 @@ impl<L: Line> Session<L> {
             return;
         }
         self.counts.connections = self.counts.connections.saturating_add(1);
+        self.heard = self.now;
         self.state = State::Up { line, idle_since: None, answered: false, owed: false };
         for id in self.waiting() {
             self.start(id);
@@ -342,8 +351,15 @@ impl<L: Line> Session<L> {
         while let Some((at, id)) = self.deadlines.front().copied()
             && at <= self.now
         {
+            self.deadlines.pop_front();
             self.expire(id);
             self.trim();
+        }
+        if self.silent_at().is_some_and(|at| at <= self.now)
+            && let State::Up { line, owed, .. } = &mut self.state
+        {
+            *owed = true;
+            line.close(CloseReason::Timeout("the peer is silent, and calls had no reply".to_string()));
         }
         match &mut self.state {
             State::Waiting { until } if *until <= self.now => self.state = State::Idle,
@@ -366,6 +382,7 @@ impl<L: Line> Session<L> {
             match event {
                 LineEvent::Done { call, outcome } => {
                     if is_answer(&outcome) {
+                        self.heard = self.now;
                         *answered = true;
                         self.attempts.worked();
                     }
@@ -473,33 +490,36 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// The time of a call is up. What it has on the connection comes back with its reply, which is overdue, or with the
-    /// end of the connection; the other calls are sent again on the next one.
+    /// The time of a call is up. It stays in the table while the connection has something of it.
     fn expire(&mut self, id: CallId) {
-        let Some(held) = self.forget(id) else { return };
-        if held.call.is_none() {
-            return self.give_up(id);
+        let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
+        if held.call.take().is_some() {
+            self.abandoned = self.abandoned.saturating_add(1);
+            self.counts.timeouts = self.counts.timeouts.saturating_add(1);
+            let outcome = Err(match (&self.attempts.why, held.on_line) {
+                (Some(why), false) => FailReason::Unreachable(why.clone()),
+                _ => FailReason::Timeout(held.timeout),
+            });
+            self.events.push_back(Event::Done { call: id, outcome });
         }
-        self.counts.timeouts = self.counts.timeouts.saturating_add(1);
-        let outcome = Err(match (&self.attempts.why, held.on_line) {
-            (Some(why), false) => FailReason::Unreachable(why.clone()),
-            _ => FailReason::Timeout(held.timeout),
-        });
-        self.events.push_back(Event::Done { call: id, outcome });
-        if let (true, State::Up { line, .. }) = (held.on_line, &mut self.state) {
-            line.cancel(id);
-            self.give_up(id);
+        let holds = match &mut self.state {
+            State::Up { line, owed, .. } if held.on_line => {
+                line.expire(id);
+                *owed |= line.is_closing();
+                line.holds(id)
+            }
+            _ => false,
+        };
+        if !holds {
+            self.forget(id);
         }
     }
 
-    /// Closes the connection if it still has something of a call that is over.
-    fn give_up(&mut self, call: CallId) {
-        if let State::Up { line, owed, .. } = &mut self.state
-            && line.holds(call)
-        {
-            *owed = true;
-            line.close(CloseReason::Timeout("a call had no reply".to_string()));
-        }
+    /// When the connection is closed if nothing comes from the peer until then: only if the time of a call is
+    /// up of which it has something.
+    fn silent_at(&self) -> Option<Time> {
+        let overdue = self.line().is_some_and(|line| line.is_overdue() && !line.is_closing());
+        if overdue { self.heard.after(MAX_SILENCE) } else { None }
     }
 
     /// Nobody waits for a call any more. It stays in the table while the connection has something of it.
@@ -611,6 +631,10 @@ impl Session {
 
     /// Takes a completion of the connection's provider.
     pub fn handle_completion(&mut self, now: Time, completion: Completion) {
+        self.pass(now);
+        if matches!(completion, Completion::Received { .. }) {
+            self.heard = self.now;
+        }
         if let Some(requester) = self.line_mut() {
             requester.handle_completion(completion);
         }

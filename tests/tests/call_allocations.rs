@@ -1,0 +1,100 @@
+//! What a call over iWARP allocates in steady state, at both ends together.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+use std::future::ready;
+use std::pin::Pin;
+
+use allocation_counter::measure;
+use rpcrdma_nfs3::{NfsFh3, Read3Args, Read3Res, Read3Resok, nfs_v3};
+use rpcrdma_runtime::proto::program::{CallContext, Reject, Service, answer};
+use rpcrdma_runtime::shell::{DuplicateCache, DuplicateOptions, Remember, ServerOptions};
+use rpcrdma_runtime::xdr::{Bytes, Reader, Reducer};
+use rpcrdma_runtime::{Client, Server};
+
+const NULL: u32 = 0;
+const READ: u32 = 6;
+/// Calls before and while allocations are counted.
+const CALLS: u32 = 256;
+
+/// A file, as a server of NFS version 3 reads it.
+struct File(Bytes);
+
+impl Service for File {
+    fn program(&self) -> u32 {
+        100_003
+    }
+
+    fn version(&self) -> u32 {
+        3
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            match context.procedure {
+                NULL => answer(args, reply, |()| ready(Ok(()))).await,
+                READ => answer(args, reply, |args| ready(Ok(self.read(&args)))).await,
+                _ => Err(Reject::ProcedureUnavailable),
+            }
+        })
+    }
+}
+
+impl File {
+    fn read(&self, args: &Read3Args) -> Read3Res {
+        let data = self.0.slice(..args.count as usize);
+        Read3Res::Nfs3Ok(Read3Resok {
+            file_attributes: None,
+            count: args.count,
+            eof: false,
+            data: data.into(),
+        })
+    }
+}
+
+/// The allocations of one call, once the first calls have made tables and buffers.
+fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) -> f64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(async {
+        // As servers of NFS do, this one keeps no replies of procedures that may run twice.
+        let remember = Remember::only(|procedure| ![NULL, READ].contains(&procedure.procedure));
+        let cache = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
+        let options = ServerOptions { duplicates: Some(cache), ..ServerOptions::default() };
+        let server = Server::bind_with("127.0.0.1:0", options).await.unwrap();
+        let server = server.service(File(vec![7; 1 << 20].into()));
+        let address = server.local_addr().unwrap();
+        tokio::spawn(server.run(std::future::pending()));
+        nfs_v3::Client(Client::connect(address).await.unwrap())
+    });
+    let calls = || {
+        runtime.block_on(async {
+            for _ in 0..CALLS {
+                call(client.clone()).await;
+            }
+        });
+    };
+    calls();
+    measure(calls).count_total as f64 / f64::from(CALLS)
+}
+
+async fn read(nfs: nfs_v3::Client<Client>, count: u32) {
+    let args = Read3Args { file: NfsFh3::default(), offset: 0, count };
+    let Read3Res::Nfs3Ok(read) = nfs.read(&args).await.unwrap() else { panic!("not read") };
+    assert_eq!(read.data.len(), count as usize);
+}
+
+#[test]
+fn null_allocates_at_most_4_times() {
+    let count = per_call(async |nfs| nfs.null().await.unwrap());
+    assert!(count <= 4.0, "{count} allocations per call");
+}
+
+#[test]
+fn read_of_4_kib_allocates_at_most_8_times() {
+    let count = per_call(|nfs| read(nfs, 4096));
+    assert!(count <= 8.0, "{count} allocations per call");
+}
