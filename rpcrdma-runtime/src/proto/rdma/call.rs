@@ -5,12 +5,11 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::plan::Role;
+use super::region::{Region, RegionState, Role, Spare};
 use super::returned;
-use super::sinks::Sinks;
 use super::{CallId, FailReason, Reply, Traffic};
-use crate::proto::work::{CloseReason, Memory, Segment};
-use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment, WriteChunk};
+use crate::proto::work::{CloseReason, Segment};
+use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment};
 use crate::xdr::{Placed, Received};
 
 /// A call that has a credit.
@@ -58,52 +57,6 @@ impl Outcome {
             Outcome::Failed(_) => false,
         }
     }
-}
-
-/// Memory of calls that have ended, for the next ones.
-#[derive(Debug, Default)]
-pub(super) struct Spare {
-    pub(super) write_chunks: Vec<u32>,
-    pub(super) regions: Vec<Region>,
-    pub(super) lists: ChunkLists,
-    pub(super) sinks: Sinks,
-}
-
-impl Spare {
-    /// Lists with this many empty Write chunks.
-    fn lists(&mut self, write_chunks: usize) -> ChunkLists {
-        let mut lists = core::mem::take(&mut self.lists);
-        lists.reads.clear();
-        lists.writes.resize_with(write_chunks, WriteChunk::default);
-        lists.writes.iter_mut().for_each(|chunk| chunk.0.clear());
-        lists.reply = None;
-        lists
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Region {
-    pub(super) role: Role,
-    pub(super) state: RegionState,
-}
-
-impl Region {
-    /// The handle of memory that the peer may write.
-    pub(super) fn sink(&self) -> Option<u32> {
-        match (self.role, &self.state) {
-            (Role::Write(_) | Role::Reply, RegionState::Exposed(segment)) => Some(segment.handle),
-            _ => None,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum RegionState {
-    Planned(Memory),
-    Registering,
-    Exposed(Segment),
-    Fencing,
-    Back(Option<Memory>),
 }
 
 impl CallState {

@@ -8,6 +8,7 @@ mod credits;
 mod fatal;
 mod plan;
 mod reads;
+mod region;
 mod reply;
 mod requester;
 mod resources;

@@ -5,22 +5,11 @@ use core::mem;
 
 use bytes::Bytes;
 
-use super::call::{Region, RegionState, Spare};
+use super::region::{Region, RegionState, Role, Spare};
 use super::sinks::Sinks;
 use super::{Call, LongCall};
 use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, Limits};
-
-/// What a region is advertised for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// A segment of the Read chunk at this position.
-    Read(u32),
-    /// A segment of this Write chunk.
-    Write(usize),
-    /// A segment of the Reply chunk.
-    Reply,
-}
 
 /// A call, ready to be registered and sent.
 #[derive(Debug)]

@@ -9,8 +9,9 @@ use core::time::Duration;
 use bytes::Bytes;
 use tracing::debug;
 
-use super::call::{CallState, Outcome, Phase, Region, RegionState, Spare};
+use super::call::{CallState, Outcome, Phase};
 use super::plan::{Plan, Policy, Unplanned};
+use super::region::{Region, RegionState, Spare};
 use super::{Config, Credits, ReplyResources, Stated, Traffic, Unbounded};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;

@@ -4,8 +4,7 @@ use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
-use super::call::{Region, RegionState};
-use super::plan::Role;
+use super::region::{Region, RegionState, Role};
 use crate::proto::work::Memory;
 use crate::wire::rdma::{Segment, WriteChunk};
 use crate::xdr::PlacedItem;

@@ -1,0 +1,64 @@
+//! Memory that a call advertises, and memory that calls use again.
+
+use alloc::vec::Vec;
+
+use super::sinks::Sinks;
+use crate::proto::work::{Memory, Segment};
+use crate::wire::rdma::{ChunkLists, WriteChunk};
+
+/// What a region is advertised for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A segment of the Read chunk at this position.
+    Read(u32),
+    /// A segment of this Write chunk.
+    Write(usize),
+    /// A segment of the Reply chunk.
+    Reply,
+}
+
+/// Memory of calls that have ended, for the next ones.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    pub(super) write_chunks: Vec<u32>,
+    pub(super) regions: Vec<Region>,
+    pub(super) lists: ChunkLists,
+    pub(super) sinks: Sinks,
+}
+
+impl Spare {
+    /// Lists with this many empty Write chunks.
+    pub(super) fn lists(&mut self, write_chunks: usize) -> ChunkLists {
+        let mut lists = core::mem::take(&mut self.lists);
+        lists.reads.clear();
+        lists.writes.resize_with(write_chunks, WriteChunk::default);
+        lists.writes.iter_mut().for_each(|chunk| chunk.0.clear());
+        lists.reply = None;
+        lists
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) role: Role,
+    pub(super) state: RegionState,
+}
+
+impl Region {
+    /// The handle of memory that the peer may write.
+    pub(super) fn sink(&self) -> Option<u32> {
+        match (self.role, &self.state) {
+            (Role::Write(_) | Role::Reply, RegionState::Exposed(segment)) => Some(segment.handle),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum RegionState {
+    Planned(Memory),
+    Registering,
+    Exposed(Segment),
+    Fencing,
+    Back(Option<Memory>),
+}
