@@ -1,4 +1,4 @@
-//! Compiles the messages with our compiler, to types that borrow, and with the peers' compilers.
+//! Compiles the benchmark messages with xdrgen, to borrowing types, and with the compilers of other crates.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,27 +1,29 @@
-//! What the targets do with a document. `xdrgen/tests/fuzz_seeds.rs` does the same with the documents in `seeds/documents`.
+//! The fuzz targets for the compiler. `xdrgen/tests/fuzz_seeds.rs` also runs them on the documents in
+//! `seeds/documents`.
 
 use rpcrdma_xdrgen::diag::render;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Generated, Options};
 
-/// Any text, in each form that a document can have: it is read to its end, and what is found has a place in it.
+/// Checks arbitrary text in each document format. Every diagnostic must have a span within the text.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for name in ["a.x", "a.txt", "a"] {
         let mut sources = Sources::default();
         sources.add(Source::new(name, text.as_ref()));
-        let found = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
-        for one in &found {
-            let span = one.span;
-            assert!(span.start <= span.end && span.end as usize <= text.len() + 1, "{one:?}");
+        let diagnostics = rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics;
+        for diagnostic in &diagnostics {
+            let span = diagnostic.span;
+            assert!(span.start <= span.end && span.end as usize <= text.len() + 1, "{diagnostic:?}");
         }
-        let few: Vec<_> = found.into_iter().take(20).collect();
+        let few: Vec<_> = diagnostics.into_iter().take(20).collect();
         assert_eq!(render(&few, &sources, false).is_empty(), few.is_empty());
     }
 }
 
-/// Any text, compiled: what comes out is Rust, or something is wrong with the text and said. Two documents if the text has
-/// a form feed on a line by itself.
+/// Compiles arbitrary text. The result must be valid Rust or at least one error.
+///
+/// A form feed on a line by itself separates two documents.
 pub(crate) fn generate(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut sources = Sources::default();
@@ -30,14 +32,14 @@ pub(crate) fn generate(data: &[u8]) {
     }
     let plain = rpcrdma_xdrgen::generate(&sources, &Options::module("out"));
     assert_eq!(plain.files.is_empty(), plain.has_errors());
-    is_rust(&plain);
-    let going_on = Options { keep_going: true, ..Options::module("out") };
-    let rest = rpcrdma_xdrgen::generate(&sources, &going_on);
+    check_is_rust(&plain);
+    let options = Options { keep_going: true, ..Options::module("out") };
+    let rest = rpcrdma_xdrgen::generate(&sources, &options);
     assert!(!rest.files.is_empty() || rest.has_errors());
-    is_rust(&rest);
+    check_is_rust(&rest);
 }
 
-fn is_rust(generated: &Generated) {
+fn check_is_rust(generated: &Generated) {
     for (path, text) in &generated.files {
         if let Err(error) = syn::parse_file(text) {
             panic!("{}: {error}\n{text}", path.display());

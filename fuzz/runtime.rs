@@ -1,5 +1,5 @@
-//! What the targets do with octets that a peer could send. `tests/tests/fuzz_seeds.rs` does the same with messages of
-//! other implementations.
+//! The fuzz targets for octets from a peer. `tests/tests/fuzz_seeds.rs` also runs them on messages of other
+//! implementations.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,13 +14,14 @@ use rpcrdma_runtime::wire::rdma::{Body, Header, Refusal, decode_call, decode_rep
 use rpcrdma_runtime::wire::rpc::{CallHeader, Records, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::{Message, Reader, Received};
 
-/// A header and its chunk lists, as a call and as a reply: what is taken is within the limits and is the same octets
-/// when it is encoded again; what is refused has an answer that can be read.
+/// Decodes a header with its chunk lists, as a call and as a reply.
+///
+/// A decoded header must encode to the same octets. An error reply to a rejected call must carry its XID.
 pub(crate) fn header(data: &[u8]) {
     let message = Bytes::copy_from_slice(data);
     let limits = Limits::default();
     match decode_call(&message, &limits) {
-        Ok((header, payload)) => again(&header, &payload, &message),
+        Ok((header, payload)) => check_encoding(&header, &payload, &message),
         Err(Refusal::Version { xid, version }) => {
             let answer = encode_version_error(xid, version, 1);
             assert_eq!(answer.first_chunk(), Some(&xid.to_be_bytes()));
@@ -29,11 +30,11 @@ pub(crate) fn header(data: &[u8]) {
         Err(Refusal::Discard(_)) => {}
     }
     if let Ok((header, payload)) = decode_reply(&message, &limits) {
-        again(&header, &payload, &message);
+        check_encoding(&header, &payload, &message);
     }
 }
 
-fn again(header: &Header, payload: &Bytes, message: &Bytes) {
+fn check_encoding(header: &Header, payload: &Bytes, message: &Bytes) {
     let head = header.clone().encode();
     assert!(head.len() + payload.len() <= message.len(), "{header:?}");
     if head.len() + payload.len() == message.len() {
@@ -41,32 +42,32 @@ fn again(header: &Header, payload: &Bytes, message: &Bytes) {
     }
 }
 
-/// Private data: found or not, what is agreed on is within the bounds of RFC 8797.
+/// Parses and negotiates private data. The result must be within the bounds of RFC 8797.
 pub(crate) fn private_data(data: &[u8]) {
-    let said = PrivateData::find(data);
-    if let Some(said) = &said {
-        assert_eq!(PrivateData::find(&said.encode()).as_ref(), Some(said));
+    let theirs = PrivateData::find(data);
+    if let Some(theirs) = &theirs {
+        assert_eq!(PrivateData::find(&theirs.encode()).as_ref(), Some(theirs));
     }
-    let said = said.unwrap_or(PrivateData::ABSENT);
-    for own in
+    let theirs = theirs.unwrap_or(PrivateData::ABSENT);
+    for ours in
         [PrivateData::ABSENT, PrivateData::new(true, 4096, 4096), PrivateData::new(true, 1024, MAX_INLINE)]
     {
-        for agreed in [PrivateData::negotiate(&own, &said), PrivateData::negotiate(&said, &own)] {
+        for agreed in [PrivateData::negotiate(&ours, &theirs), PrivateData::negotiate(&theirs, &ours)] {
             for threshold in [agreed.call_threshold, agreed.reply_threshold] {
-                assert!((1024..=MAX_INLINE).contains(&threshold), "{said:?}: {agreed:?}");
+                assert!((1024..=MAX_INLINE).contains(&threshold), "{theirs:?}: {agreed:?}");
             }
-            assert!(!agreed.remote_invalidation || (own.remote_invalidation && said.remote_invalidation));
+            assert!(!agreed.remote_invalidation || (ours.remote_invalidation && theirs.remote_invalidation));
         }
     }
 }
 
-/// RPC over TCP: records cut out of a stream, whole or in pieces, and the headers of RPC in them.
+/// Splits a stream into RPC records, all at once and in pieces, and decodes their RPC headers.
 pub(crate) fn records(data: &[u8]) {
-    let whole = taken(data, data.len().max(1));
+    let expected = split(data, data.len().max(1));
     for piece in [1, 7] {
-        assert_eq!(taken(data, piece), whole, "in pieces of {piece}");
+        assert_eq!(split(data, piece), expected, "in pieces of {piece} octets");
     }
-    for record in &whole.0 {
+    for record in &expected.0 {
         let received = Received::whole(record.clone());
         let _ = CallHeader::decode(&mut Reader::new(&received));
         let xid = record.first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
@@ -74,7 +75,7 @@ pub(crate) fn records(data: &[u8]) {
     }
 }
 
-fn taken(data: &[u8], piece: usize) -> (Vec<Bytes>, bool) {
+fn split(data: &[u8], piece: usize) -> (Vec<Bytes>, bool) {
     let mut records = Records::new(4096);
     let (mut input, mut found) = (BytesMut::new(), Vec::new());
     for piece in data.chunks(piece) {
@@ -85,14 +86,14 @@ fn taken(data: &[u8], piece: usize) -> (Vec<Bytes>, bool) {
                 Ok(None) => break,
                 Err(_) => return (found, false),
             }
-            // Empty records cost a mark each: a stream of them ends with it.
+            // Even an empty record has a header, so the stream bounds the number of records.
             assert!(found.len() <= data.len());
         }
     }
     (found, true)
 }
 
-/// Octets that say what happens next, one after another.
+/// A sequence of octets that selects the next steps.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -102,7 +103,7 @@ impl<'a> Script<'a> {
         Some(*first)
     }
 
-    /// As many octets as two octets say, as far as there are any.
+    /// Takes a length of two octets and then that many octets, or as many as are left.
     fn octets(&mut self) -> &'a [u8] {
         let len = u16::from_be_bytes([self.byte().unwrap_or(0), self.byte().unwrap_or(0)]);
         let (taken, rest) = self.0.split_at(usize::from(len).min(self.0.len()));
@@ -114,11 +115,13 @@ impl<'a> Script<'a> {
 const NEGOTIATED: Negotiated =
     Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: true };
 
-/// A responder that hears what the script says, in any order: messages, results of its Reads, the end. It asks for no
-/// more Reads than were agreed on, writes nothing that was not offered, and says nothing after its end.
+/// Runs a responder with messages, completions and replies in an arbitrary order.
+///
+/// It must not exceed the maximum of outstanding RDMA Reads, write outside the offered memory, or act after
+/// it closes.
 pub(crate) fn responder(data: &[u8]) {
     let mut script = Script(data);
-    let mut responder = Responder::new(Config { credits: 8, ..Config::default() }, NEGOTIATED, READS);
+    let mut responder = Responder::new(Config { credits: 8, ..Config::default() }, NEGOTIATED, ORD);
     let mut peer = Peer::default();
     while let Some(what) = script.byte() {
         peer.act(what, &mut script, &mut responder);
@@ -128,31 +131,32 @@ pub(crate) fn responder(data: &[u8]) {
                 while responder.poll_event().is_some() {}
                 return assert!(responder.poll_action().is_none() && responder.in_progress() == 0);
             }
-            peer.take(action);
+            peer.handle_action(action);
         }
         while let Some(event) = responder.poll_event() {
             match event {
                 ResponderEvent::Call(call) => peer.calls.push_back(call.key),
-                ResponderEvent::Closed(_) => panic!("nobody closed it"),
+                ResponderEvent::Closed(_) => panic!("closed without a close action"),
             }
         }
     }
 }
 
-/// RDMA Reads that the responder may have outstanding.
-const READS: u32 = 4;
+/// The maximum number of the responder's outstanding RDMA Reads.
+const ORD: u32 = 4;
 
-/// What is around a responder: a requester, a provider and a program.
+/// The environment of a responder: a requester, a provider and a program.
 #[derive(Default)]
 struct Peer {
     reads: VecDeque<(Token, u32)>,
     sends: VecDeque<Token>,
     calls: VecDeque<CallKey>,
-    /// All memory that a call offered to be written.
+    /// The segments that calls offered for RDMA Writes.
     offered: Vec<Segment>,
 }
 
 impl Peer {
+    /// Gives the responder one event.
     fn act(&mut self, what: u8, script: &mut Script<'_>, responder: &mut Responder) {
         match what % 6 {
             0 | 1 => {
@@ -182,24 +186,27 @@ impl Peer {
         }
     }
 
-    fn take(&mut self, action: Action) {
+    fn handle_action(&mut self, action: Action) {
         match action {
             Action::Read { token, source } => {
                 self.reads.push_back((token, source.length));
-                assert!(self.reads.len() <= READS as usize, "{} Reads at once", self.reads.len());
+                assert!(self.reads.len() <= ORD as usize, "{} outstanding RDMA Reads", self.reads.len());
             }
             Action::Write { sink, data, .. } => {
                 assert_eq!(sink.length as usize, data.len());
-                assert!(self.offered.iter().any(|one| within(&sink, one)), "{sink:?} was not offered");
+                assert!(
+                    self.offered.iter().any(|segment| within(&sink, segment)),
+                    "{sink:?} was not offered"
+                );
             }
             Action::Send { token, message, .. } => {
                 let message: Bytes = message.concat().into();
                 assert!((20..=1024).contains(&message.len()), "a reply of {} bytes", message.len());
-                assert_ne!(message.get(8..12), Some(&[0; 4][..]), "a grant of 0");
+                assert_ne!(message.get(8..12), Some(&[0; 4][..]), "the reply grants no credits");
                 self.sends.push_back(token);
             }
             Action::Register { .. } | Action::Invalidate { .. } | Action::Abandon { .. } => {
-                panic!("a responder advertises nothing")
+                panic!("a responder must not advertise memory")
             }
             Action::PostReceives { .. } | Action::Close { .. } => {}
         }
@@ -216,18 +223,21 @@ fn header_segments(header: &Header) -> Vec<Segment> {
     }
 }
 
-fn within(part: &Segment, whole: &Segment) -> bool {
-    part.handle == whole.handle
-        && part.offset >= whole.offset
-        && part.offset.wrapping_sub(whole.offset).saturating_add(part.length.into()) <= whole.length.into()
+fn within(part: &Segment, segment: &Segment) -> bool {
+    part.handle == segment.handle
+        && part.offset >= segment.offset
+        && part.offset.wrapping_sub(segment.offset).saturating_add(part.length.into())
+            <= segment.length.into()
 }
 
-/// A requester with calls of each kind and a peer that answers what the script says. Each call ends once, with all of its
-/// memory fenced, and never more are out than were granted.
+/// Runs a requester with calls of each kind and an arbitrary peer.
+///
+/// Each call must complete once, with all of its memory fenced. The outstanding calls must not exceed the
+/// credits.
 pub(crate) fn requester(data: &[u8]) {
     let mut script = Script(data);
     let mut requester = Requester::new(Config { credits: 8, ..Config::default() }, NEGOTIATED, 1 << 20);
-    let mut fence = Fence::default();
+    let mut provider = FakeProvider::default();
     let (mut submitted, mut done) = (0u32, 0u32);
     while let Some(what) = script.byte() {
         match what % 4 {
@@ -236,27 +246,30 @@ pub(crate) fn requester(data: &[u8]) {
                 requester.submit(call_of(submitted, what));
             }
             1 => {
-                // The first word names a call that is out, or one that never was.
+                // The first word is the XID of an outstanding call, or an unknown XID.
                 let octets = script.octets();
                 let message = Bytes::copy_from_slice(octets);
-                let invalidated = (what & 0x80 != 0).then(|| fence.any()).flatten();
+                let invalidated = (what & 0x80 != 0).then(|| provider.any_handle()).flatten();
                 requester.handle_completion(Completion::Received { message, invalidated });
             }
-            _ => fence.complete(&mut requester, what & 0x40 != 0),
+            _ => provider.complete(&mut requester, what & 0x40 != 0),
         }
         while let Some(action) = requester.poll_action() {
             if let Action::Close { reason } = action {
-                let returned = fence.all();
+                let returned = provider.take_all();
                 requester.handle_completion(Completion::Closed { reason, returned });
                 break;
             }
-            fence.take(action);
+            provider.handle_action(action);
         }
         while let Some(event) = requester.poll_event() {
             match event {
                 Event::Done { .. } => done += 1,
                 Event::Closed(_) => {
-                    return assert_eq!(done, submitted, "every call ends with the connection");
+                    return assert_eq!(
+                        done, submitted,
+                        "every call must complete when the connection closes"
+                    );
                 }
             }
         }
@@ -276,28 +289,30 @@ fn call_of(xid: u32, what: u8) -> Call {
     Call { message: Message { stream: stream.freeze(), items: Vec::new() }, reply }
 }
 
-/// The memory that a requester has handed out, and work that waits to be completed.
+/// The requester's registered memory and incomplete work.
 #[derive(Default)]
-struct Fence {
+struct FakeProvider {
     handles: u32,
     exposed: BTreeMap<u32, Memory>,
-    waiting: VecDeque<Action>,
+    pending: VecDeque<Action>,
 }
 
-impl Fence {
-    fn take(&mut self, action: Action) {
+impl FakeProvider {
+    fn handle_action(&mut self, action: Action) {
         match action {
             Action::Register { .. } | Action::Invalidate { .. } | Action::Send { .. } => {
-                self.waiting.push_back(action)
+                self.pending.push_back(action)
+            }
+            Action::Read { .. } | Action::Write { .. } => {
+                panic!("a requester must not submit RDMA Reads or Writes")
             }
             Action::Abandon { .. } => panic!("its provider has no local fence"),
-            Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
             Action::PostReceives { .. } | Action::Close { .. } => {}
         }
     }
 
     fn complete(&mut self, requester: &mut Requester, fail: bool) {
-        let completion = match self.waiting.pop_front() {
+        let completion = match self.pending.pop_front() {
             Some(Action::Register { token, memory }) if fail => Completion::RegisterFailed { token, memory },
             Some(Action::Register { token, memory }) => {
                 self.handles += 1;
@@ -307,7 +322,7 @@ impl Fence {
                 Completion::Registered { token, segment }
             }
             Some(Action::Invalidate { token, handle }) => {
-                let memory = self.exposed.remove(&handle).expect("a handle is fenced once");
+                let memory = self.exposed.remove(&handle).expect("a handle is invalidated once");
                 Completion::Invalidated { token, handle, memory }
             }
             Some(Action::Send { token, .. }) => Completion::Sent { token },
@@ -316,27 +331,29 @@ impl Fence {
         requester.handle_completion(completion);
     }
 
-    fn any(&self) -> Option<u32> {
+    fn any_handle(&self) -> Option<u32> {
         self.exposed.keys().next().copied()
     }
 
-    fn all(&mut self) -> Vec<Memory> {
-        self.waiting.clear();
+    fn take_all(&mut self) -> Vec<Memory> {
+        self.pending.clear();
         std::mem::take(&mut self.exposed).into_values().collect()
     }
 }
 
-/// iWARP's stream behind the MPA frames, whole and in pieces: the same is heard, and memory comes back with the end.
+/// Feeds an iWARP stream after its MPA handshake, all at once and in pieces.
+///
+/// The completions must be the same, and closing must return all memory.
 pub(crate) fn iwarp(data: &[u8]) {
     let Some((first, octets)) = data.split_first() else { return };
     let crc = first & 1 != 0;
-    let whole = heard(octets, octets.len().max(1), crc);
+    let expected = completions(octets, octets.len().max(1), crc);
     for piece in [1, 13] {
-        assert_eq!(heard(octets, piece, crc), whole, "in pieces of {piece}");
+        assert_eq!(completions(octets, piece, crc), expected, "in pieces of {piece} octets");
     }
 }
 
-fn heard(octets: &[u8], piece: usize, crc: bool) -> Vec<String> {
+fn completions(octets: &[u8], piece: usize, crc: bool) -> Vec<String> {
     let config = StreamConfig {
         role: Role::Responder,
         receive_size: 1024,
@@ -354,17 +371,17 @@ fn heard(octets: &[u8], piece: usize, crc: bool) -> Vec<String> {
     stream.submit(Action::PostReceives { count: 8 });
     stream.submit(Action::Register { token: Token(1), memory: Memory::Source(Bytes::from_static(&[7; 64])) });
     stream.submit(Action::Register { token: Token(2), memory: Memory::Sink(BytesMut::zeroed(64)) });
-    let mut heard = Vec::new();
+    let mut completions = Vec::new();
     for piece in octets.chunks(piece) {
         stream.receive(piece);
-        // What it sends depends on when it is asked, so it is asked at the end only.
+        // Output depends on when it is polled, so poll it only at the end.
         while let Some(completion) = stream.poll_completion() {
-            heard.push(format!("{completion:?}"));
+            completions.push(format!("{completion:?}"));
         }
     }
     let mut out = VecDeque::new();
     while stream.has_output() {
-        assert!(stream.poll_transmit(1 << 16, &mut out) > 0, "there is output, and nothing comes");
+        assert!(stream.poll_transmit(1 << 16, &mut out) > 0, "`has_output` is true, but there is no output");
     }
     stream.abort(CloseReason::Peer);
     let mut returned = 0;
@@ -372,10 +389,10 @@ fn heard(octets: &[u8], piece: usize, crc: bool) -> Vec<String> {
         if let Completion::Closed { returned: memory, .. } = &completion {
             returned = memory.len();
         }
-        heard.push(format!("{completion:?}"));
+        completions.push(format!("{completion:?}"));
     }
     assert!(stream.is_closed());
-    let invalidated = heard.iter().filter(|one| one.starts_with("Invalidated")).count();
-    assert_eq!(returned + invalidated, 2, "memory comes back");
-    heard
+    let invalidated = completions.iter().filter(|one| one.starts_with("Invalidated")).count();
+    assert_eq!(returned + invalidated, 2, "closing must return all memory");
+    completions
 }

@@ -1,1 +1,2 @@
-//! No code: the benchmarks are `--bench codec` and `--bench transport`, which need the feature `peers`.
+//! This library is empty. The benchmarks are `--bench codec` and `--bench transport`, which need the feature
+//! `peers`.

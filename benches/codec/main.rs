@@ -1,8 +1,8 @@
-//! The codec beside others: the same messages, in one process, and the ratios of the medians.
+//! Compares the codec with other implementations on the same messages, and prints the ratios of the medians.
 //!
 //! `cargo bench -p rpcrdma-benches --bench codec --features peers`
 
-#![allow(clippy::unwrap_used)] // a benchmark that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // a benchmark that cannot continue panics
 
 mod messages;
 mod peers;
@@ -17,19 +17,19 @@ use criterion::Criterion;
 use rpcrdma_runtime::xdr::{self, Bytes, Encode, ListRef, Writer};
 
 use peers::{
-    borrowed, decode_fastxdr, decode_jsgf, decode_nfs3, encode_jsgf, encode_jsgf_anew, encode_nfs3,
-    encode_nfs3_anew, fastxdr, jsgf,
+    borrowed, decode_fastxdr, decode_jsgf, decode_nfs3, encode_jsgf, encode_jsgf_fresh, encode_nfs3,
+    encode_nfs3_fresh, fastxdr, jsgf,
 };
 use tirpc::Tirpc;
 
-/// Where the estimates of this run are.
+/// The directory for the estimates of this run.
 const ESTIMATES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/codec");
 
-/// Where C's program is made.
+/// The build directory of the C program.
 const TIRPC: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/tirpc");
 
 fn main() {
-    // What an earlier run left would be read as a figure of this one. There may be nothing.
+    // Remove the estimates of an earlier run, if any, so that they are not reported as results of this run.
     drop(std::fs::remove_dir_all(ESTIMATES));
     let mut criterion = Criterion::default()
         .without_plots()
@@ -53,11 +53,11 @@ fn main() {
     ratios::print(Path::new(ESTIMATES), absent.as_deref());
 }
 
-/// What measures, and C's program if there is one.
+/// The benchmark driver, and the C program if it is available.
 type Run<'r> = (&'r mut Criterion, &'r mut Option<Tirpc>);
 
-/// C's turn, in its own program, if there is one.
-macro_rules! in_c {
+/// Measures libtirpc in the C program, if it is available.
+macro_rules! bench_c {
     ($run:ident, $group:ident, $what:literal, $bytes:ident, $name3:ident) => {
         if let Some(tirpc) = $run.1 {
             let name = stringify!($name3);
@@ -67,7 +67,7 @@ macro_rules! in_c {
     };
 }
 
-/// One message read by everybody. What is decoded is dropped within the time.
+/// Measures how long each implementation takes to decode a message and drop the result.
 macro_rules! decode {
     ($run:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $fastxdr:ty) => {
         let mut group = $run.0.benchmark_group(format!("{} decode", $name));
@@ -83,13 +83,15 @@ macro_rules! decode {
         });
         group.bench_function("xdr-codec", |b| b.iter(|| decode_jsgf::<jsgf::$name3>(black_box(&$bytes))));
         group.bench_function("fastxdr", |b| b.iter(|| decode_fastxdr::<$fastxdr>(black_box(&shared))));
-        in_c!($run, group, "decode", $bytes, $name3);
+        bench_c!($run, group, "decode", $bytes, $name3);
         group.finish();
     };
 }
 
-/// One message written by everybody: into memory that is there already, and into memory that is taken for it and given
-/// back within the time, each as its documentation has it.
+/// Measures how long each implementation takes to encode a message.
+///
+/// The first group encodes into reused memory. The second group allocates and frees memory for each message,
+/// in the way that the documentation of the implementation shows.
 macro_rules! encode {
     ($run:ident, $name:expr, $bytes:ident, $type:ident, $name3:ident, $borrowed:expr) => {
         let ours: rpcrdma_nfs3::$type = xdr::from_bytes(&$bytes).unwrap();
@@ -99,12 +101,12 @@ macro_rules! encode {
 
         let mut group = $run.0.benchmark_group(format!("{} encode", $name));
         let mut writer = Writer::with_capacity($bytes.len());
-        write_again(&mut writer, &ours);
+        write_reused(&mut writer, &ours);
         assert_eq!(writer.as_slice(), $bytes);
-        group.bench_function("bytes", |b| b.iter(|| write_again(&mut writer, black_box(&ours))));
-        write_again(&mut writer, &borrowed);
+        group.bench_function("bytes", |b| b.iter(|| write_reused(&mut writer, black_box(&ours))));
+        write_reused(&mut writer, &borrowed);
         assert_eq!(writer.as_slice(), $bytes);
-        group.bench_function("borrowed", |b| b.iter(|| write_again(&mut writer, black_box(&borrowed))));
+        group.bench_function("borrowed", |b| b.iter(|| write_reused(&mut writer, black_box(&borrowed))));
         let mut out = Vec::with_capacity($bytes.len());
         encode_nfs3(&mut out, &nfs3);
         assert_eq!(out, $bytes);
@@ -112,26 +114,26 @@ macro_rules! encode {
         encode_jsgf(&mut out, &theirs);
         assert_eq!(out, $bytes);
         group.bench_function("xdr-codec", |b| b.iter(|| encode_jsgf(&mut out, black_box(&theirs))));
-        in_c!($run, group, "encode", $bytes, $name3);
+        bench_c!($run, group, "encode", $bytes, $name3);
         group.finish();
 
         let mut group = $run.0.benchmark_group(format!("{} encode, fresh", $name));
-        group.bench_function("bytes", |b| b.iter(|| write_anew(black_box(&ours))));
-        group.bench_function("borrowed", |b| b.iter(|| write_anew(black_box(&borrowed))));
-        group.bench_function("nfs3_types", |b| b.iter(|| encode_nfs3_anew(black_box(&nfs3))));
-        group.bench_function("xdr-codec", |b| b.iter(|| encode_jsgf_anew(black_box(&theirs))));
-        in_c!($run, group, "encode-fresh", $bytes, $name3);
+        group.bench_function("bytes", |b| b.iter(|| write_fresh(black_box(&ours))));
+        group.bench_function("borrowed", |b| b.iter(|| write_fresh(black_box(&borrowed))));
+        group.bench_function("nfs3_types", |b| b.iter(|| encode_nfs3_fresh(black_box(&nfs3))));
+        group.bench_function("xdr-codec", |b| b.iter(|| encode_jsgf_fresh(black_box(&theirs))));
+        bench_c!($run, group, "encode-fresh", $bytes, $name3);
         group.finish();
     };
 }
 
-fn write_again<T: Encode>(writer: &mut Writer, value: &T) {
+fn write_reused<T: Encode>(writer: &mut Writer, value: &T) {
     writer.clear();
     value.encode(writer).unwrap();
     black_box(writer);
 }
 
-fn write_anew<T: Encode>(value: &T) -> Vec<u8> {
+fn write_fresh<T: Encode>(value: &T) -> Vec<u8> {
     let mut writer = Writer::new();
     value.encode(&mut writer).unwrap();
     writer.into_vec()
@@ -167,9 +169,9 @@ fn readdirplus(run: &mut Run<'_>) {
     let bytes: Bytes = messages::readdirplus(100);
     decode!(run, "READDIRPLUS of 100", bytes, Readdirplus3Res, READDIRPLUS3res, fastxdr::READDIRPLUS3res<_>);
     let borrowed::Readdirplus3Res::Nfs3Ok(mut reply) = xdr::from_slice(&bytes).unwrap() else {
-        unreachable!("the message is one of success")
+        unreachable!("the message is a successful reply")
     };
-    // Entries as a server has them. Written as they came they would be copied in one piece.
+    // Use decoded entries, as a server has them. Undecoded entries would be copied as a single block.
     let entries = reply.reply.entries.to_vec();
     reply.reply.entries = ListRef::new(&entries);
     encode!(run, "READDIRPLUS of 100", bytes, Readdirplus3Res, READDIRPLUS3res, {

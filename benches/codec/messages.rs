@@ -1,10 +1,10 @@
-//! The messages, as NFS has them: replies of success and arguments. A test counts with them what decoding allocates.
+//! The NFS messages of the benchmark: successful replies and arguments. A test of allocations uses them too.
 
 use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};
 
 pub(crate) fn encoded<T: Xdr>(value: &T) -> Bytes {
-    // Memory that is shared from the first, as a transport's is.
+    // Convert to shared memory before the measurement, like a transport's receive buffer.
     let bytes = xdr::to_bytes(value).unwrap();
     drop(bytes.clone());
     bytes

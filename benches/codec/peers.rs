@@ -1,21 +1,21 @@
-//! The others' decoders and encoders, called as their documentation has it.
+//! The decoders and encoders of other crates, called as their documentation shows.
 
 use bytes::Bytes;
 use nfs3_types::xdr_codec::{Pack, Unpack};
 
-/// Our types that borrow the message.
-#[expect(dead_code, unreachable_pub, reason = "the document has more than is measured")]
+/// Our borrowing types.
+#[expect(dead_code, unreachable_pub, reason = "the document defines more than the benchmark measures")]
 pub(crate) mod borrowed {
     include!(concat!(env!("OUT_DIR"), "/borrowed.rs"));
 }
 
-/// What xdrgen 0.4, the compiler of xdr-codec, makes of `messages.x`.
+/// The output of xdrgen 0.4, the compiler of xdr-codec, for `messages.x`.
 #[allow(warnings, clippy::all, clippy::pedantic)]
 pub(crate) mod jsgf {
     include!(concat!(env!("OUT_DIR"), "/jsgf.rs"));
 }
 
-/// What fastxdr makes of it: decoders only.
+/// The output of fastxdr for `messages.x`. It has decoders only.
 #[allow(warnings, clippy::all, clippy::pedantic)]
 pub(crate) mod fastxdr {
     include!(concat!(env!("OUT_DIR"), "/fastxdr.rs"));
@@ -34,8 +34,8 @@ pub(crate) fn encode_nfs3<T: Pack>(out: &mut Vec<u8>, value: &T) {
     std::hint::black_box(out);
 }
 
-/// As nfs3_types writes its own headers: into as much memory as it says that it needs.
-pub(crate) fn encode_nfs3_anew<T: Pack>(value: &T) -> Vec<u8> {
+/// Encodes into a buffer of the size that nfs3_types reports, as that crate does for its own headers.
+pub(crate) fn encode_nfs3_fresh<T: Pack>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.packed_size());
     value.pack(&mut out).unwrap();
     out
@@ -53,8 +53,8 @@ pub(crate) fn encode_jsgf<T: xdr_codec::Pack<Vec<u8>>>(out: &mut Vec<u8>, value:
     std::hint::black_box(out);
 }
 
-/// xdr-codec has nothing to ask for the size.
-pub(crate) fn encode_jsgf_anew<T: xdr_codec::Pack<Vec<u8>>>(value: &T) -> Vec<u8> {
+/// Encodes into a growing buffer, because xdr-codec cannot report the size.
+pub(crate) fn encode_jsgf_fresh<T: xdr_codec::Pack<Vec<u8>>>(value: &T) -> Vec<u8> {
     let mut out = Vec::new();
     value.pack(&mut out).unwrap();
     out

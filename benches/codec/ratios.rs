@@ -1,4 +1,4 @@
-//! The medians of a run, and how many times as long as ours the best of the others took.
+//! Prints the medians of a run, and the ratio of the best other implementation to ours.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde_json::Value;
 const OURS: [&str; 2] = ["bytes", "borrowed"];
 const PEERS: [&str; 4] = ["nfs3_types", "xdr-codec", "fastxdr", "libtirpc"];
 
-/// What is measured, and the ratio that is wanted where one is.
-const WANTED: [(&str, Option<f64>); 13] = [
+/// The measurements, with the minimum ratio that is the goal, if any.
+const GOALS: [(&str, Option<f64>); 13] = [
     ("GETATTR decode", Some(3.0)),
     ("GETATTR encode", Some(2.0)),
     ("GETATTR encode, fresh", Some(2.0)),
@@ -25,10 +25,10 @@ const WANTED: [(&str, Option<f64>); 13] = [
     ("READDIRPLUS of 100 encode, fresh", Some(2.0)),
 ];
 
-/// Prints what was measured in this run, and why C is not among it if it is not.
-#[expect(clippy::print_stdout, reason = "a benchmark says what it found")]
+/// Prints the results of this run, and why libtirpc is missing if it is.
+#[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
-    println!("\nMedians in nanoseconds; `x` is the best of the others over ours");
+    println!("\nMedians in nanoseconds; `x` is the best of the other implementations divided by ours");
     println!(
         "{:<34}{:>10}{:>12}{:>12}{:>12}{:>12}{:>12}{:>11}{:>12}{:>8}",
         "",
@@ -42,8 +42,9 @@ pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
         "x borrowed",
         "wanted"
     );
-    for (name, wanted) in WANTED {
-        let medians = |who: &[&str]| who.iter().map(|who| median(estimates, name, who)).collect::<Vec<_>>();
+    for (name, wanted) in GOALS {
+        let medians =
+            |names: &[&str]| names.iter().map(|peer| median(estimates, name, peer)).collect::<Vec<_>>();
         let (ours, peers) = (medians(&OURS), medians(&PEERS));
         if ours.iter().all(Option::is_none) {
             continue;
@@ -60,13 +61,13 @@ pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
         println!("{:>8}", figure(&wanted));
     }
     if let Some(reason) = no_tirpc {
-        println!("libtirpc with rpcgen's code is not among it: {reason}");
+        println!("not measured: libtirpc with rpcgen: {reason}");
     }
 }
 
-/// What criterion found, if it measured this.
-fn median(estimates: &Path, group: &str, who: &str) -> Option<f64> {
-    let path = estimates.join(group).join(who).join("new/estimates.json");
+/// Returns the median that criterion estimated, if it measured this benchmark.
+fn median(estimates: &Path, group: &str, implementation: &str) -> Option<f64> {
+    let path = estimates.join(group).join(implementation).join("new/estimates.json");
     let text = fs::read_to_string(path).ok()?;
     serde_json::from_str::<Value>(&text).ok()?.pointer("/median/point_estimate")?.as_f64()
 }

@@ -1,9 +1,12 @@
 /*
- * The decoders and encoders that rpcgen makes of messages.x, run and timed for the benchmark.
+ * Runs and times rpcgen's decoders and encoders for messages.x.
  *
- * It reads commands and answers each with a line. `load NAME LENGTH` takes that many bytes, the message of this type;
- * `decode NAME COUNT` and `encode NAME COUNT` say how many nanoseconds it took to do that so many times, and so does
- * `encode-fresh NAME COUNT`, which takes memory of the message's length each time and gives it back.
+ * The program reads commands and answers each with a line. `load NAME LENGTH` reads a message of LENGTH bytes and
+ * the type NAME. The other commands run COUNT times and print the elapsed nanoseconds:
+ *
+ *   decode NAME COUNT         decodes the message and frees the result
+ *   encode NAME COUNT         encodes the message into reused memory
+ *   encode-fresh NAME COUNT   allocates memory of the message's length, encodes into it, and frees it
  */
 
 #include <stdio.h>
@@ -54,7 +57,7 @@ static void decode(struct message *message, void *value)
     memset(value, 0, message->size);
     xdrmem_create(&xdrs, message->bytes, message->len, XDR_DECODE);
     if (!message->proc(&xdrs, value) || xdr_getpos(&xdrs) != message->len)
-        fail("a message is not decoded");
+        fail("decoding failed");
     xdr_destroy(&xdrs);
 }
 
@@ -63,7 +66,7 @@ static void encode(struct message *message, char *out)
     XDR xdrs;
     xdrmem_create(&xdrs, out, message->len, XDR_ENCODE);
     if (!message->proc(&xdrs, message->value) || xdr_getpos(&xdrs) != message->len)
-        fail("a message is not encoded");
+        fail("encoding failed");
     xdr_destroy(&xdrs);
 }
 
@@ -79,11 +82,11 @@ static void load(struct message *message, u_int len)
     message->value = malloc(message->size);
     message->len = len;
     if (!out || !message->bytes || !message->value || fread(message->bytes, 1, len, stdin) != len)
-        fail("a message does not arrive");
+        fail("out of memory, or the message is truncated");
     decode(message, message->value);
     encode(message, out);
     if (memcmp(out, message->bytes, len) != 0)
-        fail("a message is not encoded as it came");
+        fail("the encoded message differs from the original");
     free(out);
 }
 
@@ -93,7 +96,7 @@ static void run(const char *what, struct message *message, unsigned long count)
     void *value = malloc(message->size);
     char *out = malloc(message->len);
     if (!message->bytes || !value || !out)
-        fail("a message is not there");
+        fail("out of memory, or no message is loaded");
     clock_gettime(CLOCK_MONOTONIC, &begin);
     if (strcmp(what, "decode") == 0)
         for (; count; count--) {
@@ -107,7 +110,7 @@ static void run(const char *what, struct message *message, unsigned long count)
         for (; count; count--) {
             char *fresh = malloc(message->len);
             if (!fresh)
-                fail("no memory");
+                fail("out of memory");
             encode(message, fresh);
             free(fresh);
         }
@@ -123,7 +126,7 @@ int main(void)
     unsigned long number;
     while (scanf("%15s %31s %lu", what, name, &number) == 3) {
         if (getchar() != '\n')
-            fail("a command does not end");
+            fail("a command does not end with a newline");
         if (strcmp(what, "load") == 0) {
             load(find(name), number);
             puts("0");

@@ -1,4 +1,5 @@
-//! C's own: what rpcgen makes of `messages.x`, on libtirpc, in a program of its own that is made when the benchmark runs.
+//! The C implementation: rpcgen's code for `messages.x` with libtirpc. The benchmark builds it as a separate
+//! program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,16 +8,16 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// The program, waiting for commands.
+/// The running C program.
 pub(crate) struct Tirpc {
     child: Child,
-    /// Closed to end the program.
+    /// The program's standard input. The program exits when it is closed.
     commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
 impl Tirpc {
-    /// Makes the program in `dir` and starts it. What it takes may not be installed; then the error says what that is.
+    /// Builds the program in `dir` and starts it. The error names a tool that is missing or fails.
     pub(crate) fn start(dir: &Path) -> Result<Self, String> {
         drop(fs::remove_dir_all(dir));
         let write =
@@ -26,7 +27,7 @@ impl Tirpc {
         write("tirpc.c", include_str!("tirpc.c"))?;
         run(dir, "rpcgen", ["-h", "-o", "messages.h", "messages.x"])?;
         run(dir, "rpcgen", ["-c", "-o", "messages.c", "messages.x"])?;
-        // Where pkg-config does not know, the library is looked for where it usually is.
+        // If pkg-config does not find the library, use its usual location.
         let flags = run(dir, "pkg-config", ["--cflags", "--libs", "libtirpc"])
             .unwrap_or_else(|_| "-I/usr/include/tirpc -ltirpc".to_owned());
         let sources = ["-O2", "-w", "-o", "tirpc", "tirpc.c", "messages.c"];
@@ -40,7 +41,8 @@ impl Tirpc {
         Ok(Tirpc { child, commands, answers: BufReader::new(answers) })
     }
 
-    /// Gives it a message, which it decodes and encodes to see that it comes out as it was.
+    /// Sends a message to the program. The program decodes it, encodes it, and checks that the result is
+    /// equal.
     pub(crate) fn load(&mut self, name: &str, message: &[u8]) {
         let commands = self.commands.as_mut().unwrap();
         writeln!(commands, "load {name} {}", message.len()).unwrap();
@@ -48,7 +50,7 @@ impl Tirpc {
         self.answer();
     }
 
-    /// How long it takes to `decode`, to `encode` or to `encode-fresh` the message so many times.
+    /// Returns the time for `count` runs of `what`: `decode`, `encode` or `encode-fresh`.
     pub(crate) fn time(&mut self, what: &str, name: &str, count: u64) -> Duration {
         writeln!(self.commands.as_mut().unwrap(), "{what} {name} {count}").unwrap();
         self.answer()
@@ -68,7 +70,7 @@ impl Drop for Tirpc {
     }
 }
 
-/// Runs a tool to its end; what it printed.
+/// Runs a tool and returns its standard output.
 fn run<A: AsRef<OsStr>>(dir: &Path, tool: &str, args: impl IntoIterator<Item = A>) -> Result<String, String> {
     let output = Command::new(tool)
         .args(args)
@@ -76,8 +78,8 @@ fn run<A: AsRef<OsStr>>(dir: &Path, tool: &str, args: impl IntoIterator<Item = A
         .output()
         .map_err(|error| format!("{tool}: {error}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{tool}: {}", said.lines().next().unwrap_or("failed")));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{tool}: {}", stderr.lines().next().unwrap_or("failed")));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -1,4 +1,5 @@
-//! The memory that idle iWARP connections cost a server, and whether a server with 10,000 of them serves a new client.
+//! The memory that idle iWARP connections cost a server, and whether a server with 10,000 of them serves a
+//! new client.
 //!
 //! The server is a process of its own, so that its resident memory shows nothing of the clients.
 
@@ -14,16 +15,16 @@ use rpcrdma_runtime::shell::{ClientOptions, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Set for the process that serves.
+/// The environment variable that marks the server process.
 const SERVE: &str = "RPCRDMA_BENCH_SERVE";
-/// Connections whose memory is measured: the mean over so many.
+/// The number of connections over which the memory is averaged.
 const MEASURED: usize = 1000;
-/// Connections beside which a new client is served.
+/// The number of idle connections while a new client connects.
 const CROWD: usize = 10_000;
-/// The goal: bytes of the server per idle connection.
+/// The goal for the server's memory per idle connection, in KiB.
 const GOAL_KIB: f64 = 16.0;
 
-/// Serves until standard input ends, if this is the process for it.
+/// Serves until standard input closes if this is the server process. Returns whether it is.
 #[expect(clippy::print_stdout, reason = "the parent reads the address from standard output")]
 pub(crate) fn serve_if_asked() -> bool {
     if std::env::var_os(SERVE).is_none() {
@@ -44,7 +45,8 @@ pub(crate) fn serve_if_asked() -> bool {
     true
 }
 
-/// Prints the memory per idle connection, and how long a new client waits beside many.
+/// Prints the memory per idle connection, and the time to a new client's first reply with many idle
+/// connections.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub(crate) fn measure() {
     let descriptors = raise_descriptor_limit();
@@ -68,21 +70,21 @@ pub(crate) fn measure() {
     println!(
         "  the server's resident memory: {each:.1} KiB per connection of {MEASURED} (goal: below {GOAL_KIB})"
     );
-    // Descriptors of this process besides those of the clients.
+    // Reserve descriptors for everything except the clients.
     let crowd = CROWD.min(descriptors.saturating_sub(100));
     let more = crowd - clients.len();
     clients.extend(runtime.block_on(connect(address, more)));
     let start = Instant::now();
     runtime.block_on(connect(address, 1));
-    println!("  beside {crowd} connections a new client has its first reply after {:.0?}", start.elapsed());
+    println!("  a new client's first reply with {crowd} idle connections takes {:.0?}", start.elapsed());
     if crowd < CROWD {
-        println!("  the limit of {descriptors} descriptors allows no {CROWD}");
+        println!("  fewer than {CROWD} connections: the limit is {descriptors} descriptors");
     }
     drop(child.stdin.take().map(|mut stdin| stdin.write_all(b"\n")));
     drop(child.wait());
 }
 
-/// Clients that have made one call and stay connected.
+/// Returns clients that have completed one call and stay connected.
 async fn connect(address: SocketAddr, count: usize) -> Vec<Client> {
     let mut clients = Vec::with_capacity(count);
     for _ in 0..count {
@@ -100,7 +102,7 @@ fn resident_kib(process: &Child) -> f64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Raises the limit of open files as far as the system lets it. Returns the limit.
+/// Raises the limit of open files to the allowed maximum and returns it.
 fn raise_descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();

@@ -1,11 +1,13 @@
-//! The time, allocations and memory of NFSv3 calls over our transports, compared with raw TCP and the `nfs3` crates.
+//! The time, allocations and memory of NFSv3 calls over our transports, compared with raw TCP and the `nfs3`
+//! crates.
 //!
 //! `cargo bench -p rpcrdma-benches --bench transport --features peers -- [ROUNDS]`
 //!
-//! Client and server share one process and the loopback interface; files are in memory. Every round runs every row on
-//! every transport in turn, so that a slow moment of the machine meets all of them. `ONLY="null"` runs one row over iWARP
-//! for a profiler, `ONLY="read1m tcp spawned"` over another transport and on the other runtime, `ONLY=idle` the
-//! idle connections.
+//! Client and server share one process and the loopback interface; files are in memory. Every round runs
+//! every row on every transport in turn, so that a slow phase of the machine affects all of them.
+//!
+//! For a profiler, `ONLY="null"` runs one row over iWARP. `ONLY="read1m tcp spawned"` selects another
+//! transport and the other runtime. `ONLY=idle` measures idle connections only.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // a benchmark that cannot continue panics
@@ -25,9 +27,9 @@ use tokio::runtime::{Builder, Runtime};
 use report::{Figure, Report};
 use rows::{ROWS, Row};
 
-/// A server and a client that is connected to it.
+/// A client and the server that it is connected to.
 trait Transport: Send {
-    /// Makes all calls of a row. `None` if the transport does not have this row.
+    /// Runs all calls of a row. Returns `None` if the transport does not support this row.
     fn run<'a>(&'a mut self, row: &'a Row) -> Option<Batch<'a>>;
 }
 
@@ -47,10 +49,10 @@ async fn connect() -> [Box<dyn Transport>; 5] {
     ]
 }
 
-/// Which of tokio's runtimes runs both ends, and where the caller is.
+/// The tokio runtime for client and server, and the task of the caller.
 #[derive(Clone, Copy, PartialEq)]
 enum Flavour {
-    /// All on the current thread.
+    /// Everything on the current thread.
     CurrentThread,
     /// Worker threads, with the caller in a spawned task.
     Spawned,
@@ -70,7 +72,7 @@ impl Flavour {
         builder.enable_all().build().unwrap()
     }
 
-    /// Runs a row. Returns the transport, with the time if it has this row.
+    /// Runs a row. Returns the transport, and the time if the transport supports the row.
     fn time(
         self,
         runtime: &Runtime,
@@ -131,7 +133,7 @@ fn compare(flavour: Flavour, rounds: usize) -> Report {
             }
         }
     }
-    // Allocations are counted per thread: only where one thread runs both ends are they all counted.
+    // Allocations are counted per thread, so the count is complete only if one thread runs client and server.
     if flavour == Flavour::CurrentThread {
         for row in &ROWS {
             for (transport, column) in transports.iter_mut().zip(TRANSPORTS) {
@@ -157,7 +159,10 @@ fn run_only(only: &str) {
     let row = ROWS.iter().find(|row| words.contains(&row.key));
     let Some(row) = row else {
         let keys = ROWS.map(|row| row.key).join(" ");
-        return println!("ONLY needs a row: {keys}\nand may name a transport: {}", TRANSPORTS.join(" "));
+        return println!(
+            "ONLY needs a row: {keys}\noptionally followed by a transport: {}",
+            TRANSPORTS.join(" ")
+        );
     };
     let flavour = if words.contains(&"spawned") { Flavour::Spawned } else { Flavour::CurrentThread };
     let index = TRANSPORTS.iter().position(|name| words.contains(name)).unwrap_or(3);
@@ -167,7 +172,7 @@ fn run_only(only: &str) {
     while start.elapsed() < Duration::from_secs(3) {
         let (back, time) = flavour.time(&runtime, transport, row);
         transport = back;
-        let Some(time) = time else { return println!("{only}: this transport does not have this row") };
+        let Some(time) = time else { return println!("{only}: the transport does not support this row") };
         elapsed += time;
         calls += row.calls_as_f64();
     }

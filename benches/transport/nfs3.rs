@@ -1,4 +1,4 @@
-//! The crates `nfs3_client` and `nfs3_server`, over TCP. Their client has one call outstanding.
+//! The crates `nfs3_client` and `nfs3_server`, over TCP. Their client supports one outstanding call.
 
 use nfs3_client::tokio::{TokioConnector, TokioIo};
 use nfs3_client::{Nfs3Connection, Nfs3ConnectionBuilder};
@@ -58,7 +58,7 @@ impl Crates {
 }
 
 fn ok<T, E>(result: Nfs3Result<T, E>) -> T {
-    let Nfs3Result::Ok(value) = result else { panic!("the server of the nfs3 crates refused a call") };
+    let Nfs3Result::Ok(value) = result else { panic!("the nfs3_server crate returned an error") };
     value
 }
 

@@ -58,15 +58,15 @@ async fn make_file(address: SocketAddr) -> NfsFh3 {
     let client = Client::connect(address).await.unwrap();
     let (mount, nfs) = (mount_v3::Client(client.clone()), nfs_v3::Client(client));
     let Mountres3::Mnt3Ok(mounted) = mount.mnt(&Dirpath::from("/")).await.unwrap() else {
-        panic!("not mounted")
+        panic!("MNT failed")
     };
     let place = || Diropargs3 { dir: NfsFh3 { data: mounted.fhandle }, name: "data.bin".into() };
     let how = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
     let Create3Res::Nfs3Ok(_) = nfs.create(&Create3Args { r#where: place(), how }).await.unwrap() else {
-        panic!("not created")
+        panic!("CREATE failed")
     };
     let Lookup3Res::Nfs3Ok(found) = nfs.lookup(&Lookup3Args { what: place() }).await.unwrap() else {
-        panic!("not found")
+        panic!("LOOKUP failed")
     };
     let data = Bytes::from(vec![7; 1 << 20]);
     let write = Write3Args {
@@ -76,7 +76,7 @@ async fn make_file(address: SocketAddr) -> NfsFh3 {
         stable: StableHow::FileSync,
         data: data.into(),
     };
-    let Write3Res::Nfs3Ok(_) = nfs.write(&write).await.unwrap() else { panic!("not written") };
+    let Write3Res::Nfs3Ok(_) = nfs.write(&write).await.unwrap() else { panic!("WRITE failed") };
     found.object
 }
 
@@ -101,7 +101,7 @@ impl<C: Caller<nfs_v3::NfsV3, Error: Debug> + Send + Sync> Transport for Ours<C>
                 let args = Getattr3Args { object: *file };
                 repeat(row, || async {
                     let Getattr3Res::Nfs3Ok(_) = client.getattr(&args).await.unwrap() else {
-                        panic!("no attributes")
+                        panic!("GETATTR failed")
                     };
                 })
                 .await;
@@ -110,7 +110,7 @@ impl<C: Caller<nfs_v3::NfsV3, Error: Debug> + Send + Sync> Transport for Ours<C>
                 let args = Read3Args { file: *file, offset: 0, count };
                 repeat(row, || async {
                     let Read3Res::Nfs3Ok(reply) = client.read(&args).await.unwrap() else {
-                        panic!("not read")
+                        panic!("READ failed")
                     };
                     assert_eq!(reply.data.len(), count as usize);
                 })
@@ -121,7 +121,7 @@ impl<C: Caller<nfs_v3::NfsV3, Error: Debug> + Send + Sync> Transport for Ours<C>
                 let args = Write3Args { file: *file, offset: 0, count, stable: StableHow::FileSync, data };
                 repeat(row, || async {
                     let Write3Res::Nfs3Ok(reply) = client.write(&args).await.unwrap() else {
-                        panic!("not written")
+                        panic!("WRITE failed")
                     };
                     assert_eq!(reply.count, count);
                 })

@@ -1,4 +1,4 @@
-//! Raw TCP: a request of so many bytes, then a reply of so many.
+//! Raw TCP: a request of a fixed size, followed by a reply of a fixed size.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::rows::Row;
 use super::{Batch, Transport};
 
-/// A connection per size of request and reply.
+/// One connection for each pair of request and reply size.
 #[derive(Default)]
 pub(crate) struct Raw(Vec<Connection>);
 

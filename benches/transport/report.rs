@@ -1,4 +1,4 @@
-//! Medians, allocations, and ratios beside the goals.
+//! Prints medians, allocations, and ratios with their goals.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::TRANSPORTS;
 use super::rows::{Base, ROWS, Row};
 
-/// What a round found for one row over one transport.
+/// A measurement of one row over one transport.
 pub(crate) enum Figure {
     /// The time per call.
     Time(Duration),
-    /// Allocations of all calls of the row.
+    /// The allocations of all calls of the row.
     Allocations(u64),
 }
 
@@ -37,10 +37,10 @@ impl Report {
         times.get(times.len() / 2).copied()
     }
 
-    /// Prints everything that was measured on one runtime.
+    /// Prints the results for one runtime.
     #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
     pub(crate) fn print(&self, runtime: &str) {
-        println!("\n{runtime}\n\nMicroseconds per call: median (least, greatest)");
+        println!("\n{runtime}\n\nMicroseconds per call: median (minimum, maximum)");
         table(&TRANSPORTS, 24, |row, transport| {
             let times = self.times.get(&(row.key, transport))?;
             let least = times.iter().copied().fold(f64::INFINITY, f64::min);
@@ -48,7 +48,7 @@ impl Report {
             Some(format!("{:.1} ({least:.1}, {greatest:.1})", self.median(row.key, transport)?))
         });
         if !self.allocations.is_empty() {
-            println!("\nAllocations per call, both ends together");
+            println!("\nAllocations per call, client and server together");
             table(&TRANSPORTS, 10, |row, transport| {
                 self.allocations.get(&(row.key, transport)).map(|count| format!("{count:.2}"))
             });

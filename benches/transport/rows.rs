@@ -1,4 +1,4 @@
-//! What is called, how often, and which ratio is the goal.
+//! The rows of the report: the calls, their number, and the goals.
 
 /// A procedure and the size of its data in bytes.
 #[derive(Clone, Copy)]
@@ -12,20 +12,20 @@ pub(crate) enum Call {
 /// A row of the report.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// Its name in `ONLY`.
+    /// The row's name in `ONLY`.
     pub(crate) key: &'static str,
     pub(crate) call: Call,
-    /// Calls that are outstanding at once.
+    /// The number of concurrently outstanding calls.
     pub(crate) outstanding: usize,
     /// Calls per round.
     pub(crate) calls: u32,
-    /// What its times are divided by.
+    /// The reference for ratios.
     pub(crate) base: Base,
-    /// The greatest ratios that are wanted over iWARP with and without CRC.
+    /// The maximum ratios that are the goal, over iWARP with and without CRC.
     pub(crate) goals: [Option<f64>; 2],
 }
 
-/// What a row's times are compared with.
+/// The reference that a row's times are divided by.
 #[derive(Clone, Copy)]
 pub(crate) enum Base {
     /// A round trip of the row with this key over raw TCP.
@@ -83,7 +83,8 @@ const fn row(
 }
 
 impl Call {
-    /// The sizes of a request and a reply over raw TCP: 128 bytes stand for headers, arguments and attributes.
+    /// Returns the request and reply sizes over raw TCP. 128 bytes stand for headers, arguments and
+    /// attributes.
     pub(crate) fn raw_sizes(self) -> (usize, usize) {
         match self {
             Call::Null | Call::Getattr => (128, 128),

@@ -1,5 +1,5 @@
-//! The key-value store, as people run it.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! Runs the key-value store as a user would.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
@@ -16,7 +16,7 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What a run that succeeds gives, and what it says of how the call travelled.
+/// Returns the output and the reported RDMA traffic of a run, which must succeed.
 fn succeeds(arguments: &[&str], input: &[u8]) -> (Vec<u8>, String) {
     let output = run(arguments, input);
     assert!(output.status.success(), "{output:?}");
@@ -33,29 +33,29 @@ impl Drop for Serving {
 }
 
 #[test]
-fn values_are_placed_directly_both_ways() {
+fn large_values_are_placed_directly_in_both_directions() {
     let mut serving = Serving(kv(&["serve", "127.0.0.1:0"]).spawn().unwrap());
     let mut address = String::new();
     BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut address).unwrap();
     let address = address.trim();
 
     let large: Vec<u8> = (0..1_000_003u32).map(|at| at.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect();
-    let (_, travelled) = succeeds(&["put", address, "large"], &large);
-    assert!(travelled.contains("1000003 by 1 Read chunk"), "{travelled}");
-    let (value, travelled) = succeeds(&["get", address, "large"], b"");
-    assert!(value == large, "{} bytes of another value", value.len());
-    assert!(travelled.contains("1000003 by Write chunk"), "{travelled}");
+    let (_, traffic) = succeeds(&["put", address, "large"], &large);
+    assert!(traffic.contains("1000003 by 1 Read chunk"), "{traffic}");
+    let (value, traffic) = succeeds(&["get", address, "large"], b"");
+    assert!(value == large, "got {} bytes that differ from the stored value", value.len());
+    assert!(traffic.contains("1000003 by Write chunk"), "{traffic}");
 
-    // What is small travels in the call, and fits beside the key.
-    let (_, travelled) = succeeds(&["put", address, "small"], b"7");
-    assert!(!travelled.contains("chunk"), "{travelled}");
+    // A small value fits inline, next to the key.
+    let (_, traffic) = succeeds(&["put", address, "small"], b"7");
+    assert!(!traffic.contains("chunk"), "{traffic}");
     assert_eq!(succeeds(&["get", address, "small"], b"").0, b"7");
     assert_eq!(succeeds(&["put", address, "large"], b"").0, b"");
-    assert_eq!(succeeds(&["get", address, "large"], b"").0, b"", "the later value");
+    assert_eq!(succeeds(&["get", address, "large"], b"").0, b"", "expected the later value");
 
     let absent = run(&["get", address, "absent"], b"");
     assert!(!absent.status.success());
-    assert!(String::from_utf8_lossy(&absent.stderr).contains("there is no `absent`"), "{absent:?}");
+    assert!(String::from_utf8_lossy(&absent.stderr).contains("no value for key `absent`"), "{absent:?}");
     let too_long = run(&["put", address, "huge"], &vec![0; 1_048_577]);
     assert!(String::from_utf8_lossy(&too_long.stderr).contains("1048577"), "{too_long:?}");
 }

@@ -1,4 +1,4 @@
-//! The short examples and the tour, run as the README says.
+//! Runs the short examples and the tour as the README describes.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -24,11 +24,11 @@ fn hello_prints_what_the_server_granted() {
     let output = run(env!("CARGO_BIN_EXE_hello"), &[]);
     assert!(output.status.success(), "{output:?}");
     let expected =
-        "asked for 65536 bytes in a call, granted 4096\nasked for 64 outstanding Reads, granted 16\n";
+        "requested calls of 65536 bytes, granted 4096\nrequested 64 outstanding Reads, granted 16\n";
     assert_eq!(text(&output.stdout), expected);
 }
 
-/// More entries than one reply holds.
+/// The directory has more entries than one reply holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn ls_prints_every_name_once() {
     let export = Arc::new(MemoryExport::default());
@@ -65,7 +65,7 @@ async fn ls_prints_every_name_once() {
 }
 
 #[test]
-fn compile_prints_rust_or_where_the_document_is_wrong() {
+fn compile_prints_rust_or_the_location_of_an_error() {
     let specs = concat!(env!("CARGO_MANIFEST_DIR"), "/../specs");
     let (document, binding) = (format!("{specs}/rdma-conf.txt"), format!("{specs}/rdma-conf.ddp.toml"));
     let output = run(env!("CARGO_BIN_EXE_compile"), &[&document, &binding]);
@@ -80,7 +80,7 @@ fn compile_prints_rust_or_where_the_document_is_wrong() {
 }
 
 #[test]
-fn the_tour_is_all_good() {
+fn the_tour_passes() {
     let output = run(env!("CARGO_BIN_EXE_tour"), &[]);
     assert!(output.status.success(), "{output:?}");
     assert!(text(&output.stdout).ends_with("\nall good\n"));

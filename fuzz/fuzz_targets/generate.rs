@@ -1,9 +1,9 @@
-//! `generate` of `compiler.rs`, led by libFuzzer.
+//! Runs `generate` of `compiler.rs` under libFuzzer.
 
 #![no_main]
 
 #[path = "../compiler.rs"]
-#[expect(dead_code, reason = "the other target has the other half")]
+#[expect(dead_code, reason = "the other target uses the rest")]
 mod compiler;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| compiler::generate(data));

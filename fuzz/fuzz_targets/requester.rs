@@ -1,9 +1,9 @@
-//! `requester` of `runtime.rs`, led by libFuzzer.
+//! Runs `requester` of `runtime.rs` under libFuzzer.
 
 #![no_main]
 
 #[path = "../runtime.rs"]
-#[expect(dead_code, reason = "the other targets have the rest")]
+#[expect(dead_code, reason = "the other targets use the rest")]
 mod runtime;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| runtime::requester(data));

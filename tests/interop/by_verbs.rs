@@ -1,25 +1,28 @@
-//! The tests of this program once more, in the guest, with our end on one of its RDMA devices: our client and the kernel's server,
-//! the kernel's client and our server, and programs of others that test file systems on what that client has mounted. The program
-//! itself runs there (`inside.rs`). Over siw, which is iWARP, our two providers meet as well: one in the guest, one here.
+//! Runs this test program inside the guest (`inside.rs`), with our client or server on one of its RDMA
+//! devices.
+//!
+//! The tests pair our client with the kernel's server, and the kernel's client with our server. Third-party
+//! file system test suites run on the kernel client's mount. Two tests over siw connect our verbs provider in
+//! the guest to our user-space iWARP provider on the host.
 
 use std::fs;
 use std::process::Command;
 
 use crate::client_program::files_by_name;
-use crate::guest::{Random, size, suites_are_left_out};
+use crate::guest::{Random, size, suites_disabled};
 use crate::inside::{self, CUT, RULES, SERVER, SUITE_CUT, SUITES};
 use crate::kernel_server;
 use crate::place::{Device, GUEST, Ours, seen_from_the_guest};
 use crate::served::Served;
 use crate::verbs::with;
 
-/// Our client, and the kernel's server beside it.
+/// Tests of our client against the kernel's server.
 const CLIENT: &[&str] = &[
     "client_program::files_are_used_by_name",
     "kernel_server::a_call_too_long_for_a_message_is_fetched",
     "kernel_server::a_directory_comes_in_reply_chunks",
     "kernel_server::a_thousand_connections_one_after_another",
-    "kernel_server::as_many_calls_as_are_granted_are_in_flight_and_no_more",
+    "kernel_server::calls_in_flight_reach_but_never_exceed_the_grant",
     "kernel_server::every_procedure_of_nfs3_does_what_it_says",
     "kernel_server::files_of_any_size_arrive_and_come_back",
 ];
@@ -27,11 +30,11 @@ const CLIENT: &[&str] = &[
 #[test]
 fn our_client_over_siw() {
     let Some(guest) = with(Device::Siw, true) else { return };
-    // A relay can hold back what is TCP.
+    // The last test needs a relay, which works over iWARP because iWARP runs over TCP.
     inside::run(
         &guest,
         Ours::Verbs(Device::Siw),
-        &[CLIENT, &["client_program::a_get_that_was_interrupted_goes_on"]].concat(),
+        &[CLIENT, &["client_program::an_interrupted_get_resumes"]].concat(),
     );
 }
 
@@ -44,7 +47,7 @@ fn our_client_over_rxe() {
 #[test]
 fn our_server_over_siw() {
     let Some(guest) = with(Device::Siw, false) else { return };
-    // A relay can cut what is TCP.
+    // `CUT` needs a relay, which works over iWARP because iWARP runs over TCP.
     inside::run(&guest, Ours::Verbs(Device::Siw), &[SERVER, &[CUT]].concat());
 }
 
@@ -54,9 +57,9 @@ fn our_server_over_rxe() {
     inside::run(&guest, Ours::Verbs(Device::Rxe), SERVER);
 }
 
-/// Programs of others, on what the kernel's client has mounted of our server over a device.
+/// Runs third-party test suites on a mount of our server, over a device.
 fn suites(device: Device, tests: &[&str]) {
-    if suites_are_left_out() {
+    if suites_disabled() {
         return;
     }
     let Some(mut guest) = with(device, false) else { return };
@@ -74,21 +77,22 @@ fn suites_over_rxe() {
     suites(Device::Rxe, &[SUITES, &[RULES]].concat());
 }
 
-/// Serves /export over a device at the ports of the kernel's server, under the name that it has there.
-const SERVE_AS_THE_KERNEL: &str = "mkdir -p /run/top/export; mount --bind /run/top/export /export; rm -f /run/said; \
+/// Starts `nfs3d` over a device, with the same ports and export path as the kernel's server.
+const SERVE_AS_THE_KERNEL: &str = "mkdir -p /run/top/export; mount --bind /run/top/export /export; rm -f /run/output; \
     ulimit -l unlimited; (/run/bin/nfs3d --provider verbs --listen GUEST:20049 --tcp GUEST:20048 --no-root-squash \
-    --allow 10.0.2.0/24 /run/top >/run/said 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
-    for second in $(seq 60); do grep -q serving /run/said && exit 0; sleep 1; done; cat /run/said; exit 1";
+    --allow 10.0.2.0/24 /run/top >/run/output 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
+    for second in $(seq 60); do grep -q serving /run/output && exit 0; sleep 1; done; cat /run/output; exit 1";
 
 const STOP: &str = "kill $(cat /run/nfs3d.pid); \
     for second in $(seq 60); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || break; sleep 1; done; \
-    grep stopped /run/said && umount /export && rm -r /run/top";
+    grep stopped /run/output && umount /export && rm -r /run/top";
 
-/// `nfs3d` by verbs in the guest, and our client with iWARP in user space here: what it does with the kernel's server.
+/// Runs the tests for the kernel's server against `nfs3d` over verbs in the guest. The client uses user-space
+/// iWARP.
 #[tokio::test(flavor = "multi_thread")]
 async fn iwarp_here_uses_a_server_by_verbs() {
     let Some(mut guest) = with(Device::Siw, false) else { return };
-    guest.serve_no_more();
+    guest.stop_serving();
     guest.run(&SERVE_AS_THE_KERNEL.replace("GUEST", GUEST));
     kernel_server::every_procedure_of(&guest).await;
     kernel_server::files_of(&guest).await;
@@ -99,7 +103,7 @@ async fn iwarp_here_uses_a_server_by_verbs() {
     guest.run(STOP);
 }
 
-/// `nfs3d` with iWARP in user space here, and the program `nfs3` by verbs in the guest.
+/// `nfs3` over verbs in the guest uses `nfs3d` over user-space iWARP on the host.
 #[test]
 fn verbs_uses_a_server_by_iwarp_here() {
     let Some(guest) = with(Device::Siw, false) else { return };
@@ -121,12 +125,15 @@ fn verbs_uses_a_server_by_iwarp_here() {
         let (sum, name) = line.split_once("  ").unwrap();
         let file = fs::File::open(dir.path().join("one/two").join(name)).unwrap();
         let here = Command::new("sha256sum").stdin(file).output().unwrap();
-        assert!(String::from_utf8_lossy(&here.stdout).starts_with(sum), "{name} in the directory");
+        assert!(
+            String::from_utf8_lossy(&here.stdout).starts_with(sum),
+            "{name}: wrong contents in the served directory"
+        );
     }
     guest.run(&format!(
         "rm -r /run/files /run/back /run/sums; /run/bin/nfs3 --provider verbs rm -r '{url}/one'"
     ));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-    let said = served.stop();
-    assert!(said.contains("calls"), "{said}");
+    let output = served.stop();
+    assert!(output.contains("calls"), "{output}");
 }

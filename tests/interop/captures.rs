@@ -1,4 +1,4 @@
-//! Captures of our ends and the kernel's, as Wireshark and `rpcrdma explain` read them.
+//! Checks captures of our and the kernel's connections with Wireshark and `rpcrdma explain`.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::kernel_server::{connect, get, options, put, root};
 use crate::mounted::{clear, mount_ours, mount_path};
 use crate::place::seen_from_the_guest;
 use crate::procedures::every_procedure;
-use crate::recorded::{Recording, every_frame_again};
+use crate::recorded::{Recording, check_every_frame};
 use crate::relay::Relay;
 use crate::served::Served;
 use crate::wireshark;
 
-/// What is in a capture, of which nothing lacks and nothing is wrong.
-fn whole(path: &Path) -> Trace {
+/// Reads a capture and checks that it is complete and free of protocol errors.
+fn read_complete(path: &Path) -> Trace {
     let trace = read(File::open(path).unwrap()).unwrap();
     assert!(trace.remarks.is_empty(), "{:?}", trace.remarks);
     for connection in &trace.connections {
@@ -30,7 +30,7 @@ fn whole(path: &Path) -> Trace {
     trace
 }
 
-/// Octets that were read and written by RDMA for all calls, all of which were answered.
+/// Returns the octets transferred by RDMA Read and by RDMA Write. Checks that every call has a reply.
 fn moved(conversation: &Conversation) -> (u64, u64) {
     let mut sums = (0, 0);
     for call in &conversation.calls {
@@ -59,25 +59,25 @@ async fn our_client_and_the_kernels_server() {
         assert_eq!(get(&remote, "/captured").await, sent);
         guest.run("rm /export/captured");
         client.drain().await;
-        let trace = whole(&path);
+        let trace = read_complete(&path);
         let conversation = &trace.connections[0].conversation;
         assert_eq!((trace.connections.len(), conversation.crc), (1, Some(crc)));
         let (read, written) = moved(conversation);
         assert!(read >= 300_001 && written >= 300_001, "{read} octets by RDMA Read, {written} by RDMA Write");
-        every_frame_again(&path);
+        check_every_frame(&path);
         if wireshark::is_there() {
             wireshark::agrees(&path, &[("nfs", conversation.calls.len())]);
         }
     }
 }
 
-/// What a kernel does on its mount, so that there is every kind of call and chunk.
+/// A script for the kernel's mount that causes every kind of call and chunk.
 const WORK: &str = "head -c 300001 /dev/urandom >/mnt/one && cp /mnt/one /mnt/two && echo 3 >/proc/sys/vm/drop_caches && \
     cmp /mnt/one /mnt/two && ls -l /mnt && mv /mnt/one /mnt/three && rm /mnt/two /mnt/three && umount /mnt";
 
-/// Checks a capture of the kernel's client at [`WORK`].
-fn has_the_kernels_work(capture: &Path) {
-    let trace = whole(capture);
+/// Checks a capture of the kernel's client while it runs [`WORK`].
+fn check_kernel_work(capture: &Path) {
+    let trace = read_complete(capture);
     let conversations = trace.connections.iter().map(|connection| &connection.conversation);
     let (read, written) = conversations.clone().map(moved).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     assert!(read >= 600_002 && written >= 600_002, "{read} octets by RDMA Read, {written} by RDMA Write");
@@ -87,7 +87,7 @@ fn has_the_kernels_work(capture: &Path) {
         let named = calls.iter().filter(|call| call.procedure.unwrap().procedure_name() == procedure);
         assert!(named.count() > 0, "{procedure}");
     }
-    every_frame_again(capture);
+    check_every_frame(capture);
     if wireshark::is_there() {
         wireshark::agrees(capture, &[("nfs", calls.len())]);
     }
@@ -103,10 +103,10 @@ fn the_kernels_client_and_our_server() {
     mount_ours(&guest, served.rdma, served.tcp);
     guest.run(WORK);
     drop(served);
-    has_the_kernels_work(&path);
+    check_kernel_work(&path);
 }
 
-/// What both kernel ends say is seen on its way through this machine.
+/// A relay on this machine records the traffic between the two kernel implementations.
 #[test]
 fn the_kernels_client_and_the_kernels_server() {
     let Some(guest) = server(Siw::Mended) else { return };
@@ -119,5 +119,5 @@ fn the_kernels_client_and_the_kernels_server() {
     let work = tempfile::tempdir().unwrap();
     let path = work.path().join("a.pcap");
     std::fs::write(&path, recording.lock().unwrap().end()).unwrap();
-    has_the_kernels_work(&path);
+    check_kernel_work(&path);
 }

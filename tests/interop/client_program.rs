@@ -1,4 +1,4 @@
-//! The program `nfs3` from this machine, and the kernel's NFS server behind siw.
+//! Tests the program `nfs3` against the kernel's NFS server over siw.
 
 use std::fs;
 use std::path::Path;
@@ -23,26 +23,28 @@ fn nfs3(here: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-fn ends(here: &Path, arguments: &[&str]) -> Output {
+fn output_of(here: &Path, arguments: &[&str]) -> Output {
     nfs3(here, arguments).wait_with_output().unwrap()
 }
 
-/// What a run prints that succeeds, and has nothing to complain about.
+/// Returns the standard output of a run, which must succeed and print no errors.
 fn prints(here: &Path, arguments: &[&str]) -> String {
-    let ended = ends(here, arguments);
-    assert!(ended.status.success() && ended.stderr.is_empty(), "{arguments:?}: {ended:?}");
-    String::from_utf8(ended.stdout).unwrap()
+    let output = output_of(here, arguments);
+    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
-/// A relay that lets so many bytes of the server through and then holds what comes, until it is let go.
-fn holding(target: u16, bytes: usize) -> (Relay, Receiver<()>, Sender<()>) {
+/// Returns a relay that forwards `limit` bytes from the server and then blocks.
+///
+/// The receiver reports when the limit is reached. The relay continues when the sender is used or dropped.
+fn holding(target: u16, limit: usize) -> (Relay, Receiver<()>, Sender<()>) {
     let (reached, is_reached) = channel();
     let (release, released) = channel::<()>();
     let mut through = 0;
-    let watch = move |forth: bool, piece: &[u8]| {
+    let watch = move |to_server: bool, bytes: &[u8]| {
         let before = through;
-        through += if forth { 0 } else { piece.len() };
-        if before < bytes && through >= bytes {
+        through += if to_server { 0 } else { bytes.len() };
+        if before < limit && through >= limit {
             reached.send(()).unwrap();
             let _ = released.recv();
         }
@@ -50,12 +52,12 @@ fn holding(target: u16, bytes: usize) -> (Relay, Receiver<()>, Sender<()>) {
     (Relay::watched(target, Arc::new(Mutex::new(watch))), is_reached, release)
 }
 
-/// A relay that counts the bytes of the server.
+/// Returns a relay that counts the bytes from the server.
 fn counting(target: u16) -> (Relay, Arc<Mutex<usize>>) {
     let through = Arc::new(Mutex::new(0));
     let counted = through.clone();
-    let watch = move |forth: bool, piece: &[u8]| {
-        *counted.lock().unwrap() += if forth { 0 } else { piece.len() };
+    let watch = move |to_server: bool, bytes: &[u8]| {
+        *counted.lock().unwrap() += if to_server { 0 } else { bytes.len() };
     };
     (Relay::watched(target, Arc::new(Mutex::new(watch))), through)
 }
@@ -66,7 +68,7 @@ fn files_are_used_by_name() {
     files_by_name(&guest, "/export");
 }
 
-/// Uses files of a server whose whole export has this name.
+/// Uses files of a server that exports its files under the path `export`.
 pub(crate) fn files_by_name(guest: &Guest, export: &str) {
     guest.run("rm -rf /export/*");
     let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());
@@ -88,28 +90,32 @@ pub(crate) fn files_by_name(guest: &Guest, export: &str) {
 
     let got = prints(here, &["get", "--sha256", sum, &at("/one/two/local"), "copy"]);
     assert!(got.starts_with(sum) && fs::read(here.join("copy")).unwrap() == data);
-    let other = ends(here, &["get", "--sha256", &"0".repeat(64), &at("/one/two/local"), "other"]);
+    let other = output_of(here, &["get", "--sha256", &"0".repeat(64), &at("/one/two/local"), "other"]);
     assert!(other.status.code() == Some(4) && !here.join("other").exists(), "{other:?}");
-    // What is there of it is kept, and the rest is written.
+    // `--resume` keeps the part that exists and writes the rest.
     guest.run("truncate -s 1000000 /export/one/two/local");
     assert!(prints(here, &["put", "--resume", "--verify", "local", &at("/one/two")]).starts_with(sum));
     assert!(guest.run("sha256sum </export/one/two/local").starts_with(sum));
 
     let info = prints(here, &["info", &at("/one")]);
-    for said in
+    for expected in
         ["credits     64 granted", "inline      calls to 4096 bytes", &format!("export      {export}\n")]
     {
-        assert!(info.contains(said), "{said}: {info}");
+        assert!(info.contains(expected), "{expected}: {info}");
     }
     prints(here, &["rm", &at("/one/two/local")]);
     assert_eq!(prints(here, &["ls", &at("/one/two")]), "");
-    assert_eq!(ends(here, &["rm", &at("/one")]).status.code(), Some(1), "a directory");
+    assert_eq!(
+        output_of(here, &["rm", &at("/one")]).status.code(),
+        Some(1),
+        "rm without -r must reject a directory"
+    );
     prints(here, &["rm", "-r", &at("/one")]);
     assert_eq!(guest.run("ls -A /export"), "");
 }
 
 #[test]
-fn a_get_that_was_interrupted_goes_on() {
+fn an_interrupted_get_resumes() {
     const SIZE: usize = 16 << 20;
     let Some(guest) = server(Siw::Mended) else { return };
     let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());
@@ -123,10 +129,10 @@ fn a_get_that_was_interrupted_goes_on() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ended = child.wait_with_output().unwrap();
     drop(release);
-    let said = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(130), "{said}");
+    let output = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{output}");
     assert!(!here.join("large").exists());
-    let kept = said.lines().find(|line| line.contains("bytes are kept")).unwrap();
+    let kept = output.lines().find(|line| line.contains("bytes are kept")).unwrap();
     let kept: usize = kept.split(' ').nth(1).unwrap().parse().unwrap();
 
     let (relay, through) = counting(ports.nfs_rdma);
@@ -134,6 +140,6 @@ fn a_get_that_was_interrupted_goes_on() {
     assert_eq!(resumed.split_whitespace().next(), sum.split_whitespace().next());
     assert_eq!(fs::metadata(here.join("large")).unwrap().len(), SIZE as u64);
     let through = *through.lock().unwrap();
-    assert!(kept > 0 && through < SIZE - kept + (1 << 20), "{kept} bytes were kept, {through} came");
+    assert!(kept > 0 && through < SIZE - kept + (1 << 20), "{kept} bytes kept, {through} bytes transferred");
     guest.run("rm /export/large");
 }

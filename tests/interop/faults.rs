@@ -1,4 +1,4 @@
-//! fio verifies what it writes to a mount, while the connection is cut at random.
+//! fio verifies the data that it writes to a mount while connections are cut at random.
 
 use std::time::Duration;
 
@@ -8,8 +8,10 @@ use crate::relay::Relay;
 use crate::served::Served;
 use crate::suites::DEBIAN;
 
-/// Runs fio again and again for so many seconds, by turns through the client's cache and around it. All blocks of a round
-/// have one size: fio 3.33 takes blocks of several sizes that follow each other for wrong now and then, on any file system.
+/// Returns a script that runs fio for `seconds` seconds, alternating between buffered and direct I/O.
+///
+/// All blocks of a round have the same size. With mixed sizes, fio 3.33 sometimes reports verification errors
+/// on any file system.
 fn rounds(seconds: u64) -> String {
     format!(
         "{DEBIAN} end=$((SECONDS + {seconds})); round=0; sizes=(64k 13k 199k 4k 30k)
@@ -31,9 +33,9 @@ fn fio_finds_no_wrong_byte_while_connections_are_cut() {
     let relay = Relay::to(served.rdma);
     mount_ours(&guest, relay.port, served.tcp);
     let seconds = size(30, 300);
-    let Cut { cuts, said } = work_while_cut(&guest, &relay, &rounds(seconds), Duration::from_secs(seconds));
+    let Cut { cuts, output } = work_while_cut(&guest, &relay, &rounds(seconds), Duration::from_secs(seconds));
     let counters = transport(&guest);
-    eprintln!("{cuts} cuts, {}", said.lines().last().unwrap_or_default());
+    eprintln!("{cuts} cuts, {}", output.lines().last().unwrap_or_default());
     let enough = seconds / 10;
     assert!(u64::from(cuts) >= enough && counters.connects > enough, "{cuts} cuts, {counters:?}");
     guest.run("umount /mnt");

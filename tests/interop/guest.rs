@@ -1,4 +1,4 @@
-//! One guest for all tests of this run; they take turns.
+//! The guest, which all tests of a run share. A mutex gives one test at a time access to it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -12,62 +12,62 @@ use rpcrdma_lab::{Lab, Machine, Ports, Ran, Series};
 
 use crate::place::inside;
 
-/// What one command in the guest may take: the machine may be slow, and its emulation is.
+/// The time limit for a command in the guest. The guest is emulated without KVM and slow.
 const LIMIT: Duration = Duration::from_secs(400);
 
-/// The guest.
+/// The guest, or this machine if the test program itself runs in the guest.
 pub(crate) struct Guest {
-    /// `None` where it is what this program runs in.
+    /// `None` if this program runs in the guest.
     machine: Option<Machine>,
-    /// The siw that is loaded.
+    /// The loaded siw module.
     siw: Option<Siw>,
     knfsd: bool,
     suites: bool,
 }
 
-/// Which siw.
+/// A build of the siw module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Siw {
-    /// As it is in Linux: it can leave the first message of a connection that it accepts unread.
+    /// Unmodified Linux. It can leave the first message on an accepted connection unread.
     Stock,
-    /// Without that.
+    /// `Stock` with that bug fixed.
     Mended,
-    /// The same, and it asks for connections between peers (RFC 6581 section 9).
+    /// `Mended`, and it requests peer-to-peer connections (RFC 6581 section 9).
     Peers,
 }
 
-/// The first of two sizes of a test, or the second where there is time (`RPCRDMA_LAB=long`).
+/// Returns `long` if `RPCRDMA_LAB=long`, and `short` otherwise.
 pub(crate) fn size<T>(short: T, long: T) -> T {
-    if std::env::var("RPCRDMA_LAB").is_ok_and(|asked| asked == "long") { long } else { short }
+    if std::env::var("RPCRDMA_LAB").is_ok_and(|value| value == "long") { long } else { short }
 }
 
-/// Whether the lab is asked for.
-pub(crate) fn asked() -> bool {
-    let asked = std::env::var("RPCRDMA_LAB").unwrap_or_default();
-    asked == "1" || asked == "long"
+/// Returns true if `RPCRDMA_LAB` enables these tests.
+pub(crate) fn lab_enabled() -> bool {
+    let value = std::env::var("RPCRDMA_LAB").unwrap_or_default();
+    value == "1" || value == "long"
 }
 
-/// The guest with this siw, for the one test that holds it; `None` where the lab is not asked for.
+/// Locks the guest and loads the given siw module. Returns `None` if the lab is not enabled.
 pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
-    if !asked() {
+    if !lab_enabled() {
         not_run::not_run("RPCRDMA_LAB is not set");
         return None;
     }
     let guest = GUEST.get_or_init(|| Mutex::new(Guest::boot()));
     let mut guest = guest.lock().unwrap_or_else(PoisonError::into_inner);
     if guest.is_broken() {
-        // Not by `eprintln`, which shows it only if this test fails too.
+        // libtest captures `eprintln` output and shows it only if this test fails.
         let _ = writeln!(
             std::io::stderr(),
-            "the guest's kernel is broken, here is another:\n{}",
+            "the guest's kernel reported a bug; booting another guest:\n{}",
             guest.last_words()
         );
-        // One at a time: both have the same directory.
+        // Stop the old guest before booting another, because both use the same directory.
         guest.machine = None;
         *guest = Guest::boot();
     }
-    // Inside, whoever had this program run has chosen.
+    // In the guest, the caller of this program has already loaded a device.
     if guest.siw != Some(siw) && guest.machine.is_some() {
         guest.run(&format!("/lab/siw {siw:?}").to_lowercase());
         guest.siw = Some(siw);
@@ -75,18 +75,18 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     Some(guest)
 }
 
-/// Whether no test suite of others is wanted. Says so.
-pub(crate) fn suites_are_left_out() -> bool {
-    let left_out = std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no");
-    if left_out {
+/// Returns true if `RPCRDMA_LAB_SUITES=no` disables third-party test suites, and records the reason.
+pub(crate) fn suites_disabled() -> bool {
+    let disabled = std::env::var("RPCRDMA_LAB_SUITES").is_ok_and(|value| value == "no");
+    if disabled {
         not_run::not_run("RPCRDMA_LAB_SUITES=no");
     }
-    left_out
+    disabled
 }
 
-/// The guest with this siw and the test suites of others, below /host/suites.
+/// Like [`guest`], with third-party test suites below /host/suites.
 pub(crate) fn guest_with_suites(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
-    if suites_are_left_out() {
+    if suites_disabled() {
         return None;
     }
     let mut guest = guest(siw)?;
@@ -94,7 +94,7 @@ pub(crate) fn guest_with_suites(siw: Siw) -> Option<MutexGuard<'static, Guest>> 
     Some(guest)
 }
 
-/// The guest with this siw and the kernel's NFS server.
+/// Like [`guest`], with the kernel's NFS server running.
 pub(crate) fn server(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
     let mut guest = guest(siw)?;
     guest.serve();
@@ -108,7 +108,8 @@ impl Guest {
         Guest { machine, siw: None, knfsd: false, suites: false }
     }
 
-    /// Whether its kernel has found a mistake of its own. Threads are missing then, and what they were to do never ends.
+    /// Returns true if the guest's kernel has logged a bug. Its threads may have died, and later operations
+    /// may hang.
     fn is_broken(&self) -> bool {
         ["BUG: ", "Oops: ", "Kernel panic"].iter().any(|word| {
             let machine = self.machine.as_ref();
@@ -116,27 +117,29 @@ impl Guest {
         })
     }
 
-    /// Lets the kernel's server come to the end of what it does after a reply, before a connection is closed. Where READ was called,
-    /// Linux 6.12 gives back what its RDMA Writes had by another thread, which finds no connection if it is late
-    /// (`svc_rdma_write_info_free_async`: seen in 6.12.117 on a busy machine), and with it goes all that it serves.
+    /// Gives the kernel's server a second to release the resources of its last replies.
+    ///
+    /// Call this before closing a connection that served READ. Linux 6.12 releases the resources of RDMA
+    /// Writes on another thread (`svc_rdma_write_info_free_async`). If the connection closes first, that
+    /// thread crashes and the server stops (observed with 6.12.117 on a busy machine).
     pub(crate) fn settle(&self) {
         self.run("sleep 1");
     }
 
-    /// Runs a bash script that must succeed, and returns what it printed.
+    /// Runs a bash script, which must succeed, and returns its output.
     pub(crate) fn run(&self, script: &str) -> String {
-        let ran = self.ran(script, LIMIT);
+        let ran = self.execute(script, LIMIT);
         assert_eq!(ran.status, 0, "{script}\n{}\n{}", ran.printed, self.last_words());
         ran.printed
     }
 
-    /// Runs a bash script that may take long and may fail. Returns its exit status and what it printed.
+    /// Runs a bash script with its own time limit. Returns its exit status and output.
     pub(crate) fn try_run(&self, script: &str, limit: Duration) -> (i32, String) {
-        let ran = self.ran(script, limit);
+        let ran = self.execute(script, limit);
         (ran.status, ran.printed)
     }
 
-    fn ran(&self, script: &str, limit: Duration) -> Ran {
+    fn execute(&self, script: &str, limit: Duration) -> Ran {
         match &self.machine {
             Some(machine) => machine.run(script, limit),
             None => run_here(script, limit),
@@ -145,10 +148,10 @@ impl Guest {
     }
 
     fn machine(&self) -> &Machine {
-        self.machine.as_ref().unwrap_or_else(|| panic!("this is the guest"))
+        self.machine.as_ref().unwrap_or_else(|| panic!("this program already runs in the guest"))
     }
 
-    /// Has the kernel serve /export.
+    /// Starts the kernel's NFS server for /export.
     pub(crate) fn serve(&mut self) {
         if !self.knfsd {
             self.run("/lab/knfsd");
@@ -156,8 +159,8 @@ impl Guest {
         }
     }
 
-    /// Has the kernel serve nothing, and its ports for others.
-    pub(crate) fn serve_no_more(&mut self) {
+    /// Stops the kernel's NFS server and frees its ports.
+    pub(crate) fn stop_serving(&mut self) {
         self.run(
             "! [ -e /proc/fs/nfsd/threads ] || rpc.nfsd 0; ! pidof rpc.mountd || kill $(pidof rpc.mountd)
              for second in $(seq 20); do pidof rpc.mountd || exit 0; sleep 1; done; exit 1",
@@ -165,17 +168,17 @@ impl Guest {
         self.knfsd = false;
     }
 
-    /// Brings a program of this machine in. Returns its path there.
+    /// Shares a program of the host with the guest. Returns its path in the guest.
     pub(crate) fn bring(&self, program: &str) -> String {
         self.machine().bring(Path::new(program)).unwrap()
     }
 
-    /// Has it see valgrind's tree, below /host/memcheck.
+    /// Shares valgrind's directory tree with the guest, below /host/memcheck.
     pub(crate) fn bring_memcheck(&self) {
         Lab::at_hand().unwrap().bring_memcheck(self.machine()).unwrap();
     }
 
-    /// Has it see the test suites of others.
+    /// Shares third-party test suites with the guest, below /host/suites.
     pub(crate) fn bring_suites(&mut self) {
         if let (Some(machine), false) = (&self.machine, self.suites) {
             Lab::at_hand().unwrap().bring_suites(machine).unwrap();
@@ -183,33 +186,33 @@ impl Guest {
         }
     }
 
-    /// Another device is there now: the next test that wants siw gets it anew.
+    /// Records that siw has been replaced. The next test that needs siw loads it again.
     pub(crate) fn forget_device(&mut self) {
         self.siw = None;
     }
 
-    /// What the kernel in the guest said last.
+    /// Returns the last messages of the guest's kernel.
     fn last_words(&self) -> String {
         self.machine.as_ref().map(Machine::last_words).unwrap_or_default()
     }
 
-    /// Where its ports are, at this place's address.
+    /// Returns the guest's ports at [`address`](crate::place::address).
     pub(crate) fn ports(&self) -> Ports {
         let own = Ports { agent: 0, nfs_rdma: 20_049, mount: 20_048 };
         self.machine.as_ref().map_or(own, |machine| machine.ports)
     }
 }
 
-/// What the guest's agent does, for a program that runs there itself.
+/// Runs a script as the guest's agent would, for a program that runs in the guest.
 fn run_here(script: &str, limit: Duration) -> Result<Ran, String> {
     let mut bash = Command::new("timeout");
     bash.arg(limit.as_secs().to_string()).args(["bash", "-c", &format!("exec 2>&1\n{script}")]);
     let output = bash.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-    let status = output.status.code().ok_or("the script was ended by a signal")?;
+    let status = output.status.code().ok_or("the script was killed by a signal")?;
     Ok(Ran { status, printed: String::from_utf8_lossy(&output.stdout).into_owned() })
 }
 
-/// Numbers that differ from run to run; the seed is told, for a run that failed.
+/// A random number generator. It prints its seed, which libtest shows if the test fails.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -226,7 +229,7 @@ impl Random {
         self.0
     }
 
-    /// A length up to `max`, of which small ones are as likely as large ones.
+    /// Returns a length up to `max`. Every order of magnitude is about equally likely.
     pub(crate) fn length(&mut self, max: usize) -> usize {
         let bits = self.next() % u64::from(usize::BITS - max.leading_zeros());
         let length = 1 + self.next() % (2 << bits);
@@ -244,20 +247,20 @@ impl Random {
 }
 
 #[test]
-fn a_guest_whose_kernel_broke_is_not_used_again() {
+fn a_guest_with_a_broken_kernel_is_replaced() {
     let Some(broken) = guest(Siw::Mended) else { return };
-    broken.run("touch /run/broken; echo '<2>BUG: only said so, by a test' >/dev/kmsg");
+    broken.run("touch /run/broken; echo '<2>BUG: simulated by a test' >/dev/kmsg");
     drop(broken);
     guest(Siw::Mended).unwrap().run("[ ! -e /run/broken ]");
 }
 
-/// A command's answer is there when it has ended, and not with the end of what it leaves to run.
+/// The agent returns when the command exits, even if background processes still run.
 #[test]
-fn a_command_is_answered_whatever_it_leaves_to_run() {
+fn a_command_returns_while_its_background_processes_run() {
     let Some(guest) = guest(Siw::Mended) else { return };
     assert_eq!(guest.run("sleep 5000 & echo $! >/run/left; printf 'lab: exit 5\\n'"), "lab: exit 5\n");
     guest.run("kill $(cat /run/left)");
-    // One that takes too long is ended with what it has started.
+    // A command that exceeds its time limit is killed together with its background processes.
     let script = "echo begun; sleep 5000 & echo $! >/run/left; wait";
     assert_eq!(guest.try_run(script, Duration::from_secs(2)), (124, "begun\n".to_owned()));
     guest.run("for i in $(seq 100); do kill -0 $(cat /run/left) || exit 0; sleep 0.1; done; exit 1");

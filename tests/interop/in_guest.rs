@@ -1,5 +1,5 @@
-//! `nfs3d` with iWARP in user space, in the guest itself, and the kernel's client beside it, with siw as it is in Linux: the tests
-//! of this program that have a server of ours, run there.
+//! Runs the tests of our server inside the guest: `nfs3d` with user-space iWARP, and the kernel's client with
+//! unmodified siw.
 
 use std::sync::MutexGuard;
 
@@ -7,10 +7,10 @@ use crate::guest::{Guest, Siw, guest, guest_with_suites};
 use crate::inside::{self, CUT, RULES, SERVER, SUITES};
 use crate::place::Ours;
 
-/// The guest with this program and `nfs3d` in it. That is optimized, since the guest has no processor of its own.
+/// Copies this program and an optimized `nfs3d` into the guest. The guest's processor is emulated and slow.
 fn with_programs(guest: Option<MutexGuard<'static, Guest>>) -> Option<MutexGuard<'static, Guest>> {
     let guest = guest?;
-    let mut programs = inside::made(&["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"]);
+    let mut programs = inside::build(&["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"]);
     programs.push(("interop".to_owned(), std::env::current_exe().unwrap()));
     inside::bring(&guest, Ours::Iwarp, &programs);
     Some(guest)

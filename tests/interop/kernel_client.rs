@@ -1,4 +1,4 @@
-//! The kernel's NFS client, mounting what `nfs3d` serves on this machine.
+//! Tests the kernel's NFS client on a mount of `nfs3d`.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,8 @@ use crate::mounted::{Cut, clear, mount_ours, transport, work_while_cut};
 use crate::relay::Relay;
 use crate::served::Served;
 
-/// Files of all sizes up to some hundred KiB and one of 5 MiB, links, a pipe, and modes.
+/// A script that creates files of up to some hundred KiB, one file of 5 MiB, links, a pipe, and various
+/// modes.
 const TREE: &str = "set -e; mkdir -p /tmp/tree/a/b /tmp/tree/c; cd /tmp/tree; \
     for i in $(seq 1 120); do head -c $((i * i * 17 + i)) /dev/urandom >a/file$i; echo $i >c/number$i; done; \
     head -c 5242881 /dev/urandom >large; ln -s ../c/number1 a/b/symlink; ln a/file7 a/b/hard; mkfifo pipe; \
@@ -29,14 +30,17 @@ fn a_tree_is_copied_and_renamed_and_removed() {
     guest.run(TREE);
     guest.run("cp -a /tmp/tree /mnt/tree && sync && echo 3 >/proc/sys/vm/drop_caches");
     guest.run("cd /mnt/tree && sha256sum --quiet -c /tmp/sums");
-    // Modes, owners, times, links and contents, in one list of what is different: none.
+    // rsync lists every difference in modes, owners, times, links and contents. The list must be empty.
     let different = guest.run("rsync -aHn --checksum --itemize-changes --delete /tmp/tree/ /mnt/tree/");
     assert_eq!(different.trim(), "");
     let sums = guest.run("cat /tmp/sums");
     for line in sums.lines() {
         let (sum, name) = line.split_once("  ").unwrap();
         let here = Command::new("sha256sum").arg(dir.path().join("tree").join(name)).output().unwrap();
-        assert!(String::from_utf8_lossy(&here.stdout).starts_with(sum), "{name} in the directory");
+        assert!(
+            String::from_utf8_lossy(&here.stdout).starts_with(sum),
+            "{name}: wrong contents in the served directory"
+        );
     }
     guest.run(
         "mv /mnt/tree /mnt/renamed && mv /mnt/renamed/a/file3 /mnt/renamed/c/moved && cd /mnt/renamed && \
@@ -48,7 +52,10 @@ fn a_tree_is_copied_and_renamed_and_removed() {
     assert_eq!((counters.connects, counters.bad_xids), (1, 0), "{counters:?}");
     assert_eq!(counters.sends, counters.receives, "{counters:?}");
     assert_eq!(counters.bad_replies, 0, "{counters:?}");
-    assert!(counters.invalidated_locally < counters.chunks(), "remote invalidation is in use: {counters:?}");
+    assert!(
+        counters.invalidated_locally < counters.chunks(),
+        "remote invalidation is not in use: {counters:?}"
+    );
 }
 
 #[test]
@@ -66,7 +73,7 @@ fn a_write_survives_a_server_that_is_killed() {
     let began = Instant::now();
     while std::fs::metadata(&file).map_or(0, |of| of.len()) < 1 << 20 {
         let hangs = began.elapsed() > Duration::from_secs(300);
-        assert!(!hangs, "nothing is written: {}", guest.run("cat /run/dd"));
+        assert!(!hangs, "nothing was written within 300 s: {}", guest.run("cat /run/dd"));
         sleep(Duration::from_millis(20));
     }
     served.kill();
@@ -78,12 +85,12 @@ fn a_write_survives_a_server_that_is_killed() {
     let here = Command::new("sha256sum").stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&here.stdout).trim(), there.trim(), "killed after {half} bytes");
     let connects = transport(&guest).connects;
-    assert!(connects > 1, "it was connected {connects} times");
+    assert!(connects > 1, "expected a reconnection, got {connects} connections");
     guest.run("echo 3 >/proc/sys/vm/drop_caches; cmp /tmp/tree /mnt/below/file && umount /mnt && rm /tmp/tree /run/written");
     drop(served);
 }
 
-/// Siw asks for a connection between peers here, and says with an FPDU of its own, which carries nothing, that it is ready.
+/// siw requests a peer-to-peer connection and signals that it is ready with a zero-length RDMA Write.
 ///
 /// Requirement: R373
 #[test]
@@ -92,9 +99,9 @@ fn a_connection_between_peers_is_granted() {
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
-    // What each end says first.
-    let said = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
-    let kept = said.clone();
+    // The first bytes in each direction, which hold the MPA handshake. Index 1 is to the server.
+    let handshakes = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
+    let kept = handshakes.clone();
     let watch =
         move |to_server: bool, bytes: &[u8]| kept.lock().unwrap()[usize::from(to_server)].extend(bytes);
     let relay = Relay::watched(served.rdma, Arc::new(Mutex::new(watch)));
@@ -103,14 +110,15 @@ fn a_connection_between_peers_is_granted() {
     let counters = transport(&guest);
     guest.run("rm /mnt/file && umount /mnt");
     assert_eq!((counters.connects, counters.bad_xids, counters.bad_replies), (1, 0, 0), "{counters:?}");
-    let said = said.lock().unwrap();
-    let [granted, asked] =
-        [0, 1].map(|end| ReadDepths::split(said[end].get(mpa::HEADER_LEN..).unwrap()).unwrap().0);
-    assert!(asked.peer_to_peer && granted.peer_to_peer, "{asked:?}, {granted:?}");
-    assert!(asked.rtr_write && granted.rtr_write && !granted.rtr_read, "{asked:?}, {granted:?}");
+    let handshakes = handshakes.lock().unwrap();
+    let [granted, requested] = [0, 1]
+        .map(|direction| ReadDepths::split(handshakes[direction].get(mpa::HEADER_LEN..).unwrap()).unwrap().0);
+    assert!(requested.peer_to_peer && granted.peer_to_peer, "{requested:?}, {granted:?}");
+    assert!(requested.rtr_write && granted.rtr_write && !granted.rtr_read, "{requested:?}, {granted:?}");
 }
 
-/// Makes, writes, renames, reads back and removes, for a minute, and fails at the first thing that is not so.
+/// A script that creates, writes, renames, reads and removes files for a minute. It fails at the first
+/// mismatch.
 const WORK: &str = "set -e; cd /mnt; end=$((SECONDS + 60)); round=0
     while [ $SECONDS -lt $end ]; do
         round=$((round + 1)); mkdir dir$round
@@ -124,14 +132,14 @@ const WORK: &str = "set -e; cd /mnt; end=$((SECONDS + 60)); round=0
     done; echo $round rounds";
 
 #[test]
-fn connections_that_are_cut_lose_and_repeat_nothing() {
+fn cut_connections_lose_and_repeat_nothing() {
     let Some(guest) = guest(Siw::Stock) else { return };
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
     let relay = Relay::to(served.rdma);
     mount_ours(&guest, relay.port, served.tcp);
-    // It ends by itself: it is cut till then.
+    // The script ends by itself after a minute. Connections are cut until then.
     let Cut { cuts, .. } = work_while_cut(&guest, &relay, WORK, Duration::MAX);
     let counters = transport(&guest);
     assert!(cuts > 3 && counters.connects > 3, "{cuts} cuts, {counters:?}");

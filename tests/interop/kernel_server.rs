@@ -1,4 +1,4 @@
-//! Our client, with iWARP in user space, and the kernel's NFS server behind siw.
+//! Tests our client against the kernel's NFS server over siw.
 
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
@@ -18,8 +18,10 @@ use crate::place::{Device, Ours, address, inside, provider};
 use crate::procedures::every_procedure;
 use crate::relay::Relay;
 
-/// What a call may take in a slow guest, and each step before the first: on a machine that does much else, the guest takes
-/// thirty times as long for all it does, and its first answers bring code with them that its emulator has not seen yet.
+/// The timeout for a call and for each step of the connection setup.
+///
+/// On a busy machine the emulated guest can be 30 times slower than usual. Its first replies take even
+/// longer, because the emulator has not yet translated the code.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn options(crc: bool) -> ClientOptions {
@@ -51,7 +53,7 @@ pub(crate) async fn connect_to(server: u16, options: ClientOptions) -> Client {
     provider().connect(&address, options).await.unwrap()
 }
 
-/// The handle of /export, which the kernel's server tells over TCP only.
+/// Returns the handle of /export. The kernel's server offers MOUNT over TCP only.
 pub(crate) async fn root(guest: &Guest) -> NfsFh3 {
     let tcp = Client::connect_tcp(format!("{}:{}", address(), guest.ports().mount))
         .await
@@ -78,7 +80,7 @@ pub(crate) async fn get(remote: &Remote, name: &str) -> String {
     remote.read_file(&file, &mut |_| Ok(())).await.unwrap().to_string()
 }
 
-/// Remembers how calls of one procedure travelled.
+/// Adds an observer to `options` that records the RDMA traffic of each call of one procedure.
 fn watched(options: ClientOptions, procedure: &'static str) -> (ClientOptions, Arc<Mutex<Vec<Traffic>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = seen.clone();
@@ -170,7 +172,8 @@ async fn a_call_too_long_for_a_message_is_fetched() {
 
 pub(crate) async fn a_long_call_to(guest: &Guest) {
     for crc in [true, false] {
-        // No item is worth a chunk of its own: what does not fit inline goes as a whole, by a Position-Zero chunk.
+        // With this `min_item`, no item gets a chunk. A call that does not fit inline uses a Position-Zero
+        // chunk.
         let long = ClientOptions { min_item: usize::MAX, ..options(crc) };
         let (watching, writes) = watched(long, "WRITE");
         let remote = mount(guest, watching).await;
@@ -183,11 +186,11 @@ pub(crate) async fn a_long_call_to(guest: &Guest) {
     }
 }
 
-/// 6.12 ends a connection with more calls in flight than it has granted (it has memory for no more), 6.1 may not.
+/// Linux 6.12 closes a connection with more calls in flight than granted. Linux 6.1 may not.
 ///
 /// Requirement: R025, R030, R031
 #[tokio::test(flavor = "multi_thread")]
-async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
+async fn calls_in_flight_reach_but_never_exceed_the_grant() {
     let Some(guest) = server(Siw::Mended) else { return };
     for crc in [true, false] {
         calls_in_flight(&guest, crc).await;
@@ -196,15 +199,16 @@ async fn as_many_calls_as_are_granted_are_in_flight_and_no_more() {
 
 async fn calls_in_flight(guest: &Guest, crc: bool) {
     let credits = in_flight(guest.ports().nfs_rdma, root(guest).await, crc).await;
-    // A relay passes on what is TCP.
+    // Without TCP, the relay cannot observe the calls.
     let Some(credits) = credits else { return };
-    assert_eq!(credits.most_granted, 64, "{credits:?}");
-    // In the guest the server may answer as quickly as this program calls.
-    let most = credits.most_in_flight;
-    assert!(most == 64 || inside().is_some() && most > 1, "{credits:?}");
+    assert_eq!(credits.max_granted, 64, "{credits:?}");
+    // In the guest, the server may reply before this program sends the next call.
+    let max = credits.max_in_flight;
+    assert!(max == 64 || inside().is_some() && max > 1, "{credits:?}");
 }
 
-/// Has as many calls in flight with the server at a port as it grants, and looks at them on their way, if that is TCP.
+/// Sends 1,000 concurrent calls to the server at a port. Returns the observed credits if the transport uses
+/// TCP.
 pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<Credits> {
     let credits = Arc::new(Mutex::new(Credits::default()));
     let seen = credits.clone();
@@ -226,7 +230,7 @@ pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<
     assert_eq!((counted.credits, counted.session.connections), (64, 1), "{counted}");
     assert!(counted.credit_waits > 0, "{counted}");
     let credits = std::mem::take(&mut *credits.lock().unwrap());
-    assert_eq!(credits.too_many, 0, "{credits:?}");
+    assert_eq!(credits.over_grant, 0, "{credits:?}");
     watched.then_some(credits)
 }
 
@@ -236,9 +240,9 @@ async fn a_thousand_connections_one_after_another() {
     one_after_another(&guest, if inside().is_some() { size(200, 1000) } else { 1000 }).await;
 }
 
-/// Siw as it is in Linux leaves the first message unread when it comes too soon. A client must not wait for ever.
+/// Unmodified siw leaves a first message unread if it arrives too early. The client must not wait forever.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_connection_to_siw_as_it_is_hangs() {
+async fn no_connection_to_stock_siw_hangs() {
     let Some(guest) = server(Siw::Stock) else { return };
     one_after_another(&guest, 500).await;
 }
@@ -247,7 +251,8 @@ pub(crate) async fn one_after_another(guest: &Guest, count: usize) {
     connections_to(guest.ports().nfs_rdma, root(guest).await, count).await;
 }
 
-/// Makes so many connections to the server at a port, with CRCs and without by turns, and calls twice on each.
+/// Makes `count` connections to the server at a port, alternately with and without CRC, and sends two calls
+/// on each.
 pub(crate) async fn connections_to(server: u16, object: NfsFh3, count: usize) {
     for index in 0..count {
         let client = nfs_v3::Client(connect_to(server, options(index % 2 == 0)).await);

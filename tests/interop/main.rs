@@ -1,11 +1,13 @@
-//! Against Linux's own NFS/RDMA client and server, which run in a guest (`cargo xtask lab`). It takes some minutes and a
-//! download, so it runs with `RPCRDMA_LAB=1` only, and otherwise says that it did not; `RPCRDMA_LAB=long` does more of the same.
+//! Interoperability tests with Linux's NFS/RDMA client and server, which run in a guest (`cargo xtask lab`).
+//!
+//! The tests take some minutes and a download, so they run only with `RPCRDMA_LAB=1`. Otherwise they are
+//! recorded as not run. `RPCRDMA_LAB=long` runs larger versions of the same tests.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 #![allow(
     clippy::await_holding_lock,
-    reason = "tests take turns with the guest, and each has a runtime of its own"
+    reason = "tests share the guest one at a time, and each has its own runtime"
 )]
 
 mod by_verbs;

@@ -1,4 +1,4 @@
-//! What the kernel's client has mounted at /mnt, and what it counts of that.
+//! Mounts in the guest at /mnt, and the counters of the kernel's client for them.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,26 +7,26 @@ use crate::guest::{Guest, Random};
 use crate::place::seen_from_the_guest;
 use crate::relay::Relay;
 
-/// Has the guest mount what a program of this place serves at these ports, at /mnt.
+/// Mounts our server in the guest at /mnt. The server listens at these ports, where this program runs.
 pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
     mount(guest, seen_from_the_guest(), rdma, tcp);
 }
 
-/// Has the guest mount what is served at these ports, at /mnt.
+/// Mounts the root of a server in the guest at /mnt.
 pub(crate) fn mount(guest: &Guest, server: &str, rdma: u16, tcp: u16) {
     mount_path(guest, &format!("{server}:/"), rdma, tcp);
 }
 
-/// The same of a server that serves its directories by their names, as the kernel's does.
-pub(crate) fn mount_path(guest: &Guest, what: &str, rdma: u16, tcp: u16) {
+/// Mounts a source of the form `server:path` in the guest at /mnt.
+pub(crate) fn mount_path(guest: &Guest, source: &str, rdma: u16, tcp: u16) {
     guest.run(&format!(
         "modprobe -a rpcrdma nfs nfsv3; mount -t nfs \
-         -o vers=3,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp} {what} /mnt && \
+         -o vers=3,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp} {source} /mnt && \
          grep ' /mnt nfs .*proto=rdma' /proc/mounts"
     ));
 }
 
-/// Unmounts whatever a test that failed has left.
+/// Removes the mounts, files and processes that a failed test left in the guest.
 pub(crate) fn clear(guest: &Guest) {
     guest.run(
         "! grep -q ' /mnt nfs' /proc/mounts || umount -f -l /mnt; \
@@ -34,19 +34,21 @@ pub(crate) fn clear(guest: &Guest) {
     );
 }
 
-/// What came of work that was done on a mount while its connections were cut.
+/// The outcome of a script on a mount whose connections were cut.
 pub(crate) struct Cut {
     pub(crate) cuts: u32,
-    /// What the work printed.
-    pub(crate) said: String,
+    /// The last 40 lines of the script's output.
+    pub(crate) output: String,
 }
 
-/// Has the guest run a script, which must succeed, and cuts the connections every few seconds for so long; what has begun
-/// by then is let end, and is waited for no longer than ten minutes.
+/// Runs a script in the guest, which must succeed, and cuts the connections every few seconds.
+///
+/// After `time` no more connections are cut. The script then has ten minutes to finish.
 pub(crate) fn work_while_cut(guest: &Guest, relay: &Relay, script: &str, time: Duration) -> Cut {
     let mut random = Random::new();
     guest.run(&format!("cat >/run/work <<'end of work'\n{script}\nend of work"));
-    guest.run("rm -f /run/worked; (bash /run/work >/run/said 2>&1; echo $? >/run/worked) >/dev/null 2>&1 &");
+    guest
+        .run("rm -f /run/worked; (bash /run/work >/run/output 2>&1; echo $? >/run/worked) >/dev/null 2>&1 &");
     let (began, mut cuts) = (Instant::now(), 0);
     while guest.run("[ ! -e /run/worked ] || echo done").trim() != "done" {
         sleep(Duration::from_millis(1000 + random.next() % 4000));
@@ -57,15 +59,15 @@ pub(crate) fn work_while_cut(guest: &Guest, relay: &Relay, script: &str, time: D
         assert!(
             !hangs,
             "after {cuts} cuts: {}",
-            guest.run("tail -n 20 /run/said; cat /proc/*/stack | tail -n 60")
+            guest.run("tail -n 20 /run/output; cat /proc/*/stack | tail -n 60")
         );
     }
-    let said = guest.run("tail -n 40 /run/said");
-    assert_eq!(guest.run("cat /run/worked").trim(), "0", "{cuts} cuts: {said}");
-    Cut { cuts, said }
+    let output = guest.run("tail -n 40 /run/output");
+    assert_eq!(guest.run("cat /run/worked").trim(), "0", "{cuts} cuts: {output}");
+    Cut { cuts, output }
 }
 
-/// What the kernel's client has counted of the transport of one mount.
+/// The counters of the kernel's client for the transport of one mount.
 #[derive(Debug)]
 pub(crate) struct Transport {
     pub(crate) connects: u64,
@@ -85,14 +87,14 @@ impl Transport {
     }
 }
 
-/// The counters of what is mounted at /mnt.
+/// Returns the counters for the mount at /mnt.
 pub(crate) fn transport(guest: &Guest) -> Transport {
     let line =
         guest.run("awk '/ mounted on \\/mnt / {at = 1} at && /xprt:/ {print; exit}' /proc/self/mountstats");
     assert!(line.contains("rdma"), "{line}");
-    // port bind connect connect_time idle sends recvs bad_xids req_u bklog_u, then read_chunks write_chunks
-    // reply_chunks rdma_request_bytes rdma_reply_bytes pullup_copy fixup_copy hardway_register failed_marshal bad_reply
-    // nomsg_calls, then mrs_recycled orphaned allocated local_inv_needed and two more.
+    // The fields are: port bind connect connect_time idle sends recvs bad_xids req_u bklog_u read_chunks
+    // write_chunks reply_chunks rdma_request_bytes rdma_reply_bytes pullup_copy fixup_copy hardway_register
+    // failed_marshal bad_reply nomsg_calls mrs_recycled orphaned allocated local_inv_needed, and two more.
     let counters: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     Transport {
         connects: counters[2],

@@ -1,6 +1,9 @@
-//! Where this program runs. Mostly on this machine, from which the guest is another one. But it runs in the guest as well, as
-//! `inside.rs` has it: with `RPCRDMA_LAB_INSIDE=siw` or `rxe` both ends are there, and ours use that device by verbs; with `iwarp`
-//! ours have iWARP in user space, and the kernel has siw. The tests are the same.
+//! The differences between a run on the host and a run in the guest.
+//!
+//! The same tests run in both places. On the host, only the kernel's client or server is in the guest.
+//! `inside.rs` runs this program in the guest, where `RPCRDMA_LAB_INSIDE` selects the transport of our side.
+//! With `siw` or `rxe` it is verbs on that device. With `iwarp` it is user-space iWARP, and the kernel uses
+//! siw.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -8,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use rpcrdma_nfs::provider::Provider;
 
-/// The guest itself.
+/// The guest's address in its own network.
 pub(crate) const GUEST: &str = "10.0.2.15";
 
-/// The guest's devices.
+/// An RDMA device of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
     Siw,
     Rxe,
 }
 
-/// What carries calls at our end, if that is in the guest too.
+/// The transport of our client or server if it runs in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ours {
     Iwarp,
@@ -26,7 +29,7 @@ pub(crate) enum Ours {
 }
 
 impl Ours {
-    /// Where the programs are that are built for it.
+    /// Returns the guest's directory with the programs built for this transport.
     pub(crate) fn programs(self) -> &'static str {
         match self {
             Ours::Iwarp => "/run/iwarp",
@@ -35,7 +38,7 @@ impl Ours {
     }
 }
 
-/// As `RPCRDMA_LAB_INSIDE` has it.
+/// Formats the transport as in `RPCRDMA_LAB_INSIDE`.
 impl fmt::Display for Ours {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -46,30 +49,30 @@ impl fmt::Display for Ours {
     }
 }
 
-/// What our end has, if this is the guest.
+/// Returns the transport that `RPCRDMA_LAB_INSIDE` selects, or `None` on the host.
 pub(crate) fn inside() -> Option<Ours> {
     let named = std::env::var("RPCRDMA_LAB_INSIDE").ok()?;
     let known = [Ours::Iwarp, Ours::Verbs(Device::Siw), Ours::Verbs(Device::Rxe)];
     let ours = known.into_iter().find(|ours| ours.to_string() == named);
-    Some(ours.unwrap_or_else(|| panic!("RPCRDMA_LAB_INSIDE: nothing is called {named}")))
+    Some(ours.unwrap_or_else(|| panic!("RPCRDMA_LAB_INSIDE={named}: expected iwarp, siw or rxe")))
 }
 
-/// The address at which programs of this place listen, and at which they reach the guest's servers.
+/// Returns the address on which this program's servers listen and at which it reaches the guest's servers.
 pub(crate) fn address() -> Ipv4Addr {
     if inside().is_some() { GUEST.parse().unwrap() } else { Ipv4Addr::LOCALHOST }
 }
 
-/// The same address as the kernel in the guest knows it: the loopback of this machine is 10.0.2.2 there.
+/// Returns the same address as seen from the guest, where the host's loopback is 10.0.2.2.
 pub(crate) fn seen_from_the_guest() -> &'static str {
     if inside().is_some() { GUEST } else { "10.0.2.2" }
 }
 
-/// What carries calls at our end.
+/// Returns the provider that our client or server uses.
 pub(crate) fn provider() -> Provider {
     if let Some(Ours::Verbs(_)) = inside() { Provider::Verbs } else { Provider::Iwarp }
 }
 
-/// A program of ours, by its path on the machine that built it.
+/// Returns the path of one of our programs, given its path on the host that built it.
 pub(crate) fn program(built: &str) -> PathBuf {
     let name = Path::new(built).file_name().unwrap();
     inside().map_or_else(|| PathBuf::from(built), |ours| Path::new(ours.programs()).join(name))

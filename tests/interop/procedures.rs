@@ -1,4 +1,4 @@
-//! The 22 procedures of NFS version 3, one after the other, with what a server has to do by each.
+//! Calls the 22 procedures of NFS version 3 and checks their results and effects.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use rpcrdma_nfs3::*;
 
 type Nfs = nfs_v3::Client<Connection>;
 
-/// The results of those that succeed.
+/// Returns the result of a call, which must succeed.
 macro_rules! ok {
     ($call:expr, $res:ident) => {
         match $call.await.unwrap() {
@@ -26,11 +26,11 @@ async fn attributes(nfs: &Nfs, object: NfsFh3) -> Fattr3 {
     ok!(nfs.getattr(&Getattr3Args { object }), Getattr3Res).obj_attributes
 }
 
-/// Calls all of them, in a directory of this name below `root`, which is gone at the end.
-pub(crate) async fn every_procedure(nfs: &Nfs, root: NfsFh3, called: &str) {
+/// Calls every procedure in a new directory below `root`, and removes the directory.
+pub(crate) async fn every_procedure(nfs: &Nfs, root: NfsFh3, dir_name: &str) {
     nfs.null().await.unwrap();
     let mode = |mode| Sattr3 { mode: Some(mode), ..Sattr3::default() };
-    let args = Mkdir3Args { r#where: name(root, called), attributes: mode(0o755) };
+    let args = Mkdir3Args { r#where: name(root, dir_name), attributes: mode(0o755) };
     let dir = ok!(nfs.mkdir(&args), Mkdir3Res).obj.unwrap();
     assert_eq!(attributes(nfs, dir).await.r#type, Ftype3::Nf3dir);
     let args = Setattr3Args { object: dir, new_attributes: mode(0o750), guard: None };
@@ -50,38 +50,38 @@ pub(crate) async fn every_procedure(nfs: &Nfs, root: NfsFh3, called: &str) {
     }
     let again = nfs.remove(&Remove3Args { object: name(dir, "renamed") }).await.unwrap();
     assert!(matches!(again, Remove3Res::Default(Nfsstat3::Nfs3errNoent, _)), "{again:?}");
-    ok!(nfs.rmdir(&Rmdir3Args { object: name(root, called) }), Rmdir3Res);
+    ok!(nfs.rmdir(&Rmdir3Args { object: name(root, dir_name) }), Rmdir3Res);
     let gone = match nfs.getattr(&Getattr3Args { object: dir }).await.unwrap() {
         Getattr3Res::Default(status) => status == Nfsstat3::Nfs3errStale,
-        // Linux may remember it for a moment, as a directory without a name.
+        // Linux may briefly keep the removed directory, with a link count of 0.
         Getattr3Res::Nfs3Ok(of) => of.obj_attributes.nlink == 0,
     };
-    assert!(gone, "a directory that was removed");
+    assert!(gone, "the removed directory still exists");
 }
 
 async fn lookup(nfs: &Nfs, dir: NfsFh3, of: &str) -> NfsFh3 {
     ok!(nfs.lookup(&Lookup3Args { what: name(dir, of) }), Lookup3Res).object
 }
 
-/// CREATE in its three ways, ACCESS, WRITE, COMMIT, READ.
+/// Calls CREATE in its three modes, ACCESS, WRITE, COMMIT and READ.
 async fn file(nfs: &Nfs, dir: NfsFh3) -> NfsFh3 {
     let create = |how| Create3Args { r#where: name(dir, "file"), how };
     let verifier = *b"verifier";
     let made = ok!(nfs.create(&create(Createhow3::Exclusive(verifier))), Create3Res).obj.unwrap();
     let again = ok!(nfs.create(&create(Createhow3::Exclusive(verifier))), Create3Res).obj.unwrap();
-    assert_eq!(made, again, "the same call again finds what it made");
+    assert_eq!(made, again, "a repeated exclusive CREATE must return the same file");
     let other = nfs.create(&create(Createhow3::Exclusive(*b"another_"))).await.unwrap();
-    taken(&other, matches!(other, Create3Res::Default(Nfsstat3::Nfs3errExist, _)));
+    check_exists(&other, matches!(other, Create3Res::Default(Nfsstat3::Nfs3errExist, _)));
     let guarded = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
     let other = nfs.create(&create(guarded)).await.unwrap();
-    taken(&other, matches!(other, Create3Res::Default(Nfsstat3::Nfs3errExist, _)));
+    check_exists(&other, matches!(other, Create3Res::Default(Nfsstat3::Nfs3errExist, _)));
     let new = Sattr3 { mode: Some(0o640), size: Some(0), ..Sattr3::default() };
     let unchecked = Createhow3::ObjAttributes(Createmode3::Unchecked, new);
     let file = ok!(nfs.create(&create(unchecked)), Create3Res).obj.unwrap();
     assert_eq!(file, made);
 
     let access = ok!(nfs.access(&Access3Args { object: file, access: 0x3f }), Access3Res).access;
-    assert_eq!(access & 0x0d, 0x0d, "read, modify, extend");
+    assert_eq!(access & 0x0d, 0x0d, "READ, MODIFY and EXTEND");
     for (stable, offset) in [(StableHow::FileSync, 0), (StableHow::Unstable, 7)] {
         let data = Bytes::from_static(b"1234567");
         let args = Write3Args { file, offset, count: 7, stable, data: data.into() };
@@ -97,11 +97,11 @@ async fn file(nfs: &Nfs, dir: NfsFh3) -> NfsFh3 {
     file
 }
 
-fn taken(result: &impl Debug, is_refused: bool) {
-    assert!(is_refused, "the name is taken: {result:?}");
+fn check_exists(result: &impl Debug, is_refused: bool) {
+    assert!(is_refused, "expected NFS3ERR_EXIST: {result:?}");
 }
 
-/// LOOKUP, SYMLINK, READLINK, LINK, MKNOD.
+/// Calls LOOKUP, SYMLINK, READLINK, LINK and MKNOD.
 async fn links(nfs: &Nfs, dir: NfsFh3, file: NfsFh3) {
     assert_eq!(lookup(nfs, dir, "file").await, file);
     let target = "../somewhere/else";
@@ -122,7 +122,7 @@ async fn links(nfs: &Nfs, dir: NfsFh3, file: NfsFh3) {
     assert_eq!((pipe.r#type, pipe.mode & 0o7777), (Ftype3::Nf3fifo, 0o600));
 }
 
-/// READDIR, READDIRPLUS.
+/// Calls READDIR and READDIRPLUS.
 async fn listings(nfs: &Nfs, dir: NfsFh3) {
     let expected = [".", "..", "file", "link", "pipe", "symlink"];
     let args = Readdir3Args { dir, cookie: 0, cookieverf: Default::default(), count: 8192 };
@@ -144,7 +144,7 @@ async fn listings(nfs: &Nfs, dir: NfsFh3) {
     assert_eq!(file.name_handle, Some(lookup(nfs, dir, "file").await));
 }
 
-/// FSSTAT, FSINFO, PATHCONF.
+/// Calls FSSTAT, FSINFO and PATHCONF.
 async fn file_system(nfs: &Nfs, root: NfsFh3) {
     let space = ok!(nfs.fsstat(&Fsstat3Args { fsroot: root }), Fsstat3Res);
     assert!(space.tbytes >= space.fbytes && space.fbytes >= space.abytes && space.tbytes > 0, "{space:?}");

@@ -1,4 +1,4 @@
-//! What went through a relay, as a capture, for pairs of ends that are both not ours; and captures as frames of MPA.
+//! Writes a capture of the traffic through a relay, and parses captures into MPA frames.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,23 +12,23 @@ use rpcrdma_runtime::wire::iwarp::Opcode;
 use crate::framed::{Frame, Splitter, fpdu_again, have_crcs, opening_again};
 use crate::relay::Watch;
 
-/// The octets in front of the first packet: magic number (times in nanoseconds), version 2.4, no correction, longest packet,
-/// link type (IP).
+/// The pcap file header: magic number (timestamps in nanoseconds), version 2.4, time zone correction,
+/// accuracy, maximum packet length, link type (raw IP).
 const HEAD: [u32; 6] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 101];
 const PORTS: [u16; 2] = [40_000, 20_049];
 const SYN: u8 = 2;
 const FIN: u8 = 1;
 
-/// One connection as it goes by, a frame a packet.
+/// Records one connection, with one packet for each MPA frame.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
-    ends: [Splitter; 2],
+    splitters: [Splitter; 2],
     seq: [u32; 2],
     file: Vec<u8>,
 }
 
 impl Recording {
-    /// Begins with the packets that begin a connection.
+    /// Starts a recording with the packets of a TCP handshake.
     pub(crate) fn begin() -> Arc<Mutex<Self>> {
         let mut recording = Recording::default();
         recording.file.extend(HEAD.iter().flat_map(|word| word.to_le_bytes()));
@@ -38,22 +38,27 @@ impl Recording {
         Arc::new(Mutex::new(recording))
     }
 
-    /// What a relay tells of the bytes that go through.
+    /// Returns a callback that records the bytes through a relay.
     pub(crate) fn watch(recording: &Arc<Mutex<Self>>) -> Watch {
         let recording = recording.clone();
-        Arc::new(Mutex::new(move |forth: bool, bytes: &[u8]| recording.lock().unwrap().see(forth, bytes)))
+        Arc::new(Mutex::new(move |to_server: bool, bytes: &[u8]| {
+            recording.lock().unwrap().see(to_server, bytes)
+        }))
     }
 
-    fn see(&mut self, forth: bool, bytes: &[u8]) {
-        let side = usize::from(!forth);
-        for frame in self.ends[side].take(bytes) {
+    fn see(&mut self, to_server: bool, bytes: &[u8]) {
+        let side = usize::from(!to_server);
+        for frame in self.splitters[side].take(bytes) {
             self.packet(side, 0, &frame.octets);
         }
     }
 
-    /// The whole capture, with the packets that end the connection.
+    /// Returns the capture, including the packets that close the connection.
     pub(crate) fn end(&mut self) -> Vec<u8> {
-        assert!(self.ends.iter().all(|end| end.rest().is_empty()), "a frame of which a part lacks");
+        assert!(
+            self.splitters.iter().all(|splitter| splitter.rest().is_empty()),
+            "the connection ended within a frame"
+        );
         self.packet(0, FIN, &[]);
         self.packet(1, FIN, &[]);
         std::mem::take(&mut self.file)
@@ -84,8 +89,10 @@ impl Recording {
     }
 }
 
-/// The frames of each connection in a capture in which each octet of TCP stands once and in its order, as in those that
-/// are written here and by the library: those of the client, and those of the server.
+/// Returns the client's and the server's frames for each connection in a capture.
+///
+/// The capture must hold every TCP octet once and in order. Captures from this module and from the library
+/// do.
 fn connections(capture: &Path) -> Vec<[Vec<Frame>; 2]> {
     let file = fs::read(capture).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
@@ -106,15 +113,16 @@ fn connections(capture: &Path) -> Vec<[Vec<Frame>; 2]> {
         let (splitter, frames) = &mut connections[connection][side];
         frames.extend(splitter.take(tcp.payload()));
     }
-    let whole = |(splitter, frames): (Splitter, Vec<Frame>)| {
+    let complete = |(splitter, frames): (Splitter, Vec<Frame>)| {
         assert!(splitter.rest().is_empty());
         frames
     };
-    connections.into_iter().map(|ends| ends.map(whole)).collect()
+    connections.into_iter().map(|sides| sides.map(complete)).collect()
 }
 
-/// Checks that every frame in a capture is what our codec makes of what it has read in it. Returns how many there were.
-pub(crate) fn every_frame_again(capture: &Path) -> usize {
+/// Decodes every frame in a capture and checks that our codec encodes it to the same octets. Returns their
+/// number.
+pub(crate) fn check_every_frame(capture: &Path) -> usize {
     let (mut count, mut seen) = (0, [false; 4]);
     for [client, server] in connections(capture) {
         let crc = have_crcs(&client[0].octets, &server[0].octets);
@@ -134,10 +142,10 @@ pub(crate) fn every_frame_again(capture: &Path) -> usize {
                 }
                 again
             };
-            assert_eq!(again, frame.octets, "CRCs {crc}, from the client {from_client}");
+            assert_eq!(again, frame.octets, "CRC: {crc}, from the client: {from_client}");
             count += 1;
         }
     }
-    assert_eq!(seen, [true; 4], "Sends, RDMA Writes, Read Requests and their answers");
+    assert_eq!(seen, [true; 4], "expected Sends, RDMA Writes, Read Requests and Read Responses");
     count
 }

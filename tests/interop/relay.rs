@@ -1,4 +1,4 @@
-//! A relay between two programs, which cuts the connections that go through it when it is told to.
+//! A TCP relay that can cut the connections through it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,56 +7,56 @@ use std::thread;
 
 use crate::place::address;
 
-/// What is told of the bytes that go through, before they go on: whether they come from who connected, and themselves.
+/// A callback that gets all bytes before they are forwarded. The flag is true for bytes to the target.
 pub(crate) type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
 
-/// The relay. Connections that are there when the process ends end with it.
+/// A TCP relay. It runs until the process exits.
 pub(crate) struct Relay {
-    /// Where it listens, at this place's address.
+    /// The port on which the relay listens, at [`address`].
     pub(crate) port: u16,
-    through: Arc<Mutex<Vec<TcpStream>>>,
+    sockets: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Relay {
-    /// Leads to a port of this place's address.
+    /// Starts a relay to the port `target` at [`address`].
     pub(crate) fn to(target: u16) -> Self {
         Relay::watched(target, Arc::new(Mutex::new(|_: bool, _: &[u8]| ())))
     }
 
-    /// The same, with somebody who looks at what goes through.
+    /// Starts a relay that passes all bytes to `watch`.
     pub(crate) fn watched(target: u16, watch: Watch) -> Self {
         let listener = TcpListener::bind((address(), 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let through = Arc::new(Mutex::new(Vec::new()));
-        let kept = through.clone();
+        let sockets = Arc::new(Mutex::new(Vec::new()));
+        let kept = sockets.clone();
         thread::spawn(move || {
-            for near in listener.incoming().map_while(Result::ok) {
-                // Refused there: closed here.
-                let Ok(far) = TcpStream::connect((address(), target)) else { continue };
-                for socket in [&near, &far] {
+            for client in listener.incoming().map_while(Result::ok) {
+                // If the target refuses the connection, drop the client's connection.
+                let Ok(server) = TcpStream::connect((address(), target)) else { continue };
+                for socket in [&client, &server] {
                     socket.set_nodelay(true).unwrap();
                     kept.lock().unwrap().push(socket.try_clone().unwrap());
                 }
-                let (from, to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-                let (forth, back) = (watch.clone(), watch.clone());
-                thread::spawn(move || copy(from, to, true, &forth));
-                thread::spawn(move || copy(far, near, false, &back));
+                let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                let (to_server, to_client) = (watch.clone(), watch.clone());
+                thread::spawn(move || copy(from, to, true, &to_server));
+                thread::spawn(move || copy(server, client, false, &to_client));
             }
         });
-        Relay { port, through }
+        Relay { port, sockets }
     }
 
-    /// Cuts what goes through, at whatever byte it is. Returns whether there was a connection.
+    /// Cuts all connections at an arbitrary byte. Returns true if there were any.
     pub(crate) fn cut(&self) -> bool {
-        let cut = std::mem::take(&mut *self.through.lock().unwrap());
+        let cut = std::mem::take(&mut *self.sockets.lock().unwrap());
         cut.iter().filter(|socket| socket.shutdown(Shutdown::Both).is_ok()).count() > 0
     }
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream, forth: bool, watch: &Watch) {
+fn copy(mut from: TcpStream, mut to: TcpStream, to_server: bool, watch: &Watch) {
     let mut buffer = [0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        (watch.lock().unwrap())(forth, &buffer[..count]);
+        (watch.lock().unwrap())(to_server, &buffer[..count]);
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

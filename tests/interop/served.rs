@@ -1,4 +1,4 @@
-//! `nfs3d`, as a program of the place where this one runs.
+//! Runs `nfs3d` on the machine where this program runs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::place::{address, inside, program, provider};
 
-/// `nfs3d`, and where it listens.
+/// A running `nfs3d` and its ports.
 pub(crate) struct Served {
     child: Child,
-    says: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
     pub(crate) rdma: u16,
     pub(crate) tcp: u16,
 }
 
-/// The program; its key is kept for who starts it again.
+/// Returns the command. A fixed state directory keeps the server's key across restarts.
 fn nfs3d() -> Command {
     let mut command = Command::new(program(env!("CARGO_BIN_EXE_nfs3d")));
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -33,7 +33,7 @@ impl Served {
         Served::run(nfs3d().arg(dir), rdma, tcp)
     }
 
-    /// With a capture of what goes over RDMA.
+    /// Starts `nfs3d` with a capture of its RDMA traffic.
     pub(crate) fn captured(dir: &Path, capture: &Path) -> Self {
         Served::run(nfs3d().arg(dir).env("RPCRDMA_PCAP", capture), 0, 0)
     }
@@ -43,28 +43,28 @@ impl Served {
         let mut child = command
             .args(["--listen", &format!("{ip}:{rdma}"), "--tcp", &format!("{ip}:{tcp}")])
             .args(["--provider", &provider().to_string()])
-            .arg("--no-root-squash") // the guest has root only
+            .arg("--no-root-squash") // the guest only has the user root
             .arg("--stats")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
-        let mut says = BufReader::new(child.stdout.take().unwrap());
-        says.read_line(&mut line).unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
         let port = |scheme: &str| {
             let (_, rest) = line.split_once(scheme).unwrap();
             rest.split('/').next().unwrap().rsplit(':').next().unwrap().parse().unwrap()
         };
-        Served { says, rdma: port("rdma://"), tcp: port("tcp://"), child }
+        Served { stdout, rdma: port("rdma://"), tcp: port("tcp://"), child }
     }
 
-    /// Has it end by itself. Returns what it has counted, and fails if it does not end well.
+    /// Stops the server, which must exit successfully, and returns its statistics.
     pub(crate) fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        let mut said = String::new();
-        self.says.read_to_string(&mut said).unwrap();
-        assert!(self.child.wait().unwrap().success() && said.ends_with("stopped\n"), "{said}");
-        said
+        let mut output = String::new();
+        self.stdout.read_to_string(&mut output).unwrap();
+        assert!(self.child.wait().unwrap().success() && output.ends_with("stopped\n"), "{output}");
+        output
     }
 
     pub(crate) fn kill(&mut self) {

@@ -1,4 +1,4 @@
-//! Programs that test file systems, in the guest, on what the kernel's client has mounted: `nfs3d` of this machine.
+//! Runs file system test suites in the guest, on a mount of `nfs3d`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::mounted::{Transport, clear, mount_ours, mount_path, transport};
 use crate::place::{GUEST, inside};
 use crate::served::Served;
 
-/// How to run a program of Debian's that the guest itself does not have.
+/// Shell definitions for running Debian programs that are not part of the guest.
 pub(crate) const DEBIAN: &str = "at=/host/suites/root; \
     libraries=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu:$at/usr/lib/x86_64-linux-gnu/ceph; \
     debian() { program=$1; shift; LD_LIBRARY_PATH=$libraries $at/usr/bin/$program \"$@\"; }; ";
 
-/// Mounts an empty directory, runs a script there, and unmounts. Returns what the client has counted.
+/// Mounts an empty directory, runs a script in it, and unmounts it. Returns the client's counters.
 fn on_a_mount(guest: &Guest, limit: u64, script: &str) -> Transport {
     clear(guest);
     let dir = tempfile::tempdir().unwrap();
@@ -29,10 +29,13 @@ fn on_a_mount(guest: &Guest, limit: u64, script: &str) -> Transport {
     guest.run("rm -r /mnt/x && [ -z \"$(ls -A /mnt)\" ] && umount /mnt && ! grep -q ' /mnt ' /proc/mounts");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     assert_eq!((counters.connects, counters.bad_xids, counters.bad_replies), (1, 0, 0), "{counters:?}");
-    // Each end counts for itself: the server what it has invalidated, the client what was left to do for it.
-    let said = served.stop();
-    assert!(said.contains(" remote invalidations"), "{said}");
-    assert!(counters.invalidated_locally < counters.chunks(), "remote invalidation is in use: {counters:?}");
+    // The server counts its remote invalidations. The client counts the regions that it invalidated itself.
+    let output = served.stop();
+    assert!(output.contains(" remote invalidations"), "{output}");
+    assert!(
+        counters.invalidated_locally < counters.chunks(),
+        "remote invalidation is not in use: {counters:?}"
+    );
     counters
 }
 
@@ -57,7 +60,7 @@ fn blocks_are_written_and_read_with_and_without_the_clients_cache() {
     assert!(counters.read_chunks > 16 && counters.write_chunks > 16, "{counters:?}");
 }
 
-/// 5,000 files, or 1,000 where time is short, and 600 in the guest then.
+/// Copies 5,000 files. A short run copies 1,000, or 600 in the guest.
 #[test]
 fn thousands_of_files_are_copied_and_are_the_same() {
     let Some(guest) = guest(Siw::Stock) else { return };
@@ -89,8 +92,8 @@ fn fsx_finds_no_wrong_byte() {
         &guest,
         900,
         &format!(
-            "/host/suites/bin/fsx -N 10000 -S {seed} -P /tmp /mnt/x/file >/tmp/said 2>&1; \
-             status=$?; tail -n 5 /tmp/said; [ $status = 0 ]"
+            "/host/suites/bin/fsx -N 10000 -S {seed} -P /tmp /mnt/x/file >/tmp/output 2>&1; \
+             status=$?; tail -n 5 /tmp/output; [ $status = 0 ]"
         ),
     );
 }
@@ -113,27 +116,27 @@ fn fio_verifies_what_it_wrote() {
 }
 
 #[test]
-fn dbench_goes_through() {
+fn dbench_succeeds() {
     let Some(guest) = guest_with_suites(Siw::Stock) else { return };
     on_a_mount(
         &guest,
         600,
         &format!(
-            "debian dbench -c /host/suites/root/usr/share/dbench/client.txt -t {} -D /mnt/x 2 >/tmp/said 2>&1; \
-             status=$?; tail -n 12 /tmp/said; [ $status = 0 ]",
+            "debian dbench -c /host/suites/root/usr/share/dbench/client.txt -t {} -D /mnt/x 2 >/tmp/output 2>&1; \
+             status=$?; tail -n 12 /tmp/output; [ $status = 0 ]",
             size(8, 60)
         ),
     );
 }
 
-/// What became of the tests of pjdfstest, by their names.
-struct Judged {
+/// The names of the pjdfstest tests that passed and that failed.
+struct Results {
     ok: BTreeSet<String>,
     failed: BTreeSet<String>,
 }
 
-/// Runs pjdfstest at /mnt, with its tests of what NFSv3 has and some systems have not: times that are set.
-fn pjdfstest(guest: &Guest) -> Judged {
+/// Runs pjdfstest at /mnt, including its optional tests of setting times, which NFSv3 supports.
+fn pjdfstest(guest: &Guest) -> Results {
     let (status, printed) = guest.try_run(
         "mkdir -m 755 /mnt/pjd; cat >/tmp/pjd.toml <<'end'\n\
          [features]\nutimensat = {}\nutime_now = {}\nrename_ctime = {}\n\
@@ -142,19 +145,19 @@ fn pjdfstest(guest: &Guest) -> Judged {
          /host/suites/bin/pjdfstest -c /tmp/pjd.toml -p /mnt/pjd 2>&1; echo \"exit $?\"; rm -rf /mnt/pjd",
         Duration::from_secs(900),
     );
-    // It says how many failed at its end, and at no other place.
-    assert!(status == 0 && printed.contains("Summary"), "it did not come to its end: {status}: {printed}");
-    // A line for each test: its name, and ok, skipped or FAILED.
-    let ended = |how: &str| {
+    // pjdfstest prints the summary only when it runs to completion.
+    assert!(status == 0 && printed.contains("Summary"), "pjdfstest did not finish: {status}: {printed}");
+    // Each test prints one line: its name, and ok, skipped or FAILED.
+    let with_result = |how: &str| {
         let lines = printed.lines().filter_map(|line| line.split_once(char::is_whitespace));
         let those = lines.filter(|(_, result)| result.trim() == how);
         those.map(|(name, _)| name.to_owned()).collect::<BTreeSet<String>>()
     };
-    Judged { ok: ended("ok"), failed: ended("FAILED") }
+    Results { ok: with_result("ok"), failed: with_result("FAILED") }
 }
 
 #[test]
-fn what_pjdfstest_finds_it_finds_with_the_kernels_server_too() {
+fn pjdfstest_finds_no_difference_from_the_kernels_server() {
     let Some(mut guest) = guest_with_suites(Siw::Stock) else { return };
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +174,7 @@ fn what_pjdfstest_finds_it_finds_with_the_kernels_server_too() {
     assert!(passed > 300 && passed_there > 300, "{passed} passed with nfs3d, {passed_there} with knfsd");
     let more: Vec<_> = ours.failed.difference(&kernels.failed).collect();
     assert!(more.is_empty(), "{} fail with nfs3d only: {more:#?}", more.len());
-    // Nor is one skipped, or not there at all.
+    // This also finds tests that are skipped or missing with nfs3d.
     let fewer: Vec<_> = kernels.ok.difference(&ours.ok).collect();
     assert!(fewer.is_empty(), "{} pass with knfsd only: {fewer:#?}", fewer.len());
 }

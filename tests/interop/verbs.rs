@@ -1,18 +1,20 @@
-//! RDMA devices: programs that are built with the feature `verbs` run in the guest, over its software iWARP (siw) and its
-//! software RoCE (rxe), against each other, the kernel's NFS server and the kernel's client. They run where the packages are that
-//! the feature needs, but not with `RPCRDMA_LAB_VERBS=no`; some only with `RPCRDMA_LAB=long`.
+//! Tests on RDMA devices. Programs with the feature `verbs` run in the guest, over software iWARP (siw) and
+//! software RoCE (rxe), against each other, the kernel's NFS server and the kernel's client.
+//!
+//! The tests need the system packages of the feature. `RPCRDMA_LAB_VERBS=no` disables them. Some run only
+//! with `RPCRDMA_LAB=long`.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 
-use crate::guest::{Guest, Siw, asked, guest, server, size};
+use crate::guest::{Guest, Siw, guest, lab_enabled, server, size};
 use crate::inside;
 use crate::mounted::mount;
 use crate::place::{Device, GUEST, Ours};
 
-/// Whether there is time for what takes long.
+/// Returns true if `RPCRDMA_LAB=long`. Otherwise records that the test did not run.
 fn long() -> bool {
     let long = size(false, true);
     if !long {
@@ -21,7 +23,8 @@ fn long() -> bool {
     long
 }
 
-/// Programs by their names, built with the feature; `None`, with a record for the calling test, where that is impossible.
+/// Returns the programs built with the feature, by name. If they cannot be built, records that the test did
+/// not run.
 fn built() -> Option<&'static [(String, PathBuf)]> {
     static BUILT: OnceLock<Result<Vec<(String, PathBuf)>, String>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref().map_err(not_run::not_run).ok()
@@ -33,34 +36,35 @@ fn build() -> Result<Vec<(String, PathBuf)>, String> {
     }
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
-        return Err(format!("the feature `verbs` lacks packages: {}", missing.join(" ")));
+        return Err(format!("packages missing for the feature `verbs`: {}", missing.join(" ")));
     }
     Ok(with_the_feature(&["scenarios", "verbs", "interop", "explain"]))
 }
 
-/// Builds tests with cargo, and the programs of the packages that these tests belong to.
+/// Builds tests with cargo, and the programs of their packages.
 fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
     let packages = ["rpcrdma-tests", "rpcrdma-nfs", "rpcrdma-tools"];
     let features = packages.map(|package| format!("--features={package}/verbs"));
     let packages = packages.map(|package| format!("--package={package}"));
-    // The guest has no processor of its own: what takes a minute more to build saves several there.
+    // The guest's processor is emulated. Optimizing takes a minute longer and saves several minutes in the
+    // guest.
     let optimized = ["rpcrdma-runtime", "rpcrdma-verbs", "rpcrdma-nfs3", "rpcrdma-nfs"]
         .map(|package| format!("profile.dev.package.{package}.opt-level=1"));
     let optimized = optimized.iter().flat_map(|setting| ["--config", setting]);
     let tests = tests.iter().flat_map(|test| ["--test", test]);
     let packages = packages.iter().chain(&features).map(String::as_str);
     let arguments = ["test", "--no-run"].into_iter().chain(packages).chain(optimized).chain(tests);
-    let mut programs = inside::made(&arguments.collect::<Vec<_>>());
-    // The test `explain` is built only because the program `rpcrdma` comes with it.
+    let mut programs = inside::build(&arguments.collect::<Vec<_>>());
+    // Building the test `explain` also builds the program `rpcrdma`.
     let wanted = ["scenarios", "verbs", "interop", "nfs3d", "nfs3", "rpcrdma"];
     programs.retain(|(name, _)| wanted.contains(&name.as_str()));
     programs
 }
 
-/// The guest with one of its devices, and the programs in `/run/bin`.
+/// Returns the guest with the given device, and with the programs in `/run/bin`.
 pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
-    // Nothing is built for a guest that is not there.
-    let programs = if asked() { built()? } else { &[] };
+    // Without the lab, skip the build.
+    let programs = if lab_enabled() { built()? } else { &[] };
     let mut guest = if knfsd { server(Siw::Mended)? } else { guest(Siw::Mended)? };
     inside::bring(&guest, Ours::Verbs(device), programs);
     if device == Device::Rxe {
@@ -70,12 +74,12 @@ pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Gu
     Some(guest)
 }
 
-/// What the kernel counts of each device: protection domains, queues, pairs, ids, contexts, regions.
+/// Returns the kernel's resource counts for each device: PDs, CQs, QPs, CM IDs, contexts and MRs.
 fn resources(guest: &Guest) -> String {
     guest.run("rdma resource show")
 }
 
-/// Runs those tests of a program that have one of these words in their names; all, if there is none.
+/// Runs the tests of a program whose names contain a word of `filter`. An empty filter runs all tests.
 fn run_tests(guest: &Guest, address: &str, program: &str, filter: &str) -> String {
     let ran = guest.run(&format!(
         "ulimit -l unlimited; \
@@ -91,10 +95,10 @@ fn each_scenario(device: Device) {
     run_tests(&guest, GUEST, "scenarios", "over_verbs");
 }
 
-/// The guest's other address.
+/// The guest's IPv6 address.
 const IPV6: &str = "fd00::15";
 
-/// Private data, depths, messages, RDMA Reads and Writes, over IPv6; in long runs all scenarios too.
+/// Tests private data, read depths, messages, RDMA Reads and Writes over IPv6. Long runs add all scenarios.
 fn over_ipv6(device: Device) {
     let Some(guest) = with(device, false) else { return };
     guest.run(&format!("ip -6 address replace {IPV6}/64 dev eth0 nodad"));
@@ -116,31 +120,31 @@ fn ipv6_over_rxe() {
 }
 
 #[test]
-fn ports_of_others_over_siw() {
+fn ports_in_use_over_siw() {
     let Some(guest) = with(Device::Siw, false) else { return };
     let ran = run_tests(&guest, GUEST, "verbs", "ports_that_tcp_has");
     assert!(!ran.contains("not run"), "{ran}");
 }
 
 #[test]
-fn devices_are_told() {
+fn info_lists_devices() {
     let Some(guest) = with(Device::Siw, false) else { return };
-    let said = guest.run(&format!("/run/bin/rpcrdma info {GUEST}:20049 192.0.2.1:20049"));
-    assert!(said.starts_with("siw0: iWARP"), "{said}");
-    assert!(said.contains("port 1: active") && said.contains("GID "), "{said}");
+    let output = guest.run(&format!("/run/bin/rpcrdma info {GUEST}:20049 192.0.2.1:20049"));
+    assert!(output.starts_with("siw0: iWARP"), "{output}");
+    assert!(output.contains("port 1: active") && output.contains("GID "), "{output}");
     assert!(
-        said.contains(&format!(
+        output.contains(&format!(
             "{GUEST}:20049: --provider auto connects by verbs (siw0), and listens by verbs"
         )),
-        "{said}"
+        "{output}"
     );
-    assert!(said.contains("192.0.2.1:20049: --provider auto connects by"), "{said}");
+    assert!(output.contains("192.0.2.1:20049: --provider auto connects by"), "{output}");
     let both = guest.run(
         "modprobe rdma_rxe; rdma link add other type rxe netdev eth0; /run/bin/rpcrdma info; rdma link delete other",
     );
     let [siw, other] = ["siw0: iWARP, GUID ", "other: InfiniBand or RoCE, GUID "].map(|begins| {
-        let (_, told) = both.split_once(begins).unwrap_or_else(|| panic!("{both}"));
-        told.lines().take(3).map(str::to_owned).collect::<Vec<_>>()
+        let (_, description) = both.split_once(begins).unwrap_or_else(|| panic!("{both}"));
+        description.lines().take(3).map(str::to_owned).collect::<Vec<_>>()
     });
     assert_eq!([&siw[2], &other[2]], ["  no memory windows of type 2", "  memory windows of type 2"]);
     for limits in [&siw[1], &other[1]] {
@@ -161,15 +165,16 @@ fn scenarios_are_the_same_over_rxe() {
     each_scenario(Device::Rxe);
 }
 
-/// Of 200 connections that are cut in every state, and of all the others, nothing is left in the kernel.
-fn each_connection(device: Device) {
+/// Checks that the connections of all verbs tests, 200 of them cut in various states, leave no kernel
+/// resources.
+fn connections_leave_nothing(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);
     run_tests(&guest, GUEST, "verbs", "");
     assert_eq!(settled(&guest, &before), before.trim());
 }
 
-/// What the kernel counts once that is what it was before, or after a minute.
+/// Waits up to a minute until the kernel's resource counts equal `before`. Returns the last counts.
 fn settled(guest: &Guest, before: &str) -> String {
     let after = guest.run(&format!(
         "for second in $(seq 60); do now=$(rdma resource show); [ \"$now\" = \"{}\" ] && break; sleep 1; done; \
@@ -182,20 +187,23 @@ fn settled(guest: &Guest, before: &str) -> String {
 #[test]
 fn nothing_is_left_of_connections_over_siw() {
     if long() {
-        each_connection(Device::Siw);
+        connections_leave_nothing(Device::Siw);
     }
 }
 
 #[test]
 fn nothing_is_left_of_connections_over_rxe() {
     if long() {
-        each_connection(Device::Rxe);
+        connections_leave_nothing(Device::Rxe);
     }
 }
 
-/// A device is deleted while calls are made over it, and added again: calls fail meanwhile, client and server stay, and go on.
-/// There is another device, since librdmacm closes none before there is; the kernel waits for that with its software devices.
-fn device_that_goes(device: Device) {
+/// Deletes a device under load and adds it again. Calls fail meanwhile; the client and the server keep
+/// running.
+///
+/// A second device exists meanwhile. librdmacm closes a device only when another one exists, and the kernel
+/// does not finish deleting a software device before that.
+fn device_removal(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let link = match device {
         Device::Siw => "siw0 siw eth0",
@@ -204,30 +212,31 @@ fn device_that_goes(device: Device) {
     guest.run(&format!(
         "rdma link add other type siw netdev lo; \
          RPCRDMA_VERBS={GUEST} RPCRDMA_VERBS_LINK='{link}' \
-         /run/bin/verbs --test-threads=1 --nocapture the_device_is_back >/run/said 2>&1; failed=$?; \
-         rdma link delete other; cat /run/said; grep -q 'not run' /run/said && exit 1; \
-         grep -q ' 1 passed' /run/said && exit $failed"
+         /run/bin/verbs --test-threads=1 --nocapture the_device_is_back >/run/output 2>&1; failed=$?; \
+         rdma link delete other; cat /run/output; grep -q 'not run' /run/output && exit 1; \
+         grep -q ' 1 passed' /run/output && exit $failed"
     ));
 }
 
 #[test]
 fn siw_goes_and_comes_back_under_load() {
     if long() {
-        device_that_goes(Device::Siw);
+        device_removal(Device::Siw);
     }
 }
 
 #[test]
 fn rxe_goes_and_comes_back_under_load() {
-    device_that_goes(Device::Rxe);
+    device_removal(Device::Rxe);
 }
 
-/// The provider that our programs are told to use. Over rxe they choose for themselves: iWARP in user space would find nobody there.
+/// Returns the value for `--provider`. With rxe, this also tests `auto`: user-space iWARP could not connect
+/// there.
 fn provider(device: Device) -> &'static str {
     if device == Device::Rxe { "auto" } else { "verbs" }
 }
 
-/// Our client over a device, and the kernel's server.
+/// Tests our client over a device with the kernel's server.
 fn files_of_the_kernel(device: Device) {
     let Some(guest) = with(device, true) else { return };
     let provider = provider(device);
@@ -250,7 +259,8 @@ fn files_of_the_kernel(device: Device) {
     ));
 }
 
-/// Memory windows, which only rxe of the two has: how they end, and what servers do to them, ours and the kernel's.
+/// Tests how memory windows are invalidated, locally and by our and the kernel's server. siw has no memory
+/// windows.
 #[test]
 fn windows_over_rxe() {
     let Some(guest) = with(Device::Rxe, true) else { return };
@@ -277,16 +287,16 @@ fn files_of_the_kernels_server_over_rxe() {
     }
 }
 
-/// Serves a directory of the guest by `nfs3d` over a device, at port 20050; MOUNT is at 20051.
-const SERVE: &str = "mkdir -p /run/served; rm -f /run/said; ulimit -l unlimited; \
+/// Starts `nfs3d` in the guest over a device. NFS is at port 20050 and MOUNT at port 20051.
+const SERVE: &str = "mkdir -p /run/served; rm -f /run/output; ulimit -l unlimited; \
     (/run/bin/nfs3d --provider PROVIDER --listen GUEST:20050 --tcp GUEST:20051 --no-root-squash /run/served \
-    >/run/said 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
-    for second in $(seq 20); do grep -q serving /run/said && exit 0; sleep 1; done; cat /run/said; exit 1";
+    >/run/output 2>&1 & echo $! >/run/nfs3d.pid) </dev/null >/dev/null 2>&1; \
+    for second in $(seq 20); do grep -q serving /run/output && exit 0; sleep 1; done; cat /run/output; exit 1";
 
 const STOP: &str = "kill $(cat /run/nfs3d.pid); \
     for second in $(seq 20); do kill -0 $(cat /run/nfs3d.pid) 2>/dev/null || exit 0; sleep 1; done; exit 1";
 
-/// Some sizes, a link, and modes.
+/// A script that copies files of various sizes, a link and various modes to the mount and compares them.
 const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
     for i in $(seq 1 40); do head -c $((i * i * i * 7 + i)) /dev/urandom >a/file$i; done; \
     head -c 3145729 /dev/urandom >large; ln -s a/file1 link; chmod 640 a/file2; \
@@ -294,7 +304,7 @@ const WORK: &str = "set -e; mkdir -p /run/tree/a; cd /run/tree; \
     rsync -rlpHn --checksum --itemize-changes --delete /run/tree/ /mnt/tree/ >/run/different; \
     cat /run/different; [ ! -s /run/different ]; rm -r /mnt/tree /run/tree; umount /mnt";
 
-/// The kernel's client, and our server over a device.
+/// Tests the kernel's client with our server over a device.
 fn mounted_by_the_kernel(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);
@@ -304,7 +314,7 @@ fn mounted_by_the_kernel(device: Device) {
     let long = guest.run(&format!(
         "ulimit -l unlimited; touch /run/served/long; chmod 666 /run/served/long
          RPCRDMA_VERBS_NFS3D={GUEST} /run/bin/verbs --nocapture long_calls_of_another_user; failed=$?
-         [ $failed = 0 ] || cat /run/said; rm /run/served/long; exit $failed"
+         [ $failed = 0 ] || cat /run/output; rm /run/served/long; exit $failed"
     ));
     assert!(long.contains("1 passed") && !long.contains("not run"), "{long}");
     guest.run(STOP);
@@ -325,14 +335,16 @@ fn the_kernels_client_mounts_over_rxe() {
     }
 }
 
-/// Tests of connections, under valgrind: no bad access, nothing that was allocated and that nobody can free any more. What moves
-/// megabytes, or makes hundreds of connections, takes too long there.
-fn memory_is_used_as_it_may_be(device: Device) {
+/// Runs connection tests under valgrind, which must find no invalid access and no definite leak.
+///
+/// The filter leaves out tests that transfer megabytes or make hundreds of connections, which would take too
+/// long.
+fn valgrind_finds_no_errors(device: Device) {
     let Some(guest) = with(device, false) else { return };
     guest.bring_memcheck();
     let dir = tempfile::tempdir().unwrap();
     let (_, program) = built().unwrap().iter().find(|(name, _)| name == "verbs").unwrap();
-    // Names of functions stay: they are what a finding says.
+    // Strip only debug sections, so that valgrind can print function names.
     let named = dir.path().join("memcheck-verbs");
     let stripped = Command::new("strip").args(["--strip-debug", "-o"]).arg(&named).arg(program).status();
     assert!(stripped.unwrap().success());
@@ -341,7 +353,7 @@ fn memory_is_used_as_it_may_be(device: Device) {
     let more = "memory_is_read messages_of what_was_sent nobody_listens who_connects";
     let windows = if device == Device::Rxe { "a_window_that a_server_invalidates" } else { "" };
     let filter = size(short.to_owned(), format!("{short} {more} {windows}"));
-    let (status, said) = guest.try_run(
+    let (status, output) = guest.try_run(
         &format!(
             "root=/host/memcheck/root; ulimit -l unlimited
              for at in dev proc sys; do mount --bind /$at $root/$at; done; mount -t tmpfs tmpfs $root/tmp
@@ -353,19 +365,19 @@ fn memory_is_used_as_it_may_be(device: Device) {
         ),
         Duration::from_secs(size(400, 1200)),
     );
-    let none = ["running 0 tests", "not run"].iter().any(|word| said.contains(word));
-    let passed = said.contains("test result: ok") && !none;
-    assert!(status == 0 && passed && said.contains("ERROR SUMMARY: 0 errors"), "{status}: {said}");
+    let none = ["running 0 tests", "not run"].iter().any(|word| output.contains(word));
+    let passed = output.contains("test result: ok") && !none;
+    assert!(status == 0 && passed && output.contains("ERROR SUMMARY: 0 errors"), "{status}: {output}");
 }
 
 #[test]
-fn memory_is_used_as_it_may_be_over_siw() {
-    memory_is_used_as_it_may_be(Device::Siw);
+fn valgrind_finds_no_errors_over_siw() {
+    valgrind_finds_no_errors(Device::Siw);
 }
 
 #[test]
-fn memory_is_used_as_it_may_be_over_rxe() {
+fn valgrind_finds_no_errors_over_rxe() {
     if long() {
-        memory_is_used_as_it_may_be(Device::Rxe);
+        valgrind_finds_no_errors(Device::Rxe);
     }
 }

@@ -1,4 +1,5 @@
-//! What `rpcrdma info` says: the RDMA devices of this machine, and which provider an address would use.
+//! The output of `rpcrdma info`: the RDMA devices of this machine, and the provider that an address would
+//! use.
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
@@ -9,14 +10,14 @@ use rpcrdma_nfs::provider::Provider;
 use rpcrdma_runtime::shell::ConnectError;
 use tokio::net::lookup_host;
 
-/// How long it may take to find out which device leads to an address.
+/// The time limit for finding the device for an address.
 #[cfg(feature = "verbs")]
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The devices of this machine: names, ports, addresses, limits.
+/// Describes the RDMA devices of this machine: names, ports, addresses and limits.
 ///
 /// # Errors
-/// What the system says of a device that cannot be asked.
+/// If a device cannot be queried.
 pub fn devices() -> std::io::Result<String> {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -26,7 +27,7 @@ pub fn devices() -> std::io::Result<String> {
 
 #[cfg(not(feature = "verbs"))]
 fn list(text: &mut String) -> std::io::Result<fmt::Result> {
-    Ok(writeln!(text, "RDMA devices are not looked for: this was built without the feature `verbs`"))
+    Ok(writeln!(text, "RDMA devices are not supported: built without the feature `verbs`"))
 }
 
 #[cfg(feature = "verbs")]
@@ -44,7 +45,7 @@ fn show(text: &mut String, device: &rpcrdma_verbs::Device) -> fmt::Result {
     writeln!(text, "{}: {kind}, GUID {}", device.name, device.guid)?;
     writeln!(
         text,
-        "  at most: {} RDMA Reads served, {} outstanding; {} work requests in a queue; regions of {} bytes",
+        "  limits: {} incoming and {} outgoing RDMA Reads; {} work requests in a queue; regions of {} bytes",
         device.reads_in, device.reads_out, device.work, device.region
     )?;
     let windows = if device.windows { "memory windows of type 2" } else { "no memory windows of type 2" };
@@ -57,10 +58,10 @@ fn show(text: &mut String, device: &rpcrdma_verbs::Device) -> fmt::Result {
     Ok(())
 }
 
-/// Which provider would be used to connect to an address, and which to listen there, if nothing else is asked for.
+/// Describes the default providers for connecting to an address and for listening on it.
 ///
 /// # Errors
-/// [`ConnectError`]: the name cannot be resolved, or a device not be asked.
+/// If the name cannot be resolved or a device cannot be queried.
 pub async fn address(name: &str) -> Result<String, ConnectError> {
     let unresolved = |source| ConnectError::Resolve { address: name.to_owned(), source };
     let mut text = String::new();
@@ -76,7 +77,7 @@ pub async fn address(name: &str) -> Result<String, ConnectError> {
 }
 
 #[cfg(not(feature = "verbs"))]
-#[allow(clippy::unused_async, reason = "as with the feature")]
+#[allow(clippy::unused_async, reason = "the signature is the same with the feature")]
 async fn connects(_: SocketAddr) -> Result<Provider, ConnectError> {
     Ok(Provider::Iwarp)
 }

@@ -1,5 +1,7 @@
-//! The library behind the program `rpcrdma`: [`explain`] shows the RPC-over-RDMA conversations in a packet capture, and
-//! [`info`] describes the RDMA devices of this machine.
+//! The library behind the program `rpcrdma`.
+//!
+//! [`explain`] shows the RPC-over-RDMA conversations in a packet capture. [`info`] describes the RDMA devices
+//! of this machine.
 
 pub mod cli;
 pub mod explain;

@@ -1,6 +1,8 @@
-//! Compiles protocol documents and prints the Rust: `cargo run -p rpcrdma-examples --bin compile specs/rpc.txt`.
+//! Compiles protocol documents and prints the generated Rust:
+//! `cargo run -p rpcrdma-examples --bin compile specs/rpc.txt`.
 //!
-//! Several documents are compiled together; a `.ddp.toml` file is a binding. Most users call the compiler from build.rs instead.
+//! Several documents are compiled together; a `.ddp.toml` file is a binding. Most users call the compiler
+//! from build.rs instead.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! A server and a client of a program that the compiler generated, in one process: `cargo run -p rpcrdma-examples --bin hello`.
+//! A server and a client of a generated program in one process: `cargo run -p rpcrdma-examples --bin hello`.
 //!
 //! The program is the connection configuration protocol of RFC 5666 section 6, from `specs/rdma-conf.txt`.
 
@@ -20,7 +20,7 @@ impl vers1::Handler for Limits {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // Port 0 takes a free port. The server runs until its future ends: here, until this program ends.
+    // Port 0 selects a free port. The server runs until this program exits.
     let server = Server::bind("127.0.0.1:0").await?.service(vers1::Server(Limits));
     let address = server.local_addr()?;
     tokio::spawn(server.run(std::future::pending()));
@@ -31,9 +31,9 @@ async fn main() -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(
         out,
-        "asked for {} bytes in a call, granted {}",
+        "requested calls of {} bytes, granted {}",
         request.maxcall_sendsize, reply.maxcall_sendsize
     )?;
-    writeln!(out, "asked for {} outstanding Reads, granted {}", request.maxrdmaread, reply.maxrdmaread)?;
+    writeln!(out, "requested {} outstanding Reads, granted {}", request.maxrdmaread, reply.maxrdmaread)?;
     Ok(())
 }

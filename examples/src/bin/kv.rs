@@ -1,5 +1,7 @@
-//! A key-value store over RPC-over-RDMA: types, program, server and client of one's own, by hand. `kv serve ADDR:PORT`,
-//! `kv put ADDR:PORT KEY <file` and `kv get ADDR:PORT KEY >file`; how each call travelled goes to standard error.
+//! A key-value store over RPC-over-RDMA with a handwritten program.
+//!
+//! The commands are `kv serve ADDR:PORT`, `kv put ADDR:PORT KEY <file` and `kv get ADDR:PORT KEY >file`. The
+//! client prints the RDMA traffic of each call to standard error.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,7 +18,7 @@ use rpcrdma_runtime::xdr::{Opaque, Reader, Reducer, Xdr, XdrString};
 use tokio::sync::Mutex;
 
 type Key = XdrString<255>;
-type Value = Opaque<1_048_576>; // the bound is the size of the Write chunk that a Get offers
+type Value = Opaque<1_048_576>; // the maximum is the size of the Write chunk that a Get offers
 
 #[derive(Xdr)]
 struct Pair {
@@ -55,7 +57,7 @@ impl Procedure for Get {
     const NAME: &'static str = "KV_GET";
 }
 
-/// A value is kept in the memory that RDMA brought it in, and sent from there.
+/// Stores values in the memory that received them, and sends them from there without copying.
 #[derive(Default)]
 struct Store(Mutex<HashMap<Key, Value>>);
 impl Service for Store {
@@ -111,9 +113,9 @@ async fn main() -> anyhow::Result<()> {
         }
         ["get", address, key] => match connect(address, provider).await?.call::<Get>(&(*key).into()).await? {
             Some(pair) => stdout().write_all(&pair.value)?,
-            None => anyhow::bail!("there is no `{key}`"),
+            None => anyhow::bail!("no value for key `{key}`"),
         },
-        _ => anyhow::bail!("use: kv [--provider iwarp|verbs|auto] serve|put|get ADDR:PORT [KEY]"),
+        _ => anyhow::bail!("usage: kv [--provider iwarp|verbs|auto] serve|put|get ADDR:PORT [KEY]"),
     }
     Ok(())
 }

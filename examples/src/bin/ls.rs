@@ -1,6 +1,7 @@
-//! Lists the root of an NFSv3 export over RPC-over-RDMA: `cargo run -p rpcrdma-examples --bin ls 127.0.0.1:20049 /`.
+//! Lists the root of an NFSv3 export over RPC-over-RDMA:
+//! `cargo run -p rpcrdma-examples --bin ls 127.0.0.1:20049 /`.
 //!
-//! Any NFS/RDMA server will do, for example `nfs3d` or Linux's. MOUNT is expected on the same port, as with nfs3d.
+//! It works with NFS/RDMA servers that offer MOUNT on the same port, as `nfs3d` does.
 
 use std::io::Write;
 
@@ -11,7 +12,7 @@ use rpcrdma_runtime::Client;
 use rpcrdma_runtime::proto::program::{AuthSys, Credential};
 use rpcrdma_runtime::shell::ClientOptions;
 
-/// The most bytes of directory entries in one reply.
+/// The maximum size of the directory entries in one reply, in bytes.
 const COUNT: u32 = 64 * 1024;
 
 #[tokio::main]

@@ -1,7 +1,8 @@
-//! Records which tests and steps did not run, and why. `cargo xtask ci` collects the records and lists them at its end.
+//! Records which tests and steps did not run, and why. `cargo xtask ci` collects the records and lists them
+//! at its end.
 //!
-//! libtest cannot skip a test at run time, and it hides the output of tests that pass. Records therefore go to the file that
-//! [`FILE`] names. Without that file they go to standard error, past the capture of libtest.
+//! libtest cannot skip a test at run time, and it hides the output of tests that pass. Records therefore go to
+//! the file that [`FILE`] names. Without that variable they go to standard error, bypassing libtest's capture.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -9,12 +10,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::{env, thread};
 
-/// The variable with the path of the file that collects the records.
+/// The environment variable with the path of the file that collects the records.
 pub const FILE: &str = "RPCRDMA_NOT_RUN";
 
 /// Records that the current test, or a part of it, did not run.
 ///
-/// If a variable decides that, `why` begins with its name.
+/// If an environment variable is the reason, `why` starts with its name.
 pub fn not_run(why: impl Display) {
     record(&current_test(), why);
 }
@@ -37,7 +38,9 @@ fn line(what: &str, why: &str) -> String {
     format!("{}\t{}", words(what), words(why))
 }
 
-/// The test binary and the test, which libtest makes the name of the thread unless it runs a single thread.
+/// Returns the names of the test binary and of the test.
+///
+/// libtest names each thread after its test, except when it runs tests on a single thread.
 fn current_test() -> String {
     let binary = env::current_exe().ok();
     let binary = binary.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());

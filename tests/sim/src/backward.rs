@@ -8,28 +8,28 @@ use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::xdr::{Message, encoded_len};
 
-use super::run::{arguments, at_once, change_grant, check_reply, min_item, one, settings, word};
+use super::run::{arguments, change_grant, check_reply, min_item, one, poll_once, settings, word};
 use super::{Args, Echo, Pair, Settings, Want, call};
 use crate::fabric::{Faults, LostWork, Rng, Side};
 
-/// What runs in both directions came to: of calls forward, and of calls backward.
+/// The counts of runs with calls in both directions. Arrays hold the forward count, then the backward count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BothWays {
-    /// Calls that were made.
+    /// Calls.
     pub calls: [u64; 2],
-    /// Calls whose reply came and was right.
+    /// Calls with a correct reply.
     pub replies: [u64; 2],
-    /// Calls that failed, as they had to.
+    /// Calls that failed because of an injected fault.
     pub failures: [u64; 2],
-    /// Calls that were abandoned.
+    /// Cancelled calls.
     pub abandoned: [u64; 2],
-    /// Calls that did not fit inline, or whose reply did not.
+    /// Calls that failed because the call or its reply was too long.
     pub too_long: [u64; 2],
-    /// Calls whose XID was in use in the other direction when they were made.
+    /// Calls whose XID was in use in the other direction at that time.
     pub same_xid: u64,
-    /// What was on its way when connections broke.
+    /// Work in flight when connections broke.
     pub lost_work: LostWork,
-    /// Things that happened.
+    /// Simulated events.
     pub steps: u64,
 }
 
@@ -51,11 +51,13 @@ impl std::ops::AddAssign for BothWays {
     }
 }
 
-/// One run: random calls of both ends on one connection, with the same XIDs, each answered in any order, and faults in two
-/// of three runs. Panics, with what is wrong, as soon as a rule is broken; the same seed does the same again.
+/// Runs random calls in both directions on one connection.
+///
+/// Both directions use the same XIDs. Replies are sent in random order, and two of three runs have faults.
+/// The same seed repeats the same run.
 ///
 /// # Panics
-/// See above.
+/// If an engine breaks a rule.
 #[must_use]
 pub fn run_both_ways(seed: u64) -> BothWays {
     let mut rng = Rng::new(seed ^ 0x8167);
@@ -84,7 +86,7 @@ pub fn run_both_ways(seed: u64) -> BothWays {
     run.tally
 }
 
-/// Who calls: the number of a direction in [`BothWays`].
+/// The index of a direction in [`BothWays`].
 const FORWARD: usize = 0;
 const BACKWARD: usize = 1;
 
@@ -101,13 +103,13 @@ struct Run {
     rng: Rng,
     left_to_make: u64,
     next_xid: [u32; 2],
-    /// Calls that have not ended. Those of the backward direction have numbers that none of the other has.
+    /// Calls without an outcome, by direction and ID.
     waiting: BTreeMap<(usize, CallId), Waiting>,
-    /// Calls that the other end has and has not answered.
+    /// Calls that a responder has received and not replied to.
     held: Vec<(usize, IncomingCall)>,
     executed: BTreeSet<(usize, u32)>,
     closing: bool,
-    /// How many engines have heard of the end.
+    /// The number of engines that have reported the end of the connection.
     closed: usize,
     tally: BothWays,
 }
@@ -124,24 +126,24 @@ impl Run {
             }
             change_grant(&mut self.pair, &mut self.rng);
             let moved = self.pair.step();
-            self.hear();
+            self.poll_events();
             if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
-                self.answer_one();
+                self.reply_to_one();
             } else if !moved && self.left_to_make == 0 {
                 break;
             }
         }
         let unanswered = self.waiting.values().filter(|call| !call.abandoned).count();
-        assert_eq!(unanswered, 0, "calls that never ended: {:?}", self.settings);
+        assert_eq!(unanswered, 0, "calls without an outcome: {:?}", self.settings);
         let in_flight = [self.pair.requester.credits().in_flight(), self.pair.caller.credits().in_flight()];
-        assert!(self.closed > 0 || in_flight == [0, 0], "credits are lost: {in_flight:?}");
+        assert!(self.closed > 0 || in_flight == [0, 0], "credits leaked: {in_flight:?}");
         self.closing = true;
         self.pair.requester.close(CloseReason::Local);
         while self.pair.step() {}
-        self.hear();
-        assert_eq!(self.closed, 4, "each engine hears of the end once");
+        self.poll_events();
+        assert_eq!(self.closed, 4, "each engine must report the end of the connection once");
         for side in [Side::Left, Side::Right] {
-            assert_eq!(self.pair.fabric.registered(side), 0, "memory is still registered at the end");
+            assert_eq!(self.pair.fabric.registered(side), 0, "memory is still registered after the close");
         }
         self.tally.steps = self.pair.fabric.steps();
         self.tally.lost_work = self.pair.fabric.lost_work();
@@ -170,8 +172,8 @@ impl Run {
         let xid = self.xid(BACKWARD);
         let rng = &mut self.rng;
         let mut length = || {
-            let most = one(rng, &[4, 100, 500, 1500]);
-            rng.below(most)
+            let max = one(rng, &[4, 100, 500, 1500]);
+            rng.below(max)
         };
         let lengths = [length(), length(), length()].map(|len| usize::try_from(len).expect("small"));
         let mut want = || u32::try_from(length()).expect("small");
@@ -195,56 +197,56 @@ impl Run {
         }
     }
 
-    fn hear(&mut self) {
+    fn poll_events(&mut self) {
         while let Some(event) = self.pair.requester.poll_event() {
-            self.hear_caller(FORWARD, event);
+            self.handle_requester_event(FORWARD, event);
         }
         while let Some(event) = self.pair.caller.poll_event() {
-            self.hear_caller(BACKWARD, event);
+            self.handle_requester_event(BACKWARD, event);
         }
         while let Some(event) = self.pair.responder.poll_event() {
-            self.hear_callee(FORWARD, event);
+            self.handle_responder_event(FORWARD, event);
         }
         while let Some(event) = self.pair.callee.as_mut().and_then(BackwardResponder::poll_event) {
-            self.hear_callee(BACKWARD, event);
+            self.handle_responder_event(BACKWARD, event);
         }
     }
 
-    fn hear_caller(&mut self, direction: usize, event: Event) {
+    fn handle_requester_event(&mut self, direction: usize, event: Event) {
         match event {
             Event::Done { call, outcome } => {
-                let waiting = self.waiting.remove(&(direction, call)).expect("a call ends once");
-                assert!(!waiting.abandoned, "a call that nobody waits for has no event");
+                let waiting = self.waiting.remove(&(direction, call)).expect("a call has one outcome");
+                assert!(!waiting.abandoned, "a cancelled call must not have an event");
                 self.done(direction, &waiting, outcome);
             }
-            Event::Closed(reason) => self.ended(&reason),
+            Event::Closed(reason) => self.connection_closed(&reason),
         }
     }
 
-    fn hear_callee(&mut self, direction: usize, event: ResponderEvent) {
+    fn handle_responder_event(&mut self, direction: usize, event: ResponderEvent) {
         match event {
             ResponderEvent::Call(call) => {
-                assert!(self.executed.insert((direction, call.xid)), "a call came twice");
+                assert!(self.executed.insert((direction, call.xid)), "a call was delivered twice");
                 self.held.push((direction, call));
                 let Settings { left, right, .. } = &self.settings;
-                let most = match direction {
+                let max = match direction {
                     FORWARD => left.credits.min(right.credits),
                     _ => left.backward_credits.min(right.backward_credits).max(1),
                 };
                 let held = self.held.iter().filter(|(other, _)| *other == direction).count();
-                assert!(held <= most as usize, "R025, R033: more calls than were granted");
+                assert!(held <= max as usize, "R025, R033: more calls than were granted");
             }
             ResponderEvent::Closed(reason) => {
                 self.held.retain(|(other, _)| *other != direction);
-                self.ended(&reason);
+                self.connection_closed(&reason);
             }
         }
     }
 
-    fn ended(&mut self, reason: &CloseReason) {
+    fn connection_closed(&mut self, reason: &CloseReason) {
         self.closed += 1;
         self.left_to_make = 0;
-        assert!(self.closing || may_close(&self.settings.faults), "closed for no reason: {reason}");
+        assert!(self.closing || may_close(&self.settings.faults), "closed without a fault: {reason}");
     }
 
     fn done(&mut self, direction: usize, call: &Waiting, outcome: Result<Reply, FailReason>) {
@@ -252,7 +254,7 @@ impl Run {
         let fits = direction == FORWARD || self.fits(call);
         match outcome {
             Ok(reply) => {
-                assert!(fits, "it was too long: {:?}", call.args.want);
+                assert!(fits, "a call or reply that is too long succeeded: {:?}", call.args.want);
                 check_reply(&reply, call.xid, &call.args);
                 self.tally.replies[direction] += 1;
             }
@@ -270,11 +272,13 @@ impl Run {
             Err(FailReason::Unsendable(_) | FailReason::Chunk) if !fits => {
                 self.tally.too_long[direction] += 1
             }
-            Err(why) => panic!("a call failed: {why}; {:?} {:?}", call.args.want, self.settings),
+            Err(why) => {
+                panic!("a call failed without a fault: {why}; {:?} {:?}", call.args.want, self.settings)
+            }
         }
     }
 
-    /// Whether a backward call and its reply fit inline.
+    /// Returns true if a backward call and its reply fit inline.
     fn fits(&self, waiting: &Waiting) -> bool {
         const HEADER: u64 = 28;
         const REPLY: u64 = 24;
@@ -284,10 +288,10 @@ impl Run {
             && reply + REPLY + HEADER <= u64::from(self.pair.negotiated.call_threshold)
     }
 
-    fn answer_one(&mut self) {
+    fn reply_to_one(&mut self) {
         let which = usize::try_from(self.rng.below(self.held.len() as u64)).expect("an index");
         let (direction, call) = self.held.swap_remove(which);
-        let reply = at_once(self.services.answer(&call.message, None)).expect("a call");
+        let reply = poll_once(self.services.answer(&call.message, None)).expect("a call");
         match (direction, &mut self.pair.callee) {
             (BACKWARD, Some(callee)) => callee.reply(call.key, reply),
             _ => self.pair.responder.reply(call.key, reply),
@@ -295,7 +299,7 @@ impl Run {
     }
 }
 
-/// Whether this plan of faults may end the connection.
+/// Returns true if these faults may end the connection.
 fn may_close(faults: &Faults) -> bool {
     faults.cut_at.is_some() || faults.read > 0 || faults.write > 0 || faults.send > 0
 }

@@ -10,7 +10,7 @@ use rpcrdma_runtime::xdr::{
     Decode, Encode, Layout, Message, Opaque, Reader, Reducer, Sink, Size, Xdr, encoded_len,
 };
 
-/// A program whose one procedure takes two eligible items and returns two, of sizes that the caller chooses.
+/// A program with one procedure, which takes and returns two eligible items. The caller chooses all sizes.
 #[derive(Debug)]
 pub struct Echo;
 
@@ -26,21 +26,21 @@ impl Binding for Echo {
     const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
 }
 
-/// How long the parts of the result are to be.
+/// The requested lengths of the parts of the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct Want {
-    /// Of the part that is not eligible.
+    /// The length of the part that is not eligible.
     pub note: u32,
-    /// Of the first eligible item.
+    /// The length of the first eligible item.
     pub item: u32,
-    /// Of the second.
+    /// The length of the second eligible item.
     pub other: u32,
 }
 
-/// What the procedure takes.
+/// The arguments of the procedure.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 pub struct Args {
-    /// What the data is made of.
+    /// The seed for the data.
     pub seed: u32,
     /// An eligible item.
     #[ddp_eligible]
@@ -50,30 +50,32 @@ pub struct Args {
     /// Another eligible item.
     #[ddp_eligible]
     pub second: Opaque,
-    /// What to return.
+    /// The lengths of the parts of the result.
     pub want: Want,
 }
 
-/// What it returns.
+/// The result of the procedure.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 pub struct Res {
-    /// As in the arguments.
+    /// The seed of the arguments.
     pub seed: u32,
-    /// Of everything that the arguments held.
+    /// A digest of the arguments.
     pub digest: u64,
     /// Data that is not eligible.
     pub note: Opaque,
     /// An eligible item.
     #[ddp_eligible]
     pub item: Opaque,
-    /// Stands between them.
+    /// A fixed value between the eligible items.
     pub mark: u32,
     /// Another eligible item.
     #[ddp_eligible]
     pub other: Opaque,
 }
 
-/// `len` bytes that depend on the seed and on their place, eight at a time: most of a run is this.
+/// Returns `len` bytes that depend on the seed and on their offset.
+///
+/// It writes eight bytes at a time, because a run spends most of its time here.
 #[must_use]
 pub fn pattern(seed: u32, len: usize) -> Bytes {
     let mut at = u64::from(seed) << 32;
@@ -88,7 +90,7 @@ pub fn pattern(seed: u32, len: usize) -> Bytes {
 }
 
 impl Args {
-    /// Arguments of these sizes: the first item, the note, the second item.
+    /// Creates arguments with the given lengths of the first item, the note and the second item.
     #[must_use]
     pub fn new(seed: u32, [first, note, second]: [usize; 3], want: Want) -> Self {
         Args {
@@ -116,7 +118,7 @@ impl Args {
         sum
     }
 
-    /// What the procedure returns for them.
+    /// Returns the result of the procedure for these arguments.
     #[must_use]
     pub fn result(&self) -> Res {
         let part = |seed: u32, len: u32| Opaque::from(pattern(seed, len as usize));
@@ -177,7 +179,7 @@ impl Service for Echo {
     }
 }
 
-/// The message of a call with these arguments; items of at least `min_item` bytes are out of the stream.
+/// Encodes a call with these arguments. Items of at least `min_item` bytes are moved out of the stream.
 ///
 /// # Panics
 /// If the arguments cannot be encoded.
@@ -191,7 +193,7 @@ pub fn call(xid: u32, args: &Args, min_item: usize) -> Message {
         procedure: <Echo as Procedure>::NUMBER,
         credential: Credential::None,
     };
-    header.encode(&mut reducer).expect("a header without credential");
+    header.encode(&mut reducer).expect("a header without a credential");
     args.encode(&mut reducer).expect("unbounded arguments");
     debug_assert_eq!(reducer.position(), 40 + encoded_len(args).expect("unbounded arguments"));
     reducer.into_message()

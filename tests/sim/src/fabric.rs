@@ -1,13 +1,18 @@
-//! Two ends in memory, under virtual time: a provider for tests and simulations.
+//! An in-memory provider under virtual time, for tests and simulations.
 //!
-//! It does what RDMA hardware does and forgives as little: a Send needs a posted Receive that is large enough, a
-//! handle has rights and bounds and an end, no more RDMA Reads are outstanding than were agreed on, and what
-//! breaks a rule ends the connection. Writes are placed before the Sends asked for after them. Everything else
-//! happens after delays that the seed decides, in any order that hardware allows; the same seed and the same
-//! actions give the same run. Faults are planned with [`Faults`].
+//! It enforces the rules of RDMA hardware:
 //!
-//! Time is virtual: [`Fabric::advance`] goes to the next thing that happens. A fabric that is
-//! [`automatic`](FabricConfig::automatic) advances by itself whenever an end that has nothing to hear is polled.
+//! - A Send needs a posted Receive that is large enough.
+//! - A handle has access rights, bounds and a lifetime.
+//! - The outstanding RDMA Reads never exceed the negotiated limit.
+//! - An RDMA Write is placed before later Sends of the same side arrive.
+//! - A violation ends the connection.
+//!
+//! All other events happen in any order that hardware allows, after delays that depend on the seed. The same
+//! seed and the same actions repeat the same run. [`Faults`] injects errors.
+//!
+//! Time is virtual: [`Fabric::advance`] runs the next event. An [`automatic`](FabricConfig::automatic) fabric
+//! also advances when an end without completions is polled.
 
 mod net;
 mod regions;
@@ -24,17 +29,17 @@ use rpcrdma_runtime::provider::{Connection, ConnectionInfo};
 
 use self::net::Net;
 
-/// One of the two ends.
+/// One of the two sides of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The first of [`Fabric::pair`].
+    /// The first end that [`Fabric::pair`] returns.
     Left,
-    /// The second.
+    /// The second end that [`Fabric::pair`] returns.
     Right,
 }
 
 impl Side {
-    /// The other one.
+    /// Returns the opposite side.
     #[must_use]
     pub fn other(self) -> Side {
         match self {
@@ -44,16 +49,16 @@ impl Side {
     }
 }
 
-/// What one end brings to the connection.
+/// The configuration of one end.
 #[derive(Clone, Debug)]
 pub struct EndConfig {
-    /// What it tells the other end when connecting.
+    /// The private data that it sends to the peer during the handshake.
     pub private_data: Bytes,
     /// The size of each of its Receives, in bytes (default 4,096).
     pub receive_size: u32,
-    /// RDMA Reads of its memory that it serves at once (its IRD; default 16).
+    /// The maximum number of the peer's RDMA Reads that it serves concurrently (its IRD; default 16).
     pub reads_in: u32,
-    /// The largest region that it registers, in bytes (default: no bound).
+    /// The largest region that it registers, in bytes (default: unlimited).
     pub max_region: u32,
 }
 
@@ -63,33 +68,36 @@ impl Default for EndConfig {
     }
 }
 
-/// What goes wrong on purpose. Chances are in 10,000.
+/// Injected faults. Probabilities are in units of 1/10,000.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Breaks the connection when this many things have happened, at some octet of what is on its way to each end then: what
-    /// is before it still arrives, a Write as far as it goes, and what is behind it never does. One end hears of it at once,
-    /// the other one later; what it submits until then goes nowhere. All other faults that end a connection do it so, too.
+    /// Breaks the connection after this many events, at a random octet of the data in flight in each
+    /// direction.
+    ///
+    /// Data before that octet still arrives, including the first part of an RDMA Write. Data after it is
+    /// lost. One side learns of the break at once. The other side learns of it later, and loses what it
+    /// submits until then. All other faults that end a connection break it in the same way.
     pub cut_at: Option<u64>,
-    /// A registration fails.
+    /// The probability that a registration fails.
     pub register: u32,
-    /// An RDMA Read fails, and with it the connection.
+    /// The probability that an RDMA Read fails and breaks the connection.
     pub read: u32,
-    /// An RDMA Write fails, and with it the connection; a part of it may be placed.
+    /// The probability that an RDMA Write fails and breaks the connection. A part of the data may be placed.
     pub write: u32,
-    /// A Send fails, and with it the connection; it may arrive all the same.
+    /// The probability that a Send fails and breaks the connection. The message may still arrive.
     pub send: u32,
 }
 
-/// What became of the work that was on its way when a connection broke.
+/// Counts of the work in flight when a connection broke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LostWork {
-    /// RDMA Writes of which the first octets were placed, and the others not.
+    /// RDMA Writes that were placed partially.
     pub writes: u64,
-    /// RDMA Reads without an answer, or with a part of one: they never complete.
+    /// RDMA Reads that never completed because the response was lost or truncated.
     pub reads: u64,
-    /// Sends that did not arrive, though their sender may have heard that they left.
+    /// Sends that did not arrive. Their sender may have received a completion.
     pub lost_sends: u64,
-    /// Sends that arrived when their sender had heard of the end.
+    /// Sends that arrived after their sender had learned of the break.
     pub late_sends: u64,
 }
 
@@ -102,18 +110,18 @@ impl AddAssign for LostWork {
     }
 }
 
-/// How a fabric behaves.
+/// The configuration of a fabric.
 #[derive(Clone, Debug)]
 pub struct FabricConfig {
-    /// Decides handles, offsets, delays and faults.
+    /// The seed for handles, offsets, delays and faults.
     pub seed: u64,
-    /// The left end, and the right one.
+    /// The configurations of the left and the right end.
     pub ends: [EndConfig; 2],
-    /// The longest delay of one step (default 1 ms).
+    /// The maximum delay of one event (default 1 ms).
     pub delay: Duration,
-    /// What goes wrong (default: nothing).
+    /// The injected faults (default: none).
     pub faults: Faults,
-    /// Whether polling advances time (default: no).
+    /// True if polling advances time (default: false).
     pub automatic: bool,
 }
 
@@ -129,12 +137,12 @@ impl Default for FabricConfig {
     }
 }
 
-/// The connection between two [`End`]s, as somebody sees it who stands beside it.
+/// Controls and observes the connection between two [`End`]s.
 #[derive(Clone, Debug)]
 pub struct Fabric(Arc<Mutex<Net>>);
 
 impl Fabric {
-    /// Connects two ends.
+    /// Creates two connected ends.
     #[must_use]
     pub fn pair(config: FabricConfig) -> (Fabric, End, End) {
         let [left, right] = &config.ends;
@@ -156,56 +164,56 @@ impl Fabric {
         (fabric, ends.0, ends.1)
     }
 
-    /// Goes to the next thing that happens. False if nothing is under way.
+    /// Runs the next event. Returns false if there is none.
     pub fn advance(&self) -> bool {
         self.with(Net::advance)
     }
 
-    /// The virtual time since the connection was made.
+    /// Returns the virtual time since the connection was created.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.lock().now()
     }
 
-    /// How many things have happened.
+    /// Returns the number of events so far.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.lock().steps()
     }
 
-    /// Registrations of one end whose memory is not back with it.
+    /// Returns the number of regions of one side whose memory the provider still holds.
     #[must_use]
     pub fn registered(&self, side: Side) -> usize {
         self.lock().registered(side)
     }
 
-    /// Handles of one end that the other end can reach.
+    /// Returns the handles of one side that the peer can access.
     #[must_use]
     pub fn exposed(&self, side: Side) -> Vec<u32> {
         self.lock().exposed(side)
     }
 
-    /// Receives that one end has posted and that wait for a message.
+    /// Returns the number of posted Receives of one side without a message.
     #[must_use]
     pub fn receives(&self, side: Side) -> u32 {
         self.lock().receives(side)
     }
 
-    /// What became of the work that was on its way when the connection broke.
+    /// Returns the counts of the work in flight when the connection broke.
     #[must_use]
     pub fn lost_work(&self) -> LostWork {
         self.lock().lost_work
     }
 
-    /// Cuts the connection: both ends hear of it at once, and nothing arrives any more.
+    /// Cuts the connection. Both sides learn of it at once, and all data in flight is lost.
     pub fn cut(&self) {
         self.with(|net| net.cut(CloseReason::Io("the connection was cut".into())));
     }
 
-    /// Runs `what`, and wakes afterwards who waits for it.
-    fn with<T>(&self, what: impl FnOnce(&mut Net) -> T) -> T {
+    /// Runs `update`, and then wakes the tasks that wait for new completions.
+    fn with<T>(&self, update: impl FnOnce(&mut Net) -> T) -> T {
         let mut net = self.lock();
-        let result = what(&mut net);
+        let result = update(&mut net);
         let wakers = net.take_wakers();
         drop(net);
         wakers.into_iter().for_each(Waker::wake);
@@ -217,7 +225,7 @@ impl Fabric {
     }
 }
 
-/// One end. Dropping it closes the connection.
+/// One end of a connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct End {
     fabric: Fabric,
@@ -227,7 +235,7 @@ pub struct End {
 }
 
 impl End {
-    /// The next completion, if there is one now.
+    /// Returns the next completion without waiting.
     pub fn try_completion(&mut self) -> Option<Completion> {
         self.fabric.lock().next_completion(self.side)
     }
@@ -263,7 +271,7 @@ impl Drop for End {
         let automatic = self.automatic;
         self.fabric.with(|net| {
             net.submit(self.side, Action::Close { reason: CloseReason::Local });
-            // It polls no more, and the other end may wait for what it said last.
+            // This end is not polled again, so deliver its last messages to the peer.
             while automatic && net.advance() {}
         });
     }
@@ -305,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn r005_a_write_is_placed_before_the_send_behind_it() {
+    fn r005_a_write_is_placed_before_the_next_send_arrives() {
         for seed in 0..50 {
             let (fabric, mut left, mut right) = pair(seed);
             let sink = register(&fabric, &mut left, Memory::Sink(BytesMut::zeroed(4)));
@@ -330,21 +338,21 @@ mod tests {
             let (fabric, mut left, mut right) = pair(1);
             right.submit(Action::PostReceives { count: posted });
             send(&mut left, message, None);
-            let heard = drain(&fabric, &mut right);
-            assert!(matches!(closed(&heard), Some(CloseReason::Violation(_))), "{heard:?}");
-            let heard = drain(&fabric, &mut left);
-            assert!(matches!(closed(&heard), Some(CloseReason::Terminated { .. })), "{heard:?}");
+            let completions = drain(&fabric, &mut right);
+            assert!(matches!(closed(&completions), Some(CloseReason::Violation(_))), "{completions:?}");
+            let completions = drain(&fabric, &mut left);
+            assert!(matches!(closed(&completions), Some(CloseReason::Terminated { .. })), "{completions:?}");
         }
     }
 
     #[test]
-    fn a_read_brings_the_bytes_and_no_more_are_outstanding_than_agreed() {
+    fn a_read_returns_the_bytes_and_too_many_outstanding_reads_close_the_connection() {
         let (fabric, mut left, mut right) = pair(1);
         let source = register(&fabric, &mut left, Memory::Source(Bytes::from_static(b"bytes")));
         right.submit(Action::Read { token: Token(3), source });
-        let heard = drain(&fabric, &mut right).pop();
+        let completions = drain(&fabric, &mut right).pop();
         assert!(
-            matches!(heard, Some(Completion::ReadDone { token: Token(3), data }) if data == b"bytes"[..])
+            matches!(completions, Some(Completion::ReadDone { token: Token(3), data }) if data == b"bytes"[..])
         );
         for _ in 0..=right.info().reads_out {
             right.submit(Action::Read { token: Token(3), source });
@@ -353,29 +361,31 @@ mod tests {
     }
 
     #[test]
-    fn closing_gives_all_memory_back_and_is_the_last_thing_heard() {
+    fn closing_returns_all_memory_in_the_last_completion() {
         let (fabric, mut left, mut right) = pair(1);
         let _ = register(&fabric, &mut left, Memory::Sink(BytesMut::zeroed(4)));
         left.submit(Action::Register { token: Token(2), memory: Memory::Sink(BytesMut::zeroed(5)) });
         right.submit(Action::Close { reason: CloseReason::Local });
         left.submit(Action::PostReceives { count: 1 });
         fabric.cut();
-        let heard = drain(&fabric, &mut left);
-        let [Completion::Closed { returned, .. }] = &heard[..] else { panic!("{heard:?}") };
+        let completions = drain(&fabric, &mut left);
+        let [Completion::Closed { returned, .. }] = &completions[..] else { panic!("{completions:?}") };
         assert_eq!(returned.iter().map(Memory::len).sum::<usize>(), 9);
         assert_eq!(closed(&drain(&fabric, &mut right)), Some(CloseReason::Local));
         assert_eq!(fabric.registered(Side::Left), 0);
     }
 
     #[test]
-    fn a_side_that_closes_is_heard_behind_what_it_sent() {
+    fn a_close_arrives_after_the_last_send() {
         let (fabric, mut left, mut right) = pair(1);
         left.submit(Action::PostReceives { count: 1 });
         send(&mut right, b"last words", None);
         drop(right);
-        let heard = drain(&fabric, &mut left);
-        assert!(matches!(&heard[0], Completion::Received { message, .. } if *message == b"last words"[..]));
-        assert_eq!(closed(&heard), Some(CloseReason::Peer));
+        let completions = drain(&fabric, &mut left);
+        assert!(
+            matches!(&completions[0], Completion::Received { message, .. } if *message == b"last words"[..])
+        );
+        assert_eq!(closed(&completions), Some(CloseReason::Peer));
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Both engines over the fabric: a test program, a pair of engines, and random runs of them, over
-//! one connection or over one after the other.
+//! Simulations of both engines over an in-memory fabric.
+//!
+//! The crate has a test program, a pair of engines, and random runs over one or several connections.
 
 mod backward;
 mod echo;

@@ -1,5 +1,5 @@
-//! Random runs of both engines in large numbers: `cargo run --release -p rpcrdma-sim -- 10000`,
-//! or a range of seeds, `10000..20000`.
+//! Runs many random simulations: `cargo run --release -p rpcrdma-sim -- 10000`, or a range of seeds,
+//! `10000..20000`.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -14,7 +14,7 @@ fn main() -> io::Result<ExitCode> {
     let (Some(seeds), None) = (seeds, arguments.next()) else {
         writeln!(
             io::stderr(),
-            "usage: sim [SEEDS]: a number, 10000 if it is left out, or a range as 10000..20000"
+            "usage: sim [SEEDS]\nSEEDS: a number (default 10000) or a range such as 10000..20000"
         )?;
         return Ok(ExitCode::from(2));
     };
@@ -23,18 +23,18 @@ fn main() -> io::Result<ExitCode> {
     let calls = sums.calls();
     writeln!(
         io::stdout(),
-        "{:#?}\nseeds {seeds:?}, {calls} calls, in {:.1} s: nothing was broken",
+        "{:#?}\nseeds {seeds:?}, {calls} calls, in {:.1} s: no rule was broken",
         sums,
         began.elapsed().as_secs_f64()
     )?;
-    // Fewer need not have had everything that can happen.
+    // With fewer seeds, rare events may be missing.
     if seeds.end - seeds.start >= 300 {
         sums.check();
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A number of seeds, from 0, or a range of them that is not empty.
+/// Parses a number of seeds, starting at 0, or a non-empty range of seeds.
 fn range(text: &str) -> Option<Range<u64>> {
     let (start, end) = text.split_once("..").unwrap_or(("0", text));
     let seeds = start.parse().ok()?..end.parse().ok()?;

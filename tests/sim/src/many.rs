@@ -6,10 +6,10 @@ use std::thread;
 use super::{BothWays, Outcome, Tally, run, run_both_ways, run_session};
 use crate::fabric::LostWork;
 
-/// What many seeds came to.
+/// The sums of the counts of many runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Runs of one connection.
+    /// Runs with one connection.
     pub pairs: Outcome,
     /// Runs of sessions.
     pub sessions: Tally,
@@ -17,10 +17,10 @@ pub struct Sums {
     pub both_ways: BothWays,
 }
 
-/// Runs these seeds, in every way, on as many threads as the machine has processors.
+/// Runs every kind of simulation for each seed, with one thread per processor.
 ///
 /// # Panics
-/// If a rule is broken: with the seed, after what is wrong.
+/// If an engine breaks a rule. The message names the seed.
 #[must_use]
 pub fn many(seeds: Range<u64>) -> Sums {
     let next = AtomicU64::new(seeds.start);
@@ -34,7 +34,7 @@ pub fn many(seeds: Range<u64>) -> Sums {
             let runs = catch_unwind(|| (run(seed), run_session(seed), run_both_ways(seed)));
             let (pair, session, both_ways) = runs.unwrap_or_else(|_| {
                 next.store(seeds.end, Ordering::Relaxed);
-                panic!("seed {seed} (SIM_SEED={seed} runs it again)")
+                panic!("seed {seed} failed (SIM_SEED={seed} repeats it)")
             });
             sums.pairs += pair;
             sums.sessions += session;
@@ -56,13 +56,13 @@ pub fn many(seeds: Range<u64>) -> Sums {
 }
 
 impl Sums {
-    /// All calls.
+    /// Returns the number of calls of all runs.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.pairs.calls + self.sessions.calls + self.both_ways.calls.iter().sum::<u64>()
     }
 
-    /// What was on its way when connections broke.
+    /// Returns the counts of work in flight when connections broke, over all runs.
     #[must_use]
     pub fn lost_work(&self) -> LostWork {
         let mut all = self.pairs.lost_work;
@@ -71,10 +71,10 @@ impl Sums {
         all
     }
 
-    /// Holds that each call ended once, and that the runs had everything that can happen in them.
+    /// Checks that each call had one outcome and that every kind of event occurred.
     ///
     /// # Panics
-    /// If not.
+    /// If a check fails.
     pub fn check(&self) {
         let Sums { pairs, sessions, both_ways } = self;
         let lost_work = self.lost_work();
@@ -93,27 +93,27 @@ impl Sums {
             ("Long replies", pairs.long_replies),
             ("remote invalidations", pairs.remote_invalidations),
             ("grants that fell to 1", pairs.few_credits),
-            ("Writes of which a part was placed", lost_work.writes),
+            ("partially placed Writes", lost_work.writes),
             ("Reads that never completed", lost_work.reads),
             ("Sends that did not arrive", lost_work.lost_sends),
-            ("Sends that arrived when their sender knew of the end", lost_work.late_sends),
+            ("Sends that arrived after their sender knew of the break", lost_work.late_sends),
             ("replies of sessions", sessions.replies),
             ("timeouts", sessions.timeouts),
             ("failures of sessions", sessions.failures),
             ("abandoned calls of sessions", sessions.abandoned),
-            ("connections after connections", sessions.connections),
-            ("refused attempts", sessions.refused),
-            ("connections that nobody used", sessions.idle),
-            ("calls that came again", sessions.repeated),
-            ("calls that the server knew", sessions.remembered),
+            ("connections of sessions", sessions.connections),
+            ("refused connection attempts", sessions.refused),
+            ("idle connections", sessions.idle),
+            ("retransmitted calls", sessions.repeated),
+            ("calls found in the duplicate-request cache", sessions.cached),
         ] {
-            assert!(count > 20, "the runs hardly had {kind}: {count}");
+            assert!(count > 20, "too few {kind}: {count}");
         }
         for direction in 0..2 {
             let BothWays { replies, failures, abandoned, too_long, .. } = both_ways;
             let ended = [replies, failures, abandoned, too_long].map(|count| count[direction]);
             assert_eq!(both_ways.calls[direction], ended.iter().sum(), "{both_ways:?}");
-            assert!(ended.iter().all(|count| *count > 20), "the runs hardly had some of it: {both_ways:?}");
+            assert!(ended.iter().all(|count| *count > 20), "too few events of some kind: {both_ways:?}");
         }
         assert!(both_ways.same_xid > 50, "{both_ways:?}");
     }

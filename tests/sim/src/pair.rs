@@ -13,18 +13,18 @@ use rpcrdma_runtime::wire::rdma::{Body, Header, decode_call, decode_reply};
 
 use crate::fabric::{End, EndConfig, Fabric, FabricConfig, Faults, Side};
 
-/// Two engines and what is between them.
+/// The settings of a [`Pair`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Decides everything that is left to chance.
+    /// The seed for everything random.
     pub seed: u64,
-    /// The requester's.
+    /// The requester's configuration.
     pub left: Config,
-    /// The responder's.
+    /// The responder's configuration.
     pub right: Config,
-    /// RDMA Reads that the requester serves at once.
+    /// The requester's IRD.
     pub reads: u32,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Faults,
 }
 
@@ -40,13 +40,13 @@ impl Default for Settings {
     }
 }
 
-/// What the requester says when it connects.
+/// Returns the configuration of the requester's end.
 #[must_use]
 pub fn left_config(settings: &Settings) -> EndConfig {
     end(&settings.left, settings.reads)
 }
 
-/// What the responder says when it connects.
+/// Returns the configuration of the responder's end.
 #[must_use]
 pub fn right_config(settings: &Settings) -> EndConfig {
     end(&settings.right, settings.reads)
@@ -61,8 +61,9 @@ fn end(config: &Config, reads_in: u32) -> EndConfig {
     }
 }
 
-/// A requester on the left, a responder on the right. Every rule that can be seen from outside of both is checked
-/// as their messages pass.
+/// A requester on the left and a responder on the right.
+///
+/// The pair checks every rule that is observable in their messages.
 #[derive(Debug)]
 pub struct Pair {
     /// The connection.
@@ -71,35 +72,35 @@ pub struct Pair {
     pub requester: Requester,
     /// The responder.
     pub responder: Responder,
-    /// Calls of the right end, at the left one; nothing, if it takes none.
+    /// The responder for backward calls, on the left, if it accepts any.
     pub callee: Option<BackwardResponder>,
-    /// The same at the right end.
+    /// The requester for backward calls, on the right.
     pub caller: BackwardRequester,
-    /// What both agreed on.
+    /// The negotiated settings.
     pub negotiated: Negotiated,
-    /// Every Send of the requester, whole.
+    /// The complete messages of the requester's Sends.
     pub calls_sent: Vec<Bytes>,
-    /// Every Send of the responder, whole, and what it invalidated.
+    /// The complete messages of the responder's Sends, with the handles that they invalidate.
     pub replies_sent: Vec<(Bytes, Option<u32>)>,
     limits: rpcrdma_runtime::proto::rdma::Limits,
-    /// XIDs of calls that the requester sent and that have no reply.
+    /// XIDs of the requester's calls without a reply.
     unanswered: BTreeSet<u32>,
-    /// What the last of its replies granted.
+    /// The credits that the last reply granted.
     granted: u32,
     /// How often the grant fell to 1.
-    pub few: u64,
-    gone: bool,
+    pub drops_to_one: u64,
+    client_closed: bool,
     left: End,
     right: End,
     left_receives: Receives,
     right_receives: Receives,
-    /// Those for replies in the backward direction.
+    /// The right side's Receives for backward replies.
     right_backward: Receives,
-    /// How many calls in the backward direction the left end grants, as long as it is connected.
+    /// The credits for backward calls that the left side grants while it is connected.
     backward: u64,
 }
 
-/// A side's Receives.
+/// The Receives of one side.
 #[derive(Debug, Default)]
 struct Receives {
     posted: u64,
@@ -107,7 +108,7 @@ struct Receives {
 }
 
 impl Pair {
-    /// Connects them.
+    /// Connects a requester and a responder.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         let (fabric, left, right) = Fabric::pair(FabricConfig {
@@ -117,8 +118,9 @@ impl Pair {
             faults: settings.faults,
             automatic: false,
         });
-        let said = |end: &End| PrivateData::find(&end.info().private_data).unwrap_or(PrivateData::ABSENT);
-        let negotiated = PrivateData::negotiate(&said(&right), &said(&left));
+        let private_data =
+            |end: &End| PrivateData::find(&end.info().private_data).unwrap_or(PrivateData::ABSENT);
+        let negotiated = PrivateData::negotiate(&private_data(&right), &private_data(&left));
         Pair {
             requester: Requester::new(settings.left, negotiated, left.info().max_region)
                 .with_local_fence(left.info().local_fence),
@@ -131,8 +133,8 @@ impl Pair {
             limits: settings.left.limits,
             unanswered: BTreeSet::new(),
             granted: 1,
-            few: 0,
-            gone: false,
+            drops_to_one: 0,
+            client_closed: false,
             fabric,
             left,
             right,
@@ -143,7 +145,7 @@ impl Pair {
         }
     }
 
-    /// Connects them, and both may call.
+    /// Connects two sides that can both send calls.
     #[must_use]
     pub fn both_ways(settings: &Settings) -> Self {
         let mut pair = Pair::new(settings);
@@ -153,14 +155,13 @@ impl Pair {
         pair
     }
 
-    /// Lets both engines do what they can do now, then goes on to the next thing that happens. False if nothing
-    /// is under way.
+    /// Settles both engines and runs the next event. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         self.settle();
         self.fabric.advance()
     }
 
-    /// Lets both engines do what they can do now.
+    /// Exchanges actions and completions between the engines and the fabric until none are left.
     pub fn settle(&mut self) {
         loop {
             let mut moved = false;
@@ -185,11 +186,11 @@ impl Pair {
                 moved = true;
             }
             while let Some(completion) = next(&mut self.left) {
-                self.hear_left(completion);
+                self.handle_left(completion);
                 moved = true;
             }
             while let Some(completion) = next(&mut self.right) {
-                self.hear_right(completion);
+                self.handle_right(completion);
                 moved = true;
             }
             if !moved {
@@ -198,11 +199,11 @@ impl Pair {
         }
     }
 
-    fn hear_left(&mut self, completion: Completion) {
+    fn handle_left(&mut self, completion: Completion) {
         self.left_receives.count(&completion);
         if matches!(completion, Completion::Closed { .. }) {
             self.backward = 0;
-            self.gone = true;
+            self.client_closed = true;
         }
         let completion = match &mut self.callee {
             Some(callee) => callee.take(completion),
@@ -214,16 +215,16 @@ impl Pair {
         }
     }
 
-    /// What a reply grants, and which call it answers.
+    /// Records the grant of a reply and removes the XID of its call.
     fn note_grant(&mut self, completion: &Completion) {
         let Completion::Received { message, .. } = completion else { return };
         let Ok((Header { xid, credits, .. }, _)) = decode_reply(message, &self.limits) else { return };
-        self.few += u64::from(credits == 1 && self.granted > 1);
+        self.drops_to_one += u64::from(credits == 1 && self.granted > 1);
         self.granted = credits.clamp(1, self.requester.credits().asked());
-        assert!(self.unanswered.remove(&xid), "a reply to no call");
+        assert!(self.unanswered.remove(&xid), "a reply without a matching call");
     }
 
-    fn hear_right(&mut self, completion: Completion) {
+    fn handle_right(&mut self, completion: Completion) {
         let mut one = Receives::default();
         one.count(&completion);
         if let Some(completion) = self.caller.take(completion) {
@@ -234,37 +235,37 @@ impl Pair {
         }
     }
 
-    /// Whether the requester has heard the last of its provider. The responder need not have.
+    /// Returns true if the connection has ended for the requester. It may still be open for the responder.
     #[must_use]
-    pub fn client_is_gone(&self) -> bool {
-        self.gone
+    pub fn client_is_closed(&self) -> bool {
+        self.client_closed
     }
 
-    /// Steps until the requester says something.
+    /// Steps until the requester has an event.
     ///
     /// # Panics
-    /// If it has nothing to say.
+    /// If no simulated event is left.
     pub fn next_event(&mut self) -> Event {
         loop {
             self.settle();
             if let Some(event) = self.requester.poll_event() {
                 return event;
             }
-            assert!(self.fabric.advance(), "the requester has nothing to say");
+            assert!(self.fabric.advance(), "the requester has no event");
         }
     }
 
-    /// Steps until the responder says something.
+    /// Steps until the responder has an event.
     ///
     /// # Panics
-    /// If it has nothing to say.
+    /// If no simulated event is left.
     pub fn next_call(&mut self) -> ResponderEvent {
         loop {
             self.settle();
             if let Some(event) = self.responder.poll_event() {
                 return event;
             }
-            assert!(self.fabric.advance(), "the responder has nothing to say");
+            assert!(self.fabric.advance(), "the responder has no event");
         }
     }
 
@@ -275,7 +276,7 @@ impl Pair {
                 let message: Bytes = message.concat().into();
                 assert!(
                     message.len() <= self.negotiated.call_threshold as usize,
-                    "R045: a call of {message:?}"
+                    "R045: the call exceeds the threshold: {message:?}"
                 );
                 let xid = message.first_chunk().map(|word| u32::from_be_bytes(*word)).expect("a header");
                 assert!(self.unanswered.insert(xid), "two calls with one XID");
@@ -283,7 +284,9 @@ impl Pair {
                 assert!(unanswered <= granted as usize, "R025: {unanswered} unanswered, {granted} granted");
                 self.calls_sent.push(message);
             }
-            Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
+            Action::Read { .. } | Action::Write { .. } => {
+                panic!("a requester must not submit RDMA Reads or Writes")
+            }
             Action::Register { .. }
             | Action::Invalidate { .. }
             | Action::Abandon { .. }
@@ -298,19 +301,19 @@ impl Pair {
                 let message: Bytes = message.concat().into();
                 assert!(
                     message.len() <= self.negotiated.reply_threshold as usize,
-                    "R045: a reply of {message:?}"
+                    "R045: the reply exceeds the threshold: {message:?}"
                 );
                 let granted = match decode_reply(&message, &self.limits) {
                     Ok((Header { credits, .. }, _)) => u64::from(credits),
-                    Err(refusal) => panic!("a reply that nobody can read: {refusal:?}"),
+                    Err(refusal) => panic!("an invalid reply: {refusal:?}"),
                 };
-                assert!(granted > 0, "R023: the grant is never 0");
+                assert!(granted > 0, "R023: a grant must not be 0");
                 self.replies_sent.push((message, *invalidate));
                 let unanswered = self.right_receives.posted - self.replies_sent.len() as u64;
                 assert!(unanswered >= granted, "R029: {granted} granted with {unanswered} Receives");
             }
             Action::Register { .. } | Action::Invalidate { .. } | Action::Abandon { .. } => {
-                panic!("a responder advertises nothing")
+                panic!("a responder must not advertise memory")
             }
             Action::Read { .. } | Action::Write { .. } | Action::Close { .. } => {}
         }
@@ -321,12 +324,18 @@ impl Pair {
             Action::PostReceives { count } => self.right_backward.posted += u64::from(*count),
             Action::Send { message, invalidate: None, .. } => {
                 let message: Bytes = message.concat().into();
-                assert!(message.len() <= self.negotiated.reply_threshold as usize, "R218: {message:?}");
+                assert!(
+                    message.len() <= self.negotiated.reply_threshold as usize,
+                    "R218: the message exceeds the threshold: {message:?}"
+                );
                 let (header, _) = decode_call(&message, &self.limits).expect("a call");
-                assert!(header.credits > 0, "R035: the credits are never 0");
-                assert!(matches!(header.body, Body::Msg(lists) if lists.is_empty()), "chunks: {message:?}");
+                assert!(header.credits > 0, "R035: the requested credits must not be 0");
+                assert!(
+                    matches!(header.body, Body::Msg(lists) if lists.is_empty()),
+                    "a backward message has chunks: {message:?}"
+                );
             }
-            other => panic!("a call in the backward direction is a Send: {other:?}"),
+            other => panic!("unexpected action of the backward requester: {other:?}"),
         }
     }
 
@@ -335,21 +344,24 @@ impl Pair {
             Action::PostReceives { count } => self.left_receives.posted += u64::from(*count),
             Action::Send { message, invalidate: None, .. } => {
                 let message: Bytes = message.concat().into();
-                assert!(message.len() <= self.negotiated.call_threshold as usize, "R218: {message:?}");
+                assert!(
+                    message.len() <= self.negotiated.call_threshold as usize,
+                    "R218: the message exceeds the threshold: {message:?}"
+                );
                 let (header, _) = decode_reply(&message, &self.limits).expect("a reply");
-                assert!(header.credits > 0, "R035: the grant is never 0");
+                assert!(header.credits > 0, "R035: a grant must not be 0");
                 let plain = match header.body {
                     Body::Msg(lists) => lists.is_empty(),
                     Body::NoMsg(_) => false,
                     Body::Error(_) => true,
                 };
-                assert!(plain, "chunks: {message:?}");
+                assert!(plain, "a backward message has chunks: {message:?}");
             }
-            other => panic!("a reply in the backward direction is a Send: {other:?}"),
+            other => panic!("unexpected action of the backward responder: {other:?}"),
         }
     }
 
-    /// Receives for the calls of the right end and for their replies.
+    /// Checks that there are enough Receives for backward calls and for their replies.
     fn check_backward_flow(&self) {
         let credits = self.caller.credits();
         assert!(credits.granted() >= 1 && credits.granted() <= credits.asked(), "{credits:?}");
@@ -371,12 +383,12 @@ impl Pair {
         assert!(credits.granted() >= 1 && credits.granted() <= credits.asked(), "{credits:?}");
         let waiting = self.left_receives.posted - self.left_receives.taken;
         assert!(waiting >= u64::from(credits.in_flight()), "R036: {credits:?} with {waiting} Receives");
-        assert!(self.fabric.exposed(Side::Right).is_empty(), "a responder advertises nothing");
+        assert!(self.fabric.exposed(Side::Right).is_empty(), "a responder must not advertise memory");
         if credits.in_flight() == 0 {
             assert_eq!(
                 self.fabric.registered(Side::Left),
                 0,
-                "R200: memory is advertised and no call is out"
+                "R200: memory is registered without an outstanding call"
             );
         }
     }

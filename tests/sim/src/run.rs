@@ -16,16 +16,16 @@ use rpcrdma_runtime::xdr::{Decode, Reader};
 use super::{Args, Echo, Pair, Res, Settings, Want, call};
 use crate::fabric::{Faults, LostWork, Rng, Side};
 
-/// What a run came to.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Calls that were made.
+    /// Calls.
     pub calls: u64,
-    /// Calls whose reply came and was right.
+    /// Calls with a correct reply.
     pub replies: u64,
-    /// Calls that failed, as they had to under the faults of the run.
+    /// Calls that failed because of an injected fault or the limits of the run.
     pub failures: u64,
-    /// Calls that were abandoned.
+    /// Cancelled calls.
     pub abandoned: u64,
     /// Calls with Read chunks.
     pub with_read_chunks: u64,
@@ -37,11 +37,11 @@ pub struct Outcome {
     pub long_replies: u64,
     /// Replies that invalidated a handle.
     pub remote_invalidations: u64,
-    /// Times that the grant fell to 1.
+    /// How often the grant fell to 1.
     pub few_credits: u64,
-    /// What was on its way when connections broke.
+    /// Work in flight when connections broke.
     pub lost_work: LostWork,
-    /// Things that happened.
+    /// Simulated events.
     pub steps: u64,
 }
 
@@ -62,11 +62,12 @@ impl std::ops::AddAssign for Outcome {
     }
 }
 
-/// One run: a random pair, random calls, a server that answers in any order, faults in two of three runs. Panics,
-/// with what is wrong, as soon as a rule is broken; the same seed does the same again.
+/// Runs random calls between a random pair of engines.
+///
+/// Replies are sent in random order, and two of three runs have faults. The same seed repeats the same run.
 ///
 /// # Panics
-/// See above.
+/// If an engine breaks a rule.
 #[must_use]
 pub fn run(seed: u64) -> Outcome {
     let mut rng = Rng::new(seed);
@@ -96,13 +97,14 @@ pub(super) fn word(rng: &mut Rng) -> u32 {
     u32::try_from(rng.below(1 << 32)).expect("below 2^32")
 }
 
-/// How many calls a run makes: mostly a few, so that each thing that happens is near another; at times very many.
+/// Returns the number of calls of a run. It is usually small, so that rare events coincide, and sometimes
+/// very large.
 pub(super) fn length(rng: &mut Rng) -> u64 {
-    let most = one(rng, &[24, 24, 40, 400]);
-    1 + rng.below(most)
+    let max = one(rng, &[24, 24, 40, 400]);
+    1 + rng.below(max)
 }
 
-/// One of several values.
+/// Picks one of several values.
 pub(super) fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     *rng.pick(of).expect("not empty")
 }
@@ -136,13 +138,13 @@ pub(super) fn settings(seed: u64, rng: &mut Rng) -> Settings {
     Settings { seed, left, right, reads: one(rng, &[1, 2, 16]), faults }
 }
 
-/// Arguments of any size that a client that is set so can send.
+/// Returns arguments of a random size that a client with this configuration can send.
 pub(super) fn arguments(xid: u32, config: &Config, rng: &mut Rng) -> Args {
-    // What is cut in many segments cannot be long: the list of them would not fit inline.
+    // With small segments the data must be short, because the segment list has to fit inline.
     let small_segments = config.max_segment <= 100;
     let size = |rng: &mut Rng| {
-        let most = one(rng, &[0, 3, 40, 600, 1500, 6000, 60_000]);
-        rng.below(if small_segments { most.min(700) } else { most } + 1)
+        let max = one(rng, &[0, 3, 40, 600, 1500, 6000, 60_000]);
+        rng.below(if small_segments { max.min(700) } else { max } + 1)
     };
     let length = |rng: &mut Rng| usize::try_from(size(rng)).expect("small");
     let lengths = [length(rng), length(rng).min(6000), length(rng)];
@@ -151,28 +153,28 @@ pub(super) fn arguments(xid: u32, config: &Config, rng: &mut Rng) -> Args {
     Args::new(xid ^ 0x5555, lengths, want)
 }
 
-/// How small an item may be that is taken out of the stream.
+/// Returns a random minimum size for items that are moved out of the stream.
 pub(super) fn min_item(rng: &mut Rng) -> usize {
     one(rng, &[1, 100, 1024, usize::MAX])
 }
 
-/// The result in a reply, which is right.
+/// Checks that a reply has the correct result.
 pub(super) fn check_reply(reply: &Reply, xid: u32, args: &Args) {
     let mut reader = Reader::new(&reply.message);
     decode_reply(&mut reader, xid).expect("the reply to this call");
     let result = Res::decode(&mut reader).expect("a result");
-    reader.finish().expect("nothing but the result");
-    assert!(result == args.result(), "the data is not what was sent: {:?}", args.want);
+    reader.finish().expect("no data after the result");
+    assert!(result == args.result(), "wrong result: {:?}", args.want);
 }
 
-/// At times the server grants more or fewer credits than before: one, or as many as it ever does.
+/// Occasionally changes the server's grant to one credit or to its maximum.
 pub(super) fn change_grant(pair: &mut Pair, rng: &mut Rng) {
     if rng.chance(1, 40) {
         pair.responder.set_grant(one(rng, &[0, 1, 2, 5, u32::MAX, u32::MAX]));
     }
 }
 
-/// A call that has not ended.
+/// A call without an outcome.
 struct Waiting {
     xid: u32,
     args: Args,
@@ -187,9 +189,9 @@ struct Run {
     left_to_make: u64,
     next_xid: u32,
     waiting: BTreeMap<CallId, Waiting>,
-    /// Calls that the server has and has not answered.
+    /// Calls that the server has received and not replied to.
     held: Vec<IncomingCall>,
-    /// XIDs that the server has run.
+    /// XIDs of calls that the server has received.
     executed: BTreeSet<u32>,
     closing: bool,
     closed: bool,
@@ -207,20 +209,20 @@ impl Run {
             }
             change_grant(&mut self.pair, &mut self.rng);
             let moved = self.pair.step();
-            self.hear_the_requester();
-            self.hear_the_responder();
+            self.handle_requester_events();
+            self.handle_responder_events();
             if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
-                self.answer_one();
+                self.reply_to_one();
             } else if !moved && self.left_to_make == 0 {
                 break;
             }
         }
         let unanswered = self.waiting.values().filter(|call| !call.abandoned).count();
-        assert_eq!(unanswered, 0, "calls that never ended: {:?}", self.settings);
-        assert!(self.closed || self.pair.requester.credits().in_flight() == 0, "credits are lost");
+        assert_eq!(unanswered, 0, "calls without an outcome: {:?}", self.settings);
+        assert!(self.closed || self.pair.requester.credits().in_flight() == 0, "credits leaked");
         self.close();
         self.outcome.steps = self.pair.fabric.steps();
-        self.outcome.few_credits = self.pair.few;
+        self.outcome.few_credits = self.pair.drops_to_one;
         self.outcome.lost_work = self.pair.fabric.lost_work();
     }
 
@@ -228,9 +230,9 @@ impl Run {
         self.closing = true;
         self.pair.requester.close(CloseReason::Local);
         while self.pair.step() {}
-        self.hear_the_requester();
-        assert!(self.closed, "the requester never heard of the end");
-        assert_eq!(self.pair.fabric.registered(Side::Left), 0, "memory is still registered at the end");
+        self.handle_requester_events();
+        assert!(self.closed, "the requester did not report the end of the connection");
+        assert_eq!(self.pair.fabric.registered(Side::Left), 0, "memory is still registered after the close");
         assert_eq!(self.pair.fabric.registered(Side::Right), 0);
     }
 
@@ -257,12 +259,12 @@ impl Run {
         }
     }
 
-    fn hear_the_requester(&mut self) {
+    fn handle_requester_events(&mut self) {
         while let Some(event) = self.pair.requester.poll_event() {
             match event {
                 Event::Done { call, outcome } => {
-                    let waiting = self.waiting.remove(&call).expect("a call ends once");
-                    assert!(!waiting.abandoned, "a call that nobody waits for has no event");
+                    let waiting = self.waiting.remove(&call).expect("a call has one outcome");
+                    assert!(!waiting.abandoned, "a cancelled call must not have an event");
                     self.done(&waiting, outcome);
                 }
                 Event::Closed(reason) => {
@@ -271,7 +273,7 @@ impl Run {
                     self.left_to_make = 0;
                     assert!(
                         self.closing || self.settings.faults.may_close(),
-                        "closed for no reason: {reason}"
+                        "closed without a fault: {reason}"
                     );
                 }
             }
@@ -290,7 +292,9 @@ impl Run {
             Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
                 return self.outcome.failures += 1;
             }
-            Err(why) => panic!("a call failed: {why}; {:?} {:?}", call.args.want, self.settings),
+            Err(why) => {
+                panic!("a call failed without a fault: {why}; {:?} {:?}", call.args.want, self.settings)
+            }
         };
         check_reply(&reply, call.xid, &call.args);
         self.outcome.replies += 1;
@@ -302,30 +306,31 @@ impl Run {
         self.outcome.remote_invalidations += u64::from(traffic.remote_invalidation);
     }
 
-    fn hear_the_responder(&mut self) {
+    fn handle_responder_events(&mut self) {
         while let Some(event) = self.pair.responder.poll_event() {
             match event {
                 ResponderEvent::Call(call) => {
-                    assert!(self.executed.insert(call.xid), "a call came twice");
+                    assert!(self.executed.insert(call.xid), "a call was delivered twice");
                     self.held.push(call);
-                    let most = self.settings.left.credits.min(self.settings.right.credits) as usize;
-                    assert!(self.held.len() <= most, "R025: more calls than were granted");
+                    let max = self.settings.left.credits.min(self.settings.right.credits) as usize;
+                    assert!(self.held.len() <= max, "R025: more calls than were granted");
                 }
                 ResponderEvent::Closed(_) => self.held.clear(),
             }
         }
     }
 
-    fn answer_one(&mut self) {
+    fn reply_to_one(&mut self) {
         let which = usize::try_from(self.rng.below(self.held.len() as u64)).expect("an index");
         let call = self.held.swap_remove(which);
-        let reply = at_once(self.services.answer(&call.message, None)).expect("a call");
+        let reply = poll_once(self.services.answer(&call.message, None)).expect("a call");
         self.pair.responder.reply(call.key, reply);
     }
 }
 
-/// Whether this plan of faults may end the connection.
+/// Tells which faults may end a connection.
 trait MayClose {
+    /// Returns true if these faults may end the connection.
     fn may_close(&self) -> bool;
 }
 
@@ -335,10 +340,10 @@ impl MayClose for Faults {
     }
 }
 
-/// The output of a future that waits for nothing.
-pub(super) fn at_once<F: Future>(future: F) -> F::Output {
+/// Polls a future once with a no-op waker. The future must be ready.
+pub(super) fn poll_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the future is not ready"),
     }
 }

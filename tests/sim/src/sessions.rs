@@ -16,36 +16,37 @@ use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::wire::rpc::RpcCall;
 use rpcrdma_runtime::xdr::Message;
 
-use super::run::{arguments, at_once, change_grant, check_reply, length, min_item, one, settings, word};
+use super::run::{arguments, change_grant, check_reply, length, min_item, one, poll_once, settings, word};
 use super::{Args, Echo, Pair, Settings, call};
 use crate::fabric::{Faults, LostWork, Rng, Side};
 
-/// What runs of sessions came to.
+/// The counts of runs of sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Calls that were made.
+    /// Calls.
     pub calls: u64,
-    /// Calls whose reply came and was right.
+    /// Calls with a correct reply.
     pub replies: u64,
-    /// Calls whose time was up, with a connection or without one.
+    /// Calls that timed out, with or without a connection.
     pub timeouts: u64,
-    /// Calls that failed otherwise, as they had to under the faults of the run.
+    /// Calls that failed for another reason, because of an injected fault or the limits of the run.
     pub failures: u64,
-    /// Calls that were abandoned.
+    /// Cancelled calls.
     pub abandoned: u64,
-    /// Connections that were made.
+    /// Connections.
     pub connections: u64,
-    /// Attempts that were refused.
+    /// Refused connection attempts.
     pub refused: u64,
-    /// Connections that were closed because nobody used them.
+    /// Connections closed by the idle timeout.
     pub idle: u64,
-    /// Calls that reached the server more than once, each time by another connection.
+    /// Calls that reached the server on more than one connection.
     pub repeated: u64,
-    /// Calls that were answered from the duplicate-request cache, or with the first of them that ran.
-    pub remembered: u64,
-    /// What was on its way when connections broke.
+    /// Retransmitted calls that the duplicate-request cache recognized, while the first one ran or after its
+    /// reply.
+    pub cached: u64,
+    /// Work in flight when connections broke.
     pub lost_work: LostWork,
-    /// Things that happened.
+    /// Simulated events.
     pub steps: u64,
 }
 
@@ -60,13 +61,13 @@ impl std::ops::AddAssign for Tally {
         self.refused += other.refused;
         self.idle += other.idle;
         self.repeated += other.repeated;
-        self.remembered += other.remembered;
+        self.cached += other.cached;
         self.lost_work += other.lost_work;
         self.steps += other.steps;
     }
 }
 
-/// A session whose connections are pairs: all that is checked of a pair is checked of each.
+/// Lets a session use pairs as connections. Every connection gets the checks of [`Pair`].
 impl Line for Pair {
     fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason> {
         Line::submit(&mut self.requester, call, message, bounds)
@@ -102,18 +103,18 @@ impl Line for Pair {
             assert_eq!(
                 self.fabric.registered(Side::Left),
                 0,
-                "R202: memory is out behind the connection's end"
+                "R202: memory is still registered after the connection's end"
             );
         }
         event
     }
 }
 
-/// The duplicate-request cache of a server, whose callers are known by the number of their connection.
+/// The server's duplicate-request cache. A reply goes to a call on the connection with the given number.
 type Cache = Duplicates<(u64, CallKey)>;
 
 fn cache() -> Cache {
-    // Everything is kept: no run has more.
+    // The limits are never reached, so every reply is cached.
     let limits = DuplicateLimits {
         running: u64::MAX,
         bytes: usize::MAX,
@@ -123,12 +124,13 @@ fn cache() -> Cache {
     Duplicates::new(limits)
 }
 
-/// One run of a session: random calls, connections that end for every reason there is, a server that answers in any order
-/// or not at all, that may refuse connections, and that is another one after each. Panics, with what is wrong, as soon as a
-/// rule is broken; the same seed does the same again.
+/// Runs random calls of a session over several connections.
+///
+/// Connections end for all kinds of reasons. The server may refuse a connection, replies in random order or
+/// not at all, and has other settings for each connection. The same seed repeats the same run.
 ///
 /// # Panics
-/// See above.
+/// If an engine breaks a rule.
 #[must_use]
 pub fn run_session(seed: u64) -> Tally {
     let mut rng = Rng::new(seed ^ 0x5e55_1015);
@@ -150,7 +152,7 @@ pub fn run_session(seed: u64) -> Tally {
         rng,
         began: Duration::ZERO,
         waiting: BTreeMap::new(),
-        left_at: BTreeMap::new(),
+        finished_at: BTreeMap::new(),
         held: Vec::new(),
         restarts,
         cache: cached.then(cache),
@@ -186,15 +188,15 @@ fn policy(rng: &mut Rng) -> Policy {
     }
 }
 
-/// A call at the server.
+/// A call that the server has received and not replied to.
 struct Held {
     connection: u64,
     call: IncomingCall,
-    /// Of the cache, if it is to remember the call.
+    /// The call's entry in the duplicate-request cache, if the server has one.
     ticket: Option<Ticket>,
 }
 
-/// A call that has not ended.
+/// A call without an outcome.
 struct Waiting {
     xid: u32,
     args: Args,
@@ -207,29 +209,29 @@ struct Run {
     settings: Settings,
     services: Services,
     rng: Rng,
-    /// Whether connections have faults.
+    /// True if connections have faults.
     troubled: bool,
-    /// How many attempts in ten are refused.
+    /// How many of ten connection attempts are refused.
     refusals: u32,
-    /// How many calls in 10,000 get no reply.
+    /// How many of 10,000 calls get no reply.
     silence: u32,
     left_to_make: u64,
     next_xid: u32,
-    /// The moment at which the connection that there is, or was last, began.
+    /// The start of the current or last connection.
     began: Duration,
     waiting: BTreeMap<CallId, Waiting>,
-    /// Calls that nobody waits for any more, and the number of connections when they were left.
-    left_at: BTreeMap<u32, u64>,
-    /// Calls that the server has and has not answered.
+    /// XIDs of completed and cancelled calls, with the number of connections at that time.
+    finished_at: BTreeMap<u32, u64>,
+    /// Calls that the server has received and not replied to.
     held: Vec<Held>,
-    /// Whether the server may be another one, which remembers nothing, after the end of a connection.
+    /// True if the server may restart with an empty cache after the end of a connection.
     restarts: bool,
     cache: Option<Cache>,
-    /// How often each call was run, by the server that there is now.
+    /// How often the server has run each call since its last restart.
     executed: BTreeMap<u32, u32>,
-    /// XIDs that came by this connection.
+    /// XIDs of calls that arrived on this connection.
     arrived: BTreeSet<u32>,
-    /// How often each call came, by whatever connection.
+    /// How often each call arrived on any connection.
     arrivals: BTreeMap<u32, u32>,
     ended: bool,
     tally: Tally,
@@ -243,20 +245,24 @@ impl Run {
                 self.abandon_one();
             }
             let moved = self.step();
-            self.hear();
+            self.handle_events();
             if !self.held.is_empty() && (!moved || self.rng.chance(1, 4)) {
-                self.answer_one();
+                self.reply_to_one();
             } else if !moved && !self.wait() && self.left_to_make == 0 {
-                // Nothing is under way, and nothing will ever be: the end has to be asked for.
+                // The session is idle and all calls are made, so close it.
                 self.session.close_when_idle(self.now());
-                self.hear();
+                self.handle_events();
             }
         }
-        assert!(self.waiting.is_empty(), "calls that never ended: {:?}", self.settings);
+        assert!(self.waiting.is_empty(), "calls without an outcome: {:?}", self.settings);
         assert_eq!((self.session.unanswered(), self.session.poll_timeout()), (0, None));
-        assert!(self.session.line().is_none(), "a session that is over has a connection");
-        let most = self.policy.reconnect.map_or(1, |reconnect| reconnect.sends);
-        assert!(self.arrivals.values().all(|times| *times <= most), "{most}: {:?}", self.arrivals);
+        assert!(self.session.line().is_none(), "a session that has ended still has a connection");
+        let max = self.policy.reconnect.map_or(1, |reconnect| reconnect.sends);
+        assert!(
+            self.arrivals.values().all(|times| *times <= max),
+            "a call arrived more than {max} times: {:?}",
+            self.arrivals
+        );
         self.tally.repeated = self.arrivals.values().map(|times| u64::from(*times > 1)).sum();
     }
 
@@ -264,7 +270,7 @@ impl Run {
         Time(self.began + self.session.line().map_or(Duration::ZERO, |pair| pair.fabric.now()))
     }
 
-    /// Lets the connection do what is next. False if nothing is under way.
+    /// Runs the connection's next event. Returns false if there is none.
     fn step(&mut self) -> bool {
         let moved = self.session.line_mut().is_some_and(|pair| {
             change_grant(pair, &mut self.rng);
@@ -279,12 +285,12 @@ impl Run {
         moved
     }
 
-    /// The connection that ends in this takes its clock with it.
+    /// Settles the connection and the session. If the connection ends, `began` becomes its final time.
     fn settle(&mut self, now: Time) {
         if let Some(pair) = self.session.line_mut() {
             pair.settle();
         }
-        self.outlive_the_client();
+        self.drain_server_side();
         let was = self.session.line().is_some();
         self.session.settle(now);
         if was && self.session.line().is_none() {
@@ -292,29 +298,30 @@ impl Run {
         }
     }
 
-    /// The server's end of a connection that the client's has seen end: it still gets what is on its way to it, runs such
-    /// calls, and hears of the end later.
-    fn outlive_the_client(&mut self) {
-        if !self.session.line().is_some_and(Pair::client_is_gone) {
+    /// Runs the server's side of a connection that has ended for the client.
+    ///
+    /// The server still receives and runs the calls in flight, and learns of the end later.
+    fn drain_server_side(&mut self) {
+        if !self.session.line().is_some_and(Pair::client_is_closed) {
             return;
         }
         while self.session.line_mut().is_some_and(Pair::step) {
-            self.hear_the_server();
+            self.handle_server_events();
             if !self.held.is_empty() && self.rng.chance(1, 4) {
-                self.answer_one();
+                self.reply_to_one();
             }
         }
         self.tally.lost_work +=
             self.session.line().map_or(LostWork::default(), |pair| pair.fabric.lost_work());
     }
 
-    /// Lets time pass until there is something to do. False if there never is.
+    /// Advances time to the session's next timeout. Returns false if there is none.
     fn wait(&mut self) -> bool {
         let Some(at) = self.session.poll_timeout() else { return false };
         self.began += at.since(self.now());
         self.session.handle_timeout(at);
         self.settle(at);
-        self.hear();
+        self.handle_events();
         true
     }
 
@@ -340,38 +347,38 @@ impl Run {
         let ids: Vec<CallId> = self.waiting.keys().copied().collect();
         let Some(id) = self.rng.pick(&ids) else { return };
         self.session.cancel(self.now(), *id);
-        let call = self.waiting.remove(id).expect("one of them");
-        self.left_at.insert(call.xid, self.tally.connections);
+        let call = self.waiting.remove(id).expect("a waiting call");
+        self.finished_at.insert(call.xid, self.tally.connections);
         self.tally.abandoned += 1;
     }
 
-    fn hear(&mut self) {
+    fn handle_events(&mut self) {
         while let Some(event) = self.session.poll_event() {
             match event {
                 Event::Connect => self.connect(),
                 Event::Done { call, outcome } => self.done(call, outcome),
                 Event::Disconnected(reason) => {
                     self.tally.idle += u64::from(reason == CloseReason::Local);
-                    self.server_lost_it();
+                    self.server_disconnected();
                 }
                 Event::Ended(_) => self.ended = true,
             }
         }
-        self.hear_the_server();
+        self.handle_server_events();
         let now = self.now().0;
         let overdue = self.waiting.values().find(|call| call.deadline + Duration::from_millis(1) < now);
-        assert!(overdue.is_none(), "a call is there after its time");
+        assert!(overdue.is_none(), "a call is still waiting after its deadline");
     }
 
     fn connect(&mut self) {
-        assert!(self.session.unanswered() > 0 || self.policy.keep, "a connection that nobody needs");
+        assert!(self.session.unanswered() > 0 || self.policy.keep, "connecting without a call or `keep`");
         assert!(!self.ended);
         let now = self.now();
         if self.rng.chance(self.refusals, 10) {
             self.tally.refused += 1;
             return self.session.handle_connect_failed(now, "refused".to_owned());
         }
-        // Another server each time: its sizes, its credits, its faults.
+        // Each connection reaches a server with other sizes, credits and faults.
         let other = settings(self.rng.next_u64(), &mut self.rng);
         let faults = if self.troubled {
             let cut_at = self.rng.chance(2, 3).then(|| self.rng.below(200));
@@ -386,20 +393,23 @@ impl Run {
     }
 
     fn done(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
-        let call = self.waiting.remove(&id).expect("a call ends once, and not after it was left");
-        let reconnect = self.policy.reconnect.expect("it has one");
+        let call = self.waiting.remove(&id).expect("a call has one outcome, and none after it was cancelled");
+        let reconnect = self.policy.reconnect.expect("every policy reconnects");
         match outcome {
             Ok(reply) => {
                 check_reply(&reply, call.xid, &call.args);
                 self.tally.replies += 1;
             }
             Err(FailReason::Timeout(_)) => {
-                assert!(self.now().0 >= call.deadline, "a call ended before its time");
+                assert!(self.now().0 >= call.deadline, "a call timed out before its deadline");
                 self.tally.timeouts += 1;
             }
             Err(FailReason::Unreachable(_)) => {
                 let early = self.now().0 < call.deadline;
-                assert!(!early || reconnect.attempts.is_some(), "a call was given up before its time");
+                assert!(
+                    !early || reconnect.attempts.is_some(),
+                    "a call failed as unreachable before its deadline"
+                );
                 self.tally.timeouts += 1;
             }
             Err(FailReason::Registration) if self.troubled => self.tally.failures += 1,
@@ -407,24 +417,26 @@ impl Run {
             Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
                 self.tally.failures += 1;
             }
-            Err(why) => panic!("a call failed: {why}; {:?} {:?}", call.args.want, self.settings),
+            Err(why) => {
+                panic!("a call failed without a fault: {why}; {:?} {:?}", call.args.want, self.settings)
+            }
         }
-        // What has ended is not sent again.
-        self.left_at.insert(call.xid, self.tally.connections);
+        // From here on, the call must not be retransmitted on a new connection.
+        self.finished_at.insert(call.xid, self.tally.connections);
     }
 
-    fn hear_the_server(&mut self) {
+    fn handle_server_events(&mut self) {
         let Some(pair) = self.session.line_mut() else { return };
         let mut calls = Vec::new();
         while let Some(event) = pair.responder.poll_event() {
             match event {
                 ResponderEvent::Call(call) => {
-                    assert!(self.arrived.insert(call.xid), "H76: a call came twice by one connection");
+                    assert!(self.arrived.insert(call.xid), "H76: a call arrived twice on one connection");
                     *self.arrivals.entry(call.xid).or_default() += 1;
-                    let left = self.left_at.get(&call.xid);
+                    let finished = self.finished_at.get(&call.xid);
                     assert!(
-                        left.is_none_or(|left| *left == self.tally.connections),
-                        "a call that has ended was sent again"
+                        finished.is_none_or(|connections| *connections == self.tally.connections),
+                        "a finished call was retransmitted on a new connection"
                     );
                     calls.push(call);
                 }
@@ -432,12 +444,12 @@ impl Run {
             }
         }
         for call in calls {
-            self.take(call);
+            self.receive_call(call);
         }
     }
 
-    /// A call has come to the server.
-    fn take(&mut self, call: IncomingCall) {
+    /// Looks up a call in the server's duplicate-request cache, and holds it if it has to run.
+    fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let Some(cache) = &mut self.cache else {
@@ -447,17 +459,19 @@ impl Run {
         let identity = CallIdentity::of(&parsed, caller).expect("a call without a credential");
         match cache.begin(identity, 0, (connection, call.key), now) {
             Begun::Run(ticket) => self.held.push(Held { connection, call, ticket: Some(ticket) }),
-            Begun::Joined { .. } => self.tally.remembered += 1,
+            Begun::Joined { .. } => self.tally.cached += 1,
             Begun::Kept(waiter, reply) => {
-                self.tally.remembered += 1;
+                self.tally.cached += 1;
                 self.reply(waiter, reply);
             }
-            Begun::Unremembered(_) => panic!("so many calls do not run"),
+            Begun::Unremembered(_) => panic!("the duplicate-request cache is full"),
         }
     }
 
-    /// The server's end of a connection is gone: what it remembers is gone through with, unless the server went with it.
-    fn server_lost_it(&mut self) {
+    /// Handles the end of a connection at the server.
+    ///
+    /// Cached calls run to completion unless the server restarts.
+    fn server_disconnected(&mut self) {
         if self.restarts && self.rng.chance(1, 3) {
             self.held.clear();
             self.executed.clear();
@@ -473,7 +487,7 @@ impl Run {
         }
     }
 
-    fn answer_one(&mut self) {
+    fn reply_to_one(&mut self) {
         let which = usize::try_from(self.rng.below(self.held.len() as u64)).expect("an index");
         let Held { connection, call, ticket } = self.held.swap_remove(which);
         let now = self.now().0;
@@ -483,10 +497,10 @@ impl Run {
             }
             return;
         }
-        let reply = at_once(self.services.answer(&call.message, None)).expect("a call");
+        let reply = poll_once(self.services.answer(&call.message, None)).expect("a call");
         let times = self.executed.entry(call.xid).or_default();
         *times += 1;
-        assert!(*times == 1 || self.cache.is_none(), "a call was run twice by a server that knows it");
+        assert!(*times == 1 || self.cache.is_none(), "a server with a cache ran a call twice");
         let waiting = match (&mut self.cache, ticket) {
             (Some(cache), Some(ticket)) => cache.finish(ticket, Some(&reply), now),
             _ => vec![(connection, call.key)],

@@ -20,7 +20,7 @@ impl Procedure for Get {
     const NAME: &'static str = "GET";
 }
 
-// The compiler asks for the binding three times: of the call, of the future that it makes, and where that is awaited.
+// The compiler checks the binding three times: for the call, for the future's type, and for the await.
 async fn call(client: &Client) {
     let _ = client.call::<Get>(&3).await;
 }

@@ -1,4 +1,5 @@
-//! Types that borrow the message they were decoded from: by one lifetime or several, with parameters, in all forms.
+//! Types that borrow from the decoded message, with one or more lifetimes, with type parameters, and in all
+//! forms.
 
 use rpcrdma_runtime::xdr::{self, ArrayRef, BoxRef, ListRef, OpaqueRef, StringRef, Xdr};
 

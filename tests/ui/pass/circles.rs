@@ -1,10 +1,11 @@
-//! Types that hold each other, by boxes, arrays and parameters: what they hold of eligible items is known, and moved.
+//! Types with cycles through boxes, arrays and type parameters. The tests check their bounds of eligible
+//! items.
 
 use rpcrdma_runtime::proto::program::ReplyBounds;
 use rpcrdma_runtime::proto::rdma::ReplyResources;
 use rpcrdma_runtime::xdr::{Encode, Layout, Opaque, Reducer, Size, Xdr, from_slice, to_bytes};
 
-/// The item is in one of two types that hold each other.
+/// A cycle of two types. One of them has an eligible item.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Folder {
     number: u32,
@@ -19,7 +20,7 @@ struct File {
     next: Option<Box<Folder>>,
 }
 
-/// A circle with nothing in it that is eligible.
+/// A cycle without eligible items.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Left {
     #[xdr(recursive)]
@@ -32,7 +33,7 @@ struct Right {
     more: Option<Box<Self>>,
 }
 
-/// A bound of the type's own, and a type that calls itself `Self`.
+/// A maximum from an associated constant, and a cycle through `Self`.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Few<T> {
     #[xdr(max = "Self::MOST")]
@@ -59,7 +60,7 @@ struct LinkTo<T> {
     to: Option<Box<T>>,
 }
 
-/// A box, and no circle.
+/// A box without a cycle.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Parcel {
     content: Box<Content>,
@@ -73,7 +74,7 @@ struct Content {
     data: Opaque<500>,
 }
 
-/// Parameters, on the way and around.
+/// Type parameters within and around cycles.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Row<T> {
     value: T,
@@ -92,7 +93,7 @@ struct Node {
     pairs: Option<Box<Pair<Folder, Node>>>,
 }
 
-/// Types in a circle, each behind a box of the one before it, and what stands in the last but one.
+/// Defines a cycle of types, each with a box of the next. The last type but one has the given field.
 macro_rules! circle {
     ($module:ident of $($field:ty)? : $first:ident $($name:ident)*) => {
         mod $module {
@@ -127,7 +128,7 @@ circle!(five_plain of : A B C D E);
 circle!(twelve_plain of : A B C D E F G H I J K L);
 circle!(twenty of Opaque<70>: A B C D E F G H I J K L M N O P Q R S T);
 
-/// A cycle in which a value of each type holds one item at most: a chain of unions ends with it.
+/// A cycle in which each value holds at most one item, at the end of a chain of unions.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(union = "bool")]
 enum Chain {
@@ -138,7 +139,7 @@ enum Chain {
     End(Opaque<40>),
 }
 
-/// The same with two chains in each link.
+/// Like `Chain`, with two chains in each link.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(union = "bool")]
 enum Fork {
@@ -157,7 +158,7 @@ struct Swap<A, B> {
     second: Option<Box<Swap<B, A>>>,
 }
 
-/// No cycle: a type of the same name in a module.
+/// A type of the same name in another module, which causes no cycle.
 mod old {
     use super::*;
     #[derive(Clone, Debug, Default, PartialEq, Xdr)]
@@ -172,7 +173,7 @@ struct Version {
     old: old::Version,
 }
 
-/// A circle without items, beside an item.
+/// A cycle without items next to an item.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Beside {
     #[ddp_eligible]
@@ -180,7 +181,7 @@ struct Beside {
     circle: five_plain::A,
 }
 
-/// Types in place in one another, around a circle.
+/// Defines types that contain each other directly, in a cycle.
 macro_rules! in_place {
     ($first:ident: $last:ident) => {
         #[derive(Clone, Debug, Default, PartialEq, Xdr)]
@@ -204,7 +205,7 @@ mod twelve_in_place {
     in_place!(A: A B C D E F G H I J K L);
 }
 
-/// An item behind boxes, one in the other, and no circle.
+/// Nested boxes without a cycle.
 type Boxes<T> = Box<Box<Box<Box<Box<T>>>>>;
 
 const fn items<T: Layout>() -> (Size, Size) {
@@ -235,7 +236,7 @@ fn main() {
     assert_eq!(items::<Loop>(), (Size::Bounded(500), Size::Unbounded));
     assert_eq!((items::<Few<u64>>(), items::<Few<Content>>()), (NONE, items::<Row<Content>>()));
 
-    // Of one type or of eight, a circle with an item in it has any number.
+    // The number of items is unbounded in a cycle of any length that contains an item.
     let many = (Size::Bounded(70), Size::Unbounded);
     assert_eq!((items::<five::A>(), items::<five::D>(), items::<five::E>()), (many, many, many));
     assert_eq!((items::<eight::A>(), items::<eight::G>(), items::<eight::H>()), (many, many, many));
@@ -244,7 +245,7 @@ fn main() {
     assert_eq!(items::<Box<Beside>>(), (Size::Bounded(80), Size::Bounded(1)));
     assert_eq!(items::<Vec<five::B>>(), many);
     assert_eq!((items::<twenty::A>(), items::<twenty::B>(), items::<twenty::T>()), (many, many, many));
-    // Behind any number of boxes.
+    // Any number of boxes leaves the bounds unchanged.
     assert_eq!(items::<Boxes<Box<Content>>>(), (Size::Bounded(500), Size::Bounded(1)));
     assert_eq!(items::<Boxes<Boxes<Boxes<Content>>>>(), (Size::Bounded(500), Size::Bounded(1)));
     assert_eq!(items::<Chain>(), (Size::Bounded(40), Size::Bounded(1)));
@@ -268,7 +269,7 @@ fn main() {
     same(&Loop { next: LinkTo { to: Some(Box::new(inner)) }, ..Loop::default() });
     same(&Left { rights: vec![Right::default()] });
 
-    // What a client offers for such a reply: Write chunks where there may be items, and none where there are none.
+    // A client offers Write chunks for such a reply only if the reply may have items.
     let offered = |bounds: ReplyBounds| ReplyResources::for_reply(&bounds.with_whole(9000), 1024).unwrap();
     let bounds = ReplyBounds::of::<Folder>();
     assert_eq!(bounds.with_item(100).item, Size::Bounded(100));

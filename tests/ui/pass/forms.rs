@@ -1,9 +1,9 @@
-//! Forms that a type may be written in: by a macro, with parts left out, with several attributes, with names that are
-//! keywords, with bounds of its own.
+//! Types from a macro, with omitted parts, with several attributes, with keywords as names, and with their
+//! own bounds.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, XdrString, from_slice, to_bytes};
 
-/// A macro puts its pieces in groups of their own.
+/// A macro passes its fragments as invisible groups.
 macro_rules! record {
     ($name:ident, $union:ident, $value:ty, $max:expr, $label:literal, $low:expr) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]

@@ -1,4 +1,4 @@
-//! Names of the standard library and of generated code may mean something else where the derive stands.
+//! The derive works where names of the standard library or of generated code have another meaning.
 
 #![deny(warnings, missing_docs)]
 #![no_implicit_prelude]
@@ -8,35 +8,35 @@
 pub struct Everything {
     /// A name that generated code might use.
     pub reader: ::core::primitive::u32,
-    /// Another.
+    /// Another name that generated code might use.
     pub sink: Result,
-    /// A third, and a keyword.
+    /// A name that is a keyword.
     pub r#type: Option,
-    /// With a bound by a constant.
+    /// A maximum given by a constant.
     #[xdr(max = LIMIT)]
     pub few: ::std::vec::Vec<::core::primitive::u32>,
-    /// A constant expression.
+    /// A maximum given by a constant expression.
     #[xdr(max = "LIMIT * 2")]
     pub more: ::std::vec::Vec<::core::primitive::u32>,
 }
 
-/// The bound.
+/// The maximum.
 pub const LIMIT: ::core::primitive::u32 = 3;
 
-/// A constant with the name that a binding would like to have.
+/// A constant whose name a pattern binding in generated code might use.
 #[allow(non_upper_case_globals)]
 pub const field_0: ::core::primitive::u32 = 1;
 
-/// Not the one of the standard library.
+/// A type with a name from the standard library.
 #[derive(::std::fmt::Debug, ::std::clone::Clone, ::rpcrdma_runtime::xdr::Xdr)]
 pub enum Option {
-    /// Neither is this.
+    /// A variant with a name from the standard library.
     None = 0,
-    /// Nor this.
+    /// Another variant with a name from the standard library.
     Some = -2147483648,
 }
 
-/// Not the one of the standard library.
+/// A type with a name from the standard library.
 #[derive(::std::fmt::Debug, ::rpcrdma_runtime::xdr::Xdr)]
 #[xdr(union = "Option")]
 pub enum Result {

@@ -1,4 +1,4 @@
-//! Types that macros write: of names, types, numbers and labels that they were given.
+//! Types that macros define from the given names, types, numbers and labels.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, from_slice, to_bytes};
 

@@ -1,5 +1,5 @@
-//! Types that hold themselves: by name, through an alias, through another type; what they hold of eligible items is
-//! still known.
+//! Types that contain themselves by name, through an alias or through another type. Their bounds of eligible
+//! items are still correct.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, from_slice, to_bytes};
 

@@ -1,4 +1,4 @@
-//! Structs of every style, generics with inferred bounds, a type that borrows, another path to the runtime.
+//! Structs of every style, generics with inferred bounds, a borrowing type, and another path to the runtime.
 
 use rpcrdma_runtime as elsewhere;
 use rpcrdma_runtime::xdr::{
@@ -44,7 +44,7 @@ struct Sized<const N: u32, const M: usize> {
     values: Vec<u32>,
 }
 
-/// Four bytes of the input, not copied.
+/// Four borrowed bytes of the input.
 #[derive(Clone, Debug, PartialEq)]
 struct Word<'a>(&'a [u8; 4]);
 

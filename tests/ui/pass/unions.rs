@@ -1,4 +1,5 @@
-//! Unions by enum, integer and bool; labels of every form; eligible payloads marked in either place.
+//! Unions with enum, integer and bool discriminants, labels of every form, and both ways to mark eligible
+//! payloads.
 
 use rpcrdma_runtime::xdr::{Layout, Opaque, Size, Xdr, XdrString, from_slice, to_bytes};
 
@@ -80,7 +81,7 @@ enum ByAlias {
     Above(u32),
 }
 
-/// A node that may hold others, on either side.
+/// A node with optional children on both sides.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(union = "u32")]
 enum Expression {

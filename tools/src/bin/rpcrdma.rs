@@ -1,4 +1,4 @@
-//! Looks at RPC-over-RDMA: what a capture shows, and what devices there are.
+//! Shows the RPC-over-RDMA conversations in a capture, and the RDMA devices of this machine.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -38,7 +38,7 @@ fn run(arguments: &Explain) -> anyhow::Result<()> {
     if let Some(xid) = selection.xid
         && !selection.connections(&trace).any(|connection| selection.calls(connection).next().is_some())
     {
-        bail!("{}: no call has the XID {xid:#010x}", arguments.file.display());
+        bail!("{}: no call with XID {xid:#010x}", arguments.file.display());
     }
     let drawn = match (arguments.svg, arguments.html) {
         (true, _) => Some(explain::svg(&trace, &selection)),

@@ -10,11 +10,11 @@ use rpcrdma_nfs::client::{Url, UrlError};
 /// The largest number of bytes in a READ or WRITE.
 pub const MAX_TRANSFER: usize = 1 << 20;
 
-/// Compares two ways to the files of NFSv3 servers: how many GETATTR, READ and WRITE calls one does in the time in which the other
-/// does one.
+/// Compares the rates of GETATTR, READ and WRITE calls of two ways to access NFSv3 files.
 ///
-/// A way is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, a directory that this program's own client uses, or a local directory
-/// where Linux has mounted an export. In each, a file of 16 MiB is made, and removed at the end. Exit status: 0 success, 1 failure.
+/// A way is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, which uses the built-in client, or a local
+/// directory in which Linux has mounted an export. The program creates a file of 16 MiB in both directories
+/// and removes it at the end. Exit status: 0 success, 1 failure.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3bench", version)]
 pub struct Arguments {
@@ -22,28 +22,28 @@ pub struct Arguments {
     pub way: Name,
     /// The way to compare it with
     pub other: Name,
-    /// The number of turns of each way at everything; the median counts
+    /// The number of rounds for each measurement; the result is the median
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// The length of a turn, in milliseconds
     #[arg(long, default_value_t = 1000)]
     pub turn: u64,
-    /// The calls
+    /// The procedures to measure
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Procedure::value_variants().to_vec())]
     pub calls: Vec<Procedure>,
-    /// Outstanding calls
+    /// Numbers of outstanding calls
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16], value_parser = in_flight)]
     pub in_flight: Vec<usize>,
-    /// Bytes in a READ or WRITE
+    /// Sizes of READ and WRITE, in bytes
     #[arg(long, value_delimiter = ',', default_values_t = [4096, 65_536, 1_048_576], value_parser = size)]
     pub sizes: Vec<usize>,
-    /// How long this program's own client polls before it sleeps, over an RDMA device, in microseconds
+    /// How long the built-in client polls an RDMA device before it sleeps, in microseconds
     #[arg(long, default_value_t = 0)]
     pub spin: u64,
-    /// A FIFO that `perf record --delay=-1 --control=fifo:FIFO` reads: it records the turns, and nothing between them
+    /// Record only the measured calls with `perf record --delay=-1 --control=fifo:FIFO`, through this FIFO
     #[arg(long)]
     pub perf: Option<PathBuf>,
-    /// Also print the calls a second of both
+    /// Also print the calls per second of both ways
     #[arg(long)]
     pub rates: bool,
 }
@@ -57,12 +57,12 @@ pub enum Procedure {
     Write,
 }
 
-/// How a way is named.
+/// A way to access files.
 #[derive(Clone, Debug)]
 pub enum Name {
-    /// A directory of a server.
+    /// A directory of a server, accessed by the built-in client.
     Url(Url),
-    /// A local directory, where Linux has mounted an export.
+    /// A local directory in which Linux has mounted an export.
     Directory(PathBuf),
 }
 
@@ -84,12 +84,15 @@ impl fmt::Display for Name {
 }
 
 fn in_flight(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| (1..=128).contains(count)).ok_or("1 to 128 calls at a time".to_owned())
+    text.parse()
+        .ok()
+        .filter(|count| (1..=128).contains(count))
+        .ok_or("expected 1 to 128 outstanding calls".to_owned())
 }
 
 fn size(text: &str) -> Result<usize, String> {
     let fits = |size: &usize| size.is_multiple_of(512) && (512..=MAX_TRANSFER).contains(size);
-    text.parse().ok().filter(fits).ok_or_else(|| format!("a multiple of 512, up to {MAX_TRANSFER}"))
+    text.parse().ok().filter(fits).ok_or_else(|| format!("expected a multiple of 512, up to {MAX_TRANSFER}"))
 }
 
 /// Returns the definition of the command line, for man pages and shell completions.

@@ -4,19 +4,20 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-/// Looks at RPC-over-RDMA: what a capture shows, and which devices there are.
+/// Shows the RPC-over-RDMA conversations in a capture, and the RDMA devices of this machine.
 #[derive(Debug, Parser)]
 #[command(name = "rpcrdma", version)]
 pub struct Arguments {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What `rpcrdma` can do.
+/// The commands of `rpcrdma`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show the conversations in a capture: calls with their chunks, the data moved for each, replies, and totals
+    /// Show the conversations in a capture: calls with their chunks, the data moved for each, replies, and
+    /// totals
     Explain(Explain),
     /// List the RDMA devices of this machine, and the provider that an address would use
     Info {
@@ -25,9 +26,10 @@ pub enum Command {
     },
 }
 
-/// Shows the conversations in a capture: calls with their chunks, the data moved for each, replies, and totals.
+/// Shows the conversations in a capture: calls with their chunks, the data moved for each, replies, and
+/// totals.
 ///
-/// Captures are made by RPCRDMA_PCAP=FILE, by tcpdump or by Wireshark. The formats are pcap and pcapng.
+/// RPCRDMA_PCAP=FILE, tcpdump or Wireshark can create captures. The formats are pcap and pcapng.
 #[derive(Args, Debug)]
 pub struct Explain {
     /// The capture; - reads standard input
@@ -41,7 +43,7 @@ pub struct Explain {
     /// One line for each call
     #[arg(long)]
     pub calls: bool,
-    /// Draw a connection as SVG; the first one if none is named
+    /// Draw a connection as SVG; the default is the first one
     #[arg(long, conflicts_with = "html")]
     pub svg: bool,
     /// Make a page with drawings and totals
@@ -57,7 +59,7 @@ fn xid(text: &str) -> Result<u32, String> {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| "an XID is a number of 32 bits, as 0x1a2b3c4d".to_owned())
+    parsed.map_err(|_| "expected a 32-bit number, such as 0x1a2b3c4d".to_owned())
 }
 
 /// Returns the definition of the command line, for man pages and shell completions.

@@ -75,6 +75,6 @@ async fn what_is_wrong_is_said_in_a_line() {
     assert!(refused(&[&path("text")]).contains("this is no capture: neither pcap nor pcapng"));
     assert!(refused(&[&path("empty")]).contains("the file is empty"));
     assert!(refused(&["--connection", "7", &path("a.pcap")]).contains("no connection 7: the capture has 1"));
-    assert!(refused(&["--xid", "blue", &path("a.pcap")]).contains("an XID is a number of 32 bits"));
+    assert!(refused(&["--xid", "blue", &path("a.pcap")]).contains("expected a 32-bit number"));
     assert!(refused(&[work.path().to_str().unwrap()]).contains("cannot be read"));
 }

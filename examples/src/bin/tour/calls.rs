@@ -1,4 +1,4 @@
-//! The client's side.
+//! The client's calls.
 
 use std::net::SocketAddr;
 
@@ -16,20 +16,21 @@ use sha2::{Digest, Sha256};
 
 use crate::report::{Check, Report};
 
-/// 1 MiB and 3 bytes: not a multiple of four, so the padding rules of chunks show.
+/// 1 MiB and 3 bytes. The length is not a multiple of four, so that the padding rules of chunks apply.
 pub(crate) const FILE_LEN: usize = (1 << 20) + 3;
 const ENTRIES: u32 = 2_000;
 /// Large enough for all entries with their attributes in one reply.
 const DIRECTORY_REPLY: u32 = 1 << 20;
-/// Too long for an inline threshold of 1,024 bytes, and too short to be worth a Read chunk of its own.
+/// Too long for an inline threshold of 1,024 bytes, and too short for a Read chunk of its own.
 const TARGET_LEN: usize = 960;
 
 type Nfs = nfs_v3::Client<Client>;
 
-/// Makes the calls; gives how they travelled and what was checked.
+/// Makes the calls. Returns a report of their RDMA traffic, and the checks.
 pub(crate) async fn run(address: SocketAddr) -> Result<(Report, Vec<Check>)> {
     let report = Report::default();
-    // 1,024 bytes each way is what every implementation has to support, and makes calls long early.
+    // Every implementation supports 1,024 bytes in each direction. The small threshold makes chunks
+    // necessary.
     let inline = PrivateData { remote_invalidation: true, send_size: 1024, receive_size: 1024 };
     let options = ClientOptions {
         config: Config { private_data: inline, ..Config::default() },
@@ -52,7 +53,7 @@ pub(crate) async fn run(address: SocketAddr) -> Result<(Report, Vec<Check>)> {
 
 async fn mount(client: &Client) -> Result<NfsFh3> {
     let mount = mount_v3::Client(client.clone());
-    let Mountres3::Mnt3Ok(mounted) = mount.mnt(&Dirpath::from("/")).await? else { bail!("MNT was refused") };
+    let Mountres3::Mnt3Ok(mounted) = mount.mnt(&Dirpath::from("/")).await? else { bail!("MNT failed") };
     let handle: Fhandle3 = mounted.fhandle;
     Ok(NfsFh3 { data: handle })
 }
@@ -61,10 +62,10 @@ async fn file(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
     let place = || Diropargs3 { dir: *root, name: "data.bin".into() };
     let how = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
     let nfs3::Create3Res::Nfs3Ok(_) = nfs.create(&nfs3::Create3Args { r#where: place(), how }).await? else {
-        bail!("CREATE was refused")
+        bail!("CREATE failed")
     };
     let nfs3::Lookup3Res::Nfs3Ok(found) = nfs.lookup(&nfs3::Lookup3Args { what: place() }).await? else {
-        bail!("LOOKUP was refused")
+        bail!("LOOKUP failed")
     };
     let file = found.object;
 
@@ -72,16 +73,19 @@ async fn file(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
     let count = u32::try_from(data.len())?;
     let args =
         nfs3::Write3Args { file, offset: 0, count, stable: StableHow::FileSync, data: data.clone().into() };
-    let nfs3::Write3Res::Nfs3Ok(written) = nfs.write(&args).await? else { bail!("WRITE was refused") };
-    ensure!(written.count == count, "WRITE took {} of {count} bytes", written.count);
+    let nfs3::Write3Res::Nfs3Ok(written) = nfs.write(&args).await? else { bail!("WRITE failed") };
+    ensure!(written.count == count, "WRITE wrote {} of {count} bytes", written.count);
     let attributes = getattr(nfs, &file).await?;
-    checks.push(Check::new(format!("GETATTR says {FILE_LEN} bytes"), attributes.size == FILE_LEN as u64));
+    checks.push(Check::new(format!("GETATTR reports {FILE_LEN} bytes"), attributes.size == FILE_LEN as u64));
 
     let args = nfs3::Read3Args { file, offset: 0, count };
-    let nfs3::Read3Res::Nfs3Ok(read) = nfs.read(&args).await? else { bail!("READ was refused") };
+    let nfs3::Read3Res::Nfs3Ok(read) = nfs.read(&args).await? else { bail!("READ failed") };
     let (sent, received) = (Sha256::digest(&data), Sha256::digest(&read.data));
-    let what =
-        format!("SHA-256 of what was read, {}, is that of what was written, {}", hex(&received), hex(&sent));
+    let what = format!(
+        "the SHA-256 of the data read, {}, equals that of the data written, {}",
+        hex(&received),
+        hex(&sent)
+    );
     checks.push(Check::new(what, sent == received && read.eof));
     Ok(())
 }
@@ -89,15 +93,15 @@ async fn file(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
 async fn directory(nfs: &Nfs, quiet: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()> {
     let place = Diropargs3 { dir: *root, name: "many".into() };
     let args = nfs3::Mkdir3Args { r#where: place, attributes: Sattr3::default() };
-    let nfs3::Mkdir3Res::Nfs3Ok(made) = nfs.mkdir(&args).await? else { bail!("MKDIR was refused") };
-    let Some(many) = made.obj else { bail!("MKDIR gave no handle") };
-    // Two thousand calls are not for the table.
+    let nfs3::Mkdir3Res::Nfs3Ok(made) = nfs.mkdir(&args).await? else { bail!("MKDIR failed") };
+    let Some(many) = made.obj else { bail!("MKDIR returned no handle") };
+    // This client has no observer, because 2,000 calls would not fit in the table.
     for number in 0..ENTRIES {
         let place = Diropargs3 { dir: many, name: format!("entry-{number:04}").as_str().into() };
         let how = Createhow3::ObjAttributes(Createmode3::Unchecked, Sattr3::default());
         let nfs3::Create3Res::Nfs3Ok(_) = quiet.create(&nfs3::Create3Args { r#where: place, how }).await?
         else {
-            bail!("CREATE was refused")
+            bail!("CREATE failed")
         };
     }
     let args = nfs3::Readdirplus3Args {
@@ -108,7 +112,7 @@ async fn directory(nfs: &Nfs, quiet: &Nfs, root: &NfsFh3, checks: &mut Vec<Check
         maxcount: DIRECTORY_REPLY,
     };
     let nfs3::Readdirplus3Res::Nfs3Ok(listed) = nfs.readdirplus(&args).await? else {
-        bail!("READDIRPLUS was refused")
+        bail!("READDIRPLUS failed")
     };
     let mut names: Vec<String> = listed.reply.entries.iter().map(|entry| entry.name.to_string()).collect();
     names.retain(|name| name.starts_with("entry-"));
@@ -125,24 +129,24 @@ async fn symlink(nfs: &Nfs, root: &NfsFh3, checks: &mut Vec<Check>) -> Result<()
         r#where: Diropargs3 { dir: *root, name: "link".into() },
         symlink: Symlinkdata3 { symlink_attributes: Sattr3::default(), symlink_data: target.as_str().into() },
     };
-    let nfs3::Symlink3Res::Nfs3Ok(made) = nfs.symlink(&args).await? else { bail!("SYMLINK was refused") };
-    let Some(link) = made.obj else { bail!("SYMLINK gave no handle") };
+    let nfs3::Symlink3Res::Nfs3Ok(made) = nfs.symlink(&args).await? else { bail!("SYMLINK failed") };
+    let Some(link) = made.obj else { bail!("SYMLINK returned no handle") };
     let nfs3::Readlink3Res::Nfs3Ok(read) = nfs.readlink(&nfs3::Readlink3Args { symlink: link }).await? else {
-        bail!("READLINK was refused")
+        bail!("READLINK failed")
     };
     let equal = Sha256::digest(target.as_bytes()) == Sha256::digest(&read.data);
-    checks.push(Check::new("READLINK gives the target that SYMLINK was given", equal));
+    checks.push(Check::new("READLINK returns the target that SYMLINK set", equal));
     Ok(())
 }
 
 async fn getattr(nfs: &Nfs, object: &NfsFh3) -> Result<Fattr3> {
     match nfs.getattr(&nfs3::Getattr3Args { object: *object }).await? {
         nfs3::Getattr3Res::Nfs3Ok(found) => Ok(found.obj_attributes),
-        other => bail!("GETATTR was refused: {other:?}"),
+        other => bail!("GETATTR failed: {other:?}"),
     }
 }
 
-/// Bytes that do not repeat in any way that a mistake would.
+/// Returns pseudorandom bytes, so that misplaced data is detected.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! rpcrdma-xdrgen at work.
+//! Compiles a document with rpcrdma-xdrgen.
 
 use std::fmt;
 use std::path::Path;
@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, Summary};
 
-/// What compiling gave.
+/// The outcome of compiling a document.
 pub(crate) struct Compiled {
     lines: usize,
     summary: Summary,
     rust_lines: usize,
     took: Duration,
-    /// What was emitted is what the repository holds.
+    /// True if the output equals the generated code in the repository.
     pub(crate) is_fresh: bool,
 }
 

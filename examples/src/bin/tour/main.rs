@@ -1,8 +1,8 @@
-//! The tour: from the text of a specification to a file that moved over RPC-over-RDMA, checked at the end.
+//! A tour from the text of a specification to a file transfer over RPC-over-RDMA.
 //!
-//! It compiles `specs/nfs3.txt` before your eyes, serves files in memory over iWARP on the loopback interface, and
-//! calls NFSv3 so that every kind of chunk is in use. It ends with status 0 only if every byte came back equal and
-//! every kind of chunk was seen.
+//! The program compiles `specs/nfs3.txt`, serves files in memory over iWARP on the loopback interface, and
+//! makes NFSv3 calls that use every kind of chunk. It exits with status 0 only if all data was correct and
+//! every kind of chunk was used.
 
 mod calls;
 mod compile;
@@ -32,15 +32,15 @@ async fn main() -> ExitCode {
     }
 }
 
-fn say(what: impl Display) -> Result<()> {
-    writeln!(io::stdout(), "{what}").context("standard output")
+fn print(text: impl Display) -> Result<()> {
+    writeln!(io::stdout(), "{text}").context("standard output")
 }
 
-/// Whether everything was as it should be.
+/// Runs the tour. Returns true if all checks passed.
 async fn tour() -> Result<bool> {
-    say("1. From text to Rust\n")?;
+    print("1. From text to Rust\n")?;
     let compiled = compile::compile_nfs3()?;
-    say(&compiled)?;
+    print(&compiled)?;
 
     let export = std::sync::Arc::new(MemoryExport::default());
     let server = Server::bind("127.0.0.1:0")
@@ -50,23 +50,23 @@ async fn tour() -> Result<bool> {
     let address = server.local_addr()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(server.run(async { drop(stopped.await) }));
-    say(format_args!("2. An NFSv3 server on {address}\n"))?;
-    say("   files in memory; iWARP in user space over TCP: no driver, no RDMA hardware\n")?;
+    print(format_args!("2. An NFSv3 server on {address}\n"))?;
+    print("   files in memory; iWARP in user space over TCP: no driver, no RDMA hardware\n")?;
 
-    say("3. Calls, and how each travelled\n")?;
+    print("3. Calls and their RDMA traffic\n")?;
     let outcome = calls::run(address).await;
     let _ = stop.send(());
     serving.await.context("the server's task")??;
     let (report, checks) = outcome?;
-    say(&report)?;
+    print(&report)?;
 
-    say("4. Checks\n")?;
+    print("4. Checks\n")?;
     let mut good = compiled.is_fresh;
-    say(report::Check::new("the Rust that was emitted is generated/nfs3", compiled.is_fresh))?;
+    print(report::Check::new("the emitted Rust equals generated/nfs3", compiled.is_fresh))?;
     for check in checks.into_iter().chain(report.checks(calls::FILE_LEN as u64)) {
         good &= check.passed;
-        say(&check)?;
+        print(&check)?;
     }
-    say(format_args!("\n{}", if good { "all good" } else { "NOT all good" }))?;
+    print(format_args!("\n{}", if good { "all good" } else { "NOT all good" }))?;
     Ok(good)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rpcrdma_runtime::proto::rdma::Traffic;
 use rpcrdma_runtime::shell::{CallReport, Observer};
 
-/// Something that must hold.
+/// A check and its result.
 #[derive(Debug)]
 pub(crate) struct Check {
     what: String,
@@ -25,12 +25,12 @@ impl fmt::Display for Check {
     }
 }
 
-/// The calls that were made, in order.
+/// The calls in the order in which they completed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report(Arc<Mutex<Vec<CallReport>>>);
 
 impl Report {
-    /// What adds to this report.
+    /// Returns an observer that adds calls to this report.
     pub(crate) fn observer(&self) -> Observer {
         let calls = self.0.clone();
         Observer::new(move |call| calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone()))
@@ -40,7 +40,7 @@ impl Report {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Every kind of chunk was in use, and no call failed.
+    /// Checks that no call failed and that every kind of chunk was used.
     pub(crate) fn checks(&self, file: u64) -> Vec<Check> {
         let calls = self.calls();
         let all = |procedure: &str, enough: &dyn Fn(&Traffic) -> bool| {
@@ -49,7 +49,7 @@ impl Report {
             traffic.peek().is_some() && traffic.all(|traffic| traffic.as_ref().is_some_and(enough))
         };
         vec![
-            Check::new("every call has its result", calls.iter().all(|call| call.error.is_none())),
+            Check::new("every call has a result", calls.iter().all(|call| call.error.is_none())),
             Check::new(
                 "WRITE moved all of its data in a Read chunk",
                 all("NFSPROC3_WRITE", &|traffic| traffic.read_bytes == file && traffic.call_inline < 1024),
@@ -59,11 +59,11 @@ impl Report {
                 all("NFSPROC3_READ", &|traffic| traffic.write_bytes == file && traffic.reply_inline < 1024),
             ),
             Check::new(
-                "READDIRPLUS came in a Reply chunk",
+                "the READDIRPLUS reply used a Reply chunk",
                 all("NFSPROC3_READDIRPLUS", &|traffic| traffic.reply_chunk_bytes > 1024),
             ),
             Check::new(
-                "SYMLINK went in a Position-Zero Read chunk",
+                "the SYMLINK call used a Position-Zero Read chunk",
                 all("NFSPROC3_SYMLINK", &|traffic| traffic.position_zero > 0 && traffic.call_inline < 1024),
             ),
         ]
@@ -73,7 +73,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns =
-            ["procedure", "call inline", "reply inline", "RDMA Read", "RDMA Write", "what moved by RDMA"];
+            ["procedure", "call inline", "reply inline", "RDMA Read", "RDMA Write", "moved by RDMA"];
         let mut row = |[name, call, reply, read, write, how]: [&str; 6]| {
             let line = format!("   {name:<20} {call:>12} {reply:>12} {read:>12} {write:>12}  {how}");
             writeln!(f, "{}", line.trim_end())
@@ -96,7 +96,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What of a call and its reply did not go inline, in words.
+/// Describes the parts of a call and its reply that did not travel inline.
 fn how(traffic: &Traffic) -> String {
     let kinds = [
         (traffic.read_chunks > 0, "the call's data, by Read chunk"),

@@ -10,7 +10,7 @@ use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segm
 use super::regions::Regions;
 use super::{FabricConfig, Faults, LostWork, Rng, Side};
 
-/// What the connection is made of: two ends, and what is under way.
+/// The state of a connection: its two ends and the scheduled events.
 #[derive(Debug)]
 pub(super) struct Net {
     now: Duration,
@@ -18,56 +18,56 @@ pub(super) struct Net {
     pub(super) rng: Rng,
     delay: Duration,
     faults: Faults,
-    /// Nothing more is sent: it broke, and one end at least has not heard of it or has just now.
+    /// The connection is broken, so new submissions are lost.
     pub(super) broken: bool,
     pub(super) lost_work: LostWork,
-    /// By time, then by the order in which they were planned.
+    /// Scheduled events, ordered by time and then by the order of scheduling.
     pub(super) events: BTreeMap<(Duration, u64), Event>,
     next_event: u64,
     left: EndState,
     right: EndState,
 }
 
-/// One end's state.
+/// The state of one end.
 #[derive(Debug)]
 pub(super) struct EndState {
     receive_size: u32,
     max_region: u32,
-    /// RDMA Reads that it may have outstanding.
-    reads_out: u32,
-    reading: u32,
+    /// The maximum number of outstanding RDMA Reads.
+    ord: u32,
+    outstanding_reads: u32,
     receives: u32,
     regions: Regions,
     completions: VecDeque<Completion>,
     waker: Option<Waker>,
     awake: bool,
     closed: bool,
-    /// When the last message that it sent arrives: no later one overtakes it.
+    /// The arrival time of its last message. Later messages arrive no earlier.
     pub(super) sent_until: Duration,
-    /// The same for the answers to its RDMA Reads.
+    /// The arrival time of the last RDMA Read response. Later responses arrive no earlier.
     read_until: Duration,
 }
 
-/// Something that will happen, at the end `to` or on the way to it.
+/// A scheduled event at the side `to`.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It hears this.
+    /// The side gets a completion.
     Completion { to: Side, completion: Completion },
-    /// Its registration is done.
+    /// A registration completes.
     Register { to: Side, token: Token, memory: Memory },
-    /// Its memory is fenced.
+    /// A local invalidation completes.
     Invalidate { to: Side, token: Token, handle: u32 },
     /// A Send arrives.
     Send { to: Side, message: Bytes, invalidate: Option<u32> },
     /// An RDMA Write is placed.
     Write { to: Side, sink: Segment, data: Bytes },
-    /// An RDMA Read request arrives.
+    /// An RDMA Read request from the peer arrives.
     Read { to: Side, token: Token, source: Segment },
-    /// The answer to its RDMA Read arrives.
+    /// The response to the side's RDMA Read arrives.
     ReadDone { to: Side, token: Token, data: Bytes },
-    /// The other end has closed.
+    /// The peer's close arrives.
     Close { to: Side },
-    /// It hears that the connection broke.
+    /// The side learns that the connection broke.
     Lost { to: Side, reason: CloseReason },
 }
 
@@ -77,8 +77,8 @@ impl Net {
         let end = |own: &super::EndConfig, peer: &super::EndConfig| EndState {
             receive_size: own.receive_size,
             max_region: own.max_region,
-            reads_out: peer.reads_in,
-            reading: 0,
+            ord: peer.reads_in,
+            outstanding_reads: 0,
             receives: 0,
             regions: Regions::default(),
             completions: VecDeque::new(),
@@ -131,7 +131,7 @@ impl Net {
         self.end_mut(side).waker = Some(waker);
     }
 
-    /// The wakers of the ends that have something new to hear.
+    /// Takes the wakers of the ends with new completions.
     pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         [&mut self.left, &mut self.right]
             .into_iter()
@@ -157,30 +157,30 @@ impl Net {
         }
     }
 
-    pub(super) fn after_a_while(&mut self) -> Duration {
+    pub(super) fn random_time(&mut self) -> Duration {
         let longest = u64::try_from(self.delay.as_nanos()).unwrap_or(u64::MAX);
         self.now.saturating_add(Duration::from_nanos(self.rng.below(longest)))
     }
 
-    pub(super) fn plan(&mut self, at: Duration, event: Event) {
+    pub(super) fn schedule(&mut self, at: Duration, event: Event) {
         self.next_event = self.next_event.wrapping_add(1);
         self.events.insert((at, self.next_event), event);
     }
 
-    /// Plans something that happens to the side itself, whenever it does.
-    fn plan_soon(&mut self, event: Event) {
-        let at = self.after_a_while();
-        self.plan(at, event);
+    /// Schedules a local event after a random delay.
+    fn schedule_local(&mut self, event: Event) {
+        let at = self.random_time();
+        self.schedule(at, event);
     }
 
-    /// Plans what one side sends: it arrives behind all that the side sent before.
-    fn plan_in_order(&mut self, from: Side, event: Event) {
+    /// Schedules the arrival of what one side sends, after everything that it sent before.
+    fn schedule_in_order(&mut self, from: Side, event: Event) {
         if self.broken {
             return;
         }
-        let at = self.after_a_while().max(self.end(from).sent_until);
+        let at = self.random_time().max(self.end(from).sent_until);
         self.end_mut(from).sent_until = at;
-        self.plan(at, event);
+        self.schedule(at, event);
     }
 
     pub(super) fn submit(&mut self, from: Side, action: Action) {
@@ -193,39 +193,51 @@ impl Net {
                 let end = self.end_mut(from);
                 end.receives = end.receives.saturating_add(count);
             }
-            Action::Register { token, memory } => self.plan_soon(Event::Register { to: from, token, memory }),
+            Action::Register { token, memory } => {
+                self.schedule_local(Event::Register { to: from, token, memory })
+            }
             Action::Invalidate { token, handle } => {
-                self.plan_soon(Event::Invalidate { to: from, token, handle });
+                self.schedule_local(Event::Invalidate { to: from, token, handle });
             }
             Action::Abandon { handle } => self.end_mut(from).regions.abandon(handle),
             Action::Send { token, message, invalidate } => {
                 let message = message.concat().into();
-                self.plan_in_order(from, Event::Send { to, message, invalidate });
-                self.leaves(from, self.faults.send, "a Send failed", Completion::Sent { token });
+                self.schedule_in_order(from, Event::Send { to, message, invalidate });
+                self.complete_unless_lost(
+                    from,
+                    self.faults.send,
+                    "a Send failed",
+                    Completion::Sent { token },
+                );
             }
             Action::Write { token, sink, data } => {
                 if u32::try_from(data.len()) != Ok(sink.length) {
-                    return self.misused(from, "the length of an RDMA Write is not that of its data");
+                    return self.local_error(from, "the length of an RDMA Write does not match its data");
                 }
-                self.plan_in_order(from, Event::Write { to, sink, data });
-                self.leaves(from, self.faults.write, "an RDMA Write failed", Completion::Written { token });
+                self.schedule_in_order(from, Event::Write { to, sink, data });
+                self.complete_unless_lost(
+                    from,
+                    self.faults.write,
+                    "an RDMA Write failed",
+                    Completion::Written { token },
+                );
             }
             Action::Read { token, source } => self.submit_read(from, token, source),
             Action::Close { reason } => {
                 self.close(from, reason);
-                self.plan_in_order(from, Event::Close { to });
+                self.schedule_in_order(from, Event::Close { to });
             }
         }
     }
 
     fn submit_read(&mut self, from: Side, token: Token, source: Segment) {
         let end = self.end_mut(from);
-        if end.reading >= end.reads_out {
-            return self.misused(from, "more RDMA Reads outstanding than were agreed on");
+        if end.outstanding_reads >= end.ord {
+            return self.local_error(from, "too many outstanding RDMA Reads");
         }
-        end.reading = end.reading.saturating_add(1);
-        self.plan_in_order(from, Event::Read { to: from.other(), token, source });
-        self.fails(from, self.faults.read, "an RDMA Read failed");
+        end.outstanding_reads = end.outstanding_reads.saturating_add(1);
+        self.schedule_in_order(from, Event::Read { to: from.other(), token, source });
+        self.inject_fault(from, self.faults.read, "an RDMA Read failed");
     }
 
     pub(super) fn advance(&mut self) -> bool {
@@ -234,48 +246,48 @@ impl Net {
         self.steps = self.steps.saturating_add(1);
         if self.faults.cut_at.is_some_and(|step| step <= self.steps) {
             self.faults.cut_at = None;
-            // Where it was: nothing overtakes it.
+            // Put the event back, because it is part of the data in flight.
             self.events.insert(key, event);
             let first = if self.rng.chance(1, 2) { Side::Left } else { Side::Right };
-            self.break_off(first, CloseReason::Io("the connection was cut".into()));
+            self.disconnect(first, CloseReason::Io("the connection was cut".into()));
         } else {
-            self.happen(event);
+            self.handle_event(event);
         }
         true
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         if self.end(event.to()).closed {
             return;
         }
         match event {
-            Event::Completion { to, completion } => self.tell(to, completion),
+            Event::Completion { to, completion } => self.complete(to, completion),
             Event::Register { to, token, memory } => self.register(to, token, memory),
-            Event::Invalidate { to, token, handle } => match self.end_mut(to).regions.take(handle) {
-                Some(memory) => self.tell(to, Completion::Invalidated { token, handle, memory }),
-                None => self.misused(to, "Invalidate of a handle that is not registered"),
+            Event::Invalidate { to, token, handle } => match self.end_mut(to).regions.remove(handle) {
+                Some(memory) => self.complete(to, Completion::Invalidated { token, handle, memory }),
+                None => self.local_error(to, "local invalidation of an unknown handle"),
             },
-            Event::Send { to, message, invalidate } => self.arrive(to, message, invalidate),
+            Event::Send { to, message, invalidate } => self.receive(to, message, invalidate),
             Event::Write { to, sink, data } => {
                 if let Err(what) = self.end_mut(to).regions.write(&sink, &data) {
-                    self.refused(to, what);
+                    self.violation(to, what);
                 }
             }
             Event::Read { to, token, source } => match self.end_mut(to).regions.read(&source) {
-                // What it answers goes nowhere.
+                // The connection is broken, so the response is lost.
                 Ok(_) if self.broken => self.lost_work.reads = self.lost_work.reads.saturating_add(1),
                 Ok(data) => {
                     let reader = to.other();
-                    let at = self.after_a_while().max(self.end(reader).read_until);
+                    let at = self.random_time().max(self.end(reader).read_until);
                     self.end_mut(reader).read_until = at;
-                    self.plan(at, Event::ReadDone { to: reader, token, data });
+                    self.schedule(at, Event::ReadDone { to: reader, token, data });
                 }
-                Err(what) => self.refused(to, what),
+                Err(what) => self.violation(to, what),
             },
             Event::ReadDone { to, token, data } => {
                 let end = self.end_mut(to);
-                end.reading = end.reading.saturating_sub(1);
-                self.tell(to, Completion::ReadDone { token, data });
+                end.outstanding_reads = end.outstanding_reads.saturating_sub(1);
+                self.complete(to, Completion::ReadDone { token, data });
             }
             Event::Close { to } => self.close(to, CloseReason::Peer),
             Event::Lost { to, reason } => self.close(to, reason),
@@ -285,93 +297,96 @@ impl Net {
     fn register(&mut self, to: Side, token: Token, memory: Memory) {
         let too_large = memory.len() as u64 > u64::from(self.end(to).max_region);
         if too_large || self.rng.chance(self.faults.register, 10_000) {
-            return self.tell(to, Completion::RegisterFailed { token, memory });
+            return self.complete(to, Completion::RegisterFailed { token, memory });
         }
         let end = match to {
             Side::Left => &mut self.left,
             Side::Right => &mut self.right,
         };
         let segment = end.regions.register(memory, &mut self.rng);
-        self.tell(to, Completion::Registered { token, segment });
+        self.complete(to, Completion::Registered { token, segment });
     }
 
-    fn arrive(&mut self, to: Side, message: Bytes, invalidate: Option<u32>) {
+    fn receive(&mut self, to: Side, message: Bytes, invalidate: Option<u32>) {
         let late = self.broken && self.end(to.other()).closed;
         self.lost_work.late_sends = self.lost_work.late_sends.saturating_add(late.into());
         let end = self.end_mut(to);
         let Some(left) = end.receives.checked_sub(1) else {
-            return self.refused(to, "a Send found no Receive");
+            return self.violation(to, "a Send arrived without a posted Receive");
         };
         end.receives = left;
         if message.len() as u64 > u64::from(end.receive_size) {
-            return self.refused(to, "a Send is longer than the Receive");
+            return self.violation(to, "a Send is longer than the Receive buffer");
         }
         if let Some(Err(what)) = invalidate.map(|handle| end.regions.invalidate_remotely(handle)) {
-            return self.refused(to, what);
+            return self.violation(to, what);
         }
-        self.tell(to, Completion::Received { message, invalidated: invalidate });
+        self.complete(to, Completion::Received { message, invalidated: invalidate });
     }
 
-    fn tell(&mut self, to: Side, completion: Completion) {
+    fn complete(&mut self, to: Side, completion: Completion) {
         let end = self.end_mut(to);
         end.completions.push_back(completion);
         end.awake = true;
     }
 
-    /// Plans that a side hears that what it submitted has left. It does not if that fails; on a connection that broke, what
-    /// goes nowhere may have left all the same.
-    fn leaves(&mut self, from: Side, fault: u32, what: &str, completion: Completion) {
-        let heard = if self.broken { self.rng.chance(1, 2) } else { !self.fails(from, fault, what) };
-        if heard {
-            self.plan_soon(Event::Completion { to: from, completion });
+    /// Schedules the completion of a submission.
+    ///
+    /// A failed submission has none. On a broken connection, a lost submission may still complete.
+    fn complete_unless_lost(&mut self, from: Side, fault: u32, what: &str, completion: Completion) {
+        let completes =
+            if self.broken { self.rng.chance(1, 2) } else { !self.inject_fault(from, fault, what) };
+        if completes {
+            self.schedule_local(Event::Completion { to: from, completion });
         }
     }
 
-    /// Whether a planned fault strikes what a side has just submitted; the connection is gone then, and the side knows.
-    fn fails(&mut self, from: Side, chance: u32, what: &str) -> bool {
-        let fails = !self.broken && self.rng.chance(chance, 10_000);
-        if fails {
-            self.break_off(from, CloseReason::Io(what.into()));
+    /// Breaks the connection with the given probability and returns true if it did. `from` learns of it at
+    /// once.
+    fn inject_fault(&mut self, from: Side, chance: u32, what: &str) -> bool {
+        let strikes = !self.broken && self.rng.chance(chance, 10_000);
+        if strikes {
+            self.disconnect(from, CloseReason::Io(what.into()));
         }
-        fails
+        strikes
     }
 
-    /// The peer of `at` asked for what `at` does not allow: `at` says so and closes.
-    fn refused(&mut self, at: Side, what: &str) {
+    /// Ends the connection because the peer of `at` broke a rule of the protocol.
+    fn violation(&mut self, at: Side, what: &str) {
         self.close(at, CloseReason::Violation(what.into()));
         self.close(at.other(), CloseReason::Terminated { layer: 0, etype: 2, code: 0xff });
     }
 
-    /// The side itself asked for what no provider does.
-    fn misused(&mut self, side: Side, what: &str) {
+    /// Ends the connection because of an invalid local submission.
+    fn local_error(&mut self, side: Side, what: &str) {
         self.close(side, CloseReason::Io(what.into()));
         self.close(side.other(), CloseReason::Peer);
     }
 
-    /// Ends the connection for both ends at once.
+    /// Ends the connection for both sides at once.
     pub(super) fn cut(&mut self, reason: CloseReason) {
         self.close(Side::Left, reason.clone());
         self.close(Side::Right, reason);
     }
 
-    /// Ends the connection for one end; all its memory goes back to it.
+    /// Ends the connection for one side and returns all its memory.
     pub(super) fn close(&mut self, side: Side, reason: CloseReason) {
         if self.end(side).closed {
             return;
         }
-        let mut returned = self.end_mut(side).regions.take_all();
+        let mut returned = self.end_mut(side).regions.remove_all();
         let own = self.events.extract_if(.., |_, event| event.to() == side);
         returned.extend(own.filter_map(|(_, event)| match event {
             Event::Register { memory, .. } => Some(memory),
             _ => None,
         }));
-        self.tell(side, Completion::Closed { reason, returned });
+        self.complete(side, Completion::Closed { reason, returned });
         self.end_mut(side).closed = true;
     }
 }
 
 impl Event {
-    /// Whom it happens to.
+    /// Returns the side of the event.
     pub(super) fn to(&self) -> Side {
         match self {
             Event::Completion { to, .. }
@@ -386,7 +401,7 @@ impl Event {
         }
     }
 
-    /// How long it is on the way from one end to the other, one octet of a header included; nothing if it is not on that way.
+    /// Returns the octets on the wire, including one octet for the header, or `None` for a local event.
     pub(super) fn octets(&self) -> Option<u64> {
         let data = match self {
             Event::Send { message: data, .. } | Event::Write { data, .. } | Event::ReadDone { data, .. } => {

@@ -1,4 +1,4 @@
-//! The memory that one side advertises, and what the other side may do with it.
+//! The memory that one side advertises, and the peer's access to it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use rpcrdma_runtime::proto::work::{Memory, Segment};
 
 use super::Rng;
 
-/// Registered memory of one side, by handle.
+/// The registered regions of one side, by handle.
 #[derive(Debug, Default)]
 pub(super) struct Regions(BTreeMap<u32, Region>);
 
@@ -15,14 +15,14 @@ pub(super) struct Regions(BTreeMap<u32, Region>);
 struct Region {
     base: u64,
     memory: Memory,
-    /// The peer has invalidated it; its owner has not asked for it back yet.
+    /// The peer has invalidated the handle. The owner has not removed the region yet.
     fenced: bool,
     /// Its owner reads nothing from it any more: what the peer writes is dropped.
     abandoned: bool,
 }
 
 impl Regions {
-    /// Registers memory under a handle and at an offset that nobody can guess from an earlier one.
+    /// Registers memory under a random handle and offset.
     pub(super) fn register(&mut self, mut memory: Memory, rng: &mut Rng) -> Segment {
         memory.initialize();
         let length = u32::try_from(memory.len()).unwrap_or(u32::MAX);
@@ -42,20 +42,20 @@ impl Regions {
         }
     }
 
-    /// Takes memory back from the peer.
-    pub(super) fn take(&mut self, handle: u32) -> Option<Memory> {
+    /// Removes a region and returns its memory.
+    pub(super) fn remove(&mut self, handle: u32) -> Option<Memory> {
         self.0.remove(&handle).map(|region| region.memory)
     }
 
-    /// Takes all memory back.
-    pub(super) fn take_all(&mut self) -> Vec<Memory> {
+    /// Removes all regions and returns their memory.
+    pub(super) fn remove_all(&mut self) -> Vec<Memory> {
         std::mem::take(&mut self.0).into_values().map(|region| region.memory).collect()
     }
 
-    /// The peer's Send with Invalidate.
+    /// Invalidates a handle for the peer's Send with Invalidate.
     ///
     /// # Errors
-    /// The handle is not one that the peer can reach.
+    /// If the peer cannot access the handle.
     pub(super) fn invalidate_remotely(&mut self, handle: u32) -> Result<(), &'static str> {
         match self.0.get_mut(&handle) {
             Some(region) if !region.fenced => {
@@ -66,15 +66,16 @@ impl Regions {
         }
     }
 
-    /// The peer's RDMA Write.
+    /// Places the data of the peer's RDMA Write.
     ///
     /// # Errors
-    /// Unknown or fenced handle, wrong rights, out of bounds: nothing was placed.
+    /// If the handle is unknown or fenced, if it allows no writes, or if the range is out of bounds. The
+    /// memory is then unchanged.
     pub(super) fn write(&mut self, sink: &Segment, data: &[u8]) -> Result<(), &'static str> {
-        let region = self.reach(sink.handle)?;
+        let region = self.accessible(sink.handle)?;
         let start = region.start(sink.offset, data.len())?;
         let Memory::Sink(memory) = &mut region.memory else {
-            return Err("RDMA Write into memory that may only be read");
+            return Err("RDMA Write to a source region");
         };
         let end = start.checked_add(data.len()).ok_or("out of bounds")?;
         let place = memory.get_mut(start..end).ok_or("out of bounds")?;
@@ -84,44 +85,47 @@ impl Regions {
         Ok(())
     }
 
-    /// The peer's RDMA Read.
+    /// Returns the data for the peer's RDMA Read.
     ///
     /// # Errors
-    /// As [`Regions::write`].
+    /// If the handle is unknown or fenced, if it allows no reads, or if the range is out of bounds.
     pub(super) fn read(&mut self, source: &Segment) -> Result<Bytes, &'static str> {
-        let region = self.reach(source.handle)?;
+        let region = self.accessible(source.handle)?;
         let len = usize::try_from(source.length).map_err(|_| "out of bounds")?;
         let start = region.start(source.offset, len)?;
         let Memory::Source(memory) = &region.memory else {
-            return Err("RDMA Read of memory that may only be written");
+            return Err("RDMA Read from a sink region");
         };
         let end = start.checked_add(len).ok_or("out of bounds")?;
         memory.get(start..end).ok_or("out of bounds")?;
         Ok(memory.slice(start..end))
     }
 
-    /// Every handle that the peer can reach.
+    /// Returns the handles that the peer can access.
     pub(super) fn exposed(&self) -> impl Iterator<Item = u32> {
         self.0.iter().filter(|(_, region)| !region.fenced).map(|(handle, _)| *handle)
     }
 
-    /// Registrations whose memory is not back, fenced ones included.
+    /// Returns the number of regions, including fenced ones.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    fn reach(&mut self, handle: u32) -> Result<&mut Region, &'static str> {
-        self.0.get_mut(&handle).filter(|region| !region.fenced).ok_or("a handle that is not advertised")
+    fn accessible(&mut self, handle: u32) -> Result<&mut Region, &'static str> {
+        self.0
+            .get_mut(&handle)
+            .filter(|region| !region.fenced)
+            .ok_or("access to a handle that is not advertised")
     }
 }
 
 impl Region {
-    /// Where in the memory an offset of the peer lies, if `len` bytes from there are within it.
+    /// Returns the index in memory for a peer's offset, if `len` bytes from there are within bounds.
     fn start(&self, offset: u64, len: usize) -> Result<usize, &'static str> {
         let start = offset.checked_sub(self.base).and_then(|start| usize::try_from(start).ok());
         start
             .filter(|start| start.checked_add(len).is_some_and(|end| end <= self.memory.len()))
-            .ok_or("out of bounds of the region")
+            .ok_or("out of bounds")
     }
 }
 
@@ -148,24 +152,24 @@ mod tests {
         assert_eq!(regions.read(&at(source, 2, 4)).as_deref(), Ok(&b"urce"[..]));
         assert!(regions.read(&at(source, 2, 5)).is_err());
         assert!(regions.read(&at(source, u64::MAX, 1)).is_err());
-        assert!(regions.write(&source, b"x").is_err(), "no right to write");
-        assert!(regions.read(&sink).is_err(), "no right to read");
+        assert!(regions.write(&source, b"x").is_err(), "a source allows no writes");
+        assert!(regions.read(&sink).is_err(), "a sink allows no reads");
         assert!(regions.write(&at(sink, 3, 4), b"1234").is_err(), "one byte past the end");
         regions.write(&at(sink, 3, 3), b"abc").expect("within bounds");
-        let Some(Memory::Sink(memory)) = regions.take(sink.handle) else { panic!("a sink") };
+        let Some(Memory::Sink(memory)) = regions.remove(sink.handle) else { panic!("expected a sink") };
         assert_eq!(&memory[..], b"\0\0\0abc");
-        assert!(regions.write(&sink, b"x").is_err(), "it is fenced");
+        assert!(regions.write(&sink, b"x").is_err(), "the handle is removed");
     }
 
     #[test]
-    fn what_the_peer_invalidated_is_fenced_and_comes_back_once_asked_for() {
+    fn an_invalidated_region_is_fenced_until_its_owner_removes_it() {
         let (mut regions, mut rng) = (Regions::default(), Rng::new(1));
         let source = regions.register(Memory::Source(Bytes::from_static(b"source")), &mut rng);
         regions.invalidate_remotely(source.handle).expect("advertised");
         assert!(regions.read(&source).is_err());
-        assert!(regions.invalidate_remotely(source.handle).is_err(), "twice");
+        assert!(regions.invalidate_remotely(source.handle).is_err(), "second invalidation");
         assert_eq!((regions.exposed().count(), regions.len()), (0, 1));
-        assert!(regions.take(source.handle).is_some());
+        assert!(regions.remove(source.handle).is_some());
         assert_eq!(regions.len(), 0);
     }
 }

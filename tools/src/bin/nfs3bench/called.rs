@@ -1,4 +1,4 @@
-//! A file that our client uses.
+//! A test file accessed with this project's client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,13 +30,13 @@ pub(crate) struct Called {
     file: File,
 }
 
-/// What callers share.
+/// The state that concurrent callers share.
 #[derive(Clone)]
 struct File {
     nfs: nfs_v3::Client<Connection>,
     handle: NfsFh3,
-    /// What the server has in one call at most, in bytes.
-    most: usize,
+    /// The maximum number of bytes in one READ or WRITE.
+    max_transfer: usize,
 }
 
 impl Called {
@@ -48,25 +48,25 @@ impl Called {
         let name = Bytes::from_static(name.as_bytes());
         let handle = remote.create(&dir, name.clone(), 0o600).await?.handle;
         let nfs = remote.nfs().clone();
-        let most = match nfs.fsinfo(&Fsinfo3Args { fsroot: handle }).await? {
+        let max_transfer = match nfs.fsinfo(&Fsinfo3Args { fsroot: handle }).await? {
             Fsinfo3Res::Nfs3Ok(info) => info.rtmax.min(info.wtmax),
             Fsinfo3Res::Default(status, _) => bail!("FSINFO: {status:?}"),
         };
-        let file = File { nfs, handle, most: usize::try_from(most)? };
+        let file = File { nfs, handle, max_transfer: usize::try_from(max_transfer)? };
         Ok(Called { remote, dir, name, file })
     }
 
     pub(crate) async fn fill(&self, image: &Bytes) -> anyhow::Result<()> {
-        let piece = PIECE.min(self.file.most);
+        let piece = PIECE.min(self.file.max_transfer);
         for at in (0..image.len()).step_by(piece) {
             self.file.write(at, image.slice(at..image.len().min(at + piece))).await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn is(&self, expected: &[u8]) -> anyhow::Result<bool> {
-        let most = PIECE.min(self.file.most);
-        for (piece, at) in expected.chunks(most).zip((0..).step_by(most)) {
+    pub(crate) async fn has_contents(&self, expected: &[u8]) -> anyhow::Result<bool> {
+        let max_transfer = PIECE.min(self.file.max_transfer);
+        for (piece, at) in expected.chunks(max_transfer).zip((0..).step_by(max_transfer)) {
             if self.file.read(at, piece.len()).await? != piece {
                 return Ok(false);
             }
@@ -74,10 +74,10 @@ impl Called {
         Ok(true)
     }
 
-    /// Does calls for a while, by a task for each that is in flight.
+    /// Makes calls for the given time, with one task for each outstanding call.
     pub(crate) async fn turn(&self, work: Work, images: &Images) -> anyhow::Result<Done> {
-        let (size, most) = (work.operation.part(0).len(), self.file.most);
-        ensure!(size <= most, "the server has {most} bytes in a call at most");
+        let (size, max_transfer) = (work.operation.part(0).len(), self.file.max_transfer);
+        ensure!(size <= max_transfer, "{size} bytes in a call exceed the server's maximum of {max_transfer}");
         let turn = Arc::new(Turn::begin(work.time));
         let mut callers = JoinSet::new();
         for _ in 0..work.in_flight {
@@ -85,8 +85,8 @@ impl Called {
             let (old, new) = (images.old.clone(), images.new.clone());
             callers.spawn(async move { file.calls(work.operation, &turn, &old, &new).await });
         }
-        while let Some(ended) = callers.join_next().await {
-            ended??;
+        while let Some(finished) = callers.join_next().await {
+            finished??;
         }
         Ok(turn.end())
     }
@@ -101,10 +101,10 @@ impl File {
         while let Some(number) = turn.next() {
             let part = operation.part(number);
             match operation {
-                Operation::Getattr => ensure!(self.size().await? == SIZE as u64, "another file"),
+                Operation::Getattr => ensure!(self.size().await? == SIZE as u64, "GETATTR: wrong file size"),
                 Operation::Read(size) => {
                     let data = self.read(part.start, size).await?;
-                    ensure!(looks_like(&data, &old[part]), "what was read is not what is there");
+                    ensure!(looks_like(&data, &old[part]), "READ: wrong data");
                 }
                 Operation::Write(_) => self.write(part.start, new.slice(part)).await?,
             }
@@ -127,13 +127,13 @@ impl File {
         }
     }
 
-    /// As Linux writes what is one call: to stable storage at once.
+    /// Writes to stable storage, as Linux does if the data fits in one call.
     async fn write(&self, at: usize, data: Bytes) -> anyhow::Result<()> {
         let (file, offset, count) = (self.handle, at as u64, u32::try_from(data.len())?);
         let args = Write3Args { file, offset, count, stable: StableHow::FileSync, data: data.into() };
         match self.nfs.write(&args).await? {
             Write3Res::Nfs3Ok(done) => {
-                ensure!(done.count == count, "{} of {count} bytes written", done.count)
+                ensure!(done.count == count, "WRITE wrote {} of {count} bytes", done.count)
             }
             Write3Res::Default(status, _) => bail!("WRITE: {status:?}"),
         }

@@ -1,16 +1,16 @@
-//! What is in the files.
+//! The contents of the test files.
 
 use bytes::Bytes;
 use rpcrdma_tools::cli::nfs3bench::MAX_TRANSFER;
 
-/// Bytes of a file.
+/// The size of a test file in bytes.
 pub(crate) const SIZE: usize = 16 << 20;
-/// Bytes by which it is filled and read back: the most that a call has.
+/// The maximum size of the calls that fill and check a file, in bytes.
 pub(crate) const PIECE: usize = MAX_TRANSFER;
-/// Where direct transfers begin in memory.
+/// The memory alignment for direct I/O.
 const PAGE: usize = 4096;
 
-/// What a file has first, and what is written to it. No two words of them are alike.
+/// The initial contents of a file, and the data written to it. All 64-bit words differ.
 pub(crate) struct Images {
     pub(crate) old: Bytes,
     pub(crate) new: Bytes,
@@ -31,7 +31,7 @@ fn image(seed: u64) -> Bytes {
     Bytes::from(memory).slice(skip..)
 }
 
-/// Memory that begins at a page.
+/// Page-aligned memory.
 pub(crate) struct Aligned {
     memory: Vec<u8>,
     skip: usize,
@@ -50,7 +50,9 @@ impl Aligned {
     }
 }
 
-/// Whether data is what it should be, by its first and its last word: all of it is compared when nobody measures.
+/// Compares the length and the first and last words of the data.
+///
+/// The complete data is compared outside of measurements.
 pub(crate) fn looks_like(data: &[u8], expected: &[u8]) -> bool {
     data.len() == expected.len()
         && data.first_chunk::<8>() == expected.first_chunk::<8>()

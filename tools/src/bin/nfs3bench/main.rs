@@ -1,8 +1,8 @@
-//! Compares two ways to the files of NFSv3 servers by how many calls a second each does: `nfs3bench WAY OTHER`.
+//! Compares the calls per second of two ways to access NFSv3 files: `nfs3bench WAY OTHER`.
 //!
-//! A way is a URL, which our client uses, or the directory where Linux has mounted an export. Both do the same calls, of the
-//! same sizes, one at a time or several, and take turns, so that whatever else the machine does slows both. What is printed are
-//! ratios. Data that is read is looked at, and what was written is read back.
+//! A way is a URL, which uses this project's client, or a directory in which Linux has mounted an export.
+//! Both make the same calls, and they alternate, so that other load on the machine affects both. The program
+//! prints ratios. It checks the data that it reads and writes.
 
 mod called;
 mod image;
@@ -26,7 +26,7 @@ use crate::table::{Row, Table};
 use crate::turn::{Operation, Work};
 use crate::way::Way;
 
-/// Returns what is measured of a procedure, with data of these sizes.
+/// Returns the operations to measure for a procedure, one for each size.
 fn operations(procedure: Procedure, sizes: &[usize]) -> Vec<Operation> {
     match procedure {
         Procedure::Getattr => vec![Operation::Getattr],
@@ -54,7 +54,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     ];
     let measured = compare(arguments, &ways, &images);
     for way in ways {
-        // What is left behind is a file of that name; what went wrong before counts more.
+        // A file that cannot be removed is reported, but does not hide an error of the measurement.
         if let Err(error) = way.remove() {
             output::complain("nfs3bench", one_line(&error));
         }

@@ -1,4 +1,4 @@
-//! A file of what Linux has mounted, read and written past the page cache, so that each operation is a call.
+//! A test file on a Linux mount. Direct I/O bypasses the page cache, so that each operation is one call.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use crate::image::{Aligned, Images, PIECE, SIZE, looks_like};
 use crate::turn::{Done, Operation, Turn, Work};
 
-/// Calls that may come between for other reasons than those that are measured.
+/// The tolerated number of calls that are not part of the measurement.
 const STRAY: u64 = 8;
 
 pub(crate) struct Mounted {
@@ -25,10 +25,10 @@ impl Mounted {
     pub(crate) fn open(mount: &Path, name: &str) -> anyhow::Result<Self> {
         let mount = mount.canonicalize()?;
         let path = mount.join(name);
-        let mut how = OpenOptions::new();
-        how.read(true).write(true).create(true).truncate(true);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
         let direct = i32::try_from(OFlags::DIRECT.bits())?;
-        let file = how.custom_flags(direct).open(&path).context("direct access")?;
+        let file = options.custom_flags(direct).open(&path).context("cannot open the file for direct I/O")?;
         Ok(Mounted { file, path, mount })
     }
 
@@ -39,36 +39,36 @@ impl Mounted {
         Ok(())
     }
 
-    pub(crate) fn is(&self, expected: &[u8]) -> anyhow::Result<bool> {
-        let mut room = Aligned::new(PIECE);
+    pub(crate) fn has_contents(&self, expected: &[u8]) -> anyhow::Result<bool> {
+        let mut buffer = Aligned::new(PIECE);
         for (piece, at) in expected.chunks(PIECE).zip((0..).step_by(PIECE)) {
-            self.file.read_exact_at(room.bytes(), at)?;
-            if room.bytes() != piece {
+            self.file.read_exact_at(buffer.bytes(), at)?;
+            if buffer.bytes() != piece {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Does calls for a while, by a thread for each that is in flight.
+    /// Makes calls for the given time, with one thread for each outstanding call.
     pub(crate) fn turn(&self, work: Work, images: &Images) -> anyhow::Result<Done> {
-        let before = counted(&self.mount)?;
+        let before = call_counts(&self.mount)?;
         let turn = Turn::begin(work.time);
         thread::scope(|scope| {
             let caller = || scope.spawn(|| self.calls(work.operation, &turn, images));
             let callers: Vec<_> = (0..work.in_flight).map(|_| caller()).collect();
-            let mut ended = callers.into_iter().map(|caller| caller.join());
-            ended.try_for_each(|ended| ended.unwrap_or_else(|_| bail!("a thread panicked")))
+            let mut results = callers.into_iter().map(|caller| caller.join());
+            results.try_for_each(|result| result.unwrap_or_else(|_| bail!("a thread panicked")))
         })?;
         let done = turn.end();
-        if let (Some(before), Some(after)) = (before, counted(&self.mount)?) {
-            as_many(work.operation, done.calls, &before, &after)?;
+        if let (Some(before), Some(after)) = (before, call_counts(&self.mount)?) {
+            check_counts(work.operation, done.calls, &before, &after)?;
         }
         Ok(done)
     }
 
     fn calls(&self, operation: Operation, turn: &Turn, images: &Images) -> anyhow::Result<()> {
-        let mut room = Aligned::new(operation.part(0).len());
+        let mut buffer = Aligned::new(operation.part(0).len());
         while let Some(number) = turn.next() {
             let part = operation.part(number);
             let at = part.start as u64;
@@ -76,14 +76,11 @@ impl Mounted {
                 Operation::Getattr => {
                     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
                     let found = statx(&self.file, c"", flags, StatxFlags::BASIC_STATS)?;
-                    ensure!(found.stx_size == SIZE as u64, "another file");
+                    ensure!(found.stx_size == SIZE as u64, "GETATTR: wrong file size");
                 }
                 Operation::Read(_) => {
-                    self.file.read_exact_at(room.bytes(), at)?;
-                    ensure!(
-                        looks_like(room.bytes(), &images.old[part]),
-                        "what was read is not what is there"
-                    );
+                    self.file.read_exact_at(buffer.bytes(), at)?;
+                    ensure!(looks_like(buffer.bytes(), &images.old[part]), "READ: wrong data");
                 }
                 Operation::Write(_) => self.file.write_all_at(&images.new[part], at)?,
             }
@@ -97,8 +94,8 @@ impl Mounted {
     }
 }
 
-/// How often each procedure was called on the mount, as Linux counts it; none, if it is no mount of NFS.
-fn counted(mount: &Path) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
+/// Returns Linux's count of calls for each procedure on the mount, or `None` if it is not an NFS mount.
+fn call_counts(mount: &Path) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
     let stats = fs::read_to_string("/proc/self/mountstats")?;
     let begins = format!(" mounted on {} with fstype nfs", mount.display());
     let mut lines = stats.lines().skip_while(|line| !line.contains(&begins));
@@ -113,8 +110,8 @@ fn counted(mount: &Path) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
     Ok(Some(operations.collect()))
 }
 
-/// Fails unless each operation was one call of its procedure, and of no other.
-fn as_many(
+/// Checks that each operation caused one call of its procedure, and that there were hardly any other calls.
+fn check_counts(
     operation: Operation,
     calls: u64,
     before: &BTreeMap<String, u64>,
@@ -126,7 +123,7 @@ fn as_many(
     if own < calls || all > calls + STRAY {
         let made: Vec<_> =
             after.keys().map(|name| (name, made(name))).filter(|(_, made)| *made > 0).collect();
-        bail!("{calls} operations were these calls: {made:?}");
+        bail!("expected {calls} {} calls, counted {made:?}", operation.procedure());
     }
     Ok(())
 }

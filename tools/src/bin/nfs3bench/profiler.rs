@@ -1,4 +1,4 @@
-//! Linux's profiler, which is told when it is to record.
+//! Controls `perf record` through a FIFO.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// What `perf record` reads commands from.
+/// The FIFO from which `perf record` reads commands.
 pub(crate) struct Profiler {
     commands: File,
 }
 
 impl Profiler {
-    /// Waits for perf, if that has not opened it yet.
+    /// Opens the FIFO. Blocks until perf has opened it too.
     pub(crate) fn open(fifo: &Path) -> anyhow::Result<Self> {
         let opened = File::options().write(true).open(fifo);
         Ok(Profiler { commands: opened.with_context(|| fifo.display().to_string())? })
     }
 
-    /// Has it record while something is done.
-    pub(crate) fn during<T>(&mut self, what: impl FnOnce() -> T) -> anyhow::Result<T> {
+    /// Enables recording while `work` runs.
+    pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> anyhow::Result<T> {
         self.commands.write_all(b"enable\n").context("perf")?;
-        let done = what();
+        let done = work();
         self.commands.write_all(b"disable\n").context("perf")?;
         Ok(done)
     }

@@ -1,16 +1,16 @@
-//! What is printed: ratios, a line for each kind of call.
+//! Prints the ratios, with a line for each operation.
 
 use std::io::{self, Write};
 
 use crate::turn::Operation;
 
-/// Calls a second of both in one round.
+/// The calls per second of both ways in one round.
 type Rates = [f64; 2];
 
-/// A kind of call.
+/// The results for one operation.
 pub(crate) struct Row {
     pub(crate) operation: Operation,
-    /// Of so many calls in flight: each round.
+    /// The rates of each round, for each number of outstanding calls.
     pub(crate) cells: Vec<Vec<Rates>>,
 }
 
@@ -18,12 +18,12 @@ pub(crate) struct Table {
     pub(crate) names: [String; 2],
     pub(crate) in_flight: Vec<usize>,
     pub(crate) rows: Vec<Row>,
-    /// All that were recorded by a profiler.
+    /// The number of calls during recording, if a profiler ran.
     pub(crate) calls: Option<u64>,
 }
 
 impl Table {
-    /// Writes the median of each way's rounds by the other's; behind it the least and the greatest ratio of a round.
+    /// Writes the ratio of the medians, followed by the minimum and maximum ratio of a round.
     pub(crate) fn write(&self, out: &mut dyn Write, rates: bool) -> io::Result<()> {
         writeln!(out, "{}", self.names[0])?;
         writeln!(out, "    by {}", self.names[1])?;
@@ -40,8 +40,8 @@ impl Table {
             for rounds in cells {
                 let [way, other] = [0, 1].map(|which| median(rounds.iter().map(|rates| rates[which])));
                 let ratios = || rounds.iter().map(|[way, other]| way / other);
-                let (least, most) = (ratios().fold(f64::MAX, f64::min), ratios().fold(0.0, f64::max));
-                write!(out, "{:>4.2} ({least:.2} to {most:.2})    ", way / other)?;
+                let (min, max) = (ratios().fold(f64::MAX, f64::min), ratios().fold(0.0, f64::max));
+                write!(out, "{:>4.2} ({min:.2} to {max:.2})    ", way / other)?;
                 if rates {
                     write!(out, "{way:>8.0} by {other:>8.0}    ")?;
                 }
@@ -52,7 +52,7 @@ impl Table {
     }
 }
 
-/// The one in the middle; of an even number of them, the one above.
+/// Returns the median. For an even number of values this is the upper one of the two in the middle.
 fn median(of: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = of.collect();
     sorted.sort_by(f64::total_cmp);
@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_ratio_of_medians_and_the_ends() {
+    fn a_line_has_the_ratio_of_medians_and_the_range() {
         let rounds = vec![[10.0, 20.0], [30.0, 20.0], [20.0, 40.0]];
         let row = Row { operation: Operation::Read(65_536), cells: vec![rounds] };
         let table =
             Table { names: ["a".into(), "b".into()], in_flight: vec![16], rows: vec![row], calls: None };
         let mut out = Vec::new();
         table.write(&mut out, false).unwrap();
-        let said = String::from_utf8(out).unwrap();
-        assert_eq!(said.lines().last().map(str::trim_end), Some("READ 64 KiB   1.00 (0.50 to 1.50)"));
+        let output = String::from_utf8(out).unwrap();
+        assert_eq!(output.lines().last().map(str::trim_end), Some("READ 64 KiB   1.00 (0.50 to 1.50)"));
     }
 }

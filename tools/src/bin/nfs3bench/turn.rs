@@ -1,4 +1,4 @@
-//! A turn: calls of one kind, so many at a time, for a while.
+//! A turn: concurrent calls of one operation for a limited time.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::image::SIZE;
 
-/// What is done. READ and WRITE have so many bytes.
+/// An operation to measure. READ and WRITE have a size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Getattr,
@@ -16,7 +16,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// The procedure's name.
+    /// Returns the name of the procedure.
     pub(crate) fn procedure(self) -> &'static str {
         match self {
             Operation::Getattr => "GETATTR",
@@ -25,7 +25,8 @@ impl Operation {
         }
     }
 
-    /// The part of the file that the call of this number is for: one after the other, and again from the beginning.
+    /// Returns the part of the file for the call with this number. Calls go through the file in order and
+    /// start over.
     pub(crate) fn part(self, number: u64) -> Range<usize> {
         let size = match self {
             Operation::Getattr => return 0..0,
@@ -53,7 +54,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What a turn is.
+/// The parameters of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) operation: Operation,
@@ -61,7 +62,7 @@ pub(crate) struct Work {
     pub(crate) time: Duration,
 }
 
-/// A turn that is under way: whoever does calls asks it for the next one.
+/// A running turn, which hands out the call numbers.
 #[derive(Debug)]
 pub(crate) struct Turn {
     next: AtomicU64,
@@ -74,19 +75,19 @@ impl Turn {
         Turn { next: AtomicU64::new(0), began: Instant::now(), time }
     }
 
-    /// The number of the next call; none once the time is up, but for the first.
+    /// Returns the number of the next call, or `None` after the time limit. The first call always runs.
     pub(crate) fn next(&self) -> Option<u64> {
-        let goes_on = self.began.elapsed() < self.time || self.next.load(Ordering::Relaxed) == 0;
-        goes_on.then(|| self.next.fetch_add(1, Ordering::Relaxed))
+        let continues = self.began.elapsed() < self.time || self.next.load(Ordering::Relaxed) == 0;
+        continues.then(|| self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// It is over, and all calls have ended.
+    /// Returns the results after all calls have completed.
     pub(crate) fn end(&self) -> Done {
         Done { calls: self.next.load(Ordering::Relaxed), elapsed: self.began.elapsed() }
     }
 }
 
-/// What was done in a turn.
+/// The results of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
     pub(crate) calls: u64,
@@ -94,7 +95,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Calls a second.
+    /// Returns the calls per second.
     #[allow(clippy::cast_precision_loss, reason = "a rate")]
     pub(crate) fn rate(&self) -> f64 {
         self.calls as f64 / self.elapsed.as_secs_f64()

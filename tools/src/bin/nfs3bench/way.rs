@@ -1,4 +1,4 @@
-//! A way to a file, by our client or by a mount.
+//! A way to access a test file: this project's client or a Linux mount.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::mounted::Mounted;
 use crate::profiler::Profiler;
 use crate::turn::{Done, Operation, Work};
 
-/// A file that is there, and full.
+/// A way with an open test file.
 pub(crate) struct Way<'a> {
     name: String,
     runtime: &'a Runtime,
@@ -26,7 +26,7 @@ enum File {
 }
 
 impl<'a> Way<'a> {
-    /// Makes a file there.
+    /// Creates, fills and checks a test file.
     pub(crate) fn open(
         name: &Name,
         file: &'static str,
@@ -48,7 +48,8 @@ impl<'a> Way<'a> {
         Ok(way)
     }
 
-    /// Does calls for a while, and says how many. The file has what it had before.
+    /// Makes calls for the given time and returns their number and rate. Restores the file's contents
+    /// afterwards.
     pub(crate) fn turn(
         &self,
         work: Work,
@@ -87,13 +88,13 @@ impl<'a> Way<'a> {
         filled.with_context(|| self.name.clone())
     }
 
-    /// Reads all of the file.
+    /// Checks the complete contents of the file.
     fn check(&self, expected: &[u8]) -> anyhow::Result<()> {
         let same = match &self.file {
-            File::Called(file) => self.runtime.block_on(file.is(expected)),
-            File::Mounted(file) => file.is(expected),
+            File::Called(file) => self.runtime.block_on(file.has_contents(expected)),
+            File::Mounted(file) => file.has_contents(expected),
         };
-        ensure!(same.with_context(|| self.name.clone())?, "{}: the file has not what was written", self.name);
+        ensure!(same.with_context(|| self.name.clone())?, "{}: the file has wrong contents", self.name);
         Ok(())
     }
 
