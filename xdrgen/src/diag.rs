@@ -3,9 +3,9 @@
 //! A diagnostic is data: a `Kind` with its fields, and a place. The modules of this one have the kinds of each stage. A
 //! kind is written down once, with its code, its severity, its page and its text; no other code writes or reads text.
 
-/// Defines kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum without a comment
-/// belongs to the chapter of its codes. The comment on the first kind of each code is the page of that code: its title,
-/// what it means, an example, and the example as it should be.
+/// Defines kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum without a
+/// comment belongs to the chapter of its codes. The comment on the first kind of each code is the page of that
+/// code: its title, what it means, an example, and the example as it should be.
 macro_rules! kinds {
     ($(#[doc = $chapter:literal])* $of:ident $name:ident {$(
         $(#[doc = $doc:literal])*

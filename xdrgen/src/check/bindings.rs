@@ -315,7 +315,7 @@ pub(super) fn items_called_backward(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X323: an item is eligible wherever its type is used, so no message of a backward-only program may hold one.
+/// X323: an item is eligible wherever its type is used. No message of a backward-only program may hold one.
 pub(super) fn items_shared_with_backward(facts: &Facts<'_>, found: &mut Found) {
     let is_backward = |bound: &&Bound<'_>| bound.binding.direction == Direction::Backward;
     for (_, item, _) in items(facts).filter(|(_, item, _)| item.is_eligible() && item.before.is_none()) {

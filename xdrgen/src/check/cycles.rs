@@ -53,8 +53,8 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     found.push(CycleKind::TooDeep { name: ty.name.clone(), most: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
-/// Reports each cycle of typedefs alone, or each other one, once. Its place is the field that leads into it of its first
-/// type in the documents.
+/// Reports each cycle once: those of typedefs alone, or the others. The place is a field of the type that comes
+/// first in the documents: the field that leads into the cycle.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut said = HashSet::default();
     for (id, ty) in hir.typed() {

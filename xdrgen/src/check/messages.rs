@@ -65,7 +65,7 @@ fn constant(sum: Option<&Placed<Vec<Term>>>) -> Option<(&Placed<Vec<Term>>, u64)
     Some((sum, numbers(sum).try_fold(0u64, |sum, number| Some(sum.saturating_add(number?)))?))
 }
 
-/// X322: a call whose reply has no bound fails before it is sent, because no offered memory is surely large enough.
+/// X322: a call whose reply has no bound fails before it is sent: no offered memory is surely large enough.
 pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
     // A bound that is wrong has been reported.

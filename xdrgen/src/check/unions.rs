@@ -8,7 +8,7 @@ use crate::hir::{Body, Chooser, Hir, Union};
 /// How many values a warning names.
 const NAMED: usize = 5;
 
-/// X214: a message with a value without an arm cannot be decoded. Each union has one finding, however many it lacks.
+/// X214: a message with a value without an arm cannot be decoded. Each union has one finding for all values.
 pub(super) fn uncovered_values(hir: &Hir, found: &mut Found) {
     for ty in &hir.types {
         let Body::Union(union) = &ty.body else { continue };
