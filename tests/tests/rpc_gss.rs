@@ -239,6 +239,7 @@ impl Carrier<Echo> for Direct {
         _: &'static str,
         message: Message,
         _: ReplyBounds,
+        _: bool,
     ) -> Result<(Received, Traffic), CallError> {
         self.calls.lock().unwrap().push(message.clone());
         if self.silent.load(Ordering::Relaxed) && message.stream[36..40] == [0, 0, 0, 3] {

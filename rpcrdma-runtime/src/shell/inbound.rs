@@ -1,6 +1,6 @@
 //! The driver of a server's connection, whatever carries it.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -56,7 +56,7 @@ pub(super) async fn serve<I: Inbound>(
                 }
                 Event::Closed(reason) => return reason,
             },
-            Some((key, reply)) = running.next(), if !running.is_empty() => inbound.reply(key, reply),
+            (key, reply) = poll_fn(|cx| running.poll_next(cx)) => inbound.reply(key, reply),
             () = &mut stopped, if !draining => {
                 draining = true;
                 inbound.drain();

@@ -1,34 +1,11 @@
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CallReport, DuplicateCache};
+use super::{DuplicateCache, Observer};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
 use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::proto::rpc::Services;
 use crate::provider::iwarp;
-
-/// Hears of every call that ended.
-#[derive(Clone)]
-pub struct Observer(Arc<dyn Fn(&CallReport) + Send + Sync>);
-
-impl Observer {
-    /// One that is called, on the caller's task, once a call has ended.
-    pub fn new(observe: impl Fn(&CallReport) + Send + Sync + 'static) -> Self {
-        Observer(Arc::new(observe))
-    }
-
-    pub(super) fn report(&self, report: &CallReport) {
-        (self.0)(report);
-    }
-}
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
-    }
-}
 
 /// What a client is set to.
 #[derive(Clone, Debug)]

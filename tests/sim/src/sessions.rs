@@ -99,6 +99,10 @@ impl Line for Pair {
         }
         event
     }
+
+    fn has_work(&self) -> bool {
+        self.requester.has_work()
+    }
 }
 
 /// The duplicate-request cache of a server, whose callers are known by the number of their connection.

@@ -1,24 +1,18 @@
-use std::net::SocketAddr;
+use std::future::poll_fn;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::mpsc;
-use tracing::trace;
+use tokio::sync::watch;
 
-use super::BackwardClient;
-use crate::proto::rdma::{BackwardRequester, CallId, Event, Stated};
-use crate::proto::work::Completion;
-use crate::provider::Connection;
-use crate::shell::calls::{Command, Waiting};
+use crate::proto::rdma::session::Call;
+use crate::proto::rdma::{BackwardRequester, CallId, Event};
+use crate::shell::CallError;
+use crate::shell::waiters::{Outcome, Submit, Waiters};
 use crate::xdr::Message;
 
-/// The client's upper layer has said that it takes calls.
-#[derive(Debug)]
-pub(in crate::shell) struct Ready;
-
-/// What the task of a connection hears from those who call its client.
-pub(super) type Commands = mpsc::UnboundedReceiver<Command<Ready>>;
-
 /// What makes the calls of a server on one connection.
-pub(in crate::shell) trait Backward {
+pub(in crate::shell) trait Backward: Send + 'static {
     /// Calls may be made from now on.
     fn ready(&mut self);
 
@@ -32,71 +26,138 @@ pub(in crate::shell) trait Backward {
     fn poll_event(&mut self) -> Option<Event>;
 }
 
-/// The task's side of a [`BackwardClient`].
-pub(in crate::shell) struct Calling<B> {
-    /// What makes the calls.
-    pub(in crate::shell) engine: B,
-    commands: Commands,
-    waiting: Waiting<CallId>,
+/// What a server's callers in the backward direction need of their connection, whatever carries the calls.
+pub(in crate::shell) trait BackwardCalls: Submit {
+    /// Calls may be made from now on.
+    fn ready(&self);
+
+    /// True once the connection is gone.
+    fn watch(&self) -> watch::Receiver<bool>;
+}
+
+/// The calls of a server on one connection. Callers submit them on their own tasks; the connection's task sends them. When
+/// it drops this, callers that still wait fail.
+pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
+
+struct Shared<B> {
+    state: Mutex<State<B>>,
+    closed: watch::Sender<bool>,
+}
+
+struct State<B> {
+    engine: B,
+    waiters: Waiters,
+    /// Callers have changed something since the connection's task has looked.
+    changed: bool,
+    task: Option<Waker>,
 }
 
 impl<B: Backward> Calling<B> {
-    /// For a new connection, whose callers may have so many calls that have not ended; and what its handlers are given.
-    pub(in crate::shell) fn new(
-        engine: B,
-        peer: Option<SocketAddr>,
-        pending: usize,
-    ) -> (BackwardClient, Self) {
-        let (client, commands) = BackwardClient::new(peer, pending);
-        (client, Calling { engine, commands, waiting: Waiting::default() })
+    /// For a new connection, whose callers may have so many calls that have not ended.
+    pub(in crate::shell) fn new(engine: B, max_calls: usize) -> Self {
+        let state = State { engine, waiters: Waiters::new(max_calls), changed: false, task: None };
+        Calling(Arc::new(Shared { state: Mutex::new(state), closed: watch::Sender::new(false) }))
     }
 
-    /// Tells callers how their calls ended.
-    pub(in crate::shell) fn settle(&mut self) {
-        while let Some(event) = self.engine.poll_event() {
-            let Event::Done { call, outcome } = event else { continue };
-            self.waiting.end(call, outcome);
-        }
+    /// What callers are given.
+    pub(in crate::shell) fn calls(&self) -> Arc<dyn BackwardCalls> {
+        self.0.clone()
     }
 
-    /// Waits for what the next caller asks, and does it. It may be given up while it waits.
-    pub(in crate::shell) async fn ask(&mut self) {
-        match self.commands.recv().await {
-            Some(Command::Other(Ready)) => self.engine.ready(),
-            Some(Command::Call { key, call, done }) => {
-                let call = self.engine.submit(call.message);
-                self.waiting.begin(key, call, done);
+    /// Uses the engine on the connection's task.
+    pub(in crate::shell) fn with<R>(&self, change: impl FnOnce(&mut B) -> R) -> R {
+        let mut state = self.0.lock();
+        let result = change(&mut state.engine);
+        let woken = state.settle();
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Waits until callers have changed something that may leave the engine with work.
+    pub(in crate::shell) async fn changed(&self) {
+        poll_fn(|cx| {
+            let mut state = self.0.lock();
+            if mem::take(&mut state.changed) {
+                return Poll::Ready(());
             }
-            Some(Command::Cancel { key }) => {
-                if let Some(call) = self.waiting.forget(key) {
-                    self.engine.cancel(call);
-                }
-            }
-            // The connection is its client's: who calls on it does not close it.
-            Some(Command::Drain | Command::Close) => {}
-            None => std::future::pending().await,
-        }
+            state.task = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 }
 
-impl Calling<BackwardRequester> {
-    /// Does what the engine asks for, and tells callers how their calls ended.
-    pub(in crate::shell) fn work(&mut self, connection: &mut impl Connection) {
-        while let Some(action) = self.engine.poll_action() {
-            trace!(?action, "ask");
-            connection.submit(action);
+impl<B: Backward> Drop for Calling<B> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.waiters.close();
+        let woken = mem::take(state.waiters.woken());
+        drop(state);
+        self.0.closed.send_replace(true);
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<B: Backward> State<B> {
+    /// Keeps the outcomes of calls for their callers, and returns those to wake.
+    fn settle(&mut self) -> Vec<Waker> {
+        while let Some(event) = self.engine.poll_event() {
+            if let Event::Done { call, outcome } = event {
+                self.waiters.end(call, outcome);
+            }
         }
-        self.settle();
+        mem::take(self.waiters.woken())
+    }
+}
+
+impl<B: Backward> Shared<B> {
+    fn lock(&self) -> MutexGuard<'_, State<B>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`BackwardRequester::take`].
-    pub(in crate::shell) fn take(&mut self, completion: Completion) -> Option<Completion> {
-        self.engine.take(completion)
+    /// Changes the state on a caller's task, and wakes the connection's.
+    fn change<R>(&self, change: impl FnOnce(&mut State<B>) -> R) -> R {
+        let mut state = self.lock();
+        let result = change(&mut state);
+        let woken = state.settle();
+        state.changed = true;
+        let task = state.task.take();
+        drop(state);
+        woken.into_iter().chain(task).for_each(Waker::wake);
+        result
+    }
+}
+
+impl<B: Backward> Submit for Shared<B> {
+    fn next_xid(&self) -> u32 {
+        self.lock().waiters.next_xid(|_| false)
     }
 
-    /// As [`BackwardRequester::limit`].
-    pub(in crate::shell) fn limit(&mut self, client: Stated) {
-        self.engine.limit(client);
+    fn submit(&self, call: Call) -> Result<CallId, CallError> {
+        self.change(|State { engine, waiters, .. }| waiters.admit(call, |call| engine.submit(call.message)))
+    }
+
+    fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+        self.lock().waiters.poll_outcome(call, cx)
+    }
+
+    fn cancel(&self, call: CallId) {
+        self.change(|state| {
+            if state.waiters.remove(call) {
+                state.engine.cancel(call);
+            }
+        });
+    }
+}
+
+impl<B: Backward> BackwardCalls for Shared<B> {
+    fn ready(&self) {
+        self.change(|state| state.engine.ready());
+    }
+
+    fn watch(&self) -> watch::Receiver<bool> {
+        self.closed.subscribe()
     }
 }
 

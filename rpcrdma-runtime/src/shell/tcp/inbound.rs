@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 
-use super::super::backward::Calling;
+use super::super::backward::{BackwardClient, Calling};
 use super::super::inbound::{Event, Inbound};
 use super::super::serving::{Connected, Serving};
 use super::TcpOptions;
 use super::backward::TcpBackward;
-use super::callee::Places;
 use super::line::Slot;
+use super::places::Places;
 use super::stream::{Incoming, Outgoing, halves};
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
@@ -41,8 +41,8 @@ impl TcpInbound {
         options: &TcpOptions,
     ) -> (Self, Arc<Connected>) {
         let (incoming, outgoing) = halves(socket, options);
-        let engine = TcpBackward::new(options);
-        let (client, backward) = Calling::new(engine, Some(peer), serving.backward_pending());
+        let backward = Calling::new(TcpBackward::new(options), serving.backward_pending());
+        let client = BackwardClient::new(backward.calls(), Some(peer));
         let extensions = Extensions::default().with(client);
         let caller = serving.caller(Origin { peer: Some(peer), extensions });
         let places = Places::new(options.calls, options);
@@ -52,7 +52,7 @@ impl TcpInbound {
 
     /// The connection has ended.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
-        self.backward.ended(reason);
+        self.backward.with(|backward| backward.line.ended(reason));
     }
 
     /// The next call; none at the end of the connection.
@@ -78,7 +78,7 @@ impl TcpInbound {
                 self.received(record)?;
                 continue;
             }
-            while let Some((call, slot)) = self.backward.poll_send() {
+            while let Some((call, slot)) = self.backward.with(|backward| backward.line.poll_send()) {
                 self.outgoing.push(call, slot)?;
             }
             tokio::select! {
@@ -87,17 +87,17 @@ impl TcpInbound {
                     Some(record) => self.received(record)?,
                     None => {
                         self.open = false;
-                        self.backward.ended(&CloseReason::Peer);
+                        self.ended(&CloseReason::Peer);
                     }
                 },
-                () = self.backward.ask() => {}
+                () = self.backward.changed() => {}
             }
         }
     }
 
     /// Replies to this end's own calls may stand behind more calls than it takes.
     fn may_read(&self) -> bool {
-        let awaits = self.backward.awaits();
+        let awaits = self.backward.with(|backward| backward.line.awaits());
         self.open && if self.draining { awaits } else { self.places.has_room(awaits) }
     }
 
@@ -106,7 +106,9 @@ impl TcpInbound {
             // A client whose call is dropped hears that the connection is closed, and may call elsewhere.
             Some(MessageKind::Call) if self.draining => {}
             Some(MessageKind::Call) => self.places.take(record),
-            Some(MessageKind::Reply) if self.backward.is_ready() => self.backward.received(record),
+            Some(MessageKind::Reply) if self.backward.with(|backward| backward.ready) => {
+                self.backward.with(|backward| backward.line.received(record));
+            }
             _ => return Err(io::Error::other("a message that is no call")),
         }
         Ok(())
@@ -126,8 +128,8 @@ impl Inbound for TcpInbound {
 
     /// A call without a reply frees its place at once.
     fn reply(&mut self, slot: Slot, reply: Option<Message>) {
-        if let Some(reply) = reply {
-            self.failed = self.outgoing.push(reply, slot).err();
+        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
+            self.failed = Some(error);
         }
     }
 

@@ -49,6 +49,13 @@ impl Credential {
             _ => true,
         }
     }
+
+    /// Whether a message with this credential may be sent more than once. A server accepts each sequence number of RPCSEC_GSS
+    /// once (RFC 2203 section 5.3.3.1).
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        !matches!(self, Credential::Other { flavor: super::RPCSEC_GSS, .. })
+    }
 }
 
 /// The body of an AUTH_SYS credential (RFC 5531 appendix A).

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use super::super::running::Running;
-use super::super::serving::Connected;
 use super::TcpOptions;
 use super::line::Slot;
-use crate::xdr::{Message, Received};
+use crate::xdr::Received;
 
 /// Places of calls whose handlers run or whose replies have not left, and the calls that wait for one.
 pub(super) struct Places {
@@ -63,52 +61,5 @@ impl Places {
         let call = self.waiting.pop_front()?;
         self.waiting_octets = self.waiting_octets.saturating_sub(call.len().saturating_add(COST));
         Some((place.into(), Received::whole(call)))
-    }
-}
-
-/// What a client's task does with calls of its server, on one connection.
-pub(super) struct Callee {
-    running: Running<Slot>,
-    places: Places,
-    answered: VecDeque<(Slot, Option<Message>)>,
-}
-
-impl Callee {
-    /// For a new connection, with so many calls at once.
-    pub(super) fn new(caller: Arc<Connected>, most: usize, options: &TcpOptions) -> Self {
-        let (running, places) = (Running::new(caller), Places::new(most, options));
-        Callee { running, places, answered: VecDeque::new() }
-    }
-
-    /// As [`Places::has_room`].
-    pub(super) fn has_room(&self, further: bool) -> bool {
-        self.places.has_room(further)
-    }
-
-    /// A call has come.
-    pub(super) fn take(&mut self, call: Bytes) {
-        self.places.take(call);
-        self.start();
-    }
-
-    /// Starts the handlers of calls that wait, as far as there is room.
-    pub(super) fn start(&mut self) {
-        while let Some((place, call)) = self.places.next() {
-            self.answered.extend(self.running.start(place, call));
-        }
-    }
-
-    /// Waits for the next handler that ends: its reply, and what is to be dropped once that has left. Without a reply, as for
-    /// a call over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), it is to be dropped at once: other calls may
-    /// wait for the place. It may be given up while it waits.
-    pub(super) async fn answer(&mut self) -> (Option<Message>, Slot) {
-        let ended = match self.answered.pop_front() {
-            Some(answered) => Some(answered),
-            None => self.running.next().await,
-        };
-        match ended {
-            Some((slot, reply)) => (reply, slot),
-            None => std::future::pending().await,
-        }
     }
 }
