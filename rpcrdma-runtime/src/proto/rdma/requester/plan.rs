@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Call, LongCall};
+use super::super::LongCall;
+use super::Call;
 use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, Limits};
 

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
+use super::super::returned::{self, Lengths};
 use super::plan::Role;
-use super::returned::{self, Lengths};
 use super::{CallId, FailReason, Reply, Traffic};
 use crate::proto::work::{CloseReason, Memory, Segment};
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment, WriteChunk};
