@@ -8,7 +8,7 @@ use tokio::net::ToSocketAddrs;
 use tracing::{Instrument, debug_span};
 
 use super::carrier::Carrier;
-use super::driver::{Calls, Connect, Connected, Shared, ended, next_connection};
+use super::driver::{Connect, Connected, SessionHandle, Shared, ended, next_connection};
 use super::exchange::{decode, encode, transact};
 use super::observer::observed;
 use super::rdma::{Peer, RdmaOutbound};
@@ -44,7 +44,7 @@ pub struct Client {
 
 /// What the clones of a client share. The last one closes the connection.
 struct Inner {
-    calls: Arc<dyn Calls<Peer>>,
+    calls: Arc<dyn SessionHandle<Peer>>,
     stats: ClientStats,
     options: ClientOptions,
 }

@@ -68,7 +68,7 @@ pub(super) type Connecting<O> = Pin<Box<dyn Future<Output = Result<Connected<O>,
 pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 
 /// What a client needs of its session, whatever carries the calls.
-pub(super) trait Calls<P>: Submit {
+pub(super) trait SessionHandle<P>: Submit {
     /// Takes no more calls; closes the connection once the outstanding ones have ended.
     fn drain(&self);
 
@@ -227,7 +227,7 @@ impl<O: Outbound> Submit for Shared<O> {
     }
 }
 
-impl<O: Outbound> Calls<O::Peer> for Shared<O> {
+impl<O: Outbound> SessionHandle<O::Peer> for Shared<O> {
     fn drain(&self) {
         self.with(|state, now| state.session.close_when_idle(now));
     }
@@ -281,7 +281,8 @@ impl<O: Outbound> State<O> {
             while let Some(event) = self.session.poll_event() {
                 self.handle_event(event, now);
             }
-            if !self.session.has_work() {
+            // A driver that is gone has taken the connection with it.
+            if self.connection.is_none() || !self.session.has_work() {
                 break;
             }
         }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
 use super::super::carrier::Carrier;
-use super::super::driver::{Calls, Connect, Outbound, Shared, ended, next_connection};
+use super::super::driver::{Connect, Outbound, SessionHandle, Shared, ended, next_connection};
 use super::super::exchange::{decode, encode, transact};
 use super::super::observer::observed;
 use super::super::stats::{ClientSnapshot, ClientStats};
