@@ -5,13 +5,20 @@
 //! the callers whose calls have ended. A caller wakes the driver only if something is left that it cannot do itself: a
 //! connection to make, output that the connection did not take, or an earlier deadline.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(test))]
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::{iter, mem};
 
+#[cfg(test)]
+use loom::sync::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::debug;

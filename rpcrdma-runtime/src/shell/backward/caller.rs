@@ -112,7 +112,7 @@ impl BackwardClient {
 
     /// Waits until the connection is gone: time to forget who wanted to be called on it.
     pub async fn closed(&self) {
-        // The sender is gone only with the connection.
+        // The client itself keeps the sender.
         let _ = self.shared.calls.watch().wait_for(|closed| *closed).await;
     }
 
