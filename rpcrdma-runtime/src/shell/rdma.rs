@@ -118,6 +118,10 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
+    fn has_callbacks(&self) -> bool {
+        self.backward.with(|backward| backward.is_ready())
+    }
+
     fn drain(&mut self) {
         self.draining = true;
     }

@@ -66,6 +66,10 @@ impl<K: Send + 'static> Running<K> {
         None
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     /// Waits for the next call whose handler ends.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(K, Option<Message>)> {
         loop {

@@ -133,6 +133,10 @@ impl Inbound for TcpInbound {
         }
     }
 
+    fn has_callbacks(&self) -> bool {
+        self.backward.with(|backward| backward.ready)
+    }
+
     fn drain(&mut self) {
         self.draining = true;
     }
