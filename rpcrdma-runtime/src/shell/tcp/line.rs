@@ -1,6 +1,6 @@
 //! One TCP connection's calls, as a session sees them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 pub(super) struct TcpLine {
     slots: Arc<Semaphore>,
     /// Calls that wait for a slot, in the order in which they were submitted.
-    queue: VecDeque<(CallId, Message)>,
+    queue: BTreeMap<CallId, Message>,
     /// Calls that were sent, by their XIDs.
     calls: Table<Sent>,
     /// How long a server may say nothing at all.
@@ -34,7 +34,7 @@ pub(super) struct TcpLine {
     /// When it said something last, or the connection was made.
     heard: Instant,
     /// Calls that nobody waits for, and since which the server was silent for too long.
-    silent: Vec<CallId>,
+    silent: BTreeSet<CallId>,
     events: VecDeque<Event>,
     closing: Option<CloseReason>,
 }
@@ -51,11 +51,11 @@ impl TcpLine {
     pub(super) fn new(options: &TcpOptions, calls: usize) -> Self {
         TcpLine {
             slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
-            queue: VecDeque::new(),
+            queue: BTreeMap::new(),
             calls: Table::default(),
             patience: options.stall_timeout,
             heard: Instant::now(),
-            silent: Vec::new(),
+            silent: BTreeSet::new(),
             events: VecDeque::new(),
             closing: None,
         }
@@ -72,7 +72,7 @@ impl TcpLine {
     /// The message is 2 GiB or longer.
     pub(super) fn enqueue(&mut self, call: CallId, message: Message) -> Result<(), FailReason> {
         record_mark(message.unreduced_len()).ok_or(FailReason::Unsendable("it is 2 GiB or longer"))?;
-        self.queue.push_back((call, message));
+        self.queue.insert(call, message);
         Ok(())
     }
 
@@ -83,9 +83,11 @@ impl TcpLine {
 
     /// Nobody waits for the call any more. Gives when it was sent, if it was.
     pub(super) fn forget(&mut self, call: CallId) -> Option<Instant> {
-        self.queue.retain(|(queued, _)| *queued != call);
-        self.calls.get(call.xid()).filter(|sent| sent.id == call)?;
-        self.calls.remove(call.xid()).map(|sent| sent.at)
+        if self.calls.get(call.xid()).is_some_and(|sent| sent.id == call) {
+            return self.calls.remove(call.xid()).map(|sent| sent.at);
+        }
+        self.queue.remove(&call);
+        None
     }
 
     /// Whether a call was sent that has no reply.
@@ -99,7 +101,7 @@ impl TcpLine {
             return None;
         }
         let slot: Slot = self.slots.clone().try_acquire_owned().ok()?.into();
-        let (id, message) = self.queue.pop_front()?;
+        let (id, message) = self.queue.pop_first()?;
         let sent = Sent { id, octets: message.unreduced_len(), at: Instant::now(), _slot: slot.clone() };
         // No other outstanding call has this XID.
         let _ = self.calls.insert(id.xid(), sent);
@@ -112,7 +114,7 @@ impl TcpLine {
         self.silent.clear();
     }
 
-    /// Gives a reply to who waits for it; one that nobody waits for is late, or nobody's.
+    /// Ends the call that a reply answers. A reply to no outstanding call, such as a late one, is dropped.
     pub(super) fn received(&mut self, reply: Bytes) {
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
         let Some(sent) = xid.and_then(|xid| self.calls.remove(xid)) else {
@@ -146,7 +148,7 @@ impl Line for TcpLine {
             && self.heard <= at
             && at.elapsed() >= self.patience
         {
-            self.silent.push(call);
+            self.silent.insert(call);
         }
     }
 
