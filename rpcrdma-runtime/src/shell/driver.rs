@@ -125,9 +125,9 @@ pub(super) struct Shared<O: Outbound> {
 
 struct State<O: Outbound> {
     session: Session<O::Line>,
-    connect: Option<Connect<O>>,
     connection: Option<O>,
-    connecting: Option<Connecting<O>>,
+    /// The session wants a connection, and the driver has not begun to make it.
+    wants_connection: bool,
     peer: O::Peer,
     connections: u64,
     waiters: Waiters,
@@ -140,7 +140,7 @@ struct State<O: Outbound> {
     counted: (Time, LineCounts),
 }
 
-/// How many callers are woken, or completions taken, before others get a turn.
+/// The steps of one poll of a driver: then other tasks get a turn.
 const TURN: usize = 64;
 
 impl<O: Outbound> Shared<O> {
@@ -161,9 +161,8 @@ impl<O: Outbound> Shared<O> {
         let seed = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
         let mut state = State {
             session: Session::new(Policy { keep: backward.is_some(), ..policy }, seed),
-            connect,
             connection: None,
-            connecting: None,
+            wants_connection: false,
             peer,
             connections: 0,
             waiters: Waiters::new(max_calls),
@@ -183,6 +182,8 @@ impl<O: Outbound> Shared<O> {
             shared: shared.clone(),
             alarm: Box::pin(sleep_until(began)),
             woken: Vec::new(),
+            connect,
+            connecting: None,
             backward,
             running: None,
             replies: Vec::new(),
@@ -222,15 +223,20 @@ impl<O: Outbound> Submit for Shared<O> {
     }
 
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
-        self.lock().waiters.poll_outcome(call, cx)
+        let (outcome, replaced) = self.lock().waiters.poll_outcome(call, cx);
+        drop(replaced);
+        outcome
     }
 
     fn cancel(&self, call: CallId) {
-        self.with(|state, now| {
-            if state.waiters.remove(call) {
+        let removed = self.with(|state, now| {
+            let removed = state.waiters.remove(call);
+            if removed.is_some() {
                 state.session.cancel(now, call);
             }
+            removed
         });
+        drop(removed);
     }
 }
 
@@ -286,7 +292,7 @@ impl<O: Outbound> State<O> {
             }
             self.session.settle(now);
             while let Some(event) = self.session.poll_event() {
-                self.handle_event(event, now);
+                self.handle_event(event);
             }
             // A driver that is gone has taken the connection with it.
             if self.connection.is_none() || !self.session.has_work() {
@@ -300,19 +306,13 @@ impl<O: Outbound> State<O> {
             (Some(at), Some(alarm)) => alarm <= at,
             (at, _) => at.is_none(),
         };
-        flushed && in_time && self.connecting.is_none() && !self.ended
+        flushed && in_time && !self.wants_connection && !self.ended
     }
 
-    fn handle_event(&mut self, event: Event, now: Time) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Done { call, outcome } => self.waiters.end(call, outcome),
-            Event::Connect => match &mut self.connect {
-                Some(connect) => self.connecting = Some(connect()),
-                None => {
-                    let why = "the connection was supplied by the caller; cannot reconnect";
-                    self.session.handle_connect_failed(now, why.to_owned());
-                }
-            },
+            Event::Connect => self.wants_connection = true,
             Event::Disconnected(reason) => {
                 debug!(%reason, "connection closed");
                 self.connection = None;
@@ -347,106 +347,188 @@ impl<O: Outbound> State<O> {
         self.counted = (now, counts);
     }
 
-    /// Waits for the connection, or for one that is being made. Returns true if something happened.
+    /// Waits for the peer. Returns true if something happened.
     fn poll_io(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        if let (Some(connection), Some(line)) = (&mut self.connection, self.session.line_mut())
-            && connection.poll(line, cx).is_ready()
-        {
+        let (Some(connection), Some(line)) = (&mut self.connection, self.session.line_mut()) else {
+            return false;
+        };
+        let is_ready = connection.poll(line, cx).is_ready();
+        if is_ready {
             self.session.settle(now);
-            return true;
         }
-        if let Some(connecting) = &mut self.connecting
-            && let Poll::Ready(made) = connecting.as_mut().poll(cx)
-        {
-            self.connecting = None;
-            match made {
-                Ok(connected) => self.connected(connected, now),
-                Err(error) => {
-                    debug!(%error, "cannot connect");
-                    self.session.handle_connect_failed(now, error.to_string());
-                }
-            }
-            return true;
-        }
-        false
+        is_ready
+    }
+
+    /// Has changes wake the driver. Returns the waker that this replaces, to be dropped without the lock.
+    fn set_driver(&mut self, driver: &Waker) -> Option<Waker> {
+        let is_new = self.driver.as_ref().is_none_or(|waker| !waker.will_wake(driver));
+        if is_new { self.driver.replace(driver.clone()) } else { None }
     }
 }
 
-/// What the server has called on a connection, and who serves that.
-type Backward<O> = (Serving, Option<SocketAddr>, Vec<(<O as Outbound>::Key, Received)>);
-
-/// The task of a client: it ends with the session.
+/// The task of a client: it ends with the session. It runs the code of others without the lock: connectors, wakers, and
+/// handlers, which may call this client.
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,
-    /// Room for the callers that one poll wakes.
+    /// Room for the callers that one step wakes.
     woken: Vec<Waker>,
+    connect: Option<Connect<O>>,
+    connecting: Option<Connecting<O>>,
     /// What the server may call.
     backward: Option<Serving>,
-    /// The server's calls on one connection, and which that is. Handlers run without the lock: they may call this client.
+    /// The server's calls on one connection, and which that is.
     running: Option<(u64, Running<O::Key>)>,
     /// Replies for that connection.
     replies: Vec<(O::Key, Option<Message>)>,
 }
 
+/// What a step of the driver leaves to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The next step.
+    Next,
+    /// To wait for the peer, a caller or a deadline.
+    Wait,
+    /// Nothing: the session has ended.
+    End,
+}
+
 impl<O: Outbound> Driver<O> {
-    /// Drives the session until it waits for something. Returns true once it has ended.
-    fn drive(&mut self, state: &mut State<O>, cx: &mut Context<'_>) -> bool {
-        for _ in 0..TURN {
-            let now = self.shared.now();
-            state.advance(now);
-            if state.ended {
-                state.count(now);
-                return true;
-            }
-            if state.poll_io(cx, now) {
-                continue;
-            }
-            if !self.poll_alarm(state, cx) {
-                state.count(now);
-                return false;
-            }
-            state.session.handle_timeout(self.shared.now());
+    /// Sends what can be sent. Then wakes the callers whose calls have ended, or takes in one message of the peer. Deadlines
+    /// that have come are met first, however much the peer sends.
+    fn step(&mut self, cx: &mut Context<'_>) -> Step {
+        let shared = &self.shared;
+        let now = shared.now();
+        let mut state = shared.lock();
+        if state.session.poll_timeout().is_some_and(|at| at <= now) {
+            state.session.handle_timeout(now);
         }
-        cx.waker().wake_by_ref();
-        false
+        state.advance(now);
+        let mut step = if state.ended {
+            Step::End
+        } else if !state.waiters.woken().is_empty()
+            || state.poll_io(cx, now)
+            || poll_alarm(&mut self.alarm, shared.began, &mut state, cx)
+        {
+            Step::Next
+        } else {
+            Step::Wait
+        };
+        if step != Step::Next {
+            state.count(now);
+        }
+        let wants_connection = mem::take(&mut state.wants_connection);
+        let replaced = state.set_driver(cx.waker());
+        mem::swap(state.waiters.woken(), &mut self.woken);
+        drop(state);
+        drop(replaced);
+        if step == Step::End {
+            shared.progress.send_modify(|progress| progress.ended = true);
+        }
+        self.woken.drain(..).for_each(Waker::wake);
+        if step != Step::End && self.poll_connecting(wants_connection, cx) {
+            step = Step::Next;
+        }
+        step
     }
 
-    /// Runs calls of the server on its connection, without the lock.
-    fn run(&mut self, connection: u64, backward: Option<Backward<O>>, cx: &mut Context<'_>) {
-        let Some((serving, server, calls)) = backward else {
-            self.running = None;
-            self.replies.clear();
+    /// Makes the connection that the session wants. Returns true if that has succeeded or failed.
+    fn poll_connecting(&mut self, wants_connection: bool, cx: &mut Context<'_>) -> bool {
+        if wants_connection {
+            self.connecting = self.connect.as_mut().map(|connect| connect());
+        }
+        let made = match &mut self.connecting {
+            Some(connecting) => match connecting.as_mut().poll(cx) {
+                Poll::Ready(made) => made.map_err(|error| error.to_string()),
+                Poll::Pending => return false,
+            },
+            None if wants_connection => {
+                Err("the connection was supplied by the caller; cannot reconnect".to_owned())
+            }
+            None => return false,
+        };
+        self.connecting = None;
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        match made {
+            // The connection is dropped without the lock.
+            _ if state.ended => {}
+            Ok(connected) => state.connected(connected, now),
+            Err(error) => {
+                debug!(%error, "cannot connect");
+                state.session.handle_connect_failed(now, error);
+            }
+        }
+        let connections = state.connections;
+        drop(state);
+        // Before any of its replies wakes a caller, who may ask which connection there is.
+        self.shared
+            .progress
+            .send_if_modified(|progress| mem::replace(&mut progress.connections, connections) != connections);
+        true
+    }
+
+    /// Gives the replies to the connection whose calls they answer. If another one has replaced it, they are dropped.
+    fn reply(&mut self) {
+        if self.replies.is_empty() {
             return;
+        }
+        let mut state = self.shared.lock();
+        let is_current = self.running.as_ref().is_some_and(|(number, _)| *number == state.connections);
+        if let Some(connection) = state.connection.as_mut().filter(|_| is_current) {
+            self.replies.drain(..).for_each(|(call, reply)| connection.reply(call, reply));
+        }
+        drop(state);
+        self.replies.clear();
+    }
+
+    /// Runs calls of the server on its connection. Returns true if there are replies.
+    fn run(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(serving) = &self.backward else { return false };
+        let mut state = self.shared.lock();
+        let number = state.connections;
+        let called = state.connection.as_mut().map(|connection| {
+            let calls: Vec<_> = iter::from_fn(|| connection.poll_call()).collect();
+            (connection.address(), calls)
+        });
+        drop(state);
+        let Some((server, calls)) = called else {
+            self.running = None;
+            return false;
         };
         let (_, running) = match self.running.take() {
-            Some(running) if running.0 == connection => self.running.insert(running),
-            _ => self.running.insert((connection, Running::new(serving.caller(server)))),
+            Some(running) if running.0 == number => self.running.insert(running),
+            _ => self.running.insert((number, Running::new(serving.caller(server)))),
         };
         self.replies.extend(calls.into_iter().filter_map(|(key, call)| running.start(key, call)));
         while let Poll::Ready(reply) = running.poll_next(cx) {
             self.replies.push(reply);
         }
-        if !self.replies.is_empty() {
-            cx.waker().wake_by_ref();
-        }
+        !self.replies.is_empty()
     }
+}
 
-    /// Arms the timer for the session's next deadline. Returns true once that has come. A timer that fires too early does
-    /// no harm and costs less than one that is reset for every call.
-    fn poll_alarm(&mut self, state: &mut State<O>, cx: &mut Context<'_>) -> bool {
-        state.alarm = None;
-        let Some(at) = state.session.poll_timeout() else { return false };
-        let Some(deadline) = self.shared.began.checked_add(at.0) else { return false };
-        if deadline < self.alarm.deadline() || self.alarm.is_elapsed() {
-            self.alarm.as_mut().reset(deadline);
-        }
-        if self.alarm.as_mut().poll(cx).is_ready() {
-            return true;
-        }
-        state.alarm = Some(Time(self.alarm.deadline().saturating_duration_since(self.shared.began)));
-        false
+/// Arms the timer for the session's next deadline. Returns true once it has fired. A timer that fires too early does no harm
+/// and costs less than one that is reset for every call, so it stays armed even while there is no deadline.
+fn poll_alarm<O: Outbound>(
+    alarm: &mut Pin<Box<Sleep>>,
+    began: Instant,
+    state: &mut State<O>,
+    cx: &mut Context<'_>,
+) -> bool {
+    state.alarm = None;
+    let deadline = state.session.poll_timeout().and_then(|at| began.checked_add(at.0));
+    match deadline {
+        Some(deadline) if deadline < alarm.deadline() || alarm.is_elapsed() => alarm.as_mut().reset(deadline),
+        None if alarm.is_elapsed() => return false,
+        _ => {}
     }
+    if alarm.as_mut().poll(cx).is_ready() {
+        return true;
+    }
+    state.alarm = Some(Time(alarm.deadline().saturating_duration_since(began)));
+    false
 }
 
 impl<O: Outbound> Future for Driver<O> {
@@ -454,33 +536,19 @@ impl<O: Outbound> Future for Driver<O> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let driver = self.get_mut();
-        let shared = driver.shared.clone();
-        let mut state = shared.lock();
-        if let Some(connection) = &mut state.connection {
-            driver.replies.drain(..).for_each(|(call, reply)| connection.reply(call, reply));
+        driver.reply();
+        let mut step = Step::Next;
+        for _ in 0..TURN {
+            step = driver.step(cx);
+            match step {
+                Step::Next => {}
+                Step::Wait => break,
+                Step::End => return Poll::Ready(()),
+            }
         }
-        let ended = driver.drive(&mut state, cx);
-        if !state.driver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            state.driver = Some(cx.waker().clone());
+        if driver.run(cx) || step == Step::Next {
+            cx.waker().wake_by_ref();
         }
-        let connections = state.connections;
-        let backward =
-            driver.backward.as_ref().zip(state.connection.as_mut()).map(|(serving, connection)| {
-                let calls: Vec<_> = iter::from_fn(|| connection.poll_call()).collect();
-                (serving.clone(), connection.address(), calls)
-            });
-        mem::swap(state.waiters.woken(), &mut driver.woken);
-        drop(state);
-        driver.woken.drain(..).for_each(Waker::wake);
-        shared.progress.send_if_modified(|progress| {
-            let changed = progress.connections != connections || progress.ended != ended;
-            *progress = Progress { connections, ended };
-            changed
-        });
-        if ended {
-            return Poll::Ready(());
-        }
-        driver.run(connections, backward, cx);
         Poll::Pending
     }
 }
@@ -488,12 +556,16 @@ impl<O: Outbound> Future for Driver<O> {
 impl<O: Outbound> Drop for Driver<O> {
     /// The runtime has dropped the task, or the session has ended: callers that still wait fail.
     fn drop(&mut self) {
+        let now = self.shared.now();
         let mut state = self.shared.lock();
         state.ended = true;
-        state.connection = None;
         state.waiters.close();
+        state.session.close(now, &CloseReason::Local);
+        while state.session.poll_event().is_some() {}
+        let dropped = (state.connection.take(), state.driver.take());
         let woken = mem::take(state.waiters.woken());
         drop(state);
+        drop(dropped);
         self.shared.progress.send_modify(|progress| progress.ended = true);
         woken.into_iter().for_each(Waker::wake);
     }

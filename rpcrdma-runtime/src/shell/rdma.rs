@@ -85,7 +85,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 trace!(?action, "ask");
                 self.connection.submit(action);
             }
-            self.backward.with(|backward| {
+            self.backward.with_used(|backward| {
                 while let Some(action) = backward.poll_action() {
                     trace!(?action, "ask");
                     self.connection.submit(action);
@@ -98,7 +98,11 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             tokio::select! {
                 completion = poll_fn(|cx| self.connection.poll_completion(cx)) => {
                     trace!(?completion, "hear");
-                    if let Some(completion) = self.backward.with(|backward| backward.take(completion)) {
+                    let others = match self.backward.is_used() {
+                        true => self.backward.with(|backward| backward.take(completion)),
+                        false => Some(completion),
+                    };
+                    if let Some(completion) = others {
                         self.responder.handle_completion(completion);
                     }
                 }
@@ -119,7 +123,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
     }
 
     fn has_callbacks(&self) -> bool {
-        self.backward.with(|backward| backward.is_ready())
+        self.backward.with_used(|backward| backward.is_ready())
     }
 
     fn drain(&mut self) {

@@ -36,12 +36,12 @@ pub(super) struct Waiters {
     next_xid: u32,
     /// Callers to wake once the lock is released that guards this table.
     woken: Vec<Waker>,
-    /// Nobody drives the calls any longer.
+    /// The task that drives the calls is gone.
     closed: bool,
 }
 
 /// A caller that waits, or the outcome that it has not taken.
-struct Caller {
+pub(super) struct Caller {
     call: CallId,
     state: CallerState,
 }
@@ -95,23 +95,25 @@ impl Waiters {
         self.callers.get_mut(call.xid()).filter(|caller| caller.call == call)
     }
 
-    /// As [`Submit::poll_outcome`].
-    pub(super) fn poll_outcome(&mut self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
-        let Some(caller) = self.get_mut(call) else { return Poll::Ready(None) };
-        match &mut caller.state {
+    /// As [`Submit::poll_outcome`]. Also returns the waker that this replaces, to be dropped without the lock.
+    pub(super) fn poll_outcome(
+        &mut self,
+        call: CallId,
+        cx: &mut Context<'_>,
+    ) -> (Poll<Option<Outcome>>, Option<Waker>) {
+        let Some(caller) = self.get_mut(call) else { return (Poll::Ready(None), None) };
+        match &caller.state {
             CallerState::Ended(_) => {}
-            CallerState::Asked(waker) => {
-                waker.clone_from(cx.waker());
-                return Poll::Pending;
-            }
-            CallerState::New => {
-                caller.state = CallerState::Asked(cx.waker().clone());
-                return Poll::Pending;
+            CallerState::Asked(waker) if waker.will_wake(cx.waker()) => return (Poll::Pending, None),
+            CallerState::New | CallerState::Asked(_) => {
+                let replaced = mem::replace(&mut caller.state, CallerState::Asked(cx.waker().clone()));
+                let CallerState::Asked(waker) = replaced else { return (Poll::Pending, None) };
+                return (Poll::Pending, Some(waker));
             }
         }
         match self.callers.remove(call.xid()).map(|caller| caller.state) {
-            Some(CallerState::Ended(outcome)) => Poll::Ready(Some(outcome)),
-            _ => Poll::Ready(None),
+            Some(CallerState::Ended(outcome)) => (Poll::Ready(Some(outcome)), None),
+            _ => (Poll::Ready(None), None),
         }
     }
 
@@ -124,9 +126,10 @@ impl Waiters {
         }
     }
 
-    /// Removes a caller. Returns false if there is none.
-    pub(super) fn remove(&mut self, call: CallId) -> bool {
-        self.get_mut(call).is_some() && self.callers.remove(call.xid()).is_some()
+    /// Removes a caller and returns it, to be dropped without the lock.
+    pub(super) fn remove(&mut self, call: CallId) -> Option<Caller> {
+        self.get_mut(call)?;
+        self.callers.remove(call.xid())
     }
 
     /// Takes no more calls. Callers that still wait fail.

@@ -1,5 +1,6 @@
 use std::future::poll_fn;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -41,11 +42,14 @@ pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
 
 struct Shared<B> {
     state: Mutex<State<B>>,
+    /// A caller has changed something, ever. Most connections have no callers and need not take the lock.
+    used: AtomicBool,
     closed: watch::Sender<bool>,
 }
 
 struct State<B> {
-    engine: B,
+    /// Dropped with the connection, however long callers keep their client.
+    engine: Option<B>,
     waiters: Waiters,
     /// Callers have changed something since the connection's task has looked.
     changed: bool,
@@ -55,8 +59,10 @@ struct State<B> {
 impl<B: Backward> Calling<B> {
     /// For a new connection, whose callers may have so many calls that have not ended.
     pub(in crate::shell) fn new(engine: B, max_calls: usize) -> Self {
-        let state = State { engine, waiters: Waiters::new(max_calls), changed: false, task: None };
-        Calling(Arc::new(Shared { state: Mutex::new(state), closed: watch::Sender::new(false) }))
+        let state =
+            State { engine: Some(engine), waiters: Waiters::new(max_calls), changed: false, task: None };
+        let (state, used, closed) = (Mutex::new(state), AtomicBool::new(false), watch::Sender::new(false));
+        Calling(Arc::new(Shared { state, used, closed }))
     }
 
     /// What callers are given.
@@ -64,14 +70,25 @@ impl<B: Backward> Calling<B> {
         self.0.clone()
     }
 
+    /// Whether a caller has changed anything. Until then the engine has nothing to send and awaits nothing.
+    pub(in crate::shell) fn is_used(&self) -> bool {
+        self.0.used.load(Ordering::Acquire)
+    }
+
     /// Uses the engine on the connection's task.
-    pub(in crate::shell) fn with<R>(&self, change: impl FnOnce(&mut B) -> R) -> R {
+    pub(in crate::shell) fn with<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         let mut state = self.0.lock();
-        let result = change(&mut state.engine);
+        // Only the end of this value takes the engine away.
+        let result = state.engine.as_mut().map(change).unwrap_or_default();
         let woken = state.settle();
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         result
+    }
+
+    /// As [`Calling::with`], once the engine is used.
+    pub(in crate::shell) fn with_used<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
+        if self.is_used() { self.with(change) } else { R::default() }
     }
 
     /// Waits until callers have changed something that may leave the engine with work.
@@ -81,7 +98,11 @@ impl<B: Backward> Calling<B> {
             if mem::take(&mut state.changed) {
                 return Poll::Ready(());
             }
-            state.task = Some(cx.waker().clone());
+            if state.task.as_ref().is_none_or(|task| !task.will_wake(cx.waker())) {
+                let replaced = state.task.replace(cx.waker().clone());
+                drop(state);
+                drop(replaced);
+            }
             Poll::Pending
         })
         .await;
@@ -92,8 +113,10 @@ impl<B: Backward> Drop for Calling<B> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.waiters.close();
+        let dropped = (state.engine.take(), state.task.take());
         let woken = mem::take(state.waiters.woken());
         drop(state);
+        drop(dropped);
         self.0.closed.send_replace(true);
         woken.into_iter().for_each(Waker::wake);
     }
@@ -102,7 +125,7 @@ impl<B: Backward> Drop for Calling<B> {
 impl<B: Backward> State<B> {
     /// Keeps the outcomes of calls for their callers, and returns those to wake.
     fn settle(&mut self) -> Vec<Waker> {
-        while let Some(event) = self.engine.poll_event() {
+        while let Some(event) = self.engine.as_mut().and_then(B::poll_event) {
             if let Event::Done { call, outcome } = event {
                 self.waiters.end(call, outcome);
             }
@@ -121,6 +144,7 @@ impl<B: Backward> Shared<B> {
         let mut state = self.lock();
         let result = change(&mut state);
         let woken = state.settle();
+        self.used.store(true, Ordering::Release);
         state.changed = true;
         let task = state.task.take();
         drop(state);
@@ -135,25 +159,33 @@ impl<B: Backward> Submit for Shared<B> {
     }
 
     fn submit(&self, call: Call) -> Result<CallId, CallError> {
-        self.change(|State { engine, waiters, .. }| waiters.admit(call, |call| engine.submit(call.message)))
+        self.change(|State { engine, waiters, .. }| {
+            let engine = engine.as_mut().ok_or(CallError::Disconnected)?;
+            waiters.admit(call, |call| engine.submit(call.message))
+        })
     }
 
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
-        self.lock().waiters.poll_outcome(call, cx)
+        let (outcome, replaced) = self.lock().waiters.poll_outcome(call, cx);
+        drop(replaced);
+        outcome
     }
 
     fn cancel(&self, call: CallId) {
-        self.change(|state| {
-            if state.waiters.remove(call) {
-                state.engine.cancel(call);
+        let removed = self.change(|State { engine, waiters, .. }| {
+            let removed = waiters.remove(call);
+            if let (Some(engine), Some(_)) = (engine, &removed) {
+                engine.cancel(call);
             }
+            removed
         });
+        drop(removed);
     }
 }
 
 impl<B: Backward> BackwardCalls for Shared<B> {
     fn ready(&self) {
-        self.change(|state| state.engine.ready());
+        self.change(|state| state.engine.iter_mut().for_each(B::ready));
     }
 
     fn watch(&self) -> watch::Receiver<bool> {
@@ -176,5 +208,59 @@ impl Backward for BackwardRequester {
 
     fn poll_event(&mut self) -> Option<Event> {
         BackwardRequester::poll_event(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+
+    use super::*;
+    use crate::proto::program::ReplyBounds;
+
+    /// Calls that stay unanswered.
+    struct Unanswered(#[expect(dead_code, reason = "shows when the engine is dropped")] Arc<()>);
+
+    impl Backward for Unanswered {
+        fn ready(&mut self) {}
+
+        fn submit(&mut self, message: Message) -> CallId {
+            CallId::new(1, &message).0
+        }
+
+        fn cancel(&mut self, _: CallId) {}
+
+        fn poll_event(&mut self) -> Option<Event> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_engine_and_the_task_are_dropped_with_the_connection() {
+        let alive = Arc::new(());
+        let calling = Calling::new(Unanswered(alive.clone()), 8);
+        let calls = calling.calls();
+        assert!(!calling.is_used());
+        calls.ready();
+        assert!(calling.is_used());
+        let task = Arc::new(Task);
+        let waker = Waker::from(task.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(pin!(calling.changed()).poll(&mut cx).is_ready());
+        assert!(pin!(calling.changed()).poll(&mut cx).is_pending());
+        drop(waker);
+        assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (2, 2));
+        drop(calling);
+        assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (1, 1));
+        let message = Message { stream: vec![0; 4].into(), items: Vec::new() };
+        let call = Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None };
+        assert!(matches!(calls.submit(call), Err(CallError::Disconnected)));
+    }
+
+    struct Task;
+
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
     }
 }

@@ -117,7 +117,9 @@ impl Outbound for Wired {
         None
     }
 
-    fn reply(&mut self, (): (), _: Option<Message>) {}
+    fn reply(&mut self, (): (), _: Option<Message>) {
+        panic!("the server has called nothing on this connection");
+    }
 }
 
 /// Answers one call.
@@ -141,23 +143,31 @@ fn submit(shared: &Shared<Wired>) -> CallId {
     shared.submit(call).unwrap()
 }
 
+/// A client on its first connection, which ends without calls.
+fn client(wire: &SharedWire, blocked: bool) -> (Arc<Shared<Wired>>, Driver<Wired>) {
+    let connected = (Wired { wire: wire.clone(), blocked }, Calls::default());
+    let policy = Policy { idle: None, ..Policy::default() };
+    Shared::new(policy, (Some(connected), None), (), &Services::new(), ClientStats::default(), 8)
+}
+
 /// Runs a model of a client whose driver has a thread of its own, and which ends once it is closed.
 fn model(blocked: bool, caller: impl Fn(&Arc<Shared<Wired>>, &SharedWire) + Send + Sync + 'static) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let _entered = runtime.enter();
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(move || {
+    check(move || {
         let wire = SharedWire::default();
-        let connected = (Wired { wire: wire.clone(), blocked }, Calls::default());
-        let policy = Policy { idle: None, ..Policy::default() };
-        let stats = ClientStats::default();
-        let (shared, driver) = Shared::new(policy, (Some(connected), None), (), &Services::new(), stats, 8);
+        let (shared, driver) = client(&wire, blocked);
         let driver = thread::spawn(move || block_on(driver));
         caller(&shared, &wire);
         shared.close();
         driver.join().unwrap();
     });
+}
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _entered = runtime.enter();
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
 }
 
 fn a_call_is_answered(blocked: bool) {
@@ -198,5 +208,26 @@ fn closing_ends_a_call_of_another_thread() {
         let waits = thread::spawn(move || block_on(poll_fn(|cx| other.poll_outcome(call, cx))));
         shared.close();
         assert!(matches!(waits.join().unwrap(), Some(Err(FailReason::Closed(_)))));
+    });
+}
+
+#[test]
+fn a_call_after_an_idle_time_does_not_wake_the_driver() {
+    check(|| {
+        let (shared, mut driver) = client(&SharedWire::default(), false);
+        assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        submit(&shared);
+        assert!(shared.lock().driver.is_some(), "its timer is armed already");
+    });
+}
+
+#[test]
+fn a_reply_does_not_reach_another_connection() {
+    check(|| {
+        let (_shared, mut driver) = client(&SharedWire::default(), false);
+        driver.running = Some((0, Running::new(Serving::plain(Services::new()).caller(None))));
+        driver.replies.push(((), None));
+        driver.reply();
+        assert!(driver.replies.is_empty());
     });
 }
