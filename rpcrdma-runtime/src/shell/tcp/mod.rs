@@ -4,12 +4,12 @@
 //! nothing is placed directly.
 
 mod backward;
+mod call_slots;
 mod client;
 mod inbound;
 mod line;
 mod options;
 mod outbound;
-mod places;
 mod server;
 mod stream;
 

@@ -8,8 +8,8 @@ use tracing::debug;
 
 use super::super::driver::Outbound;
 use super::TcpOptions;
+use super::call_slots::CallSlots;
 use super::line::{Slot, TcpLine};
-use super::places::Places;
 use super::stream::{Incoming, Outgoing, halves};
 use crate::proto::rpc::Services;
 use crate::proto::work::CloseReason;
@@ -20,8 +20,8 @@ use crate::xdr::{Message, Received};
 pub(super) struct TcpOutbound {
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Places of the server's calls, if it may call.
-    backward: Option<Places>,
+    /// Slots of the calls of the server, if it may call.
+    backward: Option<CallSlots>,
     /// A reply that cannot be sent.
     failed: Option<io::Error>,
     peer: SocketAddr,
@@ -37,7 +37,7 @@ impl TcpOutbound {
     ) -> (Self, TcpLine) {
         debug!(%peer, "connected");
         let (incoming, outgoing) = halves(socket, options);
-        let backward = backward.programs().next().map(|_| Places::new(options.backward_calls, options));
+        let backward = backward.programs().next().map(|_| CallSlots::new(options.backward_calls, options));
         let connection = TcpOutbound { incoming, outgoing, backward, failed: None, peer };
         (connection, TcpLine::new(options, options.calls))
     }
@@ -64,24 +64,25 @@ impl TcpOutbound {
         line.hear();
         match &mut self.backward {
             _ if !is_call => line.received(record),
-            Some(places) => places.take(record),
+            Some(slots) => slots.push(record),
             None => debug!("a call of the server, which may not call"),
         }
     }
 
     fn poll_io(&mut self, line: &mut TcpLine, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
         let failed = |error: io::Error| CloseReason::Io(error.to_string());
-        if self.backward.as_ref().is_none_or(|places| places.has_room(true))
-            && let Poll::Ready(record) = self.incoming.poll_next(cx)
+        // Both directions, so that output that stands still is noticed however much arrives.
+        let mut progress = Poll::Pending;
+        if !self.outgoing.is_empty() {
+            progress = self.outgoing.poll_write(cx).map_err(failed)?;
+        }
+        if self.backward.as_ref().is_none_or(|slots| slots.has_room(true))
+            && let Poll::Ready(record) = self.incoming.poll_next(cx).map_err(failed)?
         {
-            let record = record.map_err(failed)?.ok_or(CloseReason::Peer)?;
-            self.received(record, line);
-            return Poll::Ready(Ok(()));
+            self.received(record.ok_or(CloseReason::Peer)?, line);
+            progress = Poll::Ready(());
         }
-        if self.outgoing.is_empty() {
-            return Poll::Pending;
-        }
-        self.outgoing.poll_write(cx).map_err(failed)
+        progress.map(Ok)
     }
 }
 
@@ -117,7 +118,7 @@ impl Outbound for TcpOutbound {
         self.backward.as_mut()?.next()
     }
 
-    /// A call without a reply, as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), frees its place at once.
+    /// A call without a reply, as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), frees its slot at once.
     fn reply(&mut self, slot: Slot, reply: Option<Message>) {
         if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
             self.failed = Some(error);
