@@ -2,10 +2,34 @@
 
 use std::future::Future;
 
-use crate::proto::program::{Procedure, Program, ReplyBounds};
+use crate::proto::program::{Credential, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::Traffic;
 use crate::shell::CallError;
 use crate::xdr::{Message, Received};
+
+/// How often a message may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sends {
+    /// Again on each new connection, as the client's policy says.
+    Repeated,
+    /// At most once.
+    Once,
+}
+
+impl Sends {
+    /// How often a message with this credential may be sent.
+    pub(super) fn of(credential: &Credential) -> Self {
+        if credential.is_repeatable() { Sends::Repeated } else { Sends::Once }
+    }
+
+    /// Narrows the client's own choice to retransmit.
+    pub(super) fn retransmit(self, choice: Option<bool>) -> Option<bool> {
+        match self {
+            Sends::Repeated => choice,
+            Sends::Once => Some(false),
+        }
+    }
+}
 
 /// A client that carries whole RPC messages of a program version for what stands on it, as [`GssClient`](super::GssClient)
 /// does. Clones are the same client.
@@ -29,13 +53,13 @@ pub trait Carrier<P: Program>: Clone + Send + Sync + 'static {
     /// Sends a call, whose first word is its XID, and returns the message that answers it, whatever it says. `procedure` is
     /// its name in errors.
     ///
-    /// A call that is not `repeatable` is sent at most once. Those over RPCSEC_GSS with a sequence number are not: the server
-    /// accepts that number once, and drops what comes with it again (RFC 2203 section 5.3.3.1).
+    /// Calls over RPCSEC_GSS with a sequence number are sent once: the server accepts that number once, and drops a message
+    /// that repeats it (RFC 2203 section 5.3.3.1).
     fn carry(
         &self,
         procedure: &'static str,
         message: Message,
         bounds: ReplyBounds,
-        repeatable: bool,
+        sends: Sends,
     ) -> impl Future<Output = Result<(Received, Traffic), CallError>> + Send;
 }

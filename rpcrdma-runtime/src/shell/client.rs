@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::ToSocketAddrs;
 use tracing::{Instrument, debug_span};
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Sends};
 use super::driver::{Connect, Connected, SessionHandle, Shared, ended, next_connection};
 use super::exchange::{decode, encode, transact};
 use super::observer::observed;
@@ -230,9 +230,9 @@ impl Client {
         procedure: &'static str,
         message: Message,
         bounds: ReplyBounds,
-        repeatable: bool,
+        sends: Sends,
     ) -> Result<Reply, CallError> {
-        let retransmit = if repeatable { self.retransmit } else { Some(false) };
+        let retransmit = sends.retransmit(self.retransmit);
         let call = Call { message, bounds, timeout: self.timeout, retransmit };
         transact(&*self.inner.calls, procedure, call).await
     }
@@ -246,7 +246,7 @@ impl Client {
             (Q::reply_bounds(args).unreduced(), Reducer::disabled())
         };
         let message = encode::<Q>(xid, credential, args, sink)?;
-        decode::<Q>(xid, &self.transact(Q::NAME, message, bounds, credential.is_repeatable()).await?)
+        decode::<Q>(xid, &self.transact(Q::NAME, message, bounds, Sends::of(credential)).await?)
     }
 }
 
@@ -284,9 +284,9 @@ impl<P: Binding> Carrier<P> for Client {
         procedure: &'static str,
         message: Message,
         bounds: ReplyBounds,
-        repeatable: bool,
+        sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        let reply = self.transact(procedure, message, bounds, repeatable).await?;
+        let reply = self.transact(procedure, message, bounds, sends).await?;
         Ok((reply.message, reply.traffic))
     }
 }

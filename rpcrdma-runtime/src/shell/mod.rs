@@ -29,7 +29,7 @@ mod waiters;
 
 pub use crate::provider::ConnectError;
 pub use backward::{BackwardClient, BothWays};
-pub use carrier::Carrier;
+pub use carrier::{Carrier, Sends};
 pub use client::Client;
 pub use duplicates::{CallerScope, DuplicateCache, DuplicateOptions, Remember};
 pub use error::{CallError, ServeError};

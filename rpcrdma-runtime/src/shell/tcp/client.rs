@@ -9,7 +9,7 @@ use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use super::super::carrier::Carrier;
+use super::super::carrier::{Carrier, Sends};
 use super::super::driver::{Connect, Outbound, SessionHandle, Shared, ended, next_connection};
 use super::super::exchange::{decode, encode, transact};
 use super::super::observer::observed;
@@ -156,7 +156,7 @@ impl TcpClient {
         let credential = &self.inner.options.credential;
         let message = encode::<Q>(xid, credential, args, Reducer::new(MIN_ITEM))?;
         let bounds = Q::reply_bounds(args);
-        decode::<Q>(xid, &self.transact(Q::NAME, message, bounds, credential.is_repeatable()).await?)
+        decode::<Q>(xid, &self.transact(Q::NAME, message, bounds, Sends::of(credential)).await?)
     }
 
     async fn transact(
@@ -164,9 +164,9 @@ impl TcpClient {
         procedure: &'static str,
         message: Message,
         bounds: ReplyBounds,
-        repeatable: bool,
+        sends: Sends,
     ) -> Result<Reply, CallError> {
-        let retransmit = if repeatable { self.retransmit } else { Some(false) };
+        let retransmit = sends.retransmit(self.retransmit);
         let call = Call { message, bounds, timeout: self.timeout, retransmit };
         transact(&*self.inner.calls, procedure, call).await
     }
@@ -195,9 +195,9 @@ impl<P: Program> Carrier<P> for TcpClient {
         procedure: &'static str,
         message: Message,
         bounds: ReplyBounds,
-        repeatable: bool,
+        sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        let reply = self.transact(procedure, message, bounds, repeatable).await?;
+        let reply = self.transact(procedure, message, bounds, sends).await?;
         Ok((reply.message, reply.traffic))
     }
 }
