@@ -483,7 +483,8 @@ impl<O: Outbound> Driver<O> {
         self.replies.clear();
     }
 
-    /// Runs calls of the server on its connection. Returns true if there are replies.
+    /// Runs calls of the server on its connection. Returns true if there are replies, or if calls have left the connection,
+    /// which may then read further.
     fn run(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(serving) = &self.backward else { return false };
         let mut state = self.shared.lock();
@@ -497,6 +498,7 @@ impl<O: Outbound> Driver<O> {
             self.running = None;
             return false;
         };
+        let has_called = !calls.is_empty();
         let (_, running) = match self.running.take() {
             Some(running) if running.0 == number => self.running.insert(running),
             _ => self.running.insert((number, Running::new(serving.caller(server)))),
@@ -505,7 +507,7 @@ impl<O: Outbound> Driver<O> {
         while let Poll::Ready(reply) = running.poll_next(cx) {
             self.replies.push(reply);
         }
-        !self.replies.is_empty()
+        has_called || !self.replies.is_empty()
     }
 }
 
