@@ -50,11 +50,11 @@ pub trait Carrier<P: Program>: Clone + Send + Sync + 'static {
         async { exchange.await.map(|(result, _)| result) }
     }
 
-    /// Sends a call, whose first word is its XID, and returns the message that answers it, whatever it says. `procedure` is
-    /// its name in errors.
+    /// Sends a call, whose first word is its XID, and returns the message that answers it, whatever it says.
+    /// `procedure` is its name in errors.
     ///
-    /// Calls over RPCSEC_GSS with a sequence number are sent once: the server accepts that number once, and drops a message
-    /// that repeats it (RFC 2203 section 5.3.3.1).
+    /// Calls over RPCSEC_GSS with a sequence number are sent once: the server accepts that number once, and
+    /// drops a message that repeats it (RFC 2203 section 5.3.3.1).
     fn carry(
         &self,
         procedure: &'static str,

@@ -366,8 +366,8 @@ impl<O: Outbound> State<O> {
     }
 }
 
-/// The task of a client: it ends with the session. It runs the code of others without the lock: connectors, wakers, and
-/// handlers, which may call this client.
+/// The task of a client: it ends with the session. It runs the code of others without the lock: connectors,
+/// wakers, and handlers, which may call this client.
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,
@@ -395,8 +395,8 @@ enum Step {
 }
 
 impl<O: Outbound> Driver<O> {
-    /// Sends what can be sent. Then wakes the callers whose calls have ended, or takes in one message of the peer. Deadlines
-    /// that have come are met first, however much the peer sends.
+    /// Sends what can be sent. Then wakes the callers whose calls have ended, or takes in one message of the
+    /// peer. Deadlines that have come are met first, however much the peer sends.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let shared = &self.shared;
         let now = shared.now();
@@ -469,7 +469,8 @@ impl<O: Outbound> Driver<O> {
         true
     }
 
-    /// Gives the replies to the connection whose calls they answer. If another one has replaced it, they are dropped.
+    /// Gives the replies to the connection whose calls they answer. If another one has replaced it, they are
+    /// dropped.
     fn reply(&mut self) {
         if self.replies.is_empty() {
             return;
@@ -483,8 +484,8 @@ impl<O: Outbound> Driver<O> {
         self.replies.clear();
     }
 
-    /// Runs calls of the server on its connection. Returns true if there are replies, or if calls have left the connection,
-    /// which may then read further.
+    /// Runs calls of the server on its connection. Returns true if there are replies, or if calls have left
+    /// the connection, which may then read further.
     fn run(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(serving) = &self.backward else { return false };
         let mut state = self.shared.lock();
@@ -511,8 +512,9 @@ impl<O: Outbound> Driver<O> {
     }
 }
 
-/// Arms the timer for the session's next deadline. Returns true once it has fired. A timer that fires too early does no harm
-/// and costs less than one that is reset for every call, so it stays armed even while there is no deadline.
+/// Arms the timer for the session's next deadline. Returns true once it has fired. A timer that fires too
+/// early does no harm and costs less than one that is reset for every call, so it stays armed even while
+/// there is no deadline.
 fn poll_alarm<O: Outbound>(
     alarm: &mut Pin<Box<Sleep>>,
     began: Instant,

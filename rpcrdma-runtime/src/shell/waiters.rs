@@ -95,7 +95,8 @@ impl Waiters {
         self.callers.get_mut(call.xid()).filter(|caller| caller.call == call)
     }
 
-    /// As [`Submit::poll_outcome`]. Also returns the waker that this replaces, to be dropped without the lock.
+    /// As [`Submit::poll_outcome`]. Also returns the waker that this replaces, to be dropped without the
+    /// lock.
     pub(super) fn poll_outcome(
         &mut self,
         call: CallId,

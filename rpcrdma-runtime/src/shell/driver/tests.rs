@@ -196,7 +196,7 @@ fn a_call_that_is_abandoned_does_not_keep_the_driver() {
     model(true, |shared, _| {
         let call = submit(shared);
         shared.cancel(call);
-        assert!(matches!(block_on(poll_fn(|cx| shared.poll_outcome(call, cx))), None));
+        assert!(block_on(poll_fn(|cx| shared.poll_outcome(call, cx))).is_none());
     });
 }
 

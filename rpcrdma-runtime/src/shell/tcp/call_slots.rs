@@ -35,7 +35,8 @@ impl CallSlots {
         }
     }
 
-    /// Whether another call can be taken: to run, or if `further` to be queued. So replies can be read that are behind calls.
+    /// Whether another call can be taken: to run, or if `further` to be queued. So replies can be read that
+    /// are behind calls.
     pub(super) fn has_room(&self, further: bool) -> bool {
         self.free.available_permits() > self.queue.len()
             || further && self.queued_bytes < self.max_queued_bytes

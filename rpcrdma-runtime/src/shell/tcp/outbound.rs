@@ -118,7 +118,8 @@ impl Outbound for TcpOutbound {
         self.backward.as_mut()?.next()
     }
 
-    /// A call without a reply, as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), frees its slot at once.
+    /// A call without a reply, as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), frees its
+    /// slot at once.
     fn reply(&mut self, slot: Slot, reply: Option<Message>) {
         if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
             self.failed = Some(error);
