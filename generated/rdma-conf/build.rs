@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x5c76743f1e862998),
+    ("src/lib.rs", 0x299cbac820c0bb57),
 ];
 
 fn main() {

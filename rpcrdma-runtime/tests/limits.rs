@@ -12,8 +12,8 @@ use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::rdma::Config;
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{
-    CallError, ClientOptions, ConnectError, ServeError, ServerOptions, TcpClient, TcpClientOptions,
-    TcpOptions, TcpServer, TcpServerOptions,
+    CallError, ClientOptions, ConnectError, PeerFilter, ServeError, ServerOptions, ServerStats, TcpClient,
+    TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
@@ -113,7 +113,8 @@ async fn a_server_that_takes_no_connection_is_not_bound() {
 
 #[tokio::test]
 async fn so_many_connections_over_tcp() {
-    let (address, gate) = serve_tcp(TcpServerOptions { connections: 1, ..TcpServerOptions::default() }).await;
+    let options = TcpServerOptions { connections: 1, idle: None, ..TcpServerOptions::default() };
+    let (address, gate) = serve_tcp(options).await;
     gate.open.add_permits(100);
     let first = TcpClient::connect(address).await.unwrap();
     assert_eq!(first.call::<Pass>(&()).await.unwrap(), 0);
@@ -123,6 +124,67 @@ async fn so_many_connections_over_tcp() {
     assert!(!waiting.is_finished());
     drop(first);
     assert_eq!(timeout(WAIT, waiting).await.unwrap().unwrap().unwrap(), 2);
+}
+
+/// Waits until a server has so many connections.
+async fn connected(stats: &ServerStats, connections: u64) {
+    let waiting = async {
+        while stats.snapshot().connected != connections {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(WAIT, waiting).await.unwrap();
+}
+
+/// A server closes a connection on which no call has run for a while, however busy another one is.
+#[tokio::test]
+async fn an_idle_connection_is_closed() {
+    let (gate, idle) = (GateServer::new(false), Some(Duration::from_millis(200)));
+    let options = ServerOptions { idle, ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(gate.clone());
+    let (address, stats) = (server.local_addr().unwrap(), server.stats());
+    tokio::spawn(server.run(std::future::pending()));
+    let busy = pass(&Client::connect(address).await.unwrap());
+    come(&gate, 1).await;
+    let _idle = Client::connect(address).await.unwrap();
+    connected(&stats, 2).await;
+    connected(&stats, 1).await;
+    assert!(!busy.is_finished());
+    gate.open.add_permits(1);
+    busy.await.unwrap().unwrap();
+    connected(&stats, 0).await;
+}
+
+/// Idle connections cannot keep others out.
+#[tokio::test]
+async fn an_idle_connection_makes_room_for_another_one() {
+    let (address, gate) = serve_tcp(TcpServerOptions { connections: 2, ..TcpServerOptions::default() }).await;
+    let busy = pass(&TcpClient::connect(address).await.unwrap());
+    come(&gate, 1).await;
+    let _idle = tokio::net::TcpStream::connect(address).await.unwrap();
+    let second = pass(&TcpClient::connect(address).await.unwrap());
+    come(&gate, 2).await;
+    gate.open.add_permits(2);
+    for call in [busy, second] {
+        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn addresses_that_may_not_connect_take_no_slot() {
+    let peers = PeerFilter::new(|address| !address.is_loopback());
+    let server = Server::bind("127.0.0.1:0").await.unwrap().peers(peers.clone());
+    let (address, stats) = (server.local_addr().unwrap(), server.stats());
+    tokio::spawn(server.run(std::future::pending()));
+    assert!(timeout(WAIT, Client::connect(address)).await.unwrap().is_err());
+    assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.turned_away), (0, 1));
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(GateServer::new(true)).peers(peers);
+    let (address, stats) = (server.local_addr().unwrap(), server.stats());
+    tokio::spawn(server.run(std::future::pending()));
+    let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+    let refused = async { TcpClient::connect_with(address, once).await.unwrap().call::<Pass>(&()).await };
+    assert!(timeout(WAIT, refused).await.unwrap().is_err());
+    assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.turned_away), (0, 1));
 }
 
 /// Calls that are still running when the time to stop is up are not waited for.

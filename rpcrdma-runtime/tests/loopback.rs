@@ -255,7 +255,7 @@ async fn a_credential_of_another_flavor_is_refused() {
 /// A connection more than there may be waits; those that are there go on, and the next comes in when one leaves.
 #[tokio::test]
 async fn h72_a_server_takes_so_many_connections_and_no_more() {
-    let options = ServerOptions { connections: 2, ..ServerOptions::default() };
+    let options = ServerOptions { connections: 2, idle: None, ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
     let address = server.local_addr().unwrap();
     let server = tokio::spawn(server.run(std::future::pending()));

@@ -179,3 +179,20 @@ async fn without_reconnection_the_end_of_the_connection_is_the_end() {
     let _server = serve(address, true).await;
     assert!(client.call::<Pass>(&()).await.is_err());
 }
+
+/// However much arrives without a pause, calls end when their time is up.
+#[tokio::test]
+async fn a_server_that_never_pauses_does_not_hold_up_timers() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        // Replies to no call, until the client closes the connection.
+        let (mut socket, _) = listener.accept().unwrap();
+        let replies = [0x80, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1].repeat(1 << 14);
+        while std::io::Write::write_all(&mut socket, &replies).is_ok() {}
+    });
+    let timeout = Duration::from_millis(100);
+    let client = TcpClient::connect_with(address, TcpClientOptions { timeout, ..options() }).await.unwrap();
+    let called = tokio::time::timeout(WAIT, client.call::<Pass>(&())).await.unwrap();
+    assert!(matches!(called, Err(CallError::Timeout(_))), "{called:?}");
+}

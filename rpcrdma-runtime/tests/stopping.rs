@@ -3,13 +3,17 @@
 
 mod gate;
 
+use std::future::pending;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rpcrdma_runtime::proto::program::Caller;
 use rpcrdma_runtime::proto::rdma::Config;
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::shell::{CallError, ClientOptions, ServerOptions, serve_connection};
+use rpcrdma_runtime::shell::{
+    CallError, ClientOptions, ServerOptions, TcpClient, TcpServer, serve_connection,
+};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_sim::fabric::{Fabric, FabricConfig};
 use tokio::sync::watch;
@@ -91,4 +95,73 @@ async fn a_silent_peer_does_not_hold_up_the_end() {
     stop.send(()).unwrap();
     tokio::time::timeout(WAIT, server).await.unwrap().unwrap().unwrap();
     drop(silent);
+}
+
+/// A client whose runtime ends before it: its calls fail, and nothing waits for a task that is gone.
+fn outlives_its_runtime<C: Clone>(
+    connect: impl AsyncFn() -> C,
+    call: impl AsyncFn(C) -> Result<u32, CallError>,
+    drain: impl AsyncFn(C),
+) {
+    let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (runtime, later) = (build(), build());
+    let client = runtime.block_on(connect());
+    drop(runtime);
+    let called = later.block_on(async { tokio::time::timeout(WAIT, call(client.clone())).await.unwrap() });
+    assert!(matches!(called, Err(CallError::Disconnected)), "{called:?}");
+    later.block_on(async { tokio::time::timeout(WAIT, drain(client.clone())).await.unwrap() });
+    drop(client);
+}
+
+#[test]
+fn a_client_outlives_its_runtime() {
+    outlives_its_runtime(
+        async || {
+            let server = Server::bind("127.0.0.1:0").await.unwrap().service(GateServer::new(true));
+            let address = server.local_addr().unwrap();
+            tokio::spawn(server.run(pending()));
+            let client = Client::connect(address).await.unwrap();
+            client.call::<Pass>(&()).await.unwrap();
+            client
+        },
+        async |client| client.call::<Pass>(&()).await,
+        async |client| client.drain().await,
+    );
+}
+
+#[test]
+fn a_client_over_tcp_outlives_its_runtime() {
+    outlives_its_runtime(
+        async || {
+            let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(GateServer::new(true));
+            let address = server.local_addr().unwrap();
+            tokio::spawn(server.run(pending()));
+            let client = TcpClient::connect(address).await.unwrap();
+            client.call::<Pass>(&()).await.unwrap();
+            client
+        },
+        async |client| client.call::<Pass>(&()).await,
+        async |client| client.drain().await,
+    );
+}
+
+#[tokio::test]
+async fn closing_abandons_a_connection_that_is_being_made() {
+    let attempt = Arc::new(());
+    let connecting = Arc::new(Mutex::new(Some(attempt.clone())));
+    let connector = move || {
+        let attempt = connecting.lock().unwrap().take();
+        async move {
+            let _attempt = attempt;
+            pending::<Result<rpcrdma_sim::fabric::End, _>>().await
+        }
+    };
+    let client = Client::with_connector(connector, ClientOptions::default());
+    let waiting = call(&client);
+    settle().await;
+    client.close();
+    assert!(tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap().is_err());
+    client.drain().await;
+    settle().await;
+    assert_eq!(Arc::strong_count(&attempt), 1, "the client has kept the attempt");
 }

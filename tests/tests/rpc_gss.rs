@@ -18,7 +18,7 @@ use rpcrdma_runtime::proto::rpc::gss::{
     GssCaller, GssCredential, GssFailure, GssServer, GssServerOptions, GssService,
 };
 use rpcrdma_runtime::shell::{
-    CallError, Carrier, ClientOptions, DuplicateCache, GssClient, Observer, ServerOptions, TcpServer,
+    CallError, Carrier, ClientOptions, DuplicateCache, GssClient, Observer, Sends, ServerOptions, TcpServer,
     TcpServerOptions,
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, Verifier, decode_verified};
@@ -190,6 +190,8 @@ struct Direct {
     services: Services,
     xid: Arc<AtomicU32>,
     calls: Arc<Mutex<Vec<Message>>>,
+    /// How often each of them may be sent.
+    sends: Arc<Mutex<Vec<Sends>>>,
     call: Arc<Mutex<Option<Change>>>,
     reply: Arc<Mutex<Option<Change>>>,
     /// Whether nobody hears of contexts that end.
@@ -202,6 +204,7 @@ impl Direct {
             services,
             xid: Arc::new(AtomicU32::new(0x0101_0101)),
             calls: Arc::default(),
+            sends: Arc::default(),
             call: Arc::default(),
             reply: Arc::default(),
             silent: Arc::default(),
@@ -239,8 +242,10 @@ impl Carrier<Echo> for Direct {
         _: &'static str,
         message: Message,
         _: ReplyBounds,
+        sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
         self.calls.lock().unwrap().push(message.clone());
+        self.sends.lock().unwrap().push(sends);
         if self.silent.load(Ordering::Relaxed) && message.stream[36..40] == [0, 0, 0, 3] {
             std::future::pending::<()>().await;
         }
@@ -324,6 +329,28 @@ async fn r265_with_protection_nothing_leaves_the_message() {
         let readable = direct.last_call().stream.windows(64).any(|part| part == &in_the_clear[..64]);
         assert_eq!(readable, service == GssService::Integrity);
     }
+}
+
+#[tokio::test]
+async fn only_messages_without_a_sequence_number_are_sent_again() {
+    let gss = Arc::new(GssServer::new(Toy { rounds: 2, ..Toy::new("server") }));
+    let mut services = Services::new();
+    services.add(Echo);
+    services.secured(gss);
+    let direct = Direct::new(services);
+    let toy = Toy { rounds: 2, ..Toy::new("alice") };
+    let client = GssClient::new(direct.clone(), toy, GssService::Integrity);
+    echo(&client, &args(1, 1, 1)).await.unwrap();
+    drop(client);
+    while direct.sends.lock().unwrap().len() < 4 {
+        tokio::task::yield_now().await;
+    }
+    // The control procedure in the credential (RFC 2203 section 5.3.1).
+    let controls: Vec<u8> = direct.calls.lock().unwrap().iter().map(|call| call.stream[39]).collect();
+    let [data, init, continue_init, destroy] = [0, 1, 2, 3];
+    assert_eq!(controls, [init, continue_init, data, destroy]);
+    let sends = direct.sends.lock().unwrap().clone();
+    assert_eq!(sends, [Sends::Repeated, Sends::Repeated, Sends::Once, Sends::Once]);
 }
 
 #[tokio::test]

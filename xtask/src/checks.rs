@@ -79,12 +79,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("provider", &["shell"]),
 ];
 
-/// Source directories whose files must not import one another in a cycle. The runtime has cycles, most of them in
-/// `shell`.
+/// Source directories whose files must not import one another in a cycle.
 const WITHOUT_CYCLES: &[&str] = &[
     "nfs/src",
     "rpcrdma-derive/src",
     "rpcrdma-layout/src",
+    "rpcrdma-runtime/src",
     "xdrgen/src",
     "services/src",
     "examples/src",
@@ -96,8 +96,8 @@ const WITHOUT_CYCLES: &[&str] = &[
     "xtask/dist/src",
 ];
 
-/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left. Files of other crates do not
-/// import one another in a cycle.
+/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left. Files do not import one another in a
+/// cycle.
 fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
@@ -202,7 +202,8 @@ fn dependencies(root: &Path) -> Result<(), String> {
             "the default build must not depend on ibverbs: `cargo tree --invert ibverbs-sys`".to_owned(),
         );
     }
-    let majors: BTreeSet<String> = all
+    // What is compiled here. loom has another syn on Windows.
+    let majors: BTreeSet<String> = tree(root, &["--edges", "all"])?
         .iter()
         .filter_map(|line| line.strip_prefix("syn v")?.split('.').next().map(str::to_owned))
         .collect();

@@ -157,7 +157,7 @@ pub struct RpcRdmaHeader {
     pub rdma_reply: Option<XdrWriteChunk>,
 }
 
-/// `rpc_rdma_header_nomsg`, section 4.4. Messages without One
+/// `rpc_rdma_header_nomsg`, section 4.4. Messages without a Payload
 ///
 /// ```text
 /// struct rpc_rdma_header_nomsg {

@@ -27,7 +27,7 @@ use ::rpcrdma_runtime::xdr::Xdr;
 #[doc(alias = "uint32")]
 pub type Uint32 = u32;
 
-/// `config_rdma_req`, section 2.1. What the Client Asks For
+/// `config_rdma_req`, section 2.1. The Client's Request
 ///
 /// ```text
 /// struct config_rdma_req {
@@ -53,7 +53,7 @@ pub struct ConfigRdmaReq {
     pub maxrdmaread: Uint32,
 }
 
-/// `config_rdma_reply`, section 2.2. What the Server Grants
+/// `config_rdma_reply`, section 2.2. The Server's Grant
 ///
 /// ```text
 /// struct config_rdma_reply {

@@ -1,39 +1,45 @@
-//! Taking connections, and letting them end.
+//! Accepting connections, and ending them.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior};
 use tracing::{Instrument, debug, info, warn};
 
+use super::slots::{Slot, Slots};
 use super::stats::ConnectionCounts;
-use super::{ServeError, ServerStats};
+use super::{PeerFilter, ServeError, ServerStats};
 
-/// How a server takes connections, whatever they run over.
+/// How a server accepts connections of any transport.
 pub(super) struct Listening {
-    /// Connections at once.
+    /// The most connections at once.
     pub(super) connections: usize,
-    /// Connections of one address at once.
+    /// The most connections of one owner at once.
     pub(super) per_address: usize,
-    /// Where connections are counted that are too many.
+    /// How long a connection may be idle.
+    pub(super) idle: Option<Duration>,
+    /// The peers that may connect.
+    pub(super) peers: PeerFilter,
+    /// Counts refused connections.
     pub(super) stats: ServerStats,
-    /// How long calls that run are waited for at the end.
+    /// How long the server waits for running calls at its end.
     pub(super) drain: Duration,
 }
 
 impl Listening {
-    /// Takes connections until `shutdown` is ready, a task each. Then `serve`, which is given a sign, is to come to its
-    /// end, and then `executed`: calls that outlive their connection.
+    /// Accepts connections until `shutdown` is ready, each on its own task. Then signals `serve` to end, and waits for
+    /// `executed`, the calls that outlive their connection.
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,
         address: impl Fn(&T) -> IpAddr,
-        serve: impl Fn(T, watch::Receiver<bool>) -> Serving,
+        serve: impl Fn(T, watch::Receiver<bool>, Arc<Slot>) -> Serving,
         executed: impl Future<Output = ()>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError>
@@ -41,11 +47,13 @@ impl Listening {
         Accepting: Future<Output = io::Result<T>>,
         Serving: Future<Output = ()> + Send + 'static,
     {
-        let addresses = Addresses { most: self.per_address, standing: Arc::default() };
-        let free = Arc::new(Semaphore::new(self.connections.min(Semaphore::MAX_PERMITS)));
+        let slots = Slots::new(self.connections, self.per_address, self.idle.is_some());
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
-        let mut shutdown = std::pin::pin!(shutdown);
+        let mut shutdown = pin!(shutdown);
+        // It is kept while other branches run: it may hold a connection that waits for its slot.
+        let mut accepting = pin!(self.next(&slots, &accept, &address));
+        let mut sweeps = self.idle.map(sweeps);
         let failed = loop {
             let accepted = tokio::select! {
                 () = &mut shutdown => break None,
@@ -53,22 +61,23 @@ impl Listening {
                     ended(outcome);
                     continue;
                 }
-                accepted = next(&accept, &free) => accepted,
+                () = tick(&mut sweeps) => {
+                    self.idle.into_iter().for_each(|idle| slots.close_idle(idle));
+                    continue;
+                }
+                accepted = &mut accepting => accepted,
             };
+            accepting.set(self.next(&slots, &accept, &address));
             match accepted {
                 Ok((connection, slot)) => {
-                    let from = address(&connection);
-                    let Some(place) = addresses.take(from) else {
-                        debug!(%from, "turned away: its address has as many connections as it may have");
-                        let counts = ConnectionCounts { turned_away: 1, ..ConnectionCounts::default() };
-                        self.stats.connections(counts);
-                        continue;
-                    };
-                    let serving = serve(connection, stopping.clone());
+                    let slot = Arc::new(slot);
+                    let serving = serve(connection, stopping.clone(), slot.clone());
                     connections.spawn(
                         async move {
-                            serving.await;
-                            drop((slot, place));
+                            tokio::select! {
+                                () = serving => {}
+                                () = slot.closed() => debug!("closing an idle connection"),
+                            }
                         }
                         .in_current_span(),
                     );
@@ -89,62 +98,60 @@ impl Listening {
         }
         failed.map_or(Ok(()), Err)
     }
-}
 
-/// How many connections each address has.
-#[derive(Clone)]
-struct Addresses {
-    most: usize,
-    standing: Arc<Mutex<HashMap<IpAddr, usize>>>,
-}
-
-/// One connection of an address.
-struct Place {
-    addresses: Addresses,
-    address: IpAddr,
-}
-
-impl Addresses {
-    /// None, if the address has as many as it may have.
-    fn take(&self, address: IpAddr) -> Option<Place> {
-        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = standing.entry(address).or_default();
-        if *count >= self.most.max(1) {
-            return None;
-        }
-        *count += 1;
-        Some(Place { addresses: self.clone(), address })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut standing = self.addresses.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = standing.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                standing.remove(&self.address);
+    /// Waits for the next connection of a peer that may connect, and for a slot for it.
+    async fn next<T, Accepting: Future<Output = io::Result<T>>>(
+        &self,
+        slots: &Slots,
+        accept: impl Fn() -> Accepting,
+        address: impl Fn(&T) -> IpAddr,
+    ) -> io::Result<(T, Slot)> {
+        loop {
+            // A server without a free slot or an idle connection accepts nothing.
+            slots.available().await;
+            let incoming = match accept().await {
+                Ok(incoming) => incoming,
+                // One connection's misfortune, or too many open files: the next may do.
+                Err(error) if is_passing(&error) => {
+                    debug!(%error, "accept");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let from = address(&incoming);
+            if !self.peers.admits(from) {
+                debug!(%from, "refused: this address may not connect");
+                self.refused();
+                continue;
+            }
+            match slots.take(from).await {
+                Some(slot) => return Ok((incoming, slot)),
+                None => {
+                    debug!(%from, "refused: too many connections of this address (limit {})", self.per_address);
+                    self.refused();
+                }
             }
         }
     }
+
+    fn refused(&self) {
+        self.stats.connections(ConnectionCounts { turned_away: 1, ..ConnectionCounts::default() });
+    }
 }
 
-/// The next connection, once there is room for it.
-async fn next<T, Accepting: Future<Output = io::Result<T>>>(
-    accept: impl Fn() -> Accepting,
-    free: &Arc<Semaphore>,
-) -> io::Result<(T, OwnedSemaphorePermit)> {
-    let slot = free.clone().acquire_owned().await.map_err(io::Error::other)?;
-    loop {
-        match accept().await {
-            Ok(incoming) => return Ok((incoming, slot)),
-            // One connection's misfortune, or too many open files: the next may do.
-            Err(error) if is_passing(&error) => {
-                debug!(%error, "accept");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Err(error) => return Err(error),
-        }
+/// The times at which idle connections are looked for.
+fn sweeps(idle: Duration) -> Interval {
+    let period = (idle / 8).clamp(Duration::from_millis(10), Duration::from_secs(30));
+    let mut sweeps = tokio::time::interval(period);
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    sweeps
+}
+
+async fn tick(sweeps: &mut Option<Interval>) {
+    match sweeps {
+        Some(sweeps) => drop(sweeps.tick().await),
+        None => std::future::pending().await,
     }
 }
 

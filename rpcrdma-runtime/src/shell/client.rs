@@ -2,24 +2,26 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::net::ToSocketAddrs;
-use tracing::{Instrument, debug, debug_span};
+use tracing::{Instrument, debug_span};
 
-use super::carrier::{Carrier, is_sent_once};
-use super::driver::{Calls, Connect, Shared};
+use super::carrier::{Carrier, Sends};
+use super::driver::{Connect, Connected, SessionHandle, Shared, ended, next_connection};
+use super::exchange::{decode, encode, transact};
+use super::observer::observed;
+use super::rdma::{Peer, RdmaOutbound};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
-use super::{CallError, ClientOptions, ConnectError, Observer};
-use crate::proto::program::{Binding, Caller, Procedure, Program, ReplyBounds};
-use crate::proto::rdma::session::{Call, Policy, Session};
-use crate::proto::rdma::{FailReason, Reply, Stated, Traffic};
+use super::{CallError, ClientOptions, ConnectError};
+use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds};
+use crate::proto::rdma::session::{Call, Policy};
+use crate::proto::rdma::{Reply, Stated, Traffic};
 use crate::provider::iwarp::IwarpConnector;
 use crate::provider::{Connection, Connector, LocalParameters};
 use crate::wire::private_data::Negotiated;
-use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
+use crate::xdr::{Message, Received, Reducer};
 
 /// Calls to one server, by any number of callers: clones share the connection.
 ///
@@ -43,7 +45,7 @@ pub struct Client {
 
 /// What the clones of a client share. The last one closes the connection.
 struct Inner {
-    calls: Arc<dyn Calls>,
+    calls: Arc<dyn SessionHandle<Peer>>,
     stats: ClientStats,
     options: ClientOptions,
 }
@@ -52,25 +54,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.calls.close();
     }
-}
-
-/// One call that ended, as an [`super::Observer`] hears of it.
-#[derive(Clone, Debug)]
-pub struct CallReport {
-    /// Program number.
-    pub program: u32,
-    /// Version number.
-    pub version: u32,
-    /// The procedure's name in its document.
-    pub procedure: &'static str,
-    /// The call's XID.
-    pub xid: u32,
-    /// From the call to its decoded result.
-    pub elapsed: Duration,
-    /// How it travelled, if it has a result.
-    pub traffic: Option<Traffic>,
-    /// Why there is no result, if there is none.
-    pub error: Option<String>,
 }
 
 impl Client {
@@ -121,7 +104,8 @@ impl Client {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn over(connection: impl Connection + 'static, options: ClientOptions) -> Self {
-        Client::start(Some(connection), None, ClientOptions { reconnect: None, ..options })
+        let first = RdmaOutbound::new(connection, options.config, &options.backward);
+        Client::start(Some(first), None, ClientOptions { reconnect: None, ..options })
     }
 
     /// Uses connections that a connector makes, of any provider: the first one for the first call. The task is spawned on
@@ -134,18 +118,16 @@ impl Client {
     }
 
     fn start<C: Connection + 'static>(
-        first: Option<C>,
-        connect: Option<Connect<C>>,
+        first: Option<Connected<RdmaOutbound<C>>>,
+        connect: Option<Connect<RdmaOutbound<C>>>,
         options: ClientOptions,
     ) -> Self {
         let ClientOptions { timeout, idle, reconnect, .. } = options;
-        let keep = options.backward.programs().next().is_some();
-        let session = Session::new(Policy { timeout, idle, keep, reconnect }, seed());
+        let policy = Policy { timeout, idle, keep: false, reconnect };
         let stats = ClientStats::default();
-        let backward = options.backward.clone();
-        let config = options.config;
+        let peer = Peer::new(&options.config, None);
         let (calls, driver) =
-            Shared::new(session, config, (first, connect), backward, stats.clone(), options.pending);
+            Shared::new(policy, (first, connect), peer, &options.backward, stats.clone(), options.pending);
         let span = debug_span!("client", peer = ?calls.peer().address);
         tokio::spawn(driver.instrument(span));
         let inner = Inner { calls, stats, options };
@@ -197,7 +179,7 @@ impl Client {
     /// will be no more. What a server knows of one connection it does not know of the next: a client that is to be
     /// called back ([`ClientOptions::backward`]) tells it so again.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
-        self.inner.calls.next_connection(seen).await
+        next_connection(self.inner.calls.watch(), seen).await
     }
 
     /// What was counted up to now, for all clones and connections.
@@ -237,65 +219,48 @@ impl Client {
     /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
     pub async fn drain(&self) {
         self.inner.calls.drain();
-        self.inner.calls.ended().await;
+        ended(self.inner.calls.watch()).await;
     }
 
     fn next_xid(&self) -> u32 {
         self.inner.calls.next_xid()
     }
 
-    async fn transact(&self, mut call: Call) -> Result<Reply, CallError> {
-        if is_sent_once(&call.message) {
-            call.retransmit = Some(false);
-        }
-        self.inner.calls.transact(call).await
+    async fn transact(
+        &self,
+        procedure: &'static str,
+        message: Message,
+        bounds: ReplyBounds,
+        sends: Sends,
+    ) -> Result<Reply, CallError> {
+        let retransmit = sends.retransmit(self.retransmit);
+        let call = Call { message, bounds, timeout: self.timeout, retransmit };
+        transact(&*self.inner.calls, procedure, call).await
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
-        let call = self.prepare::<Q>(xid, args)?;
-        let reply = self.transact(call).await.map_err(|error| named(error, Q::NAME))?;
-        let mut reader = Reader::new(&reply.message);
-        decode_reply(&mut reader, xid)?;
-        let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
-        reader.finish().map_err(CallError::Decode)?;
-        Ok((result, reply.traffic))
-    }
-
-    fn prepare<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<Call, CallError> {
-        let options = &self.inner.options;
+        let ClientOptions { credential, min_item, .. } = &self.inner.options;
         // What the credential protects as a whole stays whole, and so does the reply to it.
-        let (bounds, mut message) = if options.credential.allows_reduction() {
-            (Q::reply_bounds(args), Reducer::new(self.min_item.unwrap_or(options.min_item)))
+        let (bounds, sink) = if credential.allows_reduction() {
+            (Q::reply_bounds(args), Reducer::new(self.min_item.unwrap_or(*min_item)))
         } else {
             (Q::reply_bounds(args).unreduced(), Reducer::disabled())
         };
-        let header = CallHeader {
-            xid,
-            program: <Q::Program as Program>::NUMBER,
-            version: <Q::Program as Program>::VERSION,
-            procedure: Q::NUMBER,
-            credential: options.credential.clone(),
-        };
-        header.encode(&mut message).and_then(|()| args.encode(&mut message)).map_err(CallError::Encode)?;
-        let (timeout, retransmit) = (self.timeout, self.retransmit);
-        Ok(Call { message: message.into_message(), bounds, timeout, retransmit })
+        let message = encode::<Q>(xid, credential, args, sink)?;
+        decode::<Q>(xid, &self.transact(Q::NAME, message, bounds, Sends::of(credential)).await?)
     }
 }
 
-fn connect_by<P: Connector>(connector: P, options: &ClientOptions) -> Connect<P::Connection> {
-    let shared = Arc::new((connector, LocalParameters::new(&options.config)));
+fn connect_by<P: Connector>(connector: P, options: &ClientOptions) -> Connect<RdmaOutbound<P::Connection>> {
+    let ClientOptions { config, backward, .. } = options;
+    let shared = Arc::new((connector, LocalParameters::new(config), *config, backward.clone()));
     Box::new(move || {
         let shared = shared.clone();
-        Box::pin(async move { shared.0.connect(&shared.1).await })
+        Box::pin(async move {
+            let (connector, local, config, backward) = &*shared;
+            Ok(RdmaOutbound::new(connector.connect(local).await?, *config, backward))
+        })
     })
-}
-
-/// What the transport says, with the procedure's name.
-fn named(error: CallError, procedure: &'static str) -> CallError {
-    match error {
-        CallError::Transport(FailReason::UnboundedReply) => CallError::UnboundedReply { procedure },
-        other => other,
-    }
 }
 
 impl<P: Binding> Carrier<P> for Client {
@@ -312,7 +277,7 @@ impl<P: Binding> Carrier<P> for Client {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
-        observed::<P, Q>(self.inner.options.observer.as_ref(), &self.inner.stats, xid, exchange).await
+        observed::<Q>(self.inner.options.observer.as_ref(), &self.inner.stats, xid, exchange).await
     }
 
     async fn carry(
@@ -320,9 +285,9 @@ impl<P: Binding> Carrier<P> for Client {
         procedure: &'static str,
         message: Message,
         bounds: ReplyBounds,
+        sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        let call = Call { message, bounds, timeout: self.timeout, retransmit: self.retransmit };
-        let reply = self.transact(call).await.map_err(|error| named(error, procedure))?;
+        let reply = self.transact(procedure, message, bounds, sends).await?;
         Ok((reply.message, reply.traffic))
     }
 }
@@ -333,59 +298,12 @@ impl<P: Binding> Caller<P> for Client {
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.next_xid();
         let Inner { options, stats, .. } = &*self.inner;
-        observed::<P, Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
+        observed::<Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
     }
-}
-
-/// Counts a call whose caller left before its end.
-struct Unfinished<'a>(Option<&'a ClientStats>);
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if let Some(stats) = self.0 {
-            stats.abandoned();
-        }
-    }
-}
-
-/// Makes a call in a span of its own, counts it, and tells the observer of its end.
-pub(super) async fn observed<P: Program, Q: Procedure>(
-    observer: Option<&Observer>,
-    stats: &ClientStats,
-    xid: u32,
-    exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>>,
-) -> Result<Q::Res, CallError> {
-    let began = Instant::now();
-    let mut unfinished = Unfinished(Some(stats));
-    let outcome = exchange.instrument(debug_span!("call", procedure = Q::NAME, xid)).await;
-    unfinished.0 = None;
-    stats.ended(outcome.as_ref().map(|(_, traffic)| traffic));
-    let elapsed = began.elapsed();
-    match &outcome {
-        Ok((_, traffic)) => debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered"),
-        Err(error) => debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed"),
-    }
-    if let Some(observer) = observer {
-        observer.report(&CallReport {
-            program: P::NUMBER,
-            version: P::VERSION,
-            procedure: Q::NAME,
-            xid,
-            elapsed,
-            traffic: outcome.as_ref().ok().map(|(_, traffic)| *traffic),
-            error: outcome.as_ref().err().map(ToString::to_string),
-        });
-    }
-    outcome.map(|(result, _)| result)
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("peer", &self.inner.calls.peer()).finish_non_exhaustive()
     }
-}
-
-/// What the waits between attempts to connect are drawn from.
-pub(super) fn seed() -> u64 {
-    getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
 }

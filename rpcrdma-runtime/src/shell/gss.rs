@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tracing::debug;
 
 use super::CallError;
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Sends};
 use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::Traffic;
 use crate::proto::rpc::gss::{GssFailure, GssMechanism, GssService, GssSession, GssStep};
@@ -152,7 +152,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
             let number = numbers.take().await?;
             let message = session.call::<Q>(xid, number.0, args, carrier.min_item())?;
             let bounds = session.reply_bounds(Q::reply_bounds(args));
-            let (reply, traffic): (_, Traffic) = carrier.carry(Q::NAME, message, bounds).await?;
+            let (reply, traffic): (_, Traffic) = carrier.carry(Q::NAME, message, bounds, Sends::Once).await?;
             Ok((session.result(xid, number.0, &reply)?, traffic))
         };
         carrier.observe::<Q>(xid, exchange).await
@@ -177,7 +177,7 @@ async fn exchange_tokens<P: Program>(
         let xid = carrier.next_xid();
         let message = GssSession::init_call::<P>(xid, handle, token.into())?;
         let bounds = GssSession::init_bounds(mechanism.longest_token());
-        let (reply, _) = carrier.carry("RPCSEC_GSS_INIT", message, bounds).await?;
+        let (reply, _) = carrier.carry("RPCSEC_GSS_INIT", message, bounds, Sends::Repeated).await?;
         let answer = GssSession::init_answer(xid, &reply)?;
         match (context, answer.complete) {
             (Some(context), true) => return Ok(GssSession::new(context, service, answer)?),
@@ -207,7 +207,7 @@ async fn destroy<C: Carrier<P>, P: Program>(carrier: &C, live: &Live) -> Result<
     let message = live.session.destroy::<P>(xid, number.0)?;
     let none = ReplyBounds { whole: Size::ZERO, reduced: Size::ZERO, item: Size::ZERO, items: Size::ZERO };
     let bounds = live.session.reply_bounds(none);
-    let (reply, _) = carrier.carry("RPCSEC_GSS_DESTROY", message, bounds).await?;
+    let (reply, _) = carrier.carry("RPCSEC_GSS_DESTROY", message, bounds, Sends::Once).await?;
     Ok(live.session.ended(xid, number.0, &reply)?)
 }
 

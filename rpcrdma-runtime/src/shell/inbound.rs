@@ -1,6 +1,6 @@
 //! The driver of a server's connection, whatever carries it.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -9,6 +9,7 @@ use tokio::task::consume_budget;
 use super::accept::stopped;
 use super::running::Running;
 use super::serving::Connected;
+use super::slots::Slot;
 use crate::proto::work::CloseReason;
 use crate::xdr::{Message, Received};
 
@@ -22,6 +23,9 @@ pub(super) trait Inbound {
 
     /// Answers a call, or ends it without a reply.
     fn reply(&mut self, call: Self::Key, reply: Option<Message>);
+
+    /// Returns true if the server may call its client on the connection. Then the connection is never idle.
+    fn has_callbacks(&self) -> bool;
 
     /// Takes no more calls, and closes the connection once those that run are answered.
     fn drain(&mut self);
@@ -40,15 +44,19 @@ pub(super) async fn serve<I: Inbound>(
     inbound: &mut I,
     caller: Arc<Connected>,
     mut stopping: watch::Receiver<bool>,
+    slot: Option<&Slot>,
 ) -> CloseReason {
     let mut running = Running::new(caller);
     let mut stopped = std::pin::pin!(stopped(&mut stopping));
     let mut draining = false;
+    let set_idle = |is_idle| slot.into_iter().for_each(|slot| slot.set_idle(is_idle));
     loop {
         tokio::select! {
             event = inbound.next() => match event {
                 Event::Call(key, message) => {
-                    if let Some((key, reply)) = running.start(key, message) {
+                    let at_once = running.start(key, message);
+                    set_idle(running.is_empty() && !inbound.has_callbacks());
+                    if let Some((key, reply)) = at_once {
                         inbound.reply(key, reply);
                         // However many calls there are, other tasks have their turn.
                         consume_budget().await;
@@ -56,7 +64,10 @@ pub(super) async fn serve<I: Inbound>(
                 }
                 Event::Closed(reason) => return reason,
             },
-            Some((key, reply)) = running.next(), if !running.is_empty() => inbound.reply(key, reply),
+            (key, reply) = poll_fn(|cx| running.poll_next(cx)) => {
+                inbound.reply(key, reply);
+                set_idle(running.is_empty() && !inbound.has_callbacks());
+            }
             () = &mut stopped, if !draining => {
                 draining = true;
                 inbound.drain();

@@ -38,9 +38,10 @@ pub struct Limits {
     /// Calls of a server in the backward direction on one connection that have not ended, those that wait for their turn
     /// included (default 1,024). Further ones fail at once.
     pub backward_pending: usize,
-    /// Connections of a server at once (default 1,024). Further ones wait to be accepted. No server is bound with 0.
+    /// Connections of a server at once (default 1,024). For a further one the connection that has been idle for the longest time is
+    /// closed; without an idle one, it waits to be accepted. No server is bound with 0.
     pub connections: usize,
-    /// Connections of one address at once (default 256). Further ones are closed.
+    /// Connections at once of one IPv4 address, or of one 64-bit prefix of IPv6 (default 256). Further ones are closed.
     pub connections_per_address: usize,
     /// What a server remembers of calls.
     pub duplicates: DuplicateLimits,
@@ -71,6 +72,8 @@ pub struct TimeLimits {
     pub call: Duration,
     /// A client's connection without calls, until it is closed (default 5 minutes; `None` keeps it).
     pub idle: Option<Duration>,
+    /// A server's connection without calls, until it is closed (default 6 minutes; `None` keeps it).
+    pub idle_peer: Option<Duration>,
     /// The calls that run when a server is asked to stop (default 10 s).
     pub drain: Duration,
 }
@@ -105,6 +108,7 @@ impl Default for Limits {
                 linger: iwarp.linger,
                 call: client.timeout,
                 idle: client.idle,
+                idle_peer: server.idle,
                 drain: server.drain,
             },
         }
@@ -202,7 +206,7 @@ impl ServerOptions {
         self.connections = limits.connections;
         self.connections_per_address = limits.connections_per_address;
         self.backward_pending = limits.backward_pending;
-        self.drain = limits.times.drain;
+        (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
         limits.put_into_cache(self.duplicates.as_ref());
         self
     }
@@ -216,7 +220,7 @@ impl ServerOptions {
         limits.connections = self.connections;
         limits.connections_per_address = self.connections_per_address;
         limits.backward_pending = self.backward_pending;
-        limits.times.drain = self.drain;
+        (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
         limits.take_from_cache(self.duplicates.as_ref());
         limits
     }
@@ -250,7 +254,7 @@ impl TcpServerOptions {
         self.connections = limits.connections;
         self.connections_per_address = limits.connections_per_address;
         self.backward_pending = limits.backward_pending;
-        self.drain = limits.times.drain;
+        (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
         limits.put_into_cache(self.duplicates.as_ref());
         self
     }
@@ -263,7 +267,7 @@ impl TcpServerOptions {
         limits.connections = self.connections;
         limits.connections_per_address = self.connections_per_address;
         limits.backward_pending = self.backward_pending;
-        limits.times.drain = self.drain;
+        (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
         limits.take_from_cache(self.duplicates.as_ref());
         limits
     }
@@ -307,6 +311,7 @@ mod tests {
                 linger: second(23),
                 call: second(24),
                 idle: None,
+                idle_peer: Some(second(29)),
                 drain: second(25),
             },
         }
@@ -317,7 +322,7 @@ mod tests {
         let (odd, default) = (odd(), Limits::default());
         let client = ClientOptions::default().with_limits(&odd).limits();
         let server = ServerOptions::default().with_limits(&odd).limits();
-        let (drain, call, idle) = (default.times.drain, default.times.call, default.times.idle);
+        let TimeLimits { drain, call, idle, idle_peer, .. } = default.times;
         let Limits { record, tcp_calls, tcp_backward_calls, .. } = default;
         let others = Limits { record, tcp_calls, tcp_backward_calls, ..odd };
         assert_eq!(
@@ -331,7 +336,7 @@ mod tests {
                 connections: default.connections,
                 connections_per_address: default.connections_per_address,
                 duplicates: default.duplicates,
-                times: TimeLimits { drain, ..odd.times },
+                times: TimeLimits { drain, idle_peer, ..odd.times },
                 ..others
             }
         );

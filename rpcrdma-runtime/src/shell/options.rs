@@ -1,34 +1,11 @@
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CallReport, DuplicateCache};
+use super::{DuplicateCache, Observer};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
 use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::proto::rpc::Services;
 use crate::provider::iwarp;
-
-/// Hears of every call that ended.
-#[derive(Clone)]
-pub struct Observer(Arc<dyn Fn(&CallReport) + Send + Sync>);
-
-impl Observer {
-    /// One that is called, on the caller's task, once a call has ended.
-    pub fn new(observe: impl Fn(&CallReport) + Send + Sync + 'static) -> Self {
-        Observer(Arc::new(observe))
-    }
-
-    pub(super) fn report(&self, report: &CallReport) {
-        (self.0)(report);
-    }
-}
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
-    }
-}
 
 /// What a client is set to.
 #[derive(Clone, Debug)]
@@ -100,11 +77,16 @@ impl Default for ClientOptions {
 pub struct ServerOptions {
     /// Credits, inline sizes, limits.
     pub config: Config,
-    /// Connections at once (default 1,024); further ones wait to be accepted. With 0 the server is not bound
+    /// Connections at once (default 1,024). Further ones wait to be accepted, if no connection is idle. With 0 the server is not bound
     /// ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
     pub connections: usize,
-    /// Connections of one address at once, at least 1 (default 256); further ones are closed.
+    /// Connections at once of one IPv4 address, or of one 64-bit prefix of IPv6, at least 1 (default 256); further ones are
+    /// closed.
     pub connections_per_address: usize,
+    /// How long a connection may stay without a call (default 6 minutes). If all [`connections`](Self::connections) are
+    /// taken, the one that has been idle for the longest time, and for at least a second, is closed earlier. A connection on
+    /// which the server may call its client is never idle. `None`: idle connections stay.
+    pub idle: Option<Duration>,
     /// How long a server that is asked to stop waits for the calls that run (default 10 s).
     pub drain: Duration,
     /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
@@ -116,6 +98,8 @@ pub struct ServerOptions {
     pub iwarp: iwarp::Options,
 }
 
+/// [`ServerOptions::idle`] by default: longer than a client waits, so that usually the client closes first.
+pub(super) const IDLE: Duration = Duration::from_secs(6 * 60);
 /// [`ServerOptions::backward_pending`] by default.
 pub(super) const BACKWARD_PENDING: usize = 1024;
 
@@ -133,6 +117,7 @@ impl Default for ServerOptions {
             config: Config::default(),
             connections: 1024,
             connections_per_address: 256,
+            idle: Some(IDLE),
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             backward_pending: BACKWARD_PENDING,

@@ -1,22 +1,27 @@
 use std::future::poll_fn;
+use std::iter;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use tracing::{debug, trace};
 
-use super::backward::Calling;
+use super::backward::{BackwardClient, Calling};
 use super::carried::fitted;
+use super::driver::Outbound;
 use super::inbound::{Event, Inbound};
 use super::serving::{Connected, Serving};
 use super::stats::ServerStats;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::rdma::{
-    BackwardRequester, CallKey, Config, IncomingCall, Link, Responder, ResponderEvent, Stated,
+    BackwardRequester, BackwardResponder, CallKey, Config, IncomingCall, Link, Requester, Responder,
+    ResponderEvent, Stated,
 };
-use crate::proto::work::CloseReason;
-use crate::provider::Connection;
-use crate::wire::private_data::PrivateData;
-use crate::xdr::Message;
+use crate::proto::rpc::Services;
+use crate::proto::work::{CloseReason, Completion};
+use crate::provider::{Connection, ConnectionInfo};
+use crate::wire::private_data::{Negotiated, PrivateData};
+use crate::xdr::{Message, Received};
 
 /// A connection over RPC-over-RDMA, and the engines of both directions on it.
 pub(super) struct RdmaInbound<C> {
@@ -41,8 +46,9 @@ impl<C: Connection> RdmaInbound<C> {
         debug!(?negotiated, "serving");
         let own = Stated { inline: config.private_data.announced().receive_size, reads: reads_out };
         let link = Link::new(own, negotiated);
-        let engine = BackwardRequester::new(config, negotiated);
-        let (client, backward) = Calling::new(engine, peer, serving.backward_pending());
+        let backward = BackwardRequester::new(config, negotiated);
+        let backward = Calling::new(backward, serving.backward_pending());
+        let client = BackwardClient::new(backward.calls(), peer);
         let extensions = Extensions::default().with(link.clone()).with(client);
         let caller = serving.caller(Origin { peer, extensions });
         let mut responder = Responder::new(config, negotiated, reads_out);
@@ -69,10 +75,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 Some(ResponderEvent::Call(IncomingCall { key, message, .. })) => {
                     return Event::Call(key, message);
                 }
-                Some(ResponderEvent::Closed(reason)) => {
-                    self.backward.settle();
-                    return Event::Closed(reason);
-                }
+                Some(ResponderEvent::Closed(reason)) => return Event::Closed(reason),
                 None => {}
             }
             if self.draining && self.responder.in_progress() == 0 {
@@ -82,7 +85,12 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 trace!(?action, "ask");
                 self.connection.submit(action);
             }
-            self.backward.work(&mut self.connection);
+            self.backward.with_used(|backward| {
+                while let Some(action) = backward.poll_action() {
+                    trace!(?action, "ask");
+                    self.connection.submit(action);
+                }
+            });
             self.stats.transport(self.responder.take_counts());
             if self.responder.has_work() {
                 continue;
@@ -90,11 +98,15 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             tokio::select! {
                 completion = poll_fn(|cx| self.connection.poll_completion(cx)) => {
                     trace!(?completion, "hear");
-                    if let Some(completion) = self.backward.take(completion) {
+                    let others = match self.backward.is_used() {
+                        true => self.backward.with(|backward| backward.take(completion)),
+                        false => Some(completion),
+                    };
+                    if let Some(completion) = others {
                         self.responder.handle_completion(completion);
                     }
                 }
-                () = self.backward.ask() => {}
+                () = self.backward.changed() => {}
             }
         }
     }
@@ -106,11 +118,130 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
         if let Some(client) = self.link.stated() {
             self.responder.limit(client);
-            self.backward.limit(client);
+            self.backward.with(|backward| backward.limit(client));
         }
+    }
+
+    fn has_callbacks(&self) -> bool {
+        self.backward.with_used(|backward| backward.is_ready())
     }
 
     fn drain(&mut self) {
         self.draining = true;
+    }
+}
+
+/// The peer of a client's connection.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    /// The limits that both agreed on.
+    pub(super) negotiated: Negotiated,
+    /// The server's address.
+    pub(super) address: Option<SocketAddr>,
+    /// RDMA Reads that the local side serves at once.
+    pub(super) ird: u32,
+}
+
+impl Peer {
+    /// The peer of a connection, or before the first connection a peer without private data.
+    pub(super) fn new(config: &Config, info: Option<&ConnectionInfo>) -> Self {
+        let sent = info.and_then(|info| PrivateData::find(&info.private_data));
+        let server = sent.unwrap_or(PrivateData::ABSENT);
+        let mut own = config.private_data;
+        own.remote_invalidation &= info.is_none_or(|info| info.remote_invalidation);
+        Peer {
+            negotiated: PrivateData::negotiate(&own, &server),
+            address: info.and_then(|info| info.peer),
+            ird: info.map_or(0, |info| info.reads_in),
+        }
+    }
+}
+
+/// A client's connection over RPC-over-RDMA, and the engine of the backward direction on it.
+pub(super) struct RdmaOutbound<C> {
+    connection: C,
+    backward: Option<BackwardResponder>,
+    peer: Peer,
+}
+
+impl<C: Connection> RdmaOutbound<C> {
+    /// A new connection, on which the server may call `backward`, and its requester.
+    pub(super) fn new(connection: C, config: Config, backward: &Services) -> (Self, Requester) {
+        let info = connection.info();
+        let peer = Peer::new(&config, Some(info));
+        debug!(peer = ?peer.address, negotiated = ?peer.negotiated, "connected");
+        let config = fitted(config, info);
+        let requester =
+            Requester::new(config, peer.negotiated, info.max_region).with_local_fence(info.local_fence);
+        let backward = backward.programs().next().map(|_| BackwardResponder::new(config, peer.negotiated));
+        (RdmaOutbound { connection, backward, peer }, requester)
+    }
+
+    fn handle_completion(&mut self, requester: &mut Requester, completion: Completion) {
+        trace!(?completion, "completion");
+        let completion = match &mut self.backward {
+            Some(backward) => backward.take(completion),
+            None => Some(completion),
+        };
+        if let Some(completion) = completion {
+            requester.handle_completion(completion);
+        }
+    }
+}
+
+impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
+    type Line = Requester;
+    type Key = CallKey;
+    type Peer = Peer;
+
+    fn peer(&self) -> Peer {
+        self.peer.clone()
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.peer.address
+    }
+
+    fn flush(&mut self, requester: &mut Requester) -> bool {
+        loop {
+            let backward = self.backward.as_mut();
+            let backward = backward.into_iter().flat_map(|engine| iter::from_fn(|| engine.poll_action()));
+            for action in backward.chain(iter::from_fn(|| requester.poll_action())) {
+                trace!(?action, "action");
+                self.connection.submit(action);
+            }
+            if let Some(completion) = self.connection.try_completion() {
+                self.handle_completion(requester, completion);
+                continue;
+            }
+            let flushed = self.connection.try_flush();
+            match self.connection.try_completion() {
+                Some(completion) => self.handle_completion(requester, completion),
+                None => return flushed,
+            }
+        }
+    }
+
+    fn poll(&mut self, requester: &mut Requester, cx: &mut Context<'_>) -> Poll<()> {
+        self.connection.poll_completion(cx).map(|completion| self.handle_completion(requester, completion))
+    }
+
+    fn poll_call(&mut self) -> Option<(CallKey, Received)> {
+        loop {
+            if let ResponderEvent::Call(IncomingCall { key, xid, message }) =
+                self.backward.as_mut()?.poll_event()?
+            {
+                debug!(xid, "a call in the backward direction");
+                return Some((key, message));
+            }
+        }
+    }
+
+    fn reply(&mut self, call: CallKey, reply: Option<Message>) {
+        match (&mut self.backward, reply) {
+            (Some(backward), Some(reply)) => backward.reply(call, reply),
+            (Some(backward), None) => backward.drop_call(call),
+            (None, _) => {}
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -70,11 +70,16 @@ impl<K: Send + 'static> Running<K> {
         self.tasks.is_empty()
     }
 
-    /// The next call whose handler has ended.
-    pub(super) async fn next(&mut self) -> Option<(K, Option<Message>)> {
-        // A task ends without a result only if the runtime shuts down.
-        let (key, reply) = self.tasks.join_next().await?.ok()?;
-        Some((key, self.caller.counted(reply)))
+    /// Waits for the next call whose handler ends.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(K, Option<Message>)> {
+        loop {
+            match ready!(self.tasks.poll_join_next(cx)) {
+                Some(Ok((key, reply))) => return Poll::Ready((key, self.caller.counted(reply))),
+                // A task ends without a result only if the runtime shuts down.
+                Some(Err(_)) => {}
+                None => return Poll::Pending,
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::net::ToSocketAddrs;
 use tokio::sync::watch;
@@ -12,9 +13,10 @@ use super::accept::{Listening, stopped};
 use super::inbound::serve;
 use super::rdma::RdmaInbound;
 use super::serving::Serving;
+use super::slots::Slot;
 use super::stats::ConnectionCounts;
 use super::tcp::TcpServer;
-use super::{ServeError, ServerOptions, ServerStats};
+use super::{PeerFilter, ServeError, ServerOptions, ServerStats};
 use crate::proto::program::Service;
 use crate::proto::rdma::Config;
 use crate::proto::rpc::Services;
@@ -29,6 +31,7 @@ pub struct Server {
     acceptor: Box<dyn AnyAcceptor>,
     services: Services,
     stats: ServerStats,
+    peers: PeerFilter,
     options: ServerOptions,
 }
 
@@ -76,8 +79,14 @@ impl Server {
         if options.connections == 0 {
             return Err(ServeError::NoConnections);
         }
-        let (services, stats) = (Services::new(), ServerStats::default());
-        Ok(Server { acceptor: Box::new(acceptor), services, stats, options })
+        let (acceptor, services) = (Box::new(acceptor), Services::new());
+        Ok(Server {
+            acceptor,
+            services,
+            stats: ServerStats::default(),
+            peers: PeerFilter::default(),
+            options,
+        })
     }
 
     /// Adds a program version.
@@ -91,6 +100,12 @@ impl Server {
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         Server { services, ..self }
+    }
+
+    /// Accepts connections only of the peers that the filter admits (default: all).
+    #[must_use]
+    pub fn peers(self, peers: PeerFilter) -> Self {
+        Server { peers, ..self }
     }
 
     /// Reads what the server counts, also while it runs and afterwards.
@@ -113,10 +128,12 @@ impl Server {
     /// # Errors
     /// [`ServeError::Accept`], if the listener fails for good.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { acceptor, services, stats, options } = self;
+        let Server { acceptor, services, stats, peers, options } = self;
         let listening = Listening {
             connections: options.connections,
             per_address: options.connections_per_address,
+            idle: options.idle,
+            peers,
             stats: stats.clone(),
             drain: options.drain,
         };
@@ -129,9 +146,9 @@ impl Server {
             counted.connections(ConnectionCounts { failed, ..ConnectionCounts::default() });
             accepted
         };
-        let serve = |incoming: BoxedIncoming, stopping| {
+        let serve = |incoming: BoxedIncoming, stopping, slot| {
             let span = debug_span!("connection", peer = %incoming.peer());
-            incoming.serve(serving.clone(), options.config, stopping).instrument(span)
+            incoming.serve(serving.clone(), options.config, stopping, slot).instrument(span)
         };
         let ended = listening.run(accept, address, serve, serving.executed(), shutdown).await;
         info!(stats = %serving.stats().snapshot(), "stopped");
@@ -184,6 +201,7 @@ trait AnyIncoming: Send {
         serving: Serving,
         config: Config,
         stopping: watch::Receiver<bool>,
+        slot: Arc<Slot>,
     ) -> Boxed<'static, ()>;
 }
 
@@ -197,8 +215,9 @@ impl<I: IncomingConnection> AnyIncoming for I {
         serving: Serving,
         config: Config,
         stopping: watch::Receiver<bool>,
+        slot: Arc<Slot>,
     ) -> Boxed<'static, ()> {
-        Box::pin(serve_incoming(*self, serving, config, stopping))
+        Box::pin(serve_incoming(*self, serving, config, stopping, slot))
     }
 }
 
@@ -207,6 +226,7 @@ async fn serve_incoming(
     serving: Serving,
     config: Config,
     mut stopping: watch::Receiver<bool>,
+    slot: Arc<Slot>,
 ) {
     let local = LocalParameters::new(&config);
     let setup = incoming.accept(&local);
@@ -216,7 +236,7 @@ async fn serve_incoming(
         made = setup => made,
     };
     match made {
-        Ok(connection) => serve_calls(connection, serving, config, stopping).await,
+        Ok(connection) => serve_calls(connection, serving, config, stopping, Some(&slot)).await,
         Err(error) => {
             serving.stats().connections(ConnectionCounts { failed: 1, ..ConnectionCounts::default() });
             debug!(%error, "no connection was made");
@@ -233,7 +253,7 @@ pub async fn serve_connection(
     config: Config,
     stopping: watch::Receiver<bool>,
 ) {
-    serve_calls(connection, Serving::plain(services), config, stopping).await;
+    serve_calls(connection, Serving::plain(services), config, stopping, None).await;
 }
 
 async fn serve_calls(
@@ -241,9 +261,10 @@ async fn serve_calls(
     serving: Serving,
     config: Config,
     stopping: watch::Receiver<bool>,
+    slot: Option<&Slot>,
 ) {
     let _connected = serving.stats().connected();
     let (mut inbound, caller) = RdmaInbound::new(connection, &serving, config);
-    let reason = serve(&mut inbound, caller, stopping).await;
+    let reason = serve(&mut inbound, caller, stopping, slot).await;
     inbound.ended(&serving, &reason);
 }

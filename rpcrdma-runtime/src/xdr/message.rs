@@ -4,16 +4,7 @@ use bytes::Bytes;
 
 use super::buffer::Buffer;
 use super::sink::put_into;
-use super::{Error, ErrorKind, Sink, pad_len, spare};
-
-/// A DDP-eligible item and where it stood.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// Offset of its first byte in the unreduced stream, a multiple of four (RFC 8166 section 3.4.5).
-    pub position: u32,
-    /// Its bytes, without padding.
-    pub data: Bytes,
-}
+use super::{Error, ErrorKind, Item, Sink, pad_len, spare};
 
 /// A message to be sent: the Payload stream, and the items that were taken out of it.
 ///

@@ -3,7 +3,8 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::message::{Item, Placed, PlacedItem, Received};
+use super::Item;
+use super::message::{Placed, PlacedItem, Received};
 use super::{Error, ErrorKind, pad_len};
 
 /// Bounds that hold for a whole message, whatever its types allow.

@@ -108,6 +108,10 @@ impl Line for Pair {
         }
         event
     }
+
+    fn has_work(&self) -> bool {
+        self.requester.has_work()
+    }
 }
 
 /// The server's duplicate-request cache. A reply goes to a call on the connection with the given number.

@@ -1,9 +1,10 @@
 //! What holds over RPC-over-RDMA and over TCP alike.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::proto::program::{CallContext, Caller, Reject};
 use rpcrdma_runtime::proto::rdma::FailReason;
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{CallError, DuplicateCache, ServeError};
@@ -14,7 +15,7 @@ use tokio::time::timeout;
 
 use super::notices::notices_v1::{self, Client as Notices};
 use super::notices::watches_v1::{Client as Watches, WatchesV1};
-use super::{Board, Ear, LONG, PANIC, notice};
+use super::{Board, Ear, LONG, Noted, Notice, PANIC, notice};
 
 /// What a server is set to, in the words of neither transport.
 #[derive(Clone)]
@@ -171,6 +172,32 @@ pub(super) async fn what_fails_fails_alone<T: Transport>() {
     assert!(matches!(other, Err(CallError::Rejected(ReplyError::ProgramUnavailable))), "{other:?}");
     notices.notify(&notice(2, 0)).await.expect("noted");
     drop(client);
+    serving.end().await;
+}
+
+/// Answers a notice once the server has answered a call of its own.
+struct Asking<C>(Arc<OnceLock<C>>);
+
+impl<C: Caller<WatchesV1> + Clone + Send + Sync + 'static> notices_v1::Handler for Asking<C> {
+    async fn notify(&self, _context: &CallContext, notice: Notice) -> Result<Noted, Reject> {
+        let client = self.0.get().ok_or(Reject::SystemError)?;
+        Watches(client.clone()).rest(&0).await.map_err(|_| Reject::SystemError)?;
+        Ok(Noted { number: notice.number, answer: Vec::new().into() })
+    }
+}
+
+pub(super) async fn a_handler_of_the_client_calls_the_server<T: Transport>() {
+    let serving = Serving::start::<T>(Options::default()).await;
+    let own = Arc::new(OnceLock::new());
+    let mut backward = Services::new();
+    backward.add(notices_v1::Server(Asking(own.clone())));
+    let client = T::connect(serving.address, backward, LONG).await;
+    assert!(own.set(client.clone()).is_ok());
+    Watches(client.clone()).watch().await.expect("it watches");
+    let noted = timeout(LONG, Watches(client.clone()).say(&notice(1, 0))).await.expect("an answer");
+    assert_eq!(noted.expect("it is said"), 1);
+    // The client's services hold the client.
+    T::close(&client);
     serving.end().await;
 }
 

@@ -84,6 +84,11 @@ async fn a_handler_that_panics_and_a_program_that_is_not_there_fail_their_call_o
 }
 
 #[tokio::test]
+async fn a_handler_of_the_client_calls_the_server() {
+    either::a_handler_of_the_client_calls_the_server::<Rdma>().await;
+}
+
+#[tokio::test]
 async fn calls_that_are_abandoned_disturb_nobody() {
     either::calls_that_are_abandoned_disturb_nobody::<Rdma>().await;
 }

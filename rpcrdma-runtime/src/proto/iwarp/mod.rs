@@ -8,7 +8,6 @@
 
 use alloc::boxed::Box;
 
-mod inbound;
 mod outbound;
 mod regions;
 mod setup;

@@ -1,3 +1,5 @@
+mod inbound;
+
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -7,7 +9,7 @@ use core::fmt;
 
 use bytes::{Bytes, BytesMut};
 
-use super::inbound::{Fault, Found, Inbound};
+use self::inbound::{Fault, Found, Inbound};
 use super::outbound::{Departure, Outbound, Work};
 use super::regions::{PendingRead, Regions};
 use super::{Entropy, Role, StreamConfig};
@@ -30,7 +32,7 @@ pub const OWED: usize = 4;
 pub struct Stream {
     pub(super) config: StreamConfig,
     pub(super) regions: Regions,
-    pub(super) inbound: Inbound,
+    inbound: Inbound,
     pub(super) outbound: Outbound,
     /// Our Reads without an answer, the oldest first.
     pub(super) reads: VecDeque<PendingRead>,

@@ -1,12 +1,10 @@
 //! RPC-over-RDMA version 1 (RFC 8166): the requester's and the responder's side of one connection.
 
 mod backward;
-mod call;
 mod config;
 mod counts;
 mod credits;
 mod fatal;
-mod plan;
 mod reads;
 mod region;
 mod reply;

@@ -1,5 +1,8 @@
 //! The requester: it makes calls, and owns the memory that it advertises for them until it is fenced.
 
+mod call;
+mod plan;
+
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -9,8 +12,8 @@ use core::time::Duration;
 use bytes::Bytes;
 use tracing::debug;
 
-use super::call::{CallState, Outcome, Phase};
-use super::plan::{Plan, Policy, Unplanned};
+use self::call::{CallState, Outcome, Phase};
+use self::plan::{Plan, Policy, Unplanned};
 use super::region::{Region, RegionState, Spare};
 use super::{Config, Credits, ReplyResources, Stated, Traffic, Unbounded};
 use crate::proto::program::ReplyBounds;

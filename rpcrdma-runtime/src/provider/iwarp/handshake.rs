@@ -32,7 +32,7 @@ pub async fn connect(
     options.prepare_capture()?;
     let mut socket = within(options.connect_timeout, "connecting by TCP", connecting).await?;
     options.prepare(&socket)?;
-    let mut tap = Tap::open(options, &socket, Role::Initiator)?;
+    let mut tap = Tap::open(&options.capture, &socket, Role::Initiator)?;
     let exchange = async {
         tap.sending(&request);
         socket.write_all(&request).await?;
@@ -108,7 +108,7 @@ impl Incoming {
     pub async fn request(self) -> Result<Request, ConnectError> {
         let Incoming { mut socket, peer, options } = self;
         options.prepare(&socket)?;
-        let mut tap = Tap::open(&options, &socket, Role::Responder)?;
+        let mut tap = Tap::open(&options.capture, &socket, Role::Responder)?;
         let reading = Frame::read(&mut socket, &mut tap, FrameKind::Request);
         let frame = within(options.request_timeout, "the MPA request", reading).await?;
         let offer = options.offer(options.crc_as_responder);

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 use tracing::warn;
 
-use super::Options;
 use crate::proto::iwarp::Role;
 
 /// The environment variable that names a capture file in a build with the feature.
@@ -29,7 +28,7 @@ pub(super) struct Tap;
 
 impl Tap {
     /// Warns once per process if the environment asks for a capture.
-    pub(super) fn prepare(_: &Options) -> Result<(), CaptureError> {
+    pub(super) fn prepare(_: &Capture) -> Result<(), CaptureError> {
         static WARNED: Once = Once::new();
         if env::var_os(VARIABLE).is_some_and(|name| !name.is_empty()) {
             WARNED.call_once(|| {
@@ -39,7 +38,7 @@ impl Tap {
         Ok(())
     }
 
-    pub(super) fn open(_: &Options, _: &TcpStream, _: Role) -> io::Result<Self> {
+    pub(super) fn open(_: &Capture, _: &TcpStream, _: Role) -> io::Result<Self> {
         Ok(Tap)
     }
 

@@ -102,7 +102,7 @@ impl Options {
 impl Options {
     /// Makes sure that the capture file can be written, if there is one.
     pub(crate) fn prepare_capture(&self) -> Result<(), CaptureError> {
-        Tap::prepare(self)
+        Tap::prepare(&self.capture)
     }
 
     /// Sets what TCP is to do by itself.

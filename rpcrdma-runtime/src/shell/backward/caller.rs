@@ -3,19 +3,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calling::{Commands, Ready};
-use crate::proto::program::{
-    BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, Program, ReplyBounds,
-};
+use super::calling::BackwardCalls;
+use crate::proto::program::{BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, ReplyBounds};
+use crate::proto::rdma::Traffic;
 use crate::proto::rdma::session::Call;
-use crate::proto::rdma::{Reply, Traffic};
 use crate::shell::CallError;
-use crate::shell::calls::{Calls, Command};
-use crate::shell::client::observed;
+use crate::shell::exchange::{decode, encode, transact};
+use crate::shell::observer::observed;
 use crate::shell::serving::ConnectionUsed;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
-use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Layout, Message, Reader, Reducer};
+use crate::xdr::{Layout, Reducer};
 
 /// Calls the client at the other end of a connection, on that connection: in the backward direction (RFC 8167), over
 /// RPC-over-RDMA and over TCP.
@@ -46,7 +43,7 @@ pub struct BackwardClient {
 }
 
 struct Shared {
-    calls: Calls<Ready>,
+    calls: Arc<dyn BackwardCalls>,
     peer: Option<SocketAddr>,
     stats: ClientStats,
 }
@@ -70,16 +67,15 @@ impl CallContext {
 }
 
 impl BackwardClient {
-    /// For handlers of one connection, with at most so many calls that have not ended; and where its task hears of them.
-    pub(super) fn new(peer: Option<SocketAddr>, pending: usize) -> (Self, Commands) {
-        let (calls, commands) = Calls::new(pending);
+    /// For handlers of one connection.
+    pub(in crate::shell) fn new(calls: Arc<dyn BackwardCalls>, peer: Option<SocketAddr>) -> Self {
         let shared = Arc::new(Shared { calls, peer, stats: ClientStats::default() });
-        (BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }, commands)
+        BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }
     }
 
     /// The client takes calls from now on: its upper layer has said so (RFC 8167 section 6).
     pub fn ready(&self) {
-        self.shared.calls.tell(Command::Other(Ready));
+        self.shared.calls.ready();
     }
 
     /// The same with another time that a call may take, waiting for a credit included (default 60 s). One that was sent
@@ -111,12 +107,13 @@ impl BackwardClient {
     /// Whether the connection is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.calls.is_closed()
+        *self.shared.calls.watch().borrow()
     }
 
     /// Waits until the connection is gone: time to forget who wanted to be called on it.
     pub async fn closed(&self) {
-        self.shared.calls.closed().await;
+        // The client itself keeps the sender.
+        let _ = self.shared.calls.watch().wait_for(|closed| *closed).await;
     }
 
     /// The same for programs that both ends call.
@@ -135,39 +132,19 @@ impl BackwardClient {
         args: &Q::Args,
     ) -> Result<Q::Res, CallError> {
         const { without_items::<Q>() };
-        self.observed::<Q::Program, Q>(args).await
+        self.observed::<Q>(args).await
     }
 
-    async fn observed<P: Program, Q: Procedure<Program = P>>(
-        &self,
-        args: &Q::Args,
-    ) -> Result<Q::Res, CallError> {
+    async fn observed<Q: Procedure>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.shared.calls.next_xid();
-        observed::<P, Q>(None, &self.shared.stats, xid, self.exchange::<Q>(xid, args)).await
+        observed::<Q>(None, &self.shared.stats, xid, self.exchange::<Q>(xid, args)).await
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
-        let header = CallHeader {
-            xid,
-            program: <Q::Program as Program>::NUMBER,
-            version: <Q::Program as Program>::VERSION,
-            procedure: Q::NUMBER,
-            credential: self.credential.clone(),
-        };
-        let mut message = Reducer::disabled();
-        header.encode(&mut message).and_then(|()| args.encode(&mut message)).map_err(CallError::Encode)?;
-        let reply = self.transact(message.into_message()).await?;
-        let mut reader = Reader::new(&reply.message);
-        decode_reply(&mut reader, xid)?;
-        let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
-        reader.finish().map_err(CallError::Decode)?;
-        Ok((result, reply.traffic))
-    }
-
-    async fn transact(&self, message: Message) -> Result<Reply, CallError> {
+        let message = encode::<Q>(xid, &self.credential, args, Reducer::disabled())?;
         let call = Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None };
-        let ended = tokio::time::timeout(self.timeout, self.shared.calls.transact(call)).await;
-        ended.unwrap_or(Err(CallError::Timeout(self.timeout)))
+        let reply = tokio::time::timeout(self.timeout, transact(&*self.shared.calls, Q::NAME, call)).await;
+        decode::<Q>(xid, &reply.unwrap_or(Err(CallError::Timeout(self.timeout)))?)
     }
 }
 
@@ -198,7 +175,7 @@ impl<P: Binding> Caller<P> for BothWays {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        self.0.observed::<P, Q>(args).await
+        self.0.observed::<Q>(args).await
     }
 }
 

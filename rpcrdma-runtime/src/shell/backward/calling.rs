@@ -1,24 +1,19 @@
-use std::net::SocketAddr;
+use std::future::poll_fn;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::mpsc;
-use tracing::trace;
+use tokio::sync::watch;
 
-use super::BackwardClient;
-use crate::proto::rdma::{BackwardRequester, CallId, Event, Stated};
-use crate::proto::work::Completion;
-use crate::provider::Connection;
-use crate::shell::calls::{Command, Waiting};
+use crate::proto::rdma::session::Call;
+use crate::proto::rdma::{BackwardRequester, CallId, Event};
+use crate::shell::CallError;
+use crate::shell::waiters::{Outcome, Submit, Waiters};
 use crate::xdr::Message;
 
-/// The client's upper layer has said that it takes calls.
-#[derive(Debug)]
-pub(in crate::shell) struct Ready;
-
-/// What the task of a connection hears from those who call its client.
-pub(super) type Commands = mpsc::UnboundedReceiver<Command<Ready>>;
-
 /// What makes the calls of a server on one connection.
-pub(in crate::shell) trait Backward {
+pub(in crate::shell) trait Backward: Send + 'static {
     /// Calls may be made from now on.
     fn ready(&mut self);
 
@@ -32,71 +27,169 @@ pub(in crate::shell) trait Backward {
     fn poll_event(&mut self) -> Option<Event>;
 }
 
-/// The task's side of a [`BackwardClient`].
-pub(in crate::shell) struct Calling<B> {
-    /// What makes the calls.
-    pub(in crate::shell) engine: B,
-    commands: Commands,
-    waiting: Waiting<CallId>,
+/// What a server's callers in the backward direction need of their connection, whatever carries the calls.
+pub(in crate::shell) trait BackwardCalls: Submit {
+    /// Calls may be made from now on.
+    fn ready(&self);
+
+    /// True once the connection is gone.
+    fn watch(&self) -> watch::Receiver<bool>;
+}
+
+/// The calls of a server on one connection. Callers submit them on their own tasks; the connection's task sends them. When
+/// it drops this, callers that still wait fail.
+pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
+
+struct Shared<B> {
+    state: Mutex<State<B>>,
+    /// A caller has changed something, ever. Most connections have no callers and need not take the lock.
+    used: AtomicBool,
+    closed: watch::Sender<bool>,
+}
+
+struct State<B> {
+    /// Dropped with the connection, however long callers keep their client.
+    engine: Option<B>,
+    waiters: Waiters,
+    /// Callers have changed something since the connection's task has looked.
+    changed: bool,
+    task: Option<Waker>,
 }
 
 impl<B: Backward> Calling<B> {
-    /// For a new connection, whose callers may have so many calls that have not ended; and what its handlers are given.
-    pub(in crate::shell) fn new(
-        engine: B,
-        peer: Option<SocketAddr>,
-        pending: usize,
-    ) -> (BackwardClient, Self) {
-        let (client, commands) = BackwardClient::new(peer, pending);
-        (client, Calling { engine, commands, waiting: Waiting::default() })
+    /// For a new connection, whose callers may have so many calls that have not ended.
+    pub(in crate::shell) fn new(engine: B, max_calls: usize) -> Self {
+        let state =
+            State { engine: Some(engine), waiters: Waiters::new(max_calls), changed: false, task: None };
+        let (state, used, closed) = (Mutex::new(state), AtomicBool::new(false), watch::Sender::new(false));
+        Calling(Arc::new(Shared { state, used, closed }))
     }
 
-    /// Tells callers how their calls ended.
-    pub(in crate::shell) fn settle(&mut self) {
-        while let Some(event) = self.engine.poll_event() {
-            let Event::Done { call, outcome } = event else { continue };
-            self.waiting.end(call, outcome);
-        }
+    /// What callers are given.
+    pub(in crate::shell) fn calls(&self) -> Arc<dyn BackwardCalls> {
+        self.0.clone()
     }
 
-    /// Waits for what the next caller asks, and does it. It may be given up while it waits.
-    pub(in crate::shell) async fn ask(&mut self) {
-        match self.commands.recv().await {
-            Some(Command::Other(Ready)) => self.engine.ready(),
-            Some(Command::Call { key, call, done }) => {
-                let call = self.engine.submit(call.message);
-                self.waiting.begin(key, call, done);
+    /// Whether a caller has changed anything. Until then the engine has nothing to send and awaits nothing.
+    pub(in crate::shell) fn is_used(&self) -> bool {
+        self.0.used.load(Ordering::Acquire)
+    }
+
+    /// Uses the engine on the connection's task.
+    pub(in crate::shell) fn with<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
+        let mut state = self.0.lock();
+        // Only the end of this value takes the engine away.
+        let result = state.engine.as_mut().map(change).unwrap_or_default();
+        let woken = state.settle();
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// As [`Calling::with`], once the engine is used.
+    pub(in crate::shell) fn with_used<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
+        if self.is_used() { self.with(change) } else { R::default() }
+    }
+
+    /// Waits until callers have changed something that may leave the engine with work.
+    pub(in crate::shell) async fn changed(&self) {
+        poll_fn(|cx| {
+            let mut state = self.0.lock();
+            if mem::take(&mut state.changed) {
+                return Poll::Ready(());
             }
-            Some(Command::Cancel { key }) => {
-                if let Some(call) = self.waiting.forget(key) {
-                    self.engine.cancel(call);
-                }
+            if state.task.as_ref().is_none_or(|task| !task.will_wake(cx.waker())) {
+                let replaced = state.task.replace(cx.waker().clone());
+                drop(state);
+                drop(replaced);
             }
-            // The connection is its client's: who calls on it does not close it.
-            Some(Command::Drain | Command::Close) => {}
-            None => std::future::pending().await,
-        }
+            Poll::Pending
+        })
+        .await;
     }
 }
 
-impl Calling<BackwardRequester> {
-    /// Does what the engine asks for, and tells callers how their calls ended.
-    pub(in crate::shell) fn work(&mut self, connection: &mut impl Connection) {
-        while let Some(action) = self.engine.poll_action() {
-            trace!(?action, "ask");
-            connection.submit(action);
+impl<B: Backward> Drop for Calling<B> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.waiters.close();
+        let dropped = (state.engine.take(), state.task.take());
+        let woken = mem::take(state.waiters.woken());
+        drop(state);
+        drop(dropped);
+        self.0.closed.send_replace(true);
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<B: Backward> State<B> {
+    /// Keeps the outcomes of calls for their callers, and returns those to wake.
+    fn settle(&mut self) -> Vec<Waker> {
+        while let Some(event) = self.engine.as_mut().and_then(B::poll_event) {
+            if let Event::Done { call, outcome } = event {
+                self.waiters.end(call, outcome);
+            }
         }
-        self.settle();
+        mem::take(self.waiters.woken())
+    }
+}
+
+impl<B: Backward> Shared<B> {
+    fn lock(&self) -> MutexGuard<'_, State<B>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`BackwardRequester::take`].
-    pub(in crate::shell) fn take(&mut self, completion: Completion) -> Option<Completion> {
-        self.engine.take(completion)
+    /// Changes the state on a caller's task, and wakes the connection's.
+    fn change<R>(&self, change: impl FnOnce(&mut State<B>) -> R) -> R {
+        let mut state = self.lock();
+        let result = change(&mut state);
+        let woken = state.settle();
+        self.used.store(true, Ordering::Release);
+        state.changed = true;
+        let task = state.task.take();
+        drop(state);
+        woken.into_iter().chain(task).for_each(Waker::wake);
+        result
+    }
+}
+
+impl<B: Backward> Submit for Shared<B> {
+    fn next_xid(&self) -> u32 {
+        self.lock().waiters.next_xid(|_| false)
     }
 
-    /// As [`BackwardRequester::limit`].
-    pub(in crate::shell) fn limit(&mut self, client: Stated) {
-        self.engine.limit(client);
+    fn submit(&self, call: Call) -> Result<CallId, CallError> {
+        self.change(|State { engine, waiters, .. }| {
+            let engine = engine.as_mut().ok_or(CallError::Disconnected)?;
+            waiters.admit(call, |call| engine.submit(call.message))
+        })
+    }
+
+    fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+        let (outcome, replaced) = self.lock().waiters.poll_outcome(call, cx);
+        drop(replaced);
+        outcome
+    }
+
+    fn cancel(&self, call: CallId) {
+        let removed = self.change(|State { engine, waiters, .. }| {
+            let removed = waiters.remove(call);
+            if let (Some(engine), Some(_)) = (engine, &removed) {
+                engine.cancel(call);
+            }
+            removed
+        });
+        drop(removed);
+    }
+}
+
+impl<B: Backward> BackwardCalls for Shared<B> {
+    fn ready(&self) {
+        self.change(|state| state.engine.iter_mut().for_each(B::ready));
+    }
+
+    fn watch(&self) -> watch::Receiver<bool> {
+        self.closed.subscribe()
     }
 }
 
@@ -115,5 +208,59 @@ impl Backward for BackwardRequester {
 
     fn poll_event(&mut self) -> Option<Event> {
         BackwardRequester::poll_event(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+
+    use super::*;
+    use crate::proto::program::ReplyBounds;
+
+    /// Calls that stay unanswered.
+    struct Unanswered(#[expect(dead_code, reason = "shows when the engine is dropped")] Arc<()>);
+
+    impl Backward for Unanswered {
+        fn ready(&mut self) {}
+
+        fn submit(&mut self, message: Message) -> CallId {
+            CallId::new(1, &message).0
+        }
+
+        fn cancel(&mut self, _: CallId) {}
+
+        fn poll_event(&mut self) -> Option<Event> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_engine_and_the_task_are_dropped_with_the_connection() {
+        let alive = Arc::new(());
+        let calling = Calling::new(Unanswered(alive.clone()), 8);
+        let calls = calling.calls();
+        assert!(!calling.is_used());
+        calls.ready();
+        assert!(calling.is_used());
+        let task = Arc::new(Task);
+        let waker = Waker::from(task.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(pin!(calling.changed()).poll(&mut cx).is_ready());
+        assert!(pin!(calling.changed()).poll(&mut cx).is_pending());
+        drop(waker);
+        assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (2, 2));
+        drop(calling);
+        assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (1, 1));
+        let message = Message { stream: vec![0; 4].into(), items: Vec::new() };
+        let call = Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None };
+        assert!(matches!(calls.submit(call), Err(CallError::Disconnected)));
+    }
+
+    struct Task;
+
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
     }
 }

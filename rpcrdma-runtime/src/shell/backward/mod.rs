@@ -1,9 +1,7 @@
 //! Calls in the backward direction (RFC 8167): made by handlers of the server, served by the client that connected.
 
-mod callee;
 mod caller;
 mod calling;
 
-pub(super) use callee::Callee;
 pub use caller::{BackwardClient, BothWays};
 pub(super) use calling::{Backward, Calling};

@@ -14,7 +14,7 @@ counts! {
         pub made: "connections",
         /// Connections that were taken and came to nothing: a handshake that failed or took too long.
         pub failed: "that came to nothing",
-        /// Connections that were closed at once, for their address had as many as it may have.
+        /// Connections that were closed at once: their address may not connect, or has as many as it may have.
         pub turned_away: "turned away",
     }
 }

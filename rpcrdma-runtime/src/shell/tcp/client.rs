@@ -9,19 +9,20 @@ use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use super::super::calls::{Calls, Command};
-use super::super::carrier::Carrier;
-use super::super::client::{observed, seed};
+use super::super::carrier::{Carrier, Sends};
+use super::super::driver::{Connect, Outbound, SessionHandle, Shared, ended, next_connection};
+use super::super::exchange::{decode, encode, transact};
+use super::super::observer::observed;
 use super::super::stats::{ClientSnapshot, ClientStats};
+use super::super::waiters::Submit;
 use super::super::{CallError, ConnectError};
-use super::driver::{Dialled, Driver, LastPeer};
+use super::outbound::TcpOutbound;
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
 use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
-use crate::proto::rdma::Traffic;
-use crate::proto::rdma::session::{Call, Policy, Session};
-use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer};
+use crate::proto::rdma::session::{Call, Policy};
+use crate::proto::rdma::{Reply, Traffic};
+use crate::xdr::{Message, Received, Reducer};
 
 /// The smallest item that is sent from where it is, in octets; a smaller one is copied.
 const MIN_ITEM: usize = 16 << 10;
@@ -37,16 +38,22 @@ const MIN_ITEM: usize = 16 << 10;
 /// unless the server was silent all the while ([`TcpOptions::stall_timeout`]).
 #[derive(Clone)]
 pub struct TcpClient {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     timeout: Option<Duration>,
     retransmit: Option<bool>,
 }
 
-struct Shared {
-    calls: Calls,
-    peer: LastPeer<SocketAddr>,
+/// What the clones of a client share. The last one closes the connection.
+struct Inner {
+    calls: Arc<Shared<TcpOutbound>>,
     stats: ClientStats,
     options: TcpClientOptions,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.calls.close();
+    }
 }
 
 impl TcpClient {
@@ -66,29 +73,30 @@ impl TcpClient {
         address: impl ToSocketAddrs + fmt::Display,
         options: TcpClientOptions,
     ) -> Result<Self, ConnectError> {
-        let name = address.to_string();
-        let connect = {
-            let tcp = options.tcp;
-            move || {
-                let name = name.clone();
-                async move { reach(&name, &tcp).await }
-            }
-        };
+        let connector = Arc::new((address.to_string(), options.tcp, options.backward.clone()));
+        let mut connect: Connect<TcpOutbound> = Box::new(move || {
+            let connector = connector.clone();
+            Box::pin(async move {
+                let (address, tcp, backward) = &*connector;
+                let (socket, peer) = reach(address, tcp).await?;
+                Ok(TcpOutbound::new(socket, peer, tcp, backward))
+            })
+        });
         let first = connect().await?;
-        let TcpClientOptions { timeout, idle, reconnect, tcp, .. } = options;
-        let keep = options.backward.programs().next().is_some();
-        let session = Session::new(Policy { timeout, idle, keep, reconnect }, seed());
-        let peer = LastPeer::new(first.1);
-        let span = debug_span!("client", peer = %first.1);
-        let connect = Box::new(move || Box::pin(connect()) as _);
-        let stats = ClientStats::default();
-        let backward = options.backward.clone();
-        let mut driver = Driver::new(session, tcp, connect, peer.clone(), backward, stats.clone());
-        driver.connected(first);
-        let (calls, receiver) = Calls::new(options.pending);
-        tokio::spawn(driver.run(receiver).instrument(span));
-        let shared = Shared { calls, peer, stats, options };
-        Ok(TcpClient { shared: Arc::new(shared), timeout: None, retransmit: None })
+        let TcpClientOptions { timeout, idle, reconnect, .. } = options;
+        let policy = Policy { timeout, idle, keep: false, reconnect };
+        let (stats, peer) = (ClientStats::default(), first.0.peer());
+        let (calls, driver) = Shared::new(
+            policy,
+            (Some(first), Some(connect)),
+            peer,
+            &options.backward,
+            stats.clone(),
+            options.pending,
+        );
+        tokio::spawn(driver.instrument(debug_span!("client", %peer)));
+        let inner = Inner { calls, stats, options };
+        Ok(TcpClient { inner: Arc::new(inner), timeout: None, retransmit: None })
     }
 
     /// The same connection, for calls that may take this long each: from the call to its reply, however many connections
@@ -110,67 +118,63 @@ impl TcpClient {
 
     /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
     pub fn close(&self) {
-        self.shared.calls.tell(Command::Close);
+        self.inner.calls.close();
     }
 
     /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
     pub async fn drain(&self) {
-        self.shared.calls.tell(Command::Drain);
-        self.shared.calls.closed().await;
+        self.inner.calls.drain();
+        ended(self.inner.calls.watch()).await;
     }
 
     /// The server's address: of the connection that there is, or of the last one.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
-        self.shared.peer.get()
+        self.inner.calls.peer()
     }
 
     /// How many connections there were, this one included.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.shared.peer.made()
+        self.inner.calls.watch().borrow().connections
     }
 
     /// Waits until there were more connections than `seen`, and says how many, as
     /// [`Client::next_connection`](super::super::Client::next_connection) does.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
-        self.shared.peer.next(seen, self.shared.calls.closed()).await
+        next_connection(self.inner.calls.watch(), seen).await
     }
 
     /// What was counted up to now, for all clones.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
-        self.shared.stats.snapshot()
+        self.inner.calls.count();
+        self.inner.stats.snapshot()
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
-        let message = self.encode::<Q>(xid, args)?;
-        let (reply, traffic) =
-            Carrier::<Q::Program>::carry(self, Q::NAME, message, Q::reply_bounds(args)).await?;
-        let mut reader = Reader::new(&reply);
-        decode_reply(&mut reader, xid)?;
-        let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
-        reader.finish().map_err(CallError::Decode)?;
-        Ok((result, traffic))
+        let credential = &self.inner.options.credential;
+        let message = encode::<Q>(xid, credential, args, Reducer::new(MIN_ITEM))?;
+        let bounds = Q::reply_bounds(args);
+        decode::<Q>(xid, &self.transact(Q::NAME, message, bounds, Sends::of(credential)).await?)
     }
 
-    fn encode<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<Message, CallError> {
-        let header = CallHeader {
-            xid,
-            program: <Q::Program as Program>::NUMBER,
-            version: <Q::Program as Program>::VERSION,
-            procedure: Q::NUMBER,
-            credential: self.shared.options.credential.clone(),
-        };
-        let mut message = Reducer::new(MIN_ITEM);
-        header.encode(&mut message).and_then(|()| args.encode(&mut message)).map_err(CallError::Encode)?;
-        Ok(message.into_message())
+    async fn transact(
+        &self,
+        procedure: &'static str,
+        message: Message,
+        bounds: ReplyBounds,
+        sends: Sends,
+    ) -> Result<Reply, CallError> {
+        let retransmit = sends.retransmit(self.retransmit);
+        let call = Call { message, bounds, timeout: self.timeout, retransmit };
+        transact(&*self.inner.calls, procedure, call).await
     }
 }
 
 impl<P: Program> Carrier<P> for TcpClient {
     fn next_xid(&self) -> u32 {
-        self.shared.calls.next_xid()
+        self.inner.calls.next_xid()
     }
 
     fn min_item(&self) -> usize {
@@ -182,24 +186,24 @@ impl<P: Program> Carrier<P> for TcpClient {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
-        let Shared { options, stats, .. } = &*self.shared;
-        observed::<P, Q>(options.observer.as_ref(), stats, xid, exchange).await
+        let Inner { options, stats, .. } = &*self.inner;
+        observed::<Q>(options.observer.as_ref(), stats, xid, exchange).await
     }
 
     async fn carry(
         &self,
-        _: &'static str,
+        procedure: &'static str,
         message: Message,
         bounds: ReplyBounds,
+        sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        let (timeout, retransmit) = (self.timeout, self.retransmit);
-        let reply = self.shared.calls.transact(Call { message, bounds, timeout, retransmit }).await?;
+        let reply = self.transact(procedure, message, bounds, sends).await?;
         Ok((reply.message, reply.traffic))
     }
 }
 
 /// Connects to one of the addresses that a name stands for.
-async fn reach(name: &str, options: &TcpOptions) -> Result<Dialled, ConnectError> {
+async fn reach(name: &str, options: &TcpOptions) -> Result<(TcpStream, SocketAddr), ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     let candidates = lookup_host(name)
         .await
@@ -224,9 +228,9 @@ impl<P: Program> Caller<P> for TcpClient {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let xid = self.shared.calls.next_xid();
-        let Shared { options, stats, .. } = &*self.shared;
-        observed::<P, Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
+        let xid = self.inner.calls.next_xid();
+        let Inner { options, stats, .. } = &*self.inner;
+        observed::<Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 
-use super::super::backward::Calling;
+use super::super::backward::{BackwardClient, Calling};
 use super::super::inbound::{Event, Inbound};
 use super::super::serving::{Connected, Serving};
 use super::TcpOptions;
 use super::backward::TcpBackward;
-use super::callee::Places;
+use super::call_slots::CallSlots;
 use super::line::Slot;
 use super::stream::{Incoming, Outgoing, halves};
 use crate::proto::program::{Extensions, Origin};
@@ -22,7 +22,7 @@ use crate::xdr::{Message, Received};
 pub(super) struct TcpInbound {
     incoming: Incoming,
     outgoing: Outgoing,
-    places: Places,
+    slots: CallSlots,
     backward: Calling<TcpBackward>,
     /// The client may still send something.
     open: bool,
@@ -41,18 +41,18 @@ impl TcpInbound {
         options: &TcpOptions,
     ) -> (Self, Arc<Connected>) {
         let (incoming, outgoing) = halves(socket, options);
-        let engine = TcpBackward::new(options);
-        let (client, backward) = Calling::new(engine, Some(peer), serving.backward_pending());
+        let backward = Calling::new(TcpBackward::new(options), serving.backward_pending());
+        let client = BackwardClient::new(backward.calls(), Some(peer));
         let extensions = Extensions::default().with(client);
         let caller = serving.caller(Origin { peer: Some(peer), extensions });
-        let places = Places::new(options.calls, options);
+        let slots = CallSlots::new(options.calls, options);
         let (open, draining, failed) = (true, false, None);
-        (TcpInbound { incoming, outgoing, places, backward, open, draining, failed }, caller)
+        (TcpInbound { incoming, outgoing, slots, backward, open, draining, failed }, caller)
     }
 
     /// The connection has ended.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
-        self.backward.ended(reason);
+        self.backward.with(|backward| backward.line.ended(reason));
     }
 
     /// The next call; none at the end of the connection.
@@ -64,10 +64,10 @@ impl TcpInbound {
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
-            if let Some(call) = self.places.next() {
+            if let Some(call) = self.slots.next() {
                 return Ok(Some(call));
             }
-            if (!self.open || self.draining) && self.places.is_idle() {
+            if (!self.open || self.draining) && self.slots.is_idle() {
                 self.outgoing.finish().await?;
                 return Ok(None);
             }
@@ -78,7 +78,7 @@ impl TcpInbound {
                 self.received(record)?;
                 continue;
             }
-            while let Some((call, slot)) = self.backward.poll_send() {
+            while let Some((call, slot)) = self.backward.with_used(|backward| backward.line.poll_send()) {
                 self.outgoing.push(call, slot)?;
             }
             tokio::select! {
@@ -87,26 +87,28 @@ impl TcpInbound {
                     Some(record) => self.received(record)?,
                     None => {
                         self.open = false;
-                        self.backward.ended(&CloseReason::Peer);
+                        self.ended(&CloseReason::Peer);
                     }
                 },
-                () = self.backward.ask() => {}
+                () = self.backward.changed() => {}
             }
         }
     }
 
     /// Replies to this end's own calls may stand behind more calls than it takes.
     fn may_read(&self) -> bool {
-        let awaits = self.backward.awaits();
-        self.open && if self.draining { awaits } else { self.places.has_room(awaits) }
+        let awaits = self.backward.with_used(|backward| backward.line.awaits());
+        self.open && if self.draining { awaits } else { self.slots.has_room(awaits) }
     }
 
     fn received(&mut self, record: Bytes) -> io::Result<()> {
         match MessageKind::of(&record) {
             // A client whose call is dropped hears that the connection is closed, and may call elsewhere.
             Some(MessageKind::Call) if self.draining => {}
-            Some(MessageKind::Call) => self.places.take(record),
-            Some(MessageKind::Reply) if self.backward.is_ready() => self.backward.received(record),
+            Some(MessageKind::Call) => self.slots.push(record),
+            Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {
+                self.backward.with(|backward| backward.line.received(record));
+            }
             _ => return Err(io::Error::other("a message that is no call")),
         }
         Ok(())
@@ -124,11 +126,15 @@ impl Inbound for TcpInbound {
         }
     }
 
-    /// A call without a reply frees its place at once.
+    /// A call without a reply frees its slot at once.
     fn reply(&mut self, slot: Slot, reply: Option<Message>) {
-        if let Some(reply) = reply {
-            self.failed = self.outgoing.push(reply, slot).err();
+        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
+            self.failed = Some(error);
         }
+    }
+
+    fn has_callbacks(&self) -> bool {
+        self.backward.with_used(|backward| backward.ready)
     }
 
     fn drain(&mut self) {

@@ -1,6 +1,7 @@
 //! One TCP connection's calls, as a session sees them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::TcpOptions;
 use crate::proto::program::ReplyBounds;
 use crate::proto::rdma::session::Line;
 use crate::proto::rdma::{CallId, Event, FailReason, Reply, Traffic};
+use crate::proto::table::Table;
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::record_mark;
 use crate::xdr::{Message, Received};
@@ -21,15 +23,12 @@ use crate::xdr::{Message, Received};
 pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
 /// The calls on one connection: those that were sent, and those that wait for their turn.
-#[derive(Debug)]
 pub(super) struct TcpLine {
-    submitted: u32,
     slots: Arc<Semaphore>,
     /// Calls that wait for a slot, in the order in which they were submitted.
     queue: BTreeMap<CallId, Message>,
-    calls: BTreeMap<CallId, Sent>,
-    by_xid: HashMap<u32, CallId>,
-    outbox: VecDeque<(Message, Slot)>,
+    /// Calls that were sent, by their XIDs.
+    calls: Table<Sent>,
     /// How long a server may say nothing at all.
     patience: Duration,
     /// When it said something last, or the connection was made.
@@ -40,9 +39,8 @@ pub(super) struct TcpLine {
     closing: Option<CloseReason>,
 }
 
-#[derive(Debug)]
 struct Sent {
-    xid: u32,
+    id: CallId,
     octets: u64,
     at: Instant,
     _slot: Slot,
@@ -52,12 +50,9 @@ impl TcpLine {
     /// A new connection's, with so many calls at once.
     pub(super) fn new(options: &TcpOptions, calls: usize) -> Self {
         TcpLine {
-            submitted: 0,
             slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
             queue: BTreeMap::new(),
-            calls: BTreeMap::new(),
-            by_xid: HashMap::new(),
-            outbox: VecDeque::new(),
+            calls: Table::default(),
             patience: options.stall_timeout,
             heard: Instant::now(),
             silent: BTreeSet::new(),
@@ -71,62 +66,46 @@ impl TcpLine {
         self.closing.as_ref()
     }
 
-    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is cancelled.
-    pub(super) fn enqueue(&mut self, message: Message) -> CallId {
-        let id = self.new_id(&message);
-        self.queue.insert(id, message);
-        id
+    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is forgotten.
+    ///
+    /// # Errors
+    /// The message is 2 GiB or longer.
+    pub(super) fn enqueue(&mut self, call: CallId, message: Message) -> Result<(), FailReason> {
+        record_mark(message.unreduced_len()).ok_or(FailReason::Unsendable("it is 2 GiB or longer"))?;
+        self.queue.insert(call, message);
+        Ok(())
     }
 
-    /// The same for a call that is not to be sent.
-    pub(super) fn refuse(&mut self, message: &Message, why: FailReason) -> CallId {
-        let id = self.new_id(message);
-        self.events.push_back(Event::Done { call: id, outcome: Err(why) });
-        id
-    }
-
-    fn new_id(&mut self, message: &Message) -> CallId {
-        self.submitted = self.submitted.wrapping_add(1);
-        CallId::new(self.submitted, message).0
+    /// A call has ended.
+    pub(super) fn end(&mut self, call: CallId, outcome: Result<Reply, FailReason>) {
+        self.events.push_back(Event::Done { call, outcome });
     }
 
     /// Nobody waits for the call any more. Gives when it was sent, if it was.
     pub(super) fn forget(&mut self, call: CallId) -> Option<Instant> {
+        if self.calls.get(call.xid()).is_some_and(|sent| sent.id == call) {
+            return self.calls.remove(call.xid()).map(|sent| sent.at);
+        }
         self.queue.remove(&call);
-        let sent = self.calls.remove(&call)?;
-        self.by_xid.remove(&sent.xid);
-        Some(sent.at)
+        None
     }
 
     /// Whether a call was sent that has no reply.
     pub(super) fn awaits(&self) -> bool {
-        !self.calls.is_empty()
+        self.calls.len() > 0
     }
 
     /// The next message to be sent, with what is to be dropped once it has left.
     pub(super) fn poll_send(&mut self) -> Option<(Message, Slot)> {
-        while self.outbox.is_empty() && !self.queue.is_empty() {
-            let slot = self.slots.clone().try_acquire_owned().ok()?;
-            let (id, message) = self.queue.pop_first()?;
-            self.start(id, message, slot.into());
+        if self.queue.is_empty() {
+            return None;
         }
-        self.outbox.pop_front()
-    }
-
-    fn start(&mut self, id: CallId, message: Message, slot: Slot) {
-        let xid = message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
-        let octets = message.unreduced_len();
-        let why = match xid {
-            None => "it has no XID",
-            Some(xid) if self.by_xid.contains_key(&xid) => "another call has its XID",
-            Some(_) if record_mark(octets).is_none() => "it is 2 GiB or longer",
-            Some(xid) => {
-                self.by_xid.insert(xid, id);
-                self.calls.insert(id, Sent { xid, octets, at: Instant::now(), _slot: slot.clone() });
-                return self.outbox.push_back((message, slot));
-            }
-        };
-        self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsendable(why)) });
+        let slot: Slot = self.slots.clone().try_acquire_owned().ok()?.into();
+        let (id, message) = self.queue.pop_first()?;
+        let sent = Sent { id, octets: message.unreduced_len(), at: Instant::now(), _slot: slot.clone() };
+        // No other outstanding call has this XID.
+        let _ = self.calls.insert(id.xid(), sent);
+        Some((message, slot))
     }
 
     /// The peer has said something.
@@ -135,29 +114,25 @@ impl TcpLine {
         self.silent.clear();
     }
 
-    /// Gives a reply to who waits for it; one that nobody waits for is late, or nobody's.
+    /// Ends the call that a reply answers. A reply to no outstanding call, such as a late one, is dropped.
     pub(super) fn received(&mut self, reply: Bytes) {
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
-        let call = xid.and_then(|xid| self.by_xid.remove(&xid));
-        let Some((id, sent)) = call.and_then(|id| self.calls.remove_entry(&id)) else {
+        let Some(sent) = xid.and_then(|xid| self.calls.remove(xid)) else {
             return debug!(?xid, "no call waits for this reply");
         };
         let traffic =
             Traffic { call_inline: sent.octets, reply_inline: reply.len() as u64, ..Traffic::default() };
-        let reply = Reply { message: Received::whole(reply), traffic };
-        self.events.push_back(Event::Done { call: id, outcome: Ok(reply) });
+        self.end(sent.id, Ok(Reply { message: Received::whole(reply), traffic }));
     }
 
     /// The connection is gone: what has no reply has ended.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.closing = Some(reason.clone());
-        self.by_xid.clear();
-        self.outbox.clear();
-        let sent = std::mem::take(&mut self.calls).into_keys().map(|id| (id, true));
-        let queued = std::mem::take(&mut self.queue).into_keys().map(|id| (id, false));
-        for (call, sent) in sent.chain(queued) {
-            let why = if sent { FailReason::Closed } else { FailReason::Unsent };
-            self.events.push_back(Event::Done { call, outcome: Err(why(reason.clone())) });
+        for (_, sent) in mem::take(&mut self.calls).drain() {
+            self.end(sent.id, Err(FailReason::Closed(reason.clone())));
+        }
+        for (call, _) in mem::take(&mut self.queue) {
+            self.end(call, Err(FailReason::Unsent(reason.clone())));
         }
         self.events.push_back(Event::Closed(reason.clone()));
     }
@@ -165,8 +140,7 @@ impl TcpLine {
 
 impl Line for TcpLine {
     fn submit(&mut self, call: CallId, message: Message, _: &ReplyBounds) -> Result<(), FailReason> {
-        self.queue.insert(call, message);
-        Ok(())
+        self.enqueue(call, message)
     }
 
     fn cancel(&mut self, call: CallId) {
@@ -194,5 +168,9 @@ impl Line for TcpLine {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    fn has_work(&self) -> bool {
+        !self.events.is_empty() || self.closing.is_some()
     }
 }

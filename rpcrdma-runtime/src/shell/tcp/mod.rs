@@ -4,12 +4,12 @@
 //! nothing is placed directly.
 
 mod backward;
-mod callee;
+mod call_slots;
 mod client;
-mod driver;
 mod inbound;
 mod line;
 mod options;
+mod outbound;
 mod server;
 mod stream;
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::super::options::BACKWARD_PENDING;
+use super::super::options::{BACKWARD_PENDING, IDLE};
 use super::super::{DuplicateCache, Observer};
 use crate::proto::program::Credential;
 use crate::proto::rdma::session::{Policy, Reconnect};
@@ -91,10 +91,15 @@ impl Default for TcpClientOptions {
 /// What a server over TCP is set to.
 #[derive(Clone, Debug)]
 pub struct TcpServerOptions {
-    /// Connections at once (default 1,024); further ones wait to be accepted.
+    /// Connections at once (default 1,024). Further ones wait to be accepted, if no connection is idle.
     pub connections: usize,
-    /// Connections of one address at once, at least 1 (default 256); further ones are closed.
+    /// Connections at once of one IPv4 address, or of one 64-bit prefix of IPv6, at least 1 (default 256); further ones are
+    /// closed.
     pub connections_per_address: usize,
+    /// How long a connection may stay without a call (default 6 minutes). If all [`connections`](Self::connections) are
+    /// taken, the one that has been idle for the longest time, and for at least a second, is closed earlier. A connection on
+    /// which the server may call its client is never idle. `None`: idle connections stay.
+    pub idle: Option<Duration>,
     /// How long a server that is asked to stop waits for the calls that run (default 10 s).
     pub drain: Duration,
     /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
@@ -111,6 +116,7 @@ impl Default for TcpServerOptions {
         TcpServerOptions {
             connections: 1024,
             connections_per_address: 256,
+            idle: Some(IDLE),
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             backward_pending: BACKWARD_PENDING,

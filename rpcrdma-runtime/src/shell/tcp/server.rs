@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::watch;
@@ -10,7 +11,8 @@ use tracing::{Instrument, debug, debug_span};
 use super::super::accept::Listening;
 use super::super::inbound::serve;
 use super::super::serving::Serving;
-use super::super::{ServeError, ServerStats};
+use super::super::slots::Slot;
+use super::super::{PeerFilter, ServeError, ServerStats};
 use super::inbound::TcpInbound;
 use super::stream::prepare;
 use super::{TcpOptions, TcpServerOptions};
@@ -23,6 +25,7 @@ pub struct TcpServer {
     listener: TcpListener,
     services: Services,
     stats: ServerStats,
+    peers: PeerFilter,
     options: TcpServerOptions,
 }
 
@@ -49,7 +52,8 @@ impl TcpServer {
         let name = address.to_string();
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(|source| ServeError::Bind { address: name, source })?;
-        Ok(TcpServer { listener, services: Services::new(), stats: ServerStats::default(), options })
+        let (services, stats, peers) = (Services::new(), ServerStats::default(), PeerFilter::default());
+        Ok(TcpServer { listener, services, stats, peers, options })
     }
 
     /// Adds a program version.
@@ -63,6 +67,12 @@ impl TcpServer {
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         TcpServer { services, ..self }
+    }
+
+    /// Accepts connections only of the peers that the filter admits (default: all).
+    #[must_use]
+    pub fn peers(self, peers: PeerFilter) -> Self {
+        TcpServer { peers, ..self }
     }
 
     /// Reads what the server counts, also while it runs and afterwards.
@@ -85,19 +95,21 @@ impl TcpServer {
     /// # Errors
     /// [`ServeError::Accept`], if the listener fails for good.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let TcpServer { listener, services, stats, options } = self;
+        let TcpServer { listener, services, stats, peers, options } = self;
         let listening = Listening {
             connections: options.connections,
             per_address: options.connections_per_address,
+            idle: options.idle,
+            peers,
             stats: stats.clone(),
             drain: options.drain,
         };
         let address = |(_, peer): &(TcpStream, SocketAddr)| peer.ip();
         let serving = Serving::new(services, options.duplicates, options.backward_pending, stats);
         let accept = || listener.accept();
-        let serve = |(socket, peer): (TcpStream, SocketAddr), stopping| {
+        let serve = |(socket, peer): (TcpStream, SocketAddr), stopping, slot| {
             let span = debug_span!("connection", %peer);
-            serve_socket(socket, peer, serving.clone(), options.tcp, stopping).instrument(span)
+            serve_socket(socket, peer, serving.clone(), options.tcp, stopping, slot).instrument(span)
         };
         listening.run(accept, address, serve, serving.executed(), shutdown).await
     }
@@ -109,13 +121,14 @@ async fn serve_socket(
     serving: Serving,
     options: TcpOptions,
     stopping: watch::Receiver<bool>,
+    slot: Arc<Slot>,
 ) {
     if let Err(error) = prepare(&socket, &options) {
         return debug!(%error, "the socket cannot be set up");
     }
     let _connected = serving.stats().connected();
     let (mut inbound, caller) = TcpInbound::new(socket, peer, &serving, &options);
-    let reason = serve(&mut inbound, caller, stopping).await;
+    let reason = serve(&mut inbound, caller, stopping, Some(&slot)).await;
     debug!(%reason, "connection closed");
     inbound.ended(&reason);
 }

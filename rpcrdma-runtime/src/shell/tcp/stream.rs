@@ -1,14 +1,17 @@
 //! One TCP connection as records, in both directions at once.
 
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{Duration, Instant, sleep_until};
+use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::TcpOptions;
 use super::line::Slot;
@@ -54,9 +57,13 @@ struct Piece {
 /// Parts a connection into its two directions.
 pub(super) fn halves(socket: TcpStream, options: &TcpOptions) -> (Incoming, Outgoing) {
     let (reader, writer) = socket.into_split();
-    let stall = Stall { limit: options.stall_timeout, since: None };
-    let incoming =
-        Incoming { socket: reader, input: BytesMut::new(), records: Records::new(options.max_record), stall };
+    let incoming = Incoming {
+        socket: reader,
+        input: BytesMut::new(),
+        records: Records::new(options.max_record),
+        stall: Stall::new(options.stall_timeout),
+    };
+    let stall = Stall::new(options.stall_timeout);
     (incoming, Outgoing { socket: writer, pieces: VecDeque::new(), stall })
 }
 
@@ -78,26 +85,27 @@ impl Incoming {
     /// # Errors
     /// What the system says; a record that is too long, cut off, or not going on.
     pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// As [`Incoming::next`].
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         loop {
             if let Some(record) = self.buffered()? {
-                return Ok(Some(record));
+                return Poll::Ready(Ok(Some(record)));
             }
             let between = self.records.is_between() && self.input.is_empty();
-            if between {
-                self.stall.since = None;
-            } else {
-                self.stall.begin();
-            }
             self.input.reserve(READ);
-            let read = tokio::select! {
-                biased; // what has come counts, however long nobody asked for it
-                read = self.socket.read_buf(&mut self.input) => read?,
-                () = self.stall.over() => return Err(stalled("the rest of a record did not come")),
+            let Poll::Ready(read) = pin!(self.socket.read_buf(&mut self.input)).poll(cx) else {
+                if between {
+                    return Poll::Pending;
+                }
+                return self.stall.poll(cx).map(|()| Err(stalled("the rest of a record did not come")));
             };
             self.stall.since = None;
-            match read {
-                0 if between => return Ok(None),
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            match read? {
+                0 if between => return Poll::Ready(Ok(None)),
+                0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                 _ => {}
             }
         }
@@ -130,22 +138,40 @@ impl Outgoing {
     /// # Errors
     /// What the system says, or that the peer takes nothing.
     pub(super) async fn write(&mut self) -> io::Result<()> {
-        self.stall.begin();
+        poll_fn(|cx| self.poll_write(cx)).await
+    }
+
+    /// As [`Outgoing::write`].
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.try_write()? {
+            let Poll::Ready(writable) = self.socket.as_ref().poll_write_ready(cx) else {
+                return self.stall.poll(cx).map(|()| Err(stalled("the peer takes nothing")));
+            };
+            writable?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes some of what waits, if that is possible without waiting. Returns true if something was written.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn try_write(&mut self) -> io::Result<bool> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let mut count = 0;
         for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
             *slice = IoSlice::new(&piece.data);
             count += 1;
         }
-        let slices = slices.get(..count).unwrap_or_default();
-        let written = tokio::select! {
-            biased;
-            written = self.socket.write_vectored(slices) => written?,
-            () = self.stall.over() => return Err(stalled("the peer takes nothing")),
-        };
-        self.stall.since = None;
-        self.left(written);
-        Ok(())
+        match self.socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
+            Ok(written) => {
+                self.stall.since = None;
+                self.left(written);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Forgets octets that have left.
@@ -171,22 +197,30 @@ impl Outgoing {
 }
 
 /// How long a direction may stand still. It counts on when the future that waits is dropped.
-#[derive(Clone, Copy)]
 struct Stall {
     limit: Duration,
     since: Option<Instant>,
+    /// Fires at the end of this stall or of an earlier one: a timer that fires too early costs less than one that is reset
+    /// for each stall.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stall {
-    fn begin(&mut self) {
-        self.since.get_or_insert_with(Instant::now);
+    fn new(limit: Duration) -> Self {
+        Stall { limit, since: None, timer: None }
     }
 
     /// Waits until it has been too long.
-    async fn over(&self) {
-        match self.since.and_then(|since| since.checked_add(self.limit)) {
-            Some(end) => sleep_until(end).await,
-            None => std::future::pending().await,
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let since = self.since.get_or_insert_with(Instant::now);
+        let Some(end) = since.checked_add(self.limit) else { return Poll::Pending };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if timer.deadline() >= end {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(end);
         }
     }
 }

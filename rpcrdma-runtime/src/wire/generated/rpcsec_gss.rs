@@ -161,7 +161,7 @@ impl ::core::default::Default for RpcGssCredT {
     }
 }
 
-/// `rpc_gss_init_arg`, section 4. Making a Context
+/// `rpc_gss_init_arg`, section 4. Creating a Context
 ///
 /// ```text
 /// struct rpc_gss_init_arg {
@@ -176,7 +176,7 @@ pub struct RpcGssInitArg {
     pub gss_token: Opaque,
 }
 
-/// `rpc_gss_init_res`, section 4. Making a Context
+/// `rpc_gss_init_res`, section 4. Creating a Context
 ///
 /// ```text
 /// struct rpc_gss_init_res {

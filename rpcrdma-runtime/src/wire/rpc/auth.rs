@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::wire::generated::rpc_msg as xdr;
+use crate::wire::generated::{rpc_msg as xdr, rpcsec_gss};
 use crate::xdr::{Error, XdrString, from_bytes, to_bytes};
 
 /// The largest body of a credential or a verifier, in bytes (RFC 5531 section 8.2).
@@ -15,6 +15,9 @@ pub const MAX_GIDS: usize = 16;
 
 const AUTH_NONE: u32 = 0;
 const AUTH_SYS: u32 = 1;
+/// The flavor of RPCSEC_GSS (RFC 2203 section 3).
+pub const RPCSEC_GSS: u32 = rpcsec_gss::RPCSEC_GSS_FLAVOR;
+
 /// `rpc_gss_svc_none`: a message is protected in no way but its header (RFC 2203 section 5.3.2).
 const GSS_SERVICE_NONE: u32 = 1;
 
@@ -42,12 +45,19 @@ impl Credential {
     #[must_use]
     pub fn allows_reduction(&self) -> bool {
         match self {
-            Credential::Other { flavor: super::RPCSEC_GSS, body } => {
+            Credential::Other { flavor: RPCSEC_GSS, body } => {
                 // Behind the version, the control procedure and the sequence number.
                 body.get(12..16).is_some_and(|service| service == GSS_SERVICE_NONE.to_be_bytes())
             }
             _ => true,
         }
+    }
+
+    /// Whether a message with this credential may be sent more than once. A server accepts each sequence number of RPCSEC_GSS
+    /// once (RFC 2203 section 5.3.3.1).
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        !matches!(self, Credential::Other { flavor: RPCSEC_GSS, .. })
     }
 }
 

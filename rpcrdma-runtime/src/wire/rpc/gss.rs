@@ -6,8 +6,6 @@ use super::{AuthStat, MAX_AUTH_BYTES};
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::xdr::{Error, from_bytes, to_bytes};
 
-/// The flavor's number (RFC 2203 section 3).
-pub const RPCSEC_GSS: u32 = xdr::RPCSEC_GSS_FLAVOR;
 /// Sequence numbers are below this (RFC 2203 section 5).
 pub const MAX_SEQUENCE: u32 = xdr::MAXSEQ;
 /// The longest handle that fits into a credential, in bytes: the other fields take 20.

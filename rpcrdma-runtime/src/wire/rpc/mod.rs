@@ -6,8 +6,10 @@ mod gss;
 mod record;
 mod reply;
 
-pub use auth::{AuthStat, AuthSys, Credential, MAX_AUTH_BYTES, MAX_GIDS, MAX_MACHINE_NAME, Verifier};
+pub use auth::{
+    AuthStat, AuthSys, Credential, MAX_AUTH_BYTES, MAX_GIDS, MAX_MACHINE_NAME, RPCSEC_GSS, Verifier,
+};
 pub use call::{CallHeader, CallRefusal, MessageKind, RPC_VERSION, RpcCall};
-pub use gss::{GssControl, GssCredential, GssService, MAX_HANDLE, MAX_SEQUENCE, RPCSEC_GSS};
+pub use gss::{GssControl, GssCredential, GssService, MAX_HANDLE, MAX_SEQUENCE};
 pub use record::{RecordError, Records, record_mark};
 pub use reply::{Reject, ReplyError, ReplyHeader, RpcReply, decode_reply, decode_verified};

@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::super::{CallId, Event, FailReason, Requester};
+use super::super::{CallId, Event, FailReason, Requester, Stated};
 use crate::proto::program::ReplyBounds;
 use crate::proto::work::CloseReason;
 use crate::xdr::Message;
@@ -46,6 +46,30 @@ pub trait Line {
 
     /// The next thing to know.
     fn poll_event(&mut self) -> Option<Event>;
+
+    /// Whether there is something to poll.
+    fn has_work(&self) -> bool;
+
+    /// Keeps calls that are not sent yet to what the responder says of itself. By default it limits nothing.
+    fn limit(&mut self, _responder: Stated) {}
+
+    /// What was counted. By default nothing is.
+    fn counts(&self) -> LineCounts {
+        LineCounts::default()
+    }
+}
+
+/// What a [`Line`] counts of credits, if its calls need them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineCounts {
+    /// Calls that the responder allows to be unanswered.
+    pub granted: u32,
+    /// Calls that wait for a credit.
+    pub queued: usize,
+    /// Calls that found no credit when they were submitted.
+    pub credit_waits: u64,
+    /// Messages of the peer that belonged to no call and were dropped.
+    pub discarded: u64,
 }
 
 impl Line for Requester {
@@ -79,5 +103,22 @@ impl Line for Requester {
 
     fn poll_event(&mut self) -> Option<Event> {
         Requester::poll_event(self)
+    }
+
+    fn has_work(&self) -> bool {
+        Requester::has_work(self)
+    }
+
+    fn limit(&mut self, responder: Stated) {
+        Requester::limit(self, responder);
+    }
+
+    fn counts(&self) -> LineCounts {
+        LineCounts {
+            granted: self.credits().granted(),
+            queued: self.queued(),
+            credit_waits: self.credit_waits(),
+            discarded: self.discarded(),
+        }
     }
 }

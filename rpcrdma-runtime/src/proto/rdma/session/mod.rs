@@ -18,7 +18,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-pub use line::Line;
+pub use line::{Line, LineCounts};
 pub use policy::{Backoff, Policy, Reconnect};
 
 use self::policy::Attempts;
@@ -208,6 +208,14 @@ impl<L: Line> Session<L> {
             return Some(Event::Connect);
         }
         self.events.pop_front()
+    }
+
+    /// Whether there is something to poll.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.events.is_empty()
+            || matches!(self.state, State::Wanted)
+            || self.line().is_some_and(Line::has_work)
     }
 
     /// When [`Session::handle_timeout`] is to be called, if nothing happens before.
@@ -639,13 +647,5 @@ impl Session {
             requester.handle_completion(completion);
         }
         self.settle(now);
-    }
-
-    /// Whether there is something to poll.
-    #[must_use]
-    pub fn has_work(&self) -> bool {
-        !self.events.is_empty()
-            || matches!(self.state, State::Wanted)
-            || self.line().is_some_and(Requester::has_work)
     }
 }

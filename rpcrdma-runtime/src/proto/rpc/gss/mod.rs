@@ -20,8 +20,11 @@ use alloc::vec::Vec;
 pub use crate::wire::rpc::{GssControl, GssCredential, GssService};
 #[cfg(feature = "std")]
 pub use server::{GssCaller, GssServer, GssServerOptions};
-pub use session::{GssFailure, GssSession, InitAnswer};
+pub use session::{GssSession, InitAnswer};
 pub use window::SequenceWindow;
+
+use crate::wire::rpc::ReplyError;
+use crate::xdr;
 
 /// One end of a security context that is made, as GSS-API has it (RFC 2743 section 2.3). The same quality of protection
 /// is used for everything.
@@ -125,4 +128,37 @@ impl GssError {
     pub fn is_expired(&self) -> bool {
         [GssError::CREDENTIALS_EXPIRED.major, GssError::CONTEXT_EXPIRED.major].contains(&self.major)
     }
+}
+
+/// Why a call over RPCSEC_GSS has no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GssFailure {
+    /// The mechanism of this end.
+    #[error(transparent)]
+    Mechanism(#[from] GssError),
+    /// The server's mechanism refused to make a context.
+    #[error("the server makes no context: {0}")]
+    Refused(GssError),
+    /// The server does not make contexts as RFC 2203 says.
+    #[error("the server breaks RFC 2203: {0}")]
+    Protocol(&'static str),
+    /// A reply is not the server's, or was changed on its way. The call may have been executed.
+    #[error("the reply is not shown to be the server's")]
+    Unverified,
+    /// What is protected belongs to another call.
+    #[error("what is protected belongs to another call")]
+    Sequence,
+    /// Every sequence number has been used: a new context is needed.
+    #[error("the context has no sequence numbers left")]
+    Exhausted,
+    /// The arguments break a bound of their type.
+    #[error("the arguments cannot be encoded: {0}")]
+    Encode(#[source] xdr::Error),
+    /// The server answered without a result.
+    #[error(transparent)]
+    Rejected(#[from] ReplyError),
+    /// What is protected, or the result in it, cannot be decoded.
+    #[error("the result cannot be decoded: {0}")]
+    Decode(#[source] xdr::Error),
 }

@@ -3,46 +3,13 @@ use core::fmt;
 
 use bytes::Bytes;
 
-use super::{GssContext, GssControl, GssCredential, GssError, GssService, body};
+use super::{GssContext, GssControl, GssCredential, GssError, GssFailure, GssService, body};
 use crate::proto::program::{Procedure, Program, ReplyBounds};
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::wire::rpc::{
-    CallHeader, Credential, MAX_HANDLE, MAX_SEQUENCE, RPCSEC_GSS, ReplyError, Verifier, decode_verified,
+    CallHeader, Credential, MAX_HANDLE, MAX_SEQUENCE, RPCSEC_GSS, Verifier, decode_verified,
 };
-use crate::xdr::{Decode, Encode, Error, Message, Reader, Received, Reducer, Size};
-
-/// Why a call over RPCSEC_GSS has no result.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GssFailure {
-    /// The mechanism of this end.
-    #[error(transparent)]
-    Mechanism(#[from] GssError),
-    /// The server's mechanism refused to make a context.
-    #[error("the server makes no context: {0}")]
-    Refused(GssError),
-    /// The server does not make contexts as RFC 2203 says.
-    #[error("the server breaks RFC 2203: {0}")]
-    Protocol(&'static str),
-    /// A reply is not the server's, or was changed on its way. The call may have been executed.
-    #[error("the reply is not shown to be the server's")]
-    Unverified,
-    /// What is protected belongs to another call.
-    #[error("what is protected belongs to another call")]
-    Sequence,
-    /// Every sequence number has been used: a new context is needed.
-    #[error("the context has no sequence numbers left")]
-    Exhausted,
-    /// The arguments break a bound of their type.
-    #[error("the arguments cannot be encoded: {0}")]
-    Encode(#[source] Error),
-    /// The server answered without a result.
-    #[error(transparent)]
-    Rejected(#[from] ReplyError),
-    /// What is protected, or the result in it, cannot be decoded.
-    #[error("the result cannot be decoded: {0}")]
-    Decode(#[source] Error),
-}
+use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer, Size};
 
 /// A client's context with a server. It does not count: each call brings a sequence number that no other has, below
 /// 2^31 and not further ahead of the oldest unanswered one than [`GssSession::window`].

@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 
-use super::super::Options;
 use super::packet::{Flag, MAX_PAYLOAD, Segment};
-use super::{CaptureError, CaptureFile};
+use super::{Capture, CaptureError, CaptureFile};
 use crate::proto::iwarp::Role;
 use crate::wire::iwarp::fpdu;
 
@@ -85,12 +84,12 @@ impl Cutter {
 }
 
 impl Tap {
-    /// Opens the capture file that the options name, so that a failure is known before there is a connection.
+    /// Opens the capture file, if there is one, so that a failure is known before there is a connection.
     ///
     /// # Errors
     /// [`CaptureError`]: the file cannot be written.
-    pub(in super::super) fn prepare(options: &Options) -> Result<(), CaptureError> {
-        options.capture.file().map(drop)
+    pub(in super::super) fn prepare(capture: &Capture) -> Result<(), CaptureError> {
+        capture.file().map(drop)
     }
 
     /// Starts with a new TCP connection. If the peer is in this process and captures the connection already, nothing is
@@ -99,11 +98,11 @@ impl Tap {
     /// # Errors
     /// [`CaptureError`]: the file cannot be written.
     pub(in super::super) fn open(
-        options: &Options,
+        capture: &Capture,
         socket: &TcpStream,
         role: Role,
     ) -> Result<Self, CaptureError> {
-        let Some(file) = options.capture.file()? else { return Ok(Tap(None)) };
+        let Some(file) = capture.file()? else { return Ok(Tap(None)) };
         // A connection that is gone already has no addresses, and nothing to capture.
         let (Ok(near), Ok(far)) = (socket.local_addr(), socket.peer_addr()) else { return Ok(Tap(None)) };
         let flow = if role == Role::Initiator { (near, far) } else { (far, near) };

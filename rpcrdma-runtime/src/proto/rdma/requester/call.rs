@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::region::{Region, RegionState, Role, Spare};
-use super::returned;
+use super::super::region::{Region, RegionState, Role, Spare};
+use super::super::returned;
 use super::{CallId, FailReason, Reply, Traffic};
 use crate::proto::work::{CloseReason, Segment};
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment};

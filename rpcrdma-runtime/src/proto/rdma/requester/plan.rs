@@ -5,9 +5,10 @@ use core::mem;
 
 use bytes::Bytes;
 
-use super::region::{Region, RegionState, Role, Spare};
-use super::sinks::Sinks;
-use super::{Call, LongCall};
+use super::super::LongCall;
+use super::super::region::{Region, RegionState, Role, Spare};
+use super::super::sinks::Sinks;
+use super::Call;
 use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, Limits};
 

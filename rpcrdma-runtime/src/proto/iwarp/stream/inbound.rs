@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
-use super::regions::Refusal;
-use super::stream::Stream;
+use super::super::regions::Refusal;
+use super::Stream;
 use crate::proto::work::{CloseReason, Completion};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND};
 use crate::wire::iwarp::{Code, DdpError, DdpHeader, Opcode, RdmapError, ReadRequest, Terminate, ddp, fpdu};

@@ -1,0 +1,233 @@
+//! Models of the lock and of the wake-ups between callers and the driver. Loom runs each in all orders of its threads, and
+//! fails where one waits for ever.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+
+use bytes::Bytes;
+use loom::future::block_on;
+use loom::thread;
+
+use super::*;
+use crate::proto::program::ReplyBounds;
+use crate::proto::rdma::{Event as LineEvent, FailReason, Reply, Traffic};
+
+/// What is on its way between a client and its server.
+#[derive(Default)]
+struct Wire {
+    calls: VecDeque<CallId>,
+    replies: VecDeque<CallId>,
+    client: Option<Waker>,
+    server: Option<Waker>,
+}
+
+type SharedWire = Arc<Mutex<Wire>>;
+
+/// A connection whose socket takes something only from its driver if `blocked`.
+struct Wired {
+    wire: SharedWire,
+    blocked: bool,
+}
+
+#[derive(Default)]
+struct Calls {
+    unsent: VecDeque<CallId>,
+    events: VecDeque<LineEvent>,
+    closing: bool,
+}
+
+impl Line for Calls {
+    fn submit(&mut self, call: CallId, _: Message, _: &ReplyBounds) -> Result<(), FailReason> {
+        self.unsent.push_back(call);
+        Ok(())
+    }
+
+    fn cancel(&mut self, call: CallId) {
+        self.unsent.retain(|unsent| *unsent != call);
+    }
+
+    fn holds(&self, _: CallId) -> bool {
+        false
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        if !self.closing {
+            self.closing = true;
+            self.events.push_back(LineEvent::Closed(reason));
+        }
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    fn poll_event(&mut self) -> Option<LineEvent> {
+        self.events.pop_front()
+    }
+
+    fn has_work(&self) -> bool {
+        !self.events.is_empty()
+    }
+}
+
+impl Wired {
+    fn send(&self, line: &mut Calls) {
+        let mut wire = self.wire.lock().unwrap();
+        wire.calls.extend(line.unsent.drain(..));
+        let server = wire.server.take();
+        drop(wire);
+        server.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Outbound for Wired {
+    type Line = Calls;
+    type Key = ();
+    type Peer = ();
+
+    fn peer(&self) {}
+
+    fn address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn flush(&mut self, line: &mut Calls) -> bool {
+        if !self.blocked && !line.unsent.is_empty() {
+            self.send(line);
+        }
+        line.unsent.is_empty()
+    }
+
+    fn poll(&mut self, line: &mut Calls, cx: &mut Context<'_>) -> Poll<()> {
+        if !line.unsent.is_empty() {
+            self.send(line);
+            return Poll::Ready(());
+        }
+        let mut wire = self.wire.lock().unwrap();
+        let Some(call) = wire.replies.pop_front() else {
+            wire.client = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        let reply = Reply { message: Received::whole(Bytes::new()), traffic: Traffic::default() };
+        line.events.push_back(LineEvent::Done { call, outcome: Ok(reply) });
+        Poll::Ready(())
+    }
+
+    fn poll_call(&mut self) -> Option<((), Received)> {
+        None
+    }
+
+    fn reply(&mut self, (): (), _: Option<Message>) {
+        panic!("the server has called nothing on this connection");
+    }
+}
+
+/// Answers one call.
+fn answer(wire: &SharedWire) {
+    let call = block_on(poll_fn(|cx| {
+        let mut wire = wire.lock().unwrap();
+        wire.server = Some(cx.waker().clone());
+        wire.calls.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }));
+    let mut wire = wire.lock().unwrap();
+    wire.replies.push_back(call);
+    let client = wire.client.take();
+    drop(wire);
+    client.into_iter().for_each(Waker::wake);
+}
+
+fn submit(shared: &Shared<Wired>) -> CallId {
+    let stream = Bytes::copy_from_slice(&shared.next_xid().to_be_bytes());
+    let message = Message { stream, items: Vec::new() };
+    let call = Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None };
+    shared.submit(call).unwrap()
+}
+
+/// A client on its first connection, which ends without calls.
+fn client(wire: &SharedWire, blocked: bool) -> (Arc<Shared<Wired>>, Driver<Wired>) {
+    let connected = (Wired { wire: wire.clone(), blocked }, Calls::default());
+    let policy = Policy { idle: None, ..Policy::default() };
+    Shared::new(policy, (Some(connected), None), (), &Services::new(), ClientStats::default(), 8)
+}
+
+/// Runs a model of a client whose driver has a thread of its own, and which ends once it is closed.
+fn model(blocked: bool, caller: impl Fn(&Arc<Shared<Wired>>, &SharedWire) + Send + Sync + 'static) {
+    check(move || {
+        let wire = SharedWire::default();
+        let (shared, driver) = client(&wire, blocked);
+        let driver = thread::spawn(move || block_on(driver));
+        caller(&shared, &wire);
+        shared.close();
+        driver.join().unwrap();
+    });
+}
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _entered = runtime.enter();
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+fn a_call_is_answered(blocked: bool) {
+    model(blocked, |shared, wire| {
+        let wire = wire.clone();
+        let server = thread::spawn(move || answer(&wire));
+        let call = submit(shared);
+        let outcome = block_on(poll_fn(|cx| shared.poll_outcome(call, cx)));
+        assert!(matches!(outcome, Some(Ok(_))));
+        server.join().unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_its_caller_sends_is_answered() {
+    a_call_is_answered(false);
+}
+
+#[test]
+fn a_call_that_the_driver_sends_is_answered() {
+    a_call_is_answered(true);
+}
+
+#[test]
+fn a_call_that_is_abandoned_does_not_keep_the_driver() {
+    model(true, |shared, _| {
+        let call = submit(shared);
+        shared.cancel(call);
+        assert!(block_on(poll_fn(|cx| shared.poll_outcome(call, cx))).is_none());
+    });
+}
+
+#[test]
+fn closing_ends_a_call_of_another_thread() {
+    model(false, |shared, _| {
+        let other = shared.clone();
+        let call = submit(shared);
+        let waits = thread::spawn(move || block_on(poll_fn(|cx| other.poll_outcome(call, cx))));
+        shared.close();
+        assert!(matches!(waits.join().unwrap(), Some(Err(FailReason::Closed(_)))));
+    });
+}
+
+#[test]
+fn a_call_after_an_idle_time_does_not_wake_the_driver() {
+    check(|| {
+        let (shared, mut driver) = client(&SharedWire::default(), false);
+        assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        submit(&shared);
+        assert!(shared.lock().driver.is_some(), "its timer is armed already");
+    });
+}
+
+#[test]
+fn a_reply_does_not_reach_another_connection() {
+    check(|| {
+        let (_shared, mut driver) = client(&SharedWire::default(), false);
+        driver.running = Some((0, Running::new(Serving::plain(Services::new()).caller(None))));
+        driver.replies.push(((), None));
+        driver.reply();
+        assert!(driver.replies.is_empty());
+    });
+}

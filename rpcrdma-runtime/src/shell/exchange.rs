@@ -1,0 +1,77 @@
+//! What every client does for a call: encode it, wait for its reply, and decode that.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::CallError;
+use super::waiters::Submit;
+use crate::proto::program::{Credential, Procedure, Program};
+use crate::proto::rdma::session::Call;
+use crate::proto::rdma::{CallId, FailReason, Reply, Traffic};
+use crate::wire::rpc::{CallHeader, decode_reply};
+use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
+
+/// Encodes a call into an empty sink.
+pub(super) fn encode<Q: Procedure>(
+    xid: u32,
+    credential: &Credential,
+    args: &Q::Args,
+    mut sink: Reducer,
+) -> Result<Message, CallError> {
+    let header = CallHeader {
+        xid,
+        program: <Q::Program as Program>::NUMBER,
+        version: <Q::Program as Program>::VERSION,
+        procedure: Q::NUMBER,
+        credential: credential.clone(),
+    };
+    header.encode(&mut sink).and_then(|()| args.encode(&mut sink)).map_err(CallError::Encode)?;
+    Ok(sink.into_message())
+}
+
+/// Decodes the reply to a call.
+pub(super) fn decode<Q: Procedure>(xid: u32, reply: &Reply) -> Result<(Q::Res, Traffic), CallError> {
+    let mut reader = Reader::new(&reply.message);
+    decode_reply(&mut reader, xid)?;
+    let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
+    reader.finish().map_err(CallError::Decode)?;
+    Ok((result, reply.traffic))
+}
+
+/// Makes a call and waits for its reply. Dropping the future abandons the call.
+///
+/// # Errors
+/// As [`Submit::submit`], and the reason why the call failed.
+pub(super) async fn transact(
+    calls: &(impl Submit + ?Sized),
+    procedure: &'static str,
+    call: Call,
+) -> Result<Reply, CallError> {
+    let mut abandon = Abandon { calls, call: Some(calls.submit(call)?) };
+    let outcome = poll_fn(|cx| match abandon.call {
+        Some(call) => calls.poll_outcome(call, cx),
+        None => Poll::Pending,
+    })
+    .await;
+    abandon.call = None;
+    match outcome {
+        Some(Err(FailReason::UnboundedReply)) => Err(CallError::UnboundedReply { procedure }),
+        Some(Err(FailReason::Timeout(after))) => Err(CallError::Timeout(after)),
+        Some(outcome) => Ok(outcome?),
+        None => Err(CallError::Disconnected),
+    }
+}
+
+/// Abandons a call whose caller stops waiting.
+struct Abandon<'a, C: Submit + ?Sized> {
+    calls: &'a C,
+    call: Option<CallId>,
+}
+
+impl<C: Submit + ?Sized> Drop for Abandon<'_, C> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call {
+            self.calls.cancel(call);
+        }
+    }
+}

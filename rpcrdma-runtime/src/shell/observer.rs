@@ -1,0 +1,93 @@
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tracing::{Instrument, debug, debug_span};
+
+use super::CallError;
+use super::stats::ClientStats;
+use crate::proto::program::{Procedure, Program};
+use crate::proto::rdma::Traffic;
+
+/// Hears of every call that ended.
+#[derive(Clone)]
+pub struct Observer(Arc<dyn Fn(&CallReport) + Send + Sync>);
+
+impl Observer {
+    /// One that is called, on the caller's task, once a call has ended.
+    pub fn new(observe: impl Fn(&CallReport) + Send + Sync + 'static) -> Self {
+        Observer(Arc::new(observe))
+    }
+
+    fn report(&self, report: &CallReport) {
+        (self.0)(report);
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+/// One call that ended, as an [`Observer`] hears of it.
+#[derive(Clone, Debug)]
+pub struct CallReport {
+    /// Program number.
+    pub program: u32,
+    /// Version number.
+    pub version: u32,
+    /// The procedure's name in its document.
+    pub procedure: &'static str,
+    /// The call's XID.
+    pub xid: u32,
+    /// From the call to its decoded result.
+    pub elapsed: Duration,
+    /// How it travelled, if it has a result.
+    pub traffic: Option<Traffic>,
+    /// Why there is no result, if there is none.
+    pub error: Option<String>,
+}
+
+/// Counts a call whose caller left before its end.
+struct Unfinished<'a>(Option<&'a ClientStats>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(stats) = self.0 {
+            stats.abandoned();
+        }
+    }
+}
+
+/// Makes a call in a span of its own, counts it, and tells the observer of its end.
+pub(super) async fn observed<Q: Procedure>(
+    observer: Option<&Observer>,
+    stats: &ClientStats,
+    xid: u32,
+    exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>>,
+) -> Result<Q::Res, CallError> {
+    let began = Instant::now();
+    let mut unfinished = Unfinished(Some(stats));
+    let outcome = exchange.instrument(debug_span!("call", procedure = Q::NAME, xid)).await;
+    unfinished.0 = None;
+    stats.ended(outcome.as_ref().map(|(_, traffic)| traffic));
+    let elapsed = began.elapsed();
+    match &outcome {
+        Ok((_, traffic)) => debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered"),
+        Err(error) => debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed"),
+    }
+    if let Some(observer) = observer {
+        observer.report(&CallReport {
+            program: <Q::Program as Program>::NUMBER,
+            version: <Q::Program as Program>::VERSION,
+            procedure: Q::NAME,
+            xid,
+            elapsed,
+            traffic: outcome.as_ref().ok().map(|(_, traffic)| *traffic),
+            error: outcome.as_ref().err().map(ToString::to_string),
+        });
+    }
+    outcome.map(|(result, _)| result)
+}

@@ -1,0 +1,286 @@
+//! The connections of a server: how many there are, whose they are, and which of them are idle.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// The peers that may connect to a server. A server closes the connection of another peer before it takes a slot.
+#[derive(Clone, Default)]
+pub struct PeerFilter(Option<Arc<dyn Fn(IpAddr) -> bool + Send + Sync>>);
+
+impl PeerFilter {
+    /// Admits the addresses for which `admits` returns true. The default admits every address.
+    pub fn new(admits: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        PeerFilter(Some(Arc::new(admits)))
+    }
+
+    pub(super) fn admits(&self, address: IpAddr) -> bool {
+        self.0.as_ref().is_none_or(|admits| admits(address.to_canonical()))
+    }
+}
+
+impl fmt::Debug for PeerFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "PeerFilter(..)" } else { "PeerFilter(all)" })
+    }
+}
+
+/// Who shares a limit of connections: an IPv4 address, or the 64-bit prefix of an IPv6 address, since one host can use
+/// every address of its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Owner(IpAddr);
+
+impl Owner {
+    fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Owner(address.into()),
+            IpAddr::V6(address) => Owner(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into()),
+        }
+    }
+}
+
+/// The slots for connections of one server.
+#[derive(Clone)]
+pub(super) struct Slots(Arc<Shared>);
+
+struct Shared {
+    max: usize,
+    max_per_owner: usize,
+    /// Whether an idle connection makes room for another one.
+    closes_idle: bool,
+    began: Instant,
+    state: Mutex<State>,
+    /// A slot is free again, or a connection has become idle.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    connections: HashMap<u64, Arc<Activity>>,
+    owners: HashMap<Owner, usize>,
+    last: u64,
+}
+
+/// How long a connection has to be idle before it makes room for another one.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Slots {
+    pub(super) fn new(max: usize, max_per_owner: usize, closes_idle: bool) -> Self {
+        let (began, state, changed) = (Instant::now(), Mutex::default(), Notify::new());
+        let max_per_owner = max_per_owner.max(1);
+        Slots(Arc::new(Shared { max, max_per_owner, closes_idle, began, state, changed }))
+    }
+
+    /// Waits until a new connection can have a slot: one is free, or a connection is idle.
+    pub(super) async fn available(&self) {
+        self.wait(|state| state.connections.len() < self.0.max || self.0.most_idle(state).is_some()).await;
+    }
+
+    /// Takes a slot for a connection from this address; none if its owner has as many as it may have. If no slot is free,
+    /// closes the connection that has been idle for the longest time.
+    pub(super) async fn take(&self, address: IpAddr) -> Option<Slot> {
+        let owner = Owner::of(address);
+        let is_refused =
+            |state: &State| state.owners.get(&owner).is_some_and(|count| *count >= self.0.max_per_owner);
+        self.wait(|state| {
+            let is_free = is_refused(state) || state.connections.len() < self.0.max;
+            if !is_free && let Some(activity) = self.0.most_idle(state) {
+                activity.close();
+            }
+            is_free
+        })
+        .await;
+        let mut state = self.0.lock();
+        if is_refused(&state) {
+            return None;
+        }
+        state.last += 1;
+        let number = state.last;
+        *state.owners.entry(owner).or_default() += 1;
+        let activity = Arc::new(Activity { idle_since: AtomicU64::new(0), close: Notify::new() });
+        state.connections.insert(number, activity.clone());
+        drop(state);
+        let slot = Slot { shared: self.0.clone(), owner, number, activity };
+        slot.set_idle(true);
+        Some(slot)
+    }
+
+    /// Closes the connections that have been idle for this long.
+    pub(super) fn close_idle(&self, idle: Duration) {
+        let now = self.0.now();
+        let is_over = |activity: &&Arc<Activity>| {
+            activity.idle_since().is_some_and(|since| now.saturating_sub(since) >= idle)
+        };
+        self.0.lock().connections.values().filter(is_over).for_each(|activity| activity.close());
+    }
+
+    /// Waits until the condition holds.
+    async fn wait(&self, holds: impl Fn(&State) -> bool) {
+        loop {
+            let changed = self.0.changed.notified();
+            if holds(&self.0.lock()) {
+                return;
+            }
+            // Time alone makes a connection idle for long enough.
+            let _ = timeout(GRACE / 8, changed).await;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The connection that has been idle for the longest time, if that is long enough.
+    fn most_idle<'a>(&self, state: &'a State) -> Option<&'a Activity> {
+        let connections = state.connections.values().filter(|_| self.closes_idle);
+        let idle = connections.filter_map(|activity| Some((activity.idle_since()?, activity)));
+        let (since, activity) = idle.min_by_key(|(since, _)| *since)?;
+        (self.now().saturating_sub(since) >= GRACE).then_some(&**activity)
+    }
+}
+
+/// Whether a connection is idle, and the order to close it.
+struct Activity {
+    /// Microseconds from the start of the server to the end of the last call, or to the start of the connection; [`BUSY`] while
+    /// calls run, while the server may call its client, and once the connection is closed.
+    idle_since: AtomicU64,
+    close: Notify,
+}
+
+const BUSY: u64 = u64::MAX;
+
+impl Activity {
+    fn idle_since(&self) -> Option<Duration> {
+        let since = self.idle_since.load(Ordering::Relaxed);
+        (since != BUSY).then(|| Duration::from_micros(since))
+    }
+
+    fn close(&self) {
+        self.idle_since.store(BUSY, Ordering::Relaxed);
+        self.close.notify_one();
+    }
+}
+
+/// The slot of one connection. Dropping it frees the slot.
+pub(super) struct Slot {
+    shared: Arc<Shared>,
+    owner: Owner,
+    number: u64,
+    activity: Arc<Activity>,
+}
+
+impl Slot {
+    /// Waits until the server needs the slot, or the connection has been idle for too long.
+    pub(super) async fn closed(&self) {
+        self.activity.close.notified().await;
+    }
+
+    /// Says whether the connection is idle from now on.
+    pub(super) fn set_idle(&self, is_idle: bool) {
+        let since = if is_idle { u64::try_from(self.shared.now().as_micros()).unwrap_or(BUSY) } else { BUSY };
+        let before = self.activity.idle_since.swap(since, Ordering::Relaxed);
+        if is_idle && before == BUSY {
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.connections.remove(&self.number);
+        if let Some(count) = state.owners.get_mut(&self.owner) {
+            *count -= 1;
+            if *count == 0 {
+                state.owners.remove(&self.owner);
+            }
+        }
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    /// Whether a future is still pending after a moment.
+    async fn waits(future: impl Future) -> bool {
+        timeout(Duration::from_millis(20), future).await.is_err()
+    }
+
+    #[test]
+    fn a_prefix_of_ipv6_is_one_owner() {
+        let owner = |text: &str| Owner::of(text.parse().unwrap());
+        assert_eq!(owner("2001:db8::1"), owner("2001:db8::ffff:0:0:2"));
+        assert_ne!(owner("2001:db8::1"), owner("2001:db8:0:1::1"));
+        assert_eq!(owner("::ffff:192.0.2.1"), owner("192.0.2.1"));
+        assert_ne!(owner("192.0.2.1"), owner("192.0.2.2"));
+    }
+
+    #[tokio::test]
+    async fn an_owner_has_so_many_slots() {
+        let slots = Slots::new(8, 2, true);
+        let (_first, second) = (slots.take(v4(1)).await.unwrap(), slots.take(v4(1)).await);
+        assert!(slots.take(v4(1)).await.is_none());
+        let _other = slots.take(v4(2)).await.unwrap();
+        drop(second);
+        assert!(slots.take(v4(1)).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn the_connection_that_was_idle_longest_makes_room() {
+        let slots = Slots::new(3, 8, true);
+        let busy = slots.take(v4(1)).await.unwrap();
+        let (idle, later) = (slots.take(v4(2)).await.unwrap(), slots.take(v4(2)).await.unwrap());
+        busy.set_idle(false);
+        idle.set_idle(true);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        later.set_idle(true);
+        let mut taking = Box::pin(slots.take(v4(3)));
+        assert!(waits(&mut taking).await && waits(idle.closed()).await, "not before the time of grace");
+        tokio::select! {
+            _ = &mut taking => panic!("no slot is free"),
+            () = busy.closed() => panic!("calls run"),
+            () = later.closed() => panic!("another one has been idle for longer"),
+            () = idle.closed() => {}
+        }
+        drop(idle);
+        let third = taking.await.unwrap();
+        // Without a free slot or an idle connection a server accepts nothing.
+        third.set_idle(false);
+        later.set_idle(false);
+        assert!(waits(slots.available()).await);
+        busy.set_idle(true);
+        slots.available().await;
+        assert!(slots.0.most_idle(&slots.0.lock()).is_some());
+    }
+
+    #[tokio::test]
+    async fn only_idle_connections_are_closed_for_idleness() {
+        let slots = Slots::new(2, 8, true);
+        let (busy, idle) = (slots.take(v4(1)).await.unwrap(), slots.take(v4(1)).await.unwrap());
+        busy.set_idle(false);
+        slots.close_idle(Duration::from_secs(60));
+        assert!(waits(idle.closed()).await);
+        slots.close_idle(Duration::ZERO);
+        idle.closed().await;
+        assert!(waits(busy.closed()).await);
+    }
+}

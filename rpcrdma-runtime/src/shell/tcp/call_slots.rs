@@ -1,0 +1,89 @@
+//! The calls that come by one TCP connection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+
+use super::TcpOptions;
+use super::line::Slot;
+use crate::xdr::Received;
+
+/// Slots of calls whose handlers run or whose replies have not left, and the calls that are queued for one.
+pub(super) struct CallSlots {
+    free: Arc<Semaphore>,
+    max_calls: usize,
+    queue: VecDeque<Bytes>,
+    queued_bytes: usize,
+    max_queued_bytes: usize,
+}
+
+/// What a queued call costs beside its bytes.
+const COST: usize = 256;
+
+impl CallSlots {
+    /// No calls. The queue may hold as many bytes as the longest record has.
+    pub(super) fn new(max_calls: usize, options: &TcpOptions) -> Self {
+        let max_calls = max_calls.clamp(1, Semaphore::MAX_PERMITS);
+        CallSlots {
+            free: Arc::new(Semaphore::new(max_calls)),
+            max_calls,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            max_queued_bytes: options.max_record,
+        }
+    }
+
+    /// Whether another call can be taken: to run, or if `further` to be queued. So replies can be read that
+    /// are behind calls.
+    pub(super) fn has_room(&self, further: bool) -> bool {
+        self.free.available_permits() > self.queue.len()
+            || further && self.queued_bytes < self.max_queued_bytes
+    }
+
+    /// Whether every call has its reply, and that has left.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.free.available_permits() == self.max_calls
+    }
+
+    /// Queues a call.
+    pub(super) fn push(&mut self, call: Bytes) {
+        self.queued_bytes = self.queued_bytes.saturating_add(call.len().saturating_add(COST));
+        self.queue.push_back(call);
+    }
+
+    /// The next call for which there is a slot, and the slot.
+    pub(super) fn next(&mut self) -> Option<(Slot, Received)> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let slot = self.free.clone().try_acquire_owned().ok()?;
+        let call = self.queue.pop_front()?;
+        self.queued_bytes = self.queued_bytes.saturating_sub(call.len().saturating_add(COST));
+        Some((slot.into(), Received::whole(call)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queued_calls_count_before_they_have_slots() {
+        let options = TcpOptions { max_record: 1000, ..TcpOptions::default() };
+        let mut slots = CallSlots::new(2, &options);
+        let call = || Bytes::from_static(&[0; 44]);
+        slots.push(call());
+        assert!(slots.has_room(false));
+        slots.push(call());
+        assert!(!slots.has_room(false) && slots.has_room(true));
+        let running = [slots.next().unwrap(), slots.next().unwrap()];
+        assert!(slots.next().is_none() && !slots.has_room(false));
+        // Replies behind this many bytes of calls are not read.
+        (0..4).for_each(|_| slots.push(call()));
+        assert!(!slots.has_room(true));
+        drop(running);
+        assert!(slots.next().is_some() && slots.has_room(true) && !slots.is_idle());
+    }
+}

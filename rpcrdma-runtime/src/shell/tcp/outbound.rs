@@ -1,0 +1,128 @@
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tracing::debug;
+
+use super::super::driver::Outbound;
+use super::TcpOptions;
+use super::call_slots::CallSlots;
+use super::line::{Slot, TcpLine};
+use super::stream::{Incoming, Outgoing, halves};
+use crate::proto::rpc::Services;
+use crate::proto::work::CloseReason;
+use crate::wire::rpc::MessageKind;
+use crate::xdr::{Message, Received};
+
+/// A client's TCP connection, and the server's calls on it.
+pub(super) struct TcpOutbound {
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// Slots of the calls of the server, if it may call.
+    backward: Option<CallSlots>,
+    /// A reply that cannot be sent.
+    failed: Option<io::Error>,
+    peer: SocketAddr,
+}
+
+impl TcpOutbound {
+    /// A new connection, on which the server may call `backward`, and its line.
+    pub(super) fn new(
+        socket: TcpStream,
+        peer: SocketAddr,
+        options: &TcpOptions,
+        backward: &Services,
+    ) -> (Self, TcpLine) {
+        debug!(%peer, "connected");
+        let (incoming, outgoing) = halves(socket, options);
+        let backward = backward.programs().next().map(|_| CallSlots::new(options.backward_calls, options));
+        let connection = TcpOutbound { incoming, outgoing, backward, failed: None, peer };
+        (connection, TcpLine::new(options, options.calls))
+    }
+
+    /// Sends what the socket takes. Returns false if something is left.
+    fn transmit(&mut self, line: &mut TcpLine) -> io::Result<bool> {
+        self.failed.take().map_or(Ok(()), Err)?;
+        loop {
+            while let Some((message, slot)) = line.poll_send() {
+                self.outgoing.push(message, slot)?;
+            }
+            if self.outgoing.is_empty() {
+                return Ok(true);
+            }
+            // Slots of calls that have left may be free for others.
+            if !self.outgoing.try_write()? {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn received(&mut self, record: Bytes, line: &mut TcpLine) {
+        let is_call = MessageKind::of(&record) == Some(MessageKind::Call);
+        line.hear();
+        match &mut self.backward {
+            _ if !is_call => line.received(record),
+            Some(slots) => slots.push(record),
+            None => debug!("a call of the server, which may not call"),
+        }
+    }
+
+    fn poll_io(&mut self, line: &mut TcpLine, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        let failed = |error: io::Error| CloseReason::Io(error.to_string());
+        // Both directions, so that output that stands still is noticed however much arrives.
+        let mut progress = Poll::Pending;
+        if !self.outgoing.is_empty() {
+            progress = self.outgoing.poll_write(cx).map_err(failed)?;
+        }
+        if self.backward.as_ref().is_none_or(|slots| slots.has_room(true))
+            && let Poll::Ready(record) = self.incoming.poll_next(cx).map_err(failed)?
+        {
+            self.received(record.ok_or(CloseReason::Peer)?, line);
+            progress = Poll::Ready(());
+        }
+        progress.map(Ok)
+    }
+}
+
+impl Outbound for TcpOutbound {
+    type Line = TcpLine;
+    type Key = Slot;
+    type Peer = SocketAddr;
+
+    fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.peer)
+    }
+
+    fn flush(&mut self, line: &mut TcpLine) -> bool {
+        let sent = match line.closing().cloned() {
+            Some(reason) => Err(reason),
+            None => self.transmit(line).map_err(|error| CloseReason::Io(error.to_string())),
+        };
+        sent.unwrap_or_else(|reason| {
+            line.ended(&reason);
+            true
+        })
+    }
+
+    fn poll(&mut self, line: &mut TcpLine, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_io(line, cx).map(|outcome| outcome.unwrap_or_else(|reason| line.ended(&reason)))
+    }
+
+    fn poll_call(&mut self) -> Option<(Slot, Received)> {
+        self.backward.as_mut()?.next()
+    }
+
+    /// A call without a reply, as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), frees its
+    /// slot at once.
+    fn reply(&mut self, slot: Slot, reply: Option<Message>) {
+        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
+            self.failed = Some(error);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Callers that wait for the outcomes of their calls.
+
+use std::mem;
+use std::task::{Context, Poll, Waker};
+
+use super::CallError;
+use crate::proto::rdma::session::Call;
+use crate::proto::rdma::{CallId, FailReason, Reply};
+use crate::proto::table::Table;
+
+/// How a call ended.
+pub(super) type Outcome = Result<Reply, FailReason>;
+
+/// Takes calls on their callers' tasks.
+pub(super) trait Submit: Send + Sync {
+    /// Returns an XID that no outstanding call has.
+    fn next_xid(&self) -> u32;
+
+    /// Starts a call. Its outcome comes from [`Submit::poll_outcome`].
+    ///
+    /// # Errors
+    /// [`CallError::TooMany`] and [`CallError::Disconnected`].
+    fn submit(&self, call: Call) -> Result<CallId, CallError>;
+
+    /// The outcome of a call, once. `None` if the task that drives the calls is gone.
+    fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
+
+    /// Abandons a call whose outcome was not taken.
+    fn cancel(&self, call: CallId);
+}
+
+/// The callers of one client, by the XIDs of their calls.
+pub(super) struct Waiters {
+    callers: Table<Caller>,
+    max_calls: usize,
+    next_xid: u32,
+    /// Callers to wake once the lock is released that guards this table.
+    woken: Vec<Waker>,
+    /// The task that drives the calls is gone.
+    closed: bool,
+}
+
+/// A caller that waits, or the outcome that it has not taken.
+pub(super) struct Caller {
+    call: CallId,
+    state: CallerState,
+}
+
+enum CallerState {
+    /// The caller has not asked yet.
+    New,
+    Asked(Waker),
+    Ended(Outcome),
+}
+
+impl Waiters {
+    /// No callers, and `max_calls` at most. The first XID is unpredictable.
+    pub(super) fn new(max_calls: usize) -> Self {
+        let next_xid = getrandom::u32().unwrap_or_else(|_| std::process::id());
+        Waiters { callers: Table::default(), max_calls, next_xid, woken: Vec::new(), closed: false }
+    }
+
+    /// Returns the next XID that is not used.
+    pub(super) fn next_xid(&mut self, is_used: impl Fn(u32) -> bool) -> u32 {
+        loop {
+            let xid = self.next_xid;
+            self.next_xid = xid.wrapping_add(1);
+            if !is_used(xid) {
+                return xid;
+            }
+        }
+    }
+
+    /// Starts a call by `submit`, if there may be another one.
+    pub(super) fn admit(
+        &mut self,
+        call: Call,
+        submit: impl FnOnce(Call) -> CallId,
+    ) -> Result<CallId, CallError> {
+        if self.closed {
+            return Err(CallError::Disconnected);
+        }
+        if self.callers.len() >= self.max_calls {
+            return Err(CallError::TooMany(self.max_calls));
+        }
+        if CallId::new(0, &call.message).1.is_some_and(|xid| self.callers.contains(xid)) {
+            return Err(FailReason::Unsendable("another call has its XID").into());
+        }
+        let call = submit(call);
+        let _ = self.callers.insert(call.xid(), Caller { call, state: CallerState::New });
+        Ok(call)
+    }
+
+    fn get_mut(&mut self, call: CallId) -> Option<&mut Caller> {
+        self.callers.get_mut(call.xid()).filter(|caller| caller.call == call)
+    }
+
+    /// As [`Submit::poll_outcome`]. Also returns the waker that this replaces, to be dropped without the
+    /// lock.
+    pub(super) fn poll_outcome(
+        &mut self,
+        call: CallId,
+        cx: &mut Context<'_>,
+    ) -> (Poll<Option<Outcome>>, Option<Waker>) {
+        let Some(caller) = self.get_mut(call) else { return (Poll::Ready(None), None) };
+        match &caller.state {
+            CallerState::Ended(_) => {}
+            CallerState::Asked(waker) if waker.will_wake(cx.waker()) => return (Poll::Pending, None),
+            CallerState::New | CallerState::Asked(_) => {
+                let replaced = mem::replace(&mut caller.state, CallerState::Asked(cx.waker().clone()));
+                let CallerState::Asked(waker) = replaced else { return (Poll::Pending, None) };
+                return (Poll::Pending, Some(waker));
+            }
+        }
+        match self.callers.remove(call.xid()).map(|caller| caller.state) {
+            Some(CallerState::Ended(outcome)) => (Poll::Ready(Some(outcome)), None),
+            _ => (Poll::Ready(None), None),
+        }
+    }
+
+    /// Keeps the outcome of a call for its caller, if that still waits.
+    pub(super) fn end(&mut self, call: CallId, outcome: Outcome) {
+        if let Some(caller) = self.get_mut(call)
+            && let CallerState::Asked(waker) = mem::replace(&mut caller.state, CallerState::Ended(outcome))
+        {
+            self.woken.push(waker);
+        }
+    }
+
+    /// Removes a caller and returns it, to be dropped without the lock.
+    pub(super) fn remove(&mut self, call: CallId) -> Option<Caller> {
+        self.get_mut(call)?;
+        self.callers.remove(call.xid())
+    }
+
+    /// Takes no more calls. Callers that still wait fail.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        for (xid, caller) in mem::take(&mut self.callers).drain() {
+            match caller.state {
+                CallerState::Asked(waker) => self.woken.push(waker),
+                CallerState::Ended(_) => drop(self.callers.insert(xid, caller)),
+                CallerState::New => {}
+            }
+        }
+    }
+
+    /// Callers to wake. The lock must be released first.
+    pub(super) fn woken(&mut self) -> &mut Vec<Waker> {
+        &mut self.woken
+    }
+}

@@ -1,0 +1,10 @@
+use bytes::Bytes;
+
+/// A DDP-eligible item and where it stood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Offset of its first byte in the unreduced stream, a multiple of four (RFC 8166 section 3.4.5).
+    pub position: u32,
+    /// Its bytes, without padding.
+    pub data: Bytes,
+}
