@@ -198,7 +198,11 @@ async fn files_are_served_beside_many_idle_connections() {
     for number in 0..20 {
         let file = remote.find(format!("/file{number}").as_bytes()).await.unwrap();
         let mut content = Vec::new();
-        let read = remote.read_file(&file, &mut |data| Ok(content.extend_from_slice(&data))).await.map(drop);
+        let mut take = |data: Bytes| {
+            content.extend_from_slice(&data);
+            Ok(())
+        };
+        let read = remote.read_file(&file, &mut take).await.map(drop);
         assert!(read.is_ok() && content == b"content", "{read:?}");
     }
     drop(idle);

@@ -18,7 +18,7 @@ use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::shell::{
-    DuplicateCache, DuplicateOptions, Remember, ServerOptions, TcpServer, TcpServerOptions,
+    DuplicateCache, DuplicateOptions, PeerFilter, Remember, ServerOptions, TcpServer, TcpServerOptions,
 };
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -75,6 +75,14 @@ impl Listening {
         Ok(Listening { rdma, tcp, addresses })
     }
 
+    /// Accepts connections only from the networks of the policy.
+    fn admit(self, policy: &Arc<Policy>) -> Self {
+        let policy = policy.clone();
+        let peers = PeerFilter::new(move |address| policy.allows(address));
+        let tcp = self.tcp.map(|tcp| tcp.peers(peers.clone()));
+        Listening { rdma: self.rdma.peers(peers), tcp, ..self }
+    }
+
     fn urls(&self) -> String {
         let scheme = |netid| if matches!(netid, Netid::Rdma | Netid::Rdma6) { "rdma" } else { "tcp" };
         let urls = self.addresses.iter().map(|(netid, at)| format!("{}://{at}/", scheme(*netid)));
@@ -111,7 +119,7 @@ impl Listening {
 fn raise_file_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     // Without the right to raise it, the server works with the limit that it has.
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit.clone() });
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let in_force = if raised.is_ok() { limit.maximum } else { limit.current };
     in_force.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
 }
@@ -144,6 +152,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let listening = Listening::at(&arguments, files).await?;
     warn(&arguments, &listening, export.tells_callers_apart());
     let policy = Arc::new(policy(&arguments, &listening));
+    let listening = listening.admit(&policy);
     let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only).policy(policy.clone());
     let mut services = Services::new();
     services.add(nfs_v3::Server(nfs));

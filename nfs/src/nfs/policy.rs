@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 use rpcrdma_runtime::proto::program::{CallContext, Credential};
 
@@ -44,15 +46,20 @@ const NONE: u32 = u32::MAX;
 const UNRESERVED: u16 = 1024;
 
 impl Policy {
-    /// Whether the caller's address and port are ones from where calls may come. An address of IPv4 that is written as one of IPv6 is
-    /// that of IPv4.
+    /// Returns true if calls from the caller's address and port are allowed.
     #[must_use]
     pub fn admits(&self, context: &CallContext) -> bool {
         if self.secure && context.peer.is_none_or(|peer| peer.port() >= UNRESERVED) {
             return false;
         }
-        let from = context.peer.map(|peer| peer.ip().to_canonical());
-        self.allow.is_empty() || from.is_some_and(|from| self.allow.iter().any(|net| net.contains(&from)))
+        self.allow.is_empty() || context.peer.is_some_and(|peer| self.allows(peer.ip()))
+    }
+
+    /// Returns true if callers with this address are allowed. A mapped IPv4 address counts as the IPv4 address.
+    #[must_use]
+    pub fn allows(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&address))
     }
 
     /// Who a caller is.
