@@ -142,7 +142,8 @@ impl Client {
     }
 
     /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
-    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one. Calls over
+    /// was sent when its connection ends fails with
+    /// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed), and is not sent on the next one. Calls over
     /// RPCSEC_GSS are so in any case.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
