@@ -205,7 +205,7 @@ impl<O: Outbound> Shared<O> {
         let mut state = self.lock();
         let result = change(&mut state, now);
         let driver = if state.advance(now) { None } else { state.driver.take() };
-        let woken = mem::take(state.waiters.woken());
+        let woken = state.waiters.take_woken();
         drop(state);
         woken.into_iter().chain(driver).for_each(Waker::wake);
         result
@@ -567,7 +567,7 @@ impl<O: Outbound> Drop for Driver<O> {
         state.session.close(now, &CloseReason::Local);
         while state.session.poll_event().is_some() {}
         let dropped = (state.connection.take(), state.driver.take());
-        let woken = mem::take(state.waiters.woken());
+        let woken = state.waiters.take_woken();
         drop(state);
         drop(dropped);
         self.shared.progress.send_modify(|progress| progress.ended = true);

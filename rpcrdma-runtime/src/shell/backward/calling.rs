@@ -114,7 +114,7 @@ impl<B: Backward> Drop for Calling<B> {
         let mut state = self.0.lock();
         state.waiters.close();
         let dropped = (state.engine.take(), state.task.take());
-        let woken = mem::take(state.waiters.woken());
+        let woken = state.waiters.take_woken();
         drop(state);
         drop(dropped);
         self.0.closed.send_replace(true);
@@ -130,7 +130,7 @@ impl<B: Backward> State<B> {
                 self.waiters.end(call, outcome);
             }
         }
-        mem::take(self.waiters.woken())
+        self.waiters.take_woken()
     }
 }
 
