@@ -196,8 +196,8 @@ impl ReplyBounds {
     }
 }
 
-/// A transport for calls of a program version. A transport that needs a binding implements this trait for `P:
-/// `[`Binding`] only.
+/// A transport for calls of a program version. A transport that needs a binding implements this trait for
+/// `P: `[`Binding`] only.
 pub trait Caller<P: Program> {
     /// The reason for a call without a result.
     type Error;

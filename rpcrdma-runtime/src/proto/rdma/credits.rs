@@ -9,8 +9,8 @@ pub struct Credits {
 }
 
 impl Credits {
-    /// Creates the state of a new connection. One call is allowed until a reply grants more (RFC 8166 section
-    /// 3.3.3).
+    /// Creates the state of a new connection. One call is allowed until a reply grants more (RFC 8166
+    /// section 3.3.3).
     #[must_use]
     pub fn new(asked: u32) -> Self {
         Credits { asked: asked.max(1), granted: 1, in_flight: 0, unanswered: 0 }

@@ -9,8 +9,8 @@ use crate::proto::work::Memory;
 use crate::wire::rdma::{Segment, WriteChunk};
 use crate::xdr::PlacedItem;
 
-/// Checks a returned chunk. The responder fills segments in order without gaps and changes only lengths (RFC
-/// 8166 section 3.4.6). Omitted unused segments are tolerated.
+/// Checks a returned chunk. The responder fills segments in order without gaps and changes only lengths
+/// (RFC 8166 section 3.4.6). Omitted unused segments are tolerated.
 ///
 /// # Errors
 /// Returns a description of the defect.

@@ -1,5 +1,5 @@
-//! The limits that the two sides of a connection announce to each other while it is open (RFC 5666 section
-//! 6).
+//! The limits that the two sides of a connection announce to each other while it is open (RFC 5666
+//! section 6).
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
