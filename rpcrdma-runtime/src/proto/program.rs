@@ -1,9 +1,9 @@
 //! Programs: the traits that generated clients and servers build on (RFC 5531 section 8).
 //!
-//! For each version of a program, rpcrdma-xdrgen emits a marker type that implements [`Program`], one
-//! [`Procedure`] per procedure, a client over any [`Caller`], and a server that implements [`Service`]. A
-//! version with an Upper-Layer Binding (RFC 8166 section 6) also implements [`Binding`]. Only such a version
-//! can be called over RPC-over-RDMA. Generated code for borrowed data builds on [`borrowed`].
+//! For each version of a program, rpcrdma-xdrgen emits a marker type that implements [`Program`], and one
+//! [`Procedure`] per procedure. It also emits a client over any [`Caller`], and a server that implements
+//! [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements [`Binding`]. Only
+//! such a version can be called over RPC-over-RDMA. Generated code for borrowed data builds on [`borrowed`].
 
 pub mod borrowed;
 mod origin;

@@ -143,8 +143,8 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
 /// The maximum size of a staged run.
 const STAGE: usize = 256;
 
-/// Writes fixed-size values as one run, with a single bounds check: into room of the sink, or contiguously on
-/// the stack, from where they are passed to the sink at once. A macro shows the compiler each value's
+/// Writes fixed-size values as one run, with a single bounds check. The run is written into room of the sink,
+/// or contiguously on the stack and then passed to the sink at once. A macro shows the compiler each value's
 /// position, so it stores values directly; a function with closures does not. Values of variable size are
 /// left to the code that follows.
 macro_rules! encode_run {

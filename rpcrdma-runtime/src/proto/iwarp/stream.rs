@@ -222,8 +222,8 @@ impl Stream {
         self.closed
     }
 
-    /// Returns the progress of the data that the peer must still send: the rest of an FPDU, of a Send and of
-    /// an RDMA Write, and the answers to RDMA Reads. A number that does not change means that the peer is
+    /// Returns the progress of four kinds of data that the peer must still send: the rest of an FPDU, of a
+    /// Send and of an RDMA Write, and the answers to RDMA Reads. If a number does not change, the peer is
     /// stalled; other data from the peer does not change it. `None` means that nothing is outstanding.
     #[must_use]
     pub fn owed(&self) -> [Option<u64>; OWED] {

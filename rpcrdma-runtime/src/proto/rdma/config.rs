@@ -31,9 +31,9 @@ pub struct Config {
     pub long_call: LongCall,
     /// Limits on the peer's messages.
     pub limits: Limits,
-    /// The maximum number of bytes of Read chunks that a responder holds for the calls of one connection,
-    /// from the first RDMA Read until the reply (default 64 MiB). Further calls wait. A single call may
-    /// exceed this limit, up to [`Limits::transfer`].
+    /// The maximum number of bytes of Read chunks that a responder holds for one connection (default 64 MiB).
+    /// A call counts from its first RDMA Read until its reply. Further calls wait. A single call may exceed
+    /// this limit, up to [`Limits::transfer`].
     pub fetched: u64,
 }
 

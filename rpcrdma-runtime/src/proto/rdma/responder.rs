@@ -131,8 +131,8 @@ struct Answer {
 }
 
 impl Responder {
-    /// Creates the responder of a new connection and posts its Receives, one for each credit that it may
-    /// grant.
+    /// Creates the responder of a new connection and posts its Receives: one for each credit that it may
+    /// grant, and one for an unsolicited message.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated, reads_out: u32) -> Self {
         let receives = Action::PostReceives { count: config.credits.max(1).saturating_add(SLACK) };
@@ -189,8 +189,8 @@ impl Responder {
         self.start_reads();
     }
 
-    /// Grants this many credits from the next reply on: at least 1, and at most [`Config::credits`], the
-    /// number of posted Receives. A requester with more unanswered calls makes no call until enough of them
+    /// Grants this many credits from the next reply on: at least 1, and at most [`Config::credits`], for
+    /// which Receives are posted. A requester with more unanswered calls makes no call until enough of them
     /// complete.
     pub fn set_grant(&mut self, credits: u32) {
         self.granted = credits.clamp(1, self.most());

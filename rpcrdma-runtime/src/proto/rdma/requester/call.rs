@@ -28,11 +28,11 @@ pub(super) struct CallState {
 
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Memory is being advertised; then the stream goes out.
+    /// The memory is being registered; then the stream is sent.
     Registering { inline: Option<Bytes>, failed: bool },
-    /// The call is sent.
+    /// The call was sent.
     Waiting,
-    /// The reply is here; the memory is being fenced.
+    /// The reply has arrived; the memory is being fenced.
     Fencing(Outcome),
 }
 

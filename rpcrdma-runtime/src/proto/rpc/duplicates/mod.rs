@@ -71,7 +71,7 @@ pub enum Begun<W> {
     /// The call is already running. The waiter is answered with the others. The oldest waiter may be
     /// displaced.
     Joined {
-        /// The waiter that is not answered any more.
+        /// The displaced waiter, which gets no reply.
         left: Option<W>,
     },
     /// The call was already answered: replay this reply.
