@@ -1,6 +1,7 @@
-//! Counts as plain numbers: what an engine has counted since somebody last took it.
+//! Structs of `u64` counters that an engine accumulates until the caller takes them.
 
-/// A struct of counts: each a `u64` with a few words for [`Display`](core::fmt::Display), which leaves out those that are 0.
+/// Defines a struct of `u64` counters, each with a label for [`Display`](core::fmt::Display), which omits
+/// counters that are 0.
 macro_rules! counts {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident: $label:literal,)* }) => {
         $(#[$meta])*
@@ -11,21 +12,21 @@ macro_rules! counts {
         }
 
         impl $name {
-            /// How many counts there are.
+            /// The number of counters.
             pub const LEN: usize = [$($label),*].len();
 
-            /// The counts in their order.
+            /// Returns the counters in declaration order.
             #[must_use]
             pub fn to_array(self) -> [u64; Self::LEN] {
                 [$(self.$field),*]
             }
 
-            /// Adds others to these.
+            /// Adds `other` to these counters, saturating.
             pub fn add(&mut self, other: &Self) {
                 $(self.$field = self.$field.saturating_add(other.$field);)*
             }
 
-            /// The same back from their order.
+            /// Builds the counters from their declaration order.
             #[must_use]
             pub fn from_array(counts: [u64; Self::LEN]) -> Self {
                 let [$($field),*] = counts;

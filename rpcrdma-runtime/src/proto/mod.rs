@@ -1,7 +1,8 @@
 //! The protocol's decisions as state machines, without I/O and without a clock.
 //!
-//! An engine is a value: work comes out of it ([`work::Action`]), completions go into it ([`work::Completion`]).
-//! Which provider does the work, and when, is no concern of it. Where time matters, it is passed in ([`time::Time`]).
+//! An engine is a value: it emits actions ([`work::Action`]) and takes completions ([`work::Completion`]). It
+//! does not depend on the provider that performs the actions or on their timing. The caller passes in the
+//! time where it matters ([`time::Time`]).
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
 pub(crate) mod counts;

@@ -1,9 +1,9 @@
-//! Programs: what generated clients and servers stand on (RFC 5531 section 8).
+//! Programs: the traits that generated clients and servers build on (RFC 5531 section 8).
 //!
-//! rpcrdma-xdrgen emits, for each version of a program, a marker that is a [`Program`], one [`Procedure`] a procedure, a
-//! client over any [`Caller`] and a server that is a [`Service`]. A version with an Upper-Layer Binding
-//! (RFC 8166 section 6) is also [`Binding`], and only such a version can be called over RPC-over-RDMA. What it emits
-//! for borrowed data stands on [`borrowed`].
+//! For each version of a program, rpcrdma-xdrgen emits a marker type that implements [`Program`], and one
+//! [`Procedure`] per procedure. It also emits a client over any [`Caller`], and a server that implements
+//! [`Service`]. A version with an Upper-Layer Binding (RFC 8166 section 6) also implements [`Binding`]. Only
+//! such a version can be called over RPC-over-RDMA. Generated code for borrowed data builds on [`borrowed`].
 
 pub mod borrowed;
 mod origin;
@@ -28,31 +28,32 @@ pub trait Program: 'static {
     const VERSION: u32;
     /// The version's name in its document.
     const NAME: &'static str;
-    /// Its procedures: number and name in the document, in the document's order.
+    /// The number and name of each procedure, in the document's order.
     const PROCEDURES: &'static [(u32, &'static str)];
 }
 
-/// A program version with an Upper-Layer Binding (RFC 8166 section 6), be it one that makes nothing eligible.
+/// A program version with an Upper-Layer Binding (RFC 8166 section 6), including a binding without eligible
+/// items.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no Upper-Layer Binding, so it cannot be called over RPC-over-RDMA",
     label = "no binding",
     note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and give it to rpcrdma-xdrgen with the document (RFC 8166 section 6); a program that is `BackwardOnly` is called by the end that was connected to"
 )]
 pub trait Binding: Program {
-    /// The port of its RPC-over-RDMA service, if one is assigned.
+    /// The port assigned to its RPC-over-RDMA service, if any.
     const PORT: Option<u16>;
-    /// The netids under which it is registered (RFC 8166 section 5).
+    /// The netids under which the service is registered (RFC 8166 section 5).
     const NETIDS: &'static [&'static str];
-    /// The inline threshold that it recommends for both directions, in bytes: what
-    /// [`Config::of`](crate::proto::rdma::Config::of) proposes to the peer.
+    /// The recommended inline threshold for both directions, in bytes.
+    /// [`Config::of`](crate::proto::rdma::Config::of) proposes it to the peer.
     const INLINE_THRESHOLD: Option<u32> = None;
 }
 
-/// A program version that is called in the backward direction only, by the end that was connected to (RFC 8167). Its
-/// messages have no chunks, so nothing of them is eligible, and it is no [`Binding`]: the end that connects has no client
-/// of it. `#[xdr(backward)]` on a type of its messages holds it to that.
+/// A program version that is called only in the backward direction, by the server (RFC 8167). Its messages
+/// have no chunks, so none of their items are eligible. It cannot also be a [`Binding`], so the connecting
+/// client has no client type for it. `#[xdr(backward)]` on a message type enforces these rules.
 ///
-/// Whoever implements it says so twice, by [`Directed`], of which a program version has one only:
+/// A program version also implements [`Directed`], which allows only one direction:
 ///
 /// ```
 /// use rpcrdma_runtime::proto::program::{Backward, BackwardOnly, Directed, Program};
@@ -73,8 +74,8 @@ pub trait Binding: Program {
 /// ```
 pub trait BackwardOnly: Directed<Direction: IsBackward> {}
 
-/// In which direction a program version is called. What is a [`Binding`] has [`Forward`], and so can be no
-/// [`BackwardOnly`]: to be both does not compile.
+/// The direction in which a program version is called. Every [`Binding`] has the direction [`Forward`]. A
+/// type that is also [`BackwardOnly`] does not compile.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say in which direction it is called",
     label = "no direction",
@@ -85,15 +86,15 @@ pub trait Directed: Program {
     type Direction;
 }
 
-/// The direction of calls by the end that connects; the other end may make such calls, too.
+/// The direction of calls by the connecting client. The server may also make such calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {}
 
-/// The direction of calls by the end that was connected to, and by no other (RFC 8167).
+/// The direction of calls made only by the server, which accepted the connection (RFC 8167).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backward {}
 
-/// [`Backward`] and nothing else.
+/// Implemented by [`Backward`] only.
 #[diagnostic::on_unimplemented(
     message = "a program version cannot be a `Binding` and `BackwardOnly`",
     label = "its direction is `{Self}`",
@@ -103,7 +104,7 @@ pub trait IsBackward {}
 
 impl IsBackward for Backward {}
 
-#[diagnostic::do_not_recommend] // what lacks a direction need not have a binding
+#[diagnostic::do_not_recommend] // a type without a direction does not necessarily need a binding
 impl<P: Binding> Directed for P {
     type Direction = Forward;
 }
@@ -112,48 +113,49 @@ impl<P: Binding> Directed for P {
 pub trait Procedure: 'static {
     /// The program version it belongs to.
     type Program: Program;
-    /// What it takes.
+    /// The arguments.
     type Args: Xdr + Send + Sync;
-    /// What it returns.
+    /// The result.
     type Res: Xdr + Send;
-    /// Its number.
+    /// The procedure's number.
     const NUMBER: u32;
-    /// Its name in the document.
+    /// The procedure's name in the document.
     const NAME: &'static str;
 
-    /// The largest arguments in bytes, behind the RPC header. `rpcrdma-xdrgen sizes` prints this and the next three.
+    /// The maximum size of the arguments in bytes, after the RPC header. `rpcrdma-xdrgen sizes` prints this
+    /// and the next three.
     const LARGEST_ARGS: Size = <Self::Args as Layout>::LENGTHS.max;
-    /// The same with the eligible items out of the stream.
+    /// The maximum size of the arguments without the eligible items.
     const LARGEST_ARGS_REDUCED: Size = <Self::Args as Layout>::LENGTHS.max_reduced;
-    /// The largest result in bytes that its type allows, behind the RPC header. Where a binding says more, the
-    /// function `reply_bounds` does.
+    /// The maximum size in bytes that the result type allows, after the RPC header. A binding can set a
+    /// tighter bound in `reply_bounds`.
     const LARGEST_RES: Size = <Self::Res as Layout>::LENGTHS.max;
-    /// The same with the eligible items out of the stream.
+    /// The maximum size of the result without the eligible items.
     const LARGEST_RES_REDUCED: Size = <Self::Res as Layout>::LENGTHS.max_reduced;
 
-    /// How large the reply to these arguments can be. The default is what the result's type allows; a binding
-    /// narrows it where the XDR gives no bound (RFC 8166 section 6.2).
+    /// Returns the maximum size of the reply to these arguments. The default is the bound of the result type.
+    /// A binding narrows it where the XDR has no bound (RFC 8166 section 6.2).
     fn reply_bounds(args: &Self::Args) -> ReplyBounds {
         let _ = args;
         ReplyBounds::of::<Self::Res>()
     }
 }
 
-/// How large a reply can be, behind its RPC header. In bytes.
+/// The maximum sizes of a reply in bytes, after the RPC header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyBounds {
-    /// The result with its eligible items in the stream.
+    /// The result including its eligible items.
     pub whole: Size,
-    /// The result with its eligible items out of the stream.
+    /// The result without its eligible items.
     pub reduced: Size,
     /// The largest eligible item, without padding.
     pub item: Size,
-    /// How many eligible items there can be: so many Write chunks are offered.
+    /// The maximum number of eligible items, and so the number of offered Write chunks.
     pub items: Size,
 }
 
 impl ReplyBounds {
-    /// What a type allows.
+    /// Returns the bounds of a type.
     #[must_use]
     pub const fn of<T: Layout>() -> Self {
         ReplyBounds {
@@ -164,13 +166,13 @@ impl ReplyBounds {
         }
     }
 
-    /// The same for a reply that nothing may be taken out of ([`Credential::allows_reduction`]).
+    /// Returns the bounds of a reply that must not be reduced ([`Credential::allows_reduction`]).
     #[must_use]
     pub const fn unreduced(self) -> Self {
         ReplyBounds { whole: self.whole, reduced: self.whole, item: Size::ZERO, items: Size::ZERO }
     }
 
-    /// The same with a bound on each eligible item, and so on the whole.
+    /// Limits the size of each eligible item, and so of the whole result.
     #[must_use]
     pub const fn with_item(self, item: u64) -> Self {
         let item = self.item.min(Size::Bounded(item));
@@ -178,7 +180,7 @@ impl ReplyBounds {
         ReplyBounds { item, whole, ..self }
     }
 
-    /// The same with a bound on the result without its eligible items, and so on the whole.
+    /// Limits the size of the result without its eligible items, and so of the whole result.
     #[must_use]
     pub const fn with_reduced(self, reduced: u64) -> Self {
         let reduced = self.reduced.min(Size::Bounded(reduced));
@@ -186,7 +188,7 @@ impl ReplyBounds {
         ReplyBounds { reduced, whole, ..self }
     }
 
-    /// The same with a bound on the whole result, and so on the result without its items.
+    /// Limits the size of the whole result, and so of the result without its items.
     #[must_use]
     pub const fn with_whole(self, whole: u64) -> Self {
         let whole = self.whole.min(Size::Bounded(whole));
@@ -194,21 +196,21 @@ impl ReplyBounds {
     }
 }
 
-/// What carries calls of a program version. A transport that needs a binding implements it for
+/// A transport for calls of a program version. A transport that needs a binding implements this trait for
 /// `P: `[`Binding`] only.
 pub trait Caller<P: Program> {
-    /// Why a call has no result.
+    /// The reason for a call without a result.
     type Error;
 
-    /// Makes one call. Dropping the future abandons the call; memory that the peer may still reach stays with
-    /// the transport until it is fenced.
+    /// Makes one call. Dropping the future abandons the call. The transport keeps memory that the peer can
+    /// still access until it is fenced.
     fn call<Q: Procedure<Program = P>>(
         &self,
         args: &Q::Args,
     ) -> impl Future<Output = Result<Q::Res, Self::Error>> + Send;
 }
 
-/// Who calls what.
+/// The procedure, the credential and the origin of a call.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     /// The call's transaction id.
@@ -219,16 +221,16 @@ pub struct CallContext {
     pub version: u32,
     /// Procedure number.
     pub procedure: u32,
-    /// What the caller says of itself. AUTH_SYS is a claim, not a proof.
+    /// The caller's credential. AUTH_SYS is a claim, not a proof.
     pub credential: Credential,
-    /// The caller's address, where the transport has one.
+    /// The caller's address, if the transport has one.
     pub peer: Option<SocketAddr>,
-    /// What the connection that the call came by has to offer besides.
+    /// Further objects of the connection that carried the call.
     pub extensions: Extensions,
 }
 
 impl CallContext {
-    /// What a handler is told of a call that came from there. The credential moves out of the call.
+    /// Builds the context of a call from this origin. Moves the credential out of the call.
     pub(crate) fn new(call: &mut RpcCall, origin: Origin) -> Self {
         let header = &mut call.header;
         CallContext {
@@ -243,7 +245,7 @@ impl CallContext {
     }
 }
 
-/// The server of one program version. rpcrdma-xdrgen's `Server<H>` is one for every handler.
+/// The server of one program version. The generated `Server<H>` implements it for every handler.
 pub trait Service: Send + Sync + 'static {
     /// The program's number.
     fn program(&self) -> u32;
@@ -251,31 +253,32 @@ pub trait Service: Send + Sync + 'static {
     /// The version's number.
     fn version(&self) -> u32;
 
-    /// Whether calls with credentials of this flavor are taken, besides AUTH_NONE and AUTH_SYS. By default none
-    /// is: such calls are answered with AUTH_ERROR. A server with contexts of RPCSEC_GSS does not ask for that flavor.
+    /// Returns true if calls with credentials of this flavor are accepted, in addition to AUTH_NONE and
+    /// AUTH_SYS. The default accepts no other flavor: such calls fail with AUTH_ERROR. A server with
+    /// RPCSEC_GSS contexts does not call this for that flavor.
     fn accepts_flavor(&self, flavor: u32) -> bool {
         let _ = flavor;
         false
     }
 
-    /// Whether a server's duplicate-request cache remembers calls of this procedure, so that one that comes again is not run
-    /// again. By default it does; [`Unremembered`] makes a service one whose calls it does not.
+    /// Returns true if the duplicate-request cache stores the replies of this procedure, so that a
+    /// retransmitted call does not run again. The default is true. [`Unremembered`] disables caching for a
+    /// service.
     fn remembers(&self, procedure: u32) -> bool {
         let _ = procedure;
         true
     }
 
-    /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which holds the RPC reply
-    /// header already.
+    /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which already holds the
+    /// RPC reply header.
     ///
-    /// A call that the server's duplicate-request cache remembers is gone through with, whatever becomes of its connection;
-    /// the future is dropped where it waits only when a server that stops is out of time. Without a cache, and for what it
-    /// does not remember, it is dropped when the connection that the call came by goes away, too: nobody is left to
-    /// answer. Then a procedure that must be gone through with once it has begun belongs in a task of its own, for which
-    /// this future waits.
+    /// A cached call runs to completion even if its connection is lost. Its future is dropped at an await
+    /// point only if a stopping server runs out of time. An uncached call, or any call without a cache, is
+    /// also dropped when its connection closes. A procedure that must then run to completion belongs in a
+    /// task of its own, for which this future waits.
     ///
     /// # Errors
-    /// [`Reject`]: whatever was put in `reply` is dropped, and this goes to the caller.
+    /// Returns a [`Reject`], which is sent to the caller. The content of `reply` is dropped.
     fn dispatch<'a>(
         &'a self,
         context: &'a CallContext,
@@ -284,12 +287,12 @@ pub trait Service: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>>;
 }
 
-/// What a generated dispatcher does for one procedure: decodes the arguments to their last byte, makes the call, and
+/// Runs one procedure for a generated dispatcher: decodes all bytes of the arguments, makes the call and
 /// encodes the result into `reply`.
 ///
 /// # Errors
-/// [`Reject::GarbageArguments`] if the arguments cannot be decoded, what `call` refuses, and [`Reject::SystemError`]
-/// if its result breaks a bound of its type.
+/// Returns [`Reject::GarbageArguments`] if the arguments cannot be decoded, the [`Reject`] that `call`
+/// returns, or [`Reject::SystemError`] if the result breaks a bound of its type.
 pub async fn answer<Args, Res, Call, Answer>(
     mut args: Reader<'_>,
     reply: &mut Reducer,

@@ -1,18 +1,18 @@
-//! Chance that can be repeated.
+//! Reproducible random numbers.
 
-/// A small generator of numbers that depend on nothing but their seed (splitmix64). Not for secrets: it makes
-/// runs of a simulation differ, and repeats them.
+/// A small random number generator whose output depends only on its seed (splitmix64). Unsuitable for
+/// secrets. It lets simulation runs differ and be reproduced.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The generator of one seed.
+    /// Returns a generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Rng(seed)
     }
 
-    /// The next number, of 64 bits.
+    /// Returns the next 64-bit number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -21,17 +21,17 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 if that is 0.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next_u64().checked_rem(bound).unwrap_or(0)
     }
 
-    /// Whether something happens that happens `times` in `of` cases.
+    /// Returns true with a probability of `times` in `of`.
     pub fn chance(&mut self, times: u32, of: u32) -> bool {
         self.below(u64::from(of)) < u64::from(times)
     }
 
-    /// One of several; nothing of none.
+    /// Returns a random element, or `None` if the slice is empty.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         let index = self.below(from.len() as u64);
         from.get(usize::try_from(index).unwrap_or(0))

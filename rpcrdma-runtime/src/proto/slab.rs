@@ -1,8 +1,8 @@
-//! A table whose keys are indices, and never name two values.
+//! A table whose keys are indices and never refer to two values.
 
 use alloc::vec::Vec;
 
-/// Names a value: its place, and how many values were in that place before.
+/// Identifies a value by its index and by the number of earlier values at that index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     index: u32,
@@ -38,7 +38,7 @@ impl<T> Slab<T> {
             place.value = Some(value);
             return Key { index, generation: place.generation };
         }
-        // Memory for 2^32 values ends before their numbers do.
+        // Memory runs out before 2^32 values are stored.
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         self.places.push(Place { generation: 0, value: Some(value) });
         Key { index, generation: 0 }
@@ -65,7 +65,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Removes all values. Their keys name no later ones.
+    /// Removes all values. Their keys never refer to later ones.
     pub(super) fn clear(&mut self) {
         self.free.clear();
         for (index, place) in (0..).zip(&mut self.places) {

@@ -1,20 +1,21 @@
-//! Calls by a number that their owner gives them: an XID, or a count.
+//! A table of calls, keyed by a number that their owner chooses: an XID or a count.
 
 use alloc::vec::Vec;
 use core::mem;
 
-/// A table of calls. A number is found by its low bits: numbers that follow each other, as XIDs do, lie side by side, and
-/// finding one costs an index and a comparison.
+/// A table of calls, indexed by the low bits of their numbers. Consecutive numbers, such as XIDs, are
+/// adjacent, and a lookup costs an index and a comparison.
 ///
-/// Numbers must be the owner's choice. A peer that could choose them could make every access slow.
+/// Numbers must be chosen by the owner. A peer that could choose them could make every access slow.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<T> {
-    /// A power of two, or none. An entry is at the place of its number, or behind it with no gap between.
+    /// The length is a power of two or zero. An entry is at the slot of its number, or after it without a
+    /// gap.
     slots: Vec<Option<(u32, T)>>,
     len: usize,
 }
 
-/// The slots of the smallest table.
+/// The minimum number of slots.
 const SMALLEST: usize = 16;
 
 impl<T> Default for Table<T> {
@@ -42,7 +43,7 @@ impl<T> Table<T> {
         self.slots.get_mut(at)?.as_mut().map(|(_, value)| value)
     }
 
-    /// Adds an entry, or gives the value back if the number is taken.
+    /// Adds an entry, or returns the value if the number is already used.
     pub(crate) fn insert(&mut self, number: u32, value: T) -> Result<(), T> {
         if self.contains(number) {
             return Err(value);
@@ -59,7 +60,7 @@ impl<T> Table<T> {
         let mut gap = self.find(number)?;
         let removed = self.slots.get_mut(gap)?.take();
         self.len = self.len.saturating_sub(1);
-        // Entries behind the gap move up, unless that would put them before their place.
+        // Shifts the entries after the gap, unless that would put them before their slot.
         let mut at = gap;
         loop {
             at = self.after(at);
@@ -73,12 +74,12 @@ impl<T> Table<T> {
         removed.map(|(_, value)| value)
     }
 
-    /// All entries, in no order.
+    /// Returns all entries, in arbitrary order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().flatten().map(|(number, value)| (*number, value))
     }
 
-    /// Takes all entries out, in no order.
+    /// Removes and returns all entries, in arbitrary order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, T)> {
         self.len = 0;
         mem::take(&mut self.slots).into_iter().flatten()
@@ -93,7 +94,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Puts an entry where it belongs. There is a free slot.
+    /// Puts an entry in its slot or the next free one. A free slot must exist.
     fn place(&mut self, number: u32, value: T) {
         let mut at = self.home(number);
         while matches!(self.slots.get(at), Some(Some(_))) {
@@ -123,7 +124,7 @@ impl<T> Table<T> {
         at.wrapping_add(1) & self.slots.len().wrapping_sub(1)
     }
 
-    /// How many steps it is from one slot to another.
+    /// Returns the number of steps from one slot to another.
     fn distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & self.slots.len().wrapping_sub(1)
     }
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn numbers_are_found_until_they_are_removed() {
-        // Few numbers with the same low bits, so that entries collide, and a table that wraps around.
+        // Few numbers with distinct low bits, so that entries collide, and a table that wraps around.
         let mut rng = Rng::new(5);
         let (mut table, mut model) = (Table::default(), BTreeMap::new());
         for turn in 0..100_000u64 {

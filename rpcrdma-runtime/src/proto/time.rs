@@ -1,20 +1,20 @@
-//! Time as the engines know it: what their owner says it is.
+//! Time as the engines' owner supplies it.
 
 use core::time::Duration;
 
-/// A moment, as the time since a beginning that the engine's owner chooses. It comes from a clock that never goes back
-/// (or from a simulation); an engine reads none.
+/// A moment, as the duration since an origin that the engine's owner chooses. The owner takes it from a
+/// monotonic clock or a simulation. An engine reads no clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub Duration);
 
 impl Time {
-    /// The moment this much later; none if it is too far away to be told.
+    /// Returns the moment this much later, or `None` on overflow.
     #[must_use]
     pub fn after(self, duration: Duration) -> Option<Time> {
         self.0.checked_add(duration).map(Time)
     }
 
-    /// How long it is from an earlier moment to this one; nothing from a later one.
+    /// Returns the duration since an earlier moment, or zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Time) -> Duration {
         self.0.saturating_sub(earlier.0)

@@ -1,7 +1,7 @@
-//! What an engine asks of a provider, and what it hears.
+//! The interface between an engine and a provider.
 //!
-//! Engines never call a provider: they yield [`Action`]s and take [`Completion`]s. So the protocol runs
-//! the same over every provider, and in a simulation.
+//! Engines never call a provider: they emit [`Action`]s and take [`Completion`]s. The protocol therefore runs
+//! the same over every provider and in a simulation.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,23 +11,23 @@ use bytes::{Bytes, BytesMut};
 
 pub use crate::wire::rdma::Segment;
 
-/// Names one piece of work. The engine chooses it; the completion carries it back.
+/// Identifies one piece of work. The engine chooses it, and the completion returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// Memory that is advertised to the peer. It moves to the provider by value and comes back with
-/// [`Completion::Invalidated`] or [`Completion::Closed`]; between the two nobody here can look at a sink.
+/// Memory that is advertised to the peer. It moves to the provider by value and returns with
+/// [`Completion::Invalidated`] or [`Completion::Closed`]. Between the two, no local code can read a sink.
 #[derive(Debug)]
 pub enum Memory {
-    /// The peer may read it (RDMA Read), nothing else.
+    /// Memory that the peer may only read (RDMA Read).
     Source(Bytes),
-    /// The peer may write it (RDMA Write), nothing else. Its capacity is what is advertised, and its length
-    /// how far it has been written.
+    /// Memory that the peer may only write (RDMA Write). Its capacity is advertised, and its length is the
+    /// number of bytes written.
     Sink(BytesMut),
 }
 
 impl Memory {
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -36,31 +36,31 @@ impl Memory {
         }
     }
 
-    /// Zeroes what has not been written, for a provider that places by address.
+    /// Zeroes the unwritten part, for a provider that places data by address.
     pub fn initialize(&mut self) {
         if let Memory::Sink(data) = self {
             data.resize(data.capacity(), 0);
         }
     }
 
-    /// Whether it is empty.
+    /// Returns true if its size is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What an engine asks of a provider. Work leaves in the order in which it is asked for.
+/// A request from an engine to a provider. The provider preserves the order of requests.
 #[derive(Debug)]
 pub enum Action {
     /// Post this many more Receives; each takes one Send of at most the connection's receive size.
     PostReceives {
-        /// How many more.
+        /// The number of additional Receives.
         count: u32,
     },
     /// Send one message. Completes with [`Completion::Sent`].
     Send {
-        /// Comes back with the completion.
+        /// Returned by the completion.
         token: Token,
         /// The message in pieces, sent as one.
         message: Vec<Bytes>,
@@ -69,105 +69,105 @@ pub enum Action {
     },
     /// Advertise memory. Completes with [`Completion::Registered`] or [`Completion::RegisterFailed`].
     Register {
-        /// Comes back with the completion.
+        /// Returned by the completion.
         token: Token,
-        /// What to advertise.
+        /// The memory to advertise.
         memory: Memory,
     },
-    /// Fence memory: once this completes no peer can reach it. Also asked for when the peer has
-    /// invalidated the handle itself, to have the memory back. Completes with [`Completion::Invalidated`].
+    /// Fence memory: once this completes, no peer can access it. Also requested after the peer has
+    /// invalidated the handle, to get the memory back. Completes with [`Completion::Invalidated`].
     Invalidate {
-        /// Comes back with the completion.
+        /// Returned by the completion.
         token: Token,
         /// The handle of the memory.
         handle: u32,
     },
-    /// Fence a sink that the peer may still use: its memory is freed, and what the peer writes to it is
-    /// dropped. The handle stays valid until [`Action::Invalidate`], which gives back no memory. It has no
-    /// completion, and is only for providers with
-    /// `ConnectionInfo::local_fence`.
+    /// Fence a sink that the peer may still use: its memory is freed, and later writes of the peer are
+    /// dropped. The handle stays valid until [`Action::Invalidate`], which then returns no memory. It has no
+    /// completion. Only for providers with `ConnectionInfo::local_fence`.
     Abandon {
         /// The handle of the sink.
         handle: u32,
     },
     /// RDMA Read of the peer's memory. Completes with [`Completion::ReadDone`].
     Read {
-        /// Comes back with the completion.
+        /// Returned by the completion.
         token: Token,
-        /// What to read: `length` bytes.
+        /// The memory to read: `length` bytes.
         source: Segment,
     },
-    /// RDMA Write into the peer's memory. It is placed before any Send asked for after it.
-    /// Completes with [`Completion::Written`].
+    /// RDMA Write into the peer's memory. It is placed before any later Send. Completes with
+    /// [`Completion::Written`].
     Write {
-        /// Comes back with the completion.
+        /// Returned by the completion.
         token: Token,
-        /// Where to: `length` equals the data's length.
+        /// The destination: `length` equals the data's length.
         sink: Segment,
-        /// What.
+        /// The data to write.
         data: Bytes,
     },
-    /// Close the connection. [`Completion::Closed`] follows, and nothing after it.
+    /// Close the connection. [`Completion::Closed`] follows as the last completion.
     Close {
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
 }
 
-/// What an engine hears of a provider.
+/// A result that a provider reports to an engine.
 #[derive(Debug)]
 pub enum Completion {
-    /// Memory is advertised under this segment: the peer reaches it once it has a message that is asked for after this.
+    /// Memory is advertised under this segment. The peer can access it once it receives a message requested
+    /// after this completion.
     Registered {
-        /// Of the [`Action::Register`].
+        /// The token of the [`Action::Register`].
         token: Token,
-        /// Handle, length and offset to put in a chunk.
+        /// The handle, length and offset to put in a chunk.
         segment: Segment,
     },
-    /// Memory could not be advertised and comes back.
+    /// Memory could not be advertised and is returned.
     RegisterFailed {
-        /// Of the [`Action::Register`].
+        /// The token of the [`Action::Register`].
         token: Token,
         /// The memory.
         memory: Memory,
     },
-    /// Memory is fenced and comes back.
+    /// Memory is fenced and returned.
     Invalidated {
-        /// Of the [`Action::Invalidate`].
+        /// The token of the [`Action::Invalidate`].
         token: Token,
-        /// The handle, now without meaning.
+        /// The handle, which is invalid from here on.
         handle: u32,
         /// The memory.
         memory: Memory,
     },
-    /// A Send of the peer arrived. One posted Receive is used up.
+    /// A Send of the peer arrived and consumed one posted Receive.
     Received {
         /// The whole message.
         message: Bytes,
-        /// Our handle that it invalidated (Send with Invalidate).
+        /// The local handle that the Send invalidated (Send with Invalidate).
         invalidated: Option<u32>,
     },
-    /// A Send left and its buffers are free.
+    /// A Send completed and its buffers are free.
     Sent {
-        /// Of the [`Action::Send`].
+        /// The token of the [`Action::Send`].
         token: Token,
     },
-    /// An RDMA Read is done.
+    /// An RDMA Read completed.
     ReadDone {
-        /// Of the [`Action::Read`].
+        /// The token of the [`Action::Read`].
         token: Token,
-        /// The peer's bytes, as many as were asked for.
+        /// The peer's bytes, as many as requested.
         data: Bytes,
     },
-    /// An RDMA Write left and its buffer is free.
+    /// An RDMA Write was sent and its buffer is free.
     Written {
-        /// Of the [`Action::Write`].
+        /// The token of the [`Action::Write`].
         token: Token,
     },
-    /// The connection is gone. It is the last completion: all that is outstanding has failed with it,
-    /// and all memory was fenced before.
+    /// The connection is closed. This is the last completion: all outstanding work has failed, and all memory
+    /// is fenced.
     Closed {
-        /// Why.
+        /// The reason.
         reason: CloseReason,
         /// Memory that was still advertised.
         returned: Vec<Memory>,
@@ -177,11 +177,11 @@ pub enum Completion {
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// Our side was done with it.
+    /// The local side closed it.
     Local,
     /// The peer closed it.
     Peer,
-    /// The peer broke a rule: which, in words, with the requirement's id where there is one.
+    /// The peer violated a rule: a description, with the requirement's id if there is one.
     Violation(String),
     /// The peer's Terminate message (RFC 5040 section 4.8).
     Terminated {
@@ -192,9 +192,9 @@ pub enum CloseReason {
         /// Error code within the type.
         code: u8,
     },
-    /// The peer took too long: at what.
+    /// The peer timed out: the operation it was expected to complete.
     Timeout(String),
-    /// The operating system's word.
+    /// The operating system's error message.
     Io(String),
 }
 

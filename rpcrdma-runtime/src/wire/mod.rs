@@ -1,7 +1,7 @@
-//! The formats as values, without state.
+//! The wire formats as stateless values.
 //!
-//! Bytes come in and a checked value or a refusal comes out; a value goes in and bytes come out. What the
-//! peer said is bounded here, once, so that [`crate::proto`] works with values only.
+//! Parsing takes bytes and returns a validated value or an error. Encoding takes a value and returns bytes.
+//! All limits on the peer's data are checked here, so that [`crate::proto`] uses validated values only.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
 pub mod generated;

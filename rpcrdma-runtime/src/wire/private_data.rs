@@ -1,33 +1,33 @@
-//! The private data that both ends exchange when they connect (RFC 8797).
+//! The private data that both sides exchange in the connection handshake (RFC 8797).
 
 use core::cmp::min;
 
-/// What one end says of itself. [`PrivateData::new`] makes only what can be said. Sizes that were put in by hand are
-/// announced as [`PrivateData::announced`] has them, and nothing else counts.
+/// The parameters that one side announces. [`PrivateData::new`] creates representable values only. Sizes set
+/// directly are announced as [`PrivateData::announced`] returns them, and only the announced sizes apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
-    /// The sender takes Send with Invalidate (the R flag, RFC 8797 section 4.1).
+    /// The sender accepts Send with Invalidate (the R flag, RFC 8797 section 4.1).
     pub remote_invalidation: bool,
-    /// The largest Send it makes, in bytes: a multiple of 1,024 from 1,024 to 262,144.
+    /// The maximum size of the sender's Sends in bytes: a multiple of 1,024 from 1,024 to 262,144.
     pub send_size: u32,
-    /// The largest Send it receives, in bytes, of the same form.
+    /// The maximum size of a Send that the sender receives, in bytes, with the same constraints.
     pub receive_size: u32,
 }
 
-/// What holds on a connection, for one end of it.
+/// The parameters that both sides of a connection have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The largest message from the client to the server, in bytes.
+    /// The maximum size of a message from the client to the server, in bytes.
     pub call_threshold: u32,
-    /// The largest message from the server to the client, in bytes.
+    /// The maximum size of a message from the server to the client, in bytes.
     pub reply_threshold: u32,
-    /// Both ends set the R flag: the server may send with invalidation.
+    /// Both sides set the R flag, so the server may use Send with Invalidate.
     pub remote_invalidation: bool,
 }
 
 impl Negotiated {
-    /// What holds in the backward direction on the same connection: calls go where replies went (RFC 8167 section 4.2),
-    /// and nothing is invalidated, for there are no chunks.
+    /// Returns the parameters of the backward direction on the same connection. Calls and replies swap their
+    /// thresholds (RFC 8167 section 4.2). Nothing is invalidated, because there are no chunks.
     #[must_use]
     pub fn reversed(self) -> Negotiated {
         Negotiated {
@@ -38,11 +38,11 @@ impl Negotiated {
     }
 }
 
-/// Its length in octets.
+/// Size of the private data in octets.
 pub const LEN: usize = 8;
-/// The least inline threshold, which holds when nothing was exchanged (RFC 8166 section 3.3.3).
+/// The minimum inline threshold, which applies without private data (RFC 8166 section 3.3.3).
 pub const DEFAULT_INLINE: u32 = 1024;
-/// The largest that can be said.
+/// The maximum inline threshold that can be announced.
 pub const MAX_INLINE: u32 = 256 * 1024;
 
 const MAGIC: [u8; 4] = 0xf6ab_0e18u32.to_be_bytes();
@@ -50,11 +50,12 @@ const VERSION: u8 = 1;
 const FLAG_R: u8 = 0x01;
 
 impl PrivateData {
-    /// What is taken to be said by an end that says nothing (RFC 8797 section 5.1).
+    /// The values assumed for a peer that sends no private data (RFC 8797 section 5.1).
     pub const ABSENT: PrivateData =
         PrivateData { remote_invalidation: false, send_size: DEFAULT_INLINE, receive_size: DEFAULT_INLINE };
 
-    /// With sizes rounded down to multiples of 1,024, and kept within 1,024 and 262,144 bytes.
+    /// Creates private data. Rounds sizes down to multiples of 1,024 and clamps them to 1,024 and 262,144
+    /// bytes.
     #[must_use]
     pub fn new(remote_invalidation: bool, send_size: u32, receive_size: u32) -> PrivateData {
         PrivateData {
@@ -64,13 +65,13 @@ impl PrivateData {
         }
     }
 
-    /// What the peer finds in the octets: the sizes by which both ends go.
+    /// Returns the values that the peer decodes: both sides use these sizes.
     #[must_use]
     pub fn announced(&self) -> PrivateData {
         PrivateData::new(self.remote_invalidation, self.send_size, self.receive_size)
     }
 
-    /// The octets of [`PrivateData::announced`].
+    /// Encodes the values of [`PrivateData::announced`].
     #[must_use]
     pub fn encode(&self) -> [u8; LEN] {
         let [m0, m1, m2, m3] = MAGIC;
@@ -78,8 +79,8 @@ impl PrivateData {
         [m0, m1, m2, m3, VERSION, flags, size_octet(self.send_size), size_octet(self.receive_size)]
     }
 
-    /// Finds it in what the connection manager handed up, at any offset (RFC 8797 section 5.2). What is cut
-    /// short or of another version counts as absent.
+    /// Finds the private data at any offset in the octets that the connection manager provides (RFC 8797
+    /// section 5.2). Truncated data or another version counts as absent.
     #[must_use]
     pub fn find(octets: &[u8]) -> Option<PrivateData> {
         octets.windows(LEN).find_map(|window| match window {
@@ -94,7 +95,8 @@ impl PrivateData {
         })
     }
 
-    /// What holds between a client and a server that said these (RFC 8797 section 4.2).
+    /// Returns the parameters that apply between a client and a server with this private data (RFC 8797
+    /// section 4.2).
     #[must_use]
     pub fn negotiate(client: &PrivateData, server: &PrivateData) -> Negotiated {
         let (client, server) = (client.announced(), server.announced());
@@ -106,12 +108,12 @@ impl PrivateData {
     }
 }
 
-/// `size / 1024 - 1`, kept within what an octet says.
+/// Returns `size / 1024 - 1`, limited to the range of an octet.
 fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
 }
 
-/// The size that can be said in place of this one.
+/// Rounds a size to one that can be announced.
 fn sayable(size: u32) -> u32 {
     size_of_octet(size_octet(size))
 }

@@ -1,7 +1,7 @@
-//! XDR's types and [`arbitrary`]: values for fuzzing that keep their bounds, so that each can be encoded.
+//! Support for [`arbitrary`]: fuzzing values that respect their bounds, so that each value can be encoded.
 //!
-//! A field that has a bound of its own names [`array()`], a discriminant that an arm keeps names [`one_of`] or
-//! [`none_of`], as emitted types do:
+//! A field with its own bound uses [`array()`]. A discriminant stored in a union's arm uses [`one_of`] or
+//! [`none_of`]. Generated types do the same:
 //!
 //! ```
 //! use arbitrary::{Arbitrary, Unstructured};
@@ -26,10 +26,10 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::{Char, Opaque, Quadruple, SmallOpaque, UnsignedChar, XdrString};
 
-/// At most `MAX` elements.
+/// Returns at most `MAX` elements.
 ///
 /// # Errors
-/// As an element's.
+/// Fails as the generation of an element does.
 pub fn array<'a, T: Arbitrary<'a>, const MAX: u32>(input: &mut Unstructured<'a>) -> Result<Vec<T>> {
     let mut values = Vec::new();
     input.arbitrary_loop(None, Some(MAX), |input| {
@@ -39,19 +39,19 @@ pub fn array<'a, T: Arbitrary<'a>, const MAX: u32>(input: &mut Unstructured<'a>)
     Ok(values)
 }
 
-/// What takes one of some values. It fails if there is none.
+/// Returns a function that picks one of `values`. It fails if there are none.
 pub fn one_of<T: Clone>(values: &[T]) -> impl FnOnce(&mut Unstructured<'_>) -> Result<T> {
     move |input| input.choose(values).cloned()
 }
 
-/// What makes a number that is none of some.
+/// Returns a function that generates a number not in `taken`.
 pub fn none_of<'a, T>(taken: &[T]) -> impl FnOnce(&mut Unstructured<'a>) -> Result<T>
 where
     T: Arbitrary<'a> + Following,
 {
     move |input| {
         let mut value = T::arbitrary(input)?;
-        // As many steps as there are numbers to avoid lead past all of them.
+        // At most `taken.len()` steps are needed to skip all taken numbers.
         for _ in taken {
             if !taken.contains(&value) {
                 break;
@@ -62,9 +62,9 @@ where
     }
 }
 
-/// Numbers, each with one that follows it.
+/// Numbers with a successor.
 pub trait Following: PartialEq {
-    /// The next number; the first follows the last.
+    /// Returns the next number. The successor of the last number is the first.
     #[must_use]
     fn following(self) -> Self;
 }
@@ -81,7 +81,7 @@ macro_rules! following {
 
 following!(i32 u32 i64 u64);
 
-/// At most `max` bytes.
+/// Returns at most `max` bytes.
 fn bytes<'a>(input: &mut Unstructured<'a>, max: usize) -> Result<&'a [u8]> {
     let len = input.arbitrary_len::<u8>()?;
     input.bytes(len.min(max))

@@ -13,16 +13,16 @@ pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &
     encode_elements::<T, S, false>(values, sink)
 }
 
-/// Writes elements, each behind the word that says that it is there if `LINKED`.
+/// Writes elements. If `LINKED`, writes before each element the word that announces it.
 ///
 /// # Errors
-/// What an element refuses.
+/// Returns the error of an element.
 #[inline]
 pub(super) fn encode_elements<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
     sink: &mut S,
 ) -> Result<(), Error> {
-    // An item has to be handed to the sink itself.
+    // The sink must receive each item itself.
     let plain = T::HELD.is_none();
     let mut index = if plain { encode_ahead::<T, S, LINKED>(values, sink)? } else { 0 };
     if plain && sink.stages() && is_long::<T>(values.len().saturating_sub(index)) {
@@ -49,7 +49,7 @@ fn encode_element<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     value.encode(sink).map_err(|error| error.at_index(index))
 }
 
-/// Writes as many elements as have room in the memory behind the sink's end.
+/// Writes as many elements as fit the memory after the sink's end.
 #[inline]
 fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
@@ -65,16 +65,17 @@ fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     Ok(done)
 }
 
-/// How many bytes of elements are put at once, at most.
+/// The maximum number of bytes of elements that are written at once.
 const STAGE: usize = 1024;
 
-/// Whether so many elements are worth a stage: less of them cost less one by one.
+/// Returns true if staging this many elements pays off. Fewer elements are faster one by one.
 #[inline]
 fn is_long<T: Layout>(count: usize) -> bool {
     T::LENGTHS.min.saturating_mul(count as u64) >= STAGE as u64 / 4
 }
 
-/// Writes the elements from this index on side by side on the stack, from where they are put when there is no room for more.
+/// Writes the elements from `first` on. They are encoded contiguously on the stack, and passed to the sink
+/// when the stage is full.
 fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
     first: usize,
@@ -86,7 +87,7 @@ fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     {
         let (done, len) = fill::<T, LINKED>(rest, index, &mut stage, sink.position())?;
         if done == 0 {
-            // It is longer than the stage.
+            // The element is longer than the stage.
             encode_element::<T, S, LINKED>(next, index, sink)?;
         } else {
             sink.put(stage.get(..len).unwrap_or_default())?;
@@ -96,9 +97,9 @@ fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     Ok(())
 }
 
-/// Writes as many elements as this memory has room for, the first of which is the one of this index: how many they are, and
-/// how many bytes. Where they go is in registers meanwhile; a sink has it in memory, which is waited for from one value to
-/// the next.
+/// Writes as many elements as fit into `memory`. The first has the index `first`. Returns the number of
+/// elements and of bytes. The local position can stay in registers. A sink's position is in memory, which
+/// adds a store and a load per value.
 #[inline]
 fn fill<T: Encode, const LINKED: bool>(
     values: &[T],
@@ -111,7 +112,7 @@ fn fill<T: Encode, const LINKED: bool>(
     let (mut done, mut left) = (0usize, all);
     for value in values {
         let written = encode_element::<T, _, LINKED>(value, first.saturating_add(done), &mut ahead);
-        // Where there was no room for all of it, the place of an error is not known either.
+        // After an incomplete write, the offset of an error is unknown as well.
         if ahead.is_full() {
             break;
         }
@@ -125,7 +126,7 @@ fn fill<T: Encode, const LINKED: bool>(
 /// Reads a counted array of at most `max` elements. Reserves no more than the rest of the stream can hold.
 ///
 /// # Errors
-/// [`super::ErrorKind::TooLong`], and what an element refuses.
+/// Returns [`super::ErrorKind::TooLong`], or the error of an element.
 pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> Result<Vec<T>, Error> {
     let count = reader.count(max)?;
     require_elements::<T>(reader, count)?;
@@ -140,7 +141,7 @@ pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> 
     Ok(values)
 }
 
-/// Refuses a count of elements that the rest of the stream cannot hold.
+/// Rejects a count of elements that the rest of the stream cannot hold.
 ///
 /// # Errors
 /// [`super::ErrorKind::Truncated`], or [`super::ErrorKind::TooLong`] if elements take no bytes.
@@ -161,17 +162,17 @@ pub(super) fn require_elements<T: Layout>(reader: &mut Reader<'_>, count: u32) -
 /// Writes a chain of optional data, each element followed by a pointer to the next (RFC 4506 section 4.19).
 ///
 /// # Errors
-/// What an element refuses.
+/// Returns the error of an element.
 #[inline]
 pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> Result<(), Error> {
     encode_elements::<T, S, true>(values, sink)?;
     sink.put_u32(0)
 }
 
-/// Reads a chain of optional data in a loop: its length costs no stack.
+/// Reads a chain of optional data in a loop: its length does not affect the stack.
 ///
 /// # Errors
-/// What an element refuses; a chain that does not end is [`super::ErrorKind::Truncated`].
+/// Returns the error of an element, or [`super::ErrorKind::Truncated`] if the chain has no end.
 pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<T>, Error> {
     reader.enter()?;
     let mut values = Vec::new();
@@ -187,8 +188,8 @@ pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<
     Ok(values)
 }
 
-/// How many more elements there are if all of them are as long as the one that left `remaining` of `left` bytes; no more
-/// than twice the stream's memory is reserved for them.
+/// Estimates the number of further elements from the size of the element that left `remaining` of `left`
+/// bytes. The reserved memory is at most twice the size of the remaining stream.
 #[inline]
 fn alike<T>(left: usize, remaining: usize) -> usize {
     let len = left.saturating_sub(remaining).saturating_add(4);

@@ -1,5 +1,5 @@
-//! Arrays, lists and nested values without memory of their own: what was decoded stays as it came, and is decoded again
-//! when somebody looks.
+//! Borrowed arrays, lists and nested values. Decoded elements stay encoded in the message and are decoded
+//! again on access.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,30 +8,30 @@ use core::hash::{Hash, Hasher};
 use super::array::{encode_elements, require_elements};
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Limits, Reader, Sink, Size};
 
-/// Where elements are.
+/// The location of the elements.
 enum Held<'a, T> {
-    /// Values of the caller's.
+    /// A slice of the caller's values.
     Values(&'a [T]),
-    /// What was read, checked to its last byte.
+    /// A validated part of a message.
     Encoded(Encoded<'a>),
 }
 
-/// Encodings of values, one behind the other. Each was decoded once, so each can be again.
+/// Consecutive encodings of values. Each was decoded once, so decoding it again succeeds.
 #[derive(Clone, Copy)]
 struct Encoded<'a> {
     bytes: &'a [u8],
     count: u32,
-    /// The limit under which they were read.
+    /// The nesting depth limit under which they were read.
     depth: u32,
-    /// They are a chain: a word of 1 stands before each, and a word of 0 behind the last.
+    /// Whether they are a chain: a word of 1 before each value, and a word of 0 after the last.
     linked: bool,
 }
 
 impl<'a> Encoded<'a> {
-    /// What was read since the reader had `start` before it.
+    /// Returns the part of the message that was read since `start`.
     ///
     /// # Errors
-    /// [`ErrorKind::ItemUnused`] if a part of it came in a chunk: it would not be there when it is read again.
+    /// [`ErrorKind::ItemUnused`] if a part of it came in a chunk: a second decoding would not find that part.
     fn since(start: &Reader<'a>, reader: &Reader<'a>, count: u32, linked: bool) -> Result<Self, Error> {
         let len = start.remaining().saturating_sub(reader.remaining());
         if reader.position().wrapping_sub(start.position()) != len as u64 {
@@ -72,7 +72,7 @@ impl<'a, T> Held<'a, T> {
     }
 }
 
-/// The elements of an [`ArrayRef`] or a [`ListRef`], one after the other.
+/// An iterator over the elements of an [`ArrayRef`] or a [`ListRef`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a, T>(Walk<'a, T>);
 
@@ -93,7 +93,8 @@ impl<'a, T: Decode<'a> + Clone> Iterator for Iter<'a, T> {
                 if *linked {
                     reader.u32().ok()?;
                 }
-                // It was decoded before: this cannot fail unless the type decodes the same bytes in two ways.
+                // The value was decoded before. Decoding fails only if the type's decoding is not
+                // deterministic.
                 T::decode(reader).ok()
             }
         }
@@ -110,19 +111,20 @@ impl<'a, T: Decode<'a> + Clone> Iterator for Iter<'a, T> {
 
 impl<'a, T: Decode<'a> + Clone> ExactSizeIterator for Iter<'a, T> {}
 
-/// A type whose items come in chunks cannot be read a second time from the stream.
+/// Returns true if the type has no DDP-eligible items. Items in chunks cannot be read from the stream a
+/// second time.
 const fn has_no_items<T: Layout>() -> bool {
     T::HELD.is_none()
 }
 
-/// A counted array of at most `MAX` elements (RFC 4506 section 4.13) that somebody else owns.
+/// A borrowed counted array of at most `MAX` elements (RFC 4506 section 4.13).
 ///
-/// Made from a slice, it borrows the slice. Decoded, it is the part of the message that holds the elements: each was
-/// checked, none was kept. [`ArrayRef::iter`] decodes them again one by one, as does comparing and printing; so a value
-/// costs no memory beside the message, and going through arrays within arrays costs one decoding more for each level.
-/// Encoded, it is written as it came.
+/// Created from a slice, it borrows the slice. Decoded, it is the part of the message that holds the
+/// elements: each element is validated, and none is stored. [`ArrayRef::iter`] decodes them again one by one,
+/// as do comparison and printing. A value therefore needs no memory besides the message, and each level of
+/// nested arrays costs one further decoding. Encoding copies the encoded elements.
 ///
-/// Elements have no DDP-eligible items: that does not compile.
+/// Elements with DDP-eligible items do not compile.
 pub struct ArrayRef<'a, T, const MAX: u32 = { u32::MAX }>(Held<'a, T>);
 
 impl<T: Layout, const MAX: u32> Layout for ArrayRef<'_, T, MAX> {
@@ -147,7 +149,7 @@ impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T
         require_elements::<T>(reader, count)?;
         let start = reader.clone();
         reader.enter()?;
-        // Where elements take no bytes there is nothing to check, and their number says nothing of the message's size.
+        // Elements of no bytes need no check, and their number is unrelated to the message's size.
         if T::LENGTHS.max != Size::ZERO {
             for index in 0..count as usize {
                 T::decode(reader).map_err(|error| error.at_index(index))?;
@@ -158,9 +160,9 @@ impl<'de: 'a, 'a, T: Decode<'de>, const MAX: u32> Decode<'de> for ArrayRef<'a, T
     }
 }
 
-/// A chain of optional data (RFC 4506 section 4.19) that somebody else owns.
+/// A borrowed chain of optional data (RFC 4506 section 4.19).
 ///
-/// As with [`ArrayRef`], what was decoded stays in the message and is decoded again when somebody looks.
+/// As with [`ArrayRef`], decoded elements stay in the message and are decoded again on access.
 pub struct ListRef<'a, T>(Held<'a, T>);
 
 impl<T: Layout> Layout for ListRef<'_, T> {
@@ -192,7 +194,7 @@ impl<'de: 'a, 'a, T: Decode<'de>> Decode<'de> for ListRef<'a, T> {
     }
 }
 
-/// What arrays and lists have in common.
+/// The common methods of arrays and lists.
 macro_rules! sequence {
     ($name:ident $(, $max:ident)?) => {
         impl<'a, T $(, const $max: u32)?> $name<'a, T $(, $max)?> {
@@ -202,25 +204,25 @@ macro_rules! sequence {
                 $name(Held::Values(elements))
             }
 
-            /// How many elements there are.
+            /// Returns the number of elements.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.0.len()
             }
 
-            /// Whether there are none.
+            /// Returns true if there are no elements.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// The elements, one after the other.
+            /// Returns an iterator over the elements.
             #[must_use]
             pub fn iter(&self) -> Iter<'a, T> {
                 self.0.iter()
             }
 
-            /// The elements, collected.
+            /// Collects the elements in a vector.
             #[must_use]
             pub fn to_vec(&self) -> Vec<T>
             where
@@ -304,10 +306,10 @@ macro_rules! sequence {
 sequence!(ArrayRef, MAX);
 sequence!(ListRef);
 
-/// A value of a type that holds itself, without memory of its own: the borrowed form of a `Box`.
+/// A borrowed value of a recursive type: the borrowed form of a `Box`.
 ///
-/// Made from a reference, it is that. Decoded, it is the part of the message that holds the value, and
-/// [`BoxRef::get`] decodes it again.
+/// Created from a reference, it holds the reference. Decoded, it is the part of the message that holds the
+/// value, and [`BoxRef::get`] decodes it again.
 pub struct BoxRef<'a, T>(Held<'a, T>);
 
 impl<'a, T> BoxRef<'a, T> {
@@ -317,10 +319,10 @@ impl<'a, T> BoxRef<'a, T> {
         BoxRef(Held::Values(core::slice::from_ref(value)))
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
-    /// None, if the type decodes the same bytes in one way only: they were decoded before.
+    /// Never fails if the decoding of the type is deterministic: the bytes were already decoded once.
     pub fn get(&self) -> Result<T, Error>
     where
         T: Decode<'a> + Clone,
@@ -347,7 +349,7 @@ impl<'a, T> From<&'a T> for BoxRef<'a, T> {
     }
 }
 
-/// As for `Box`: its sizes have no bound of their own, or the type's would need themselves.
+/// As for `Box`, its sizes have no bound: a bound would make the recursive type's size depend on itself.
 impl<T: Layout> Layout for BoxRef<'_, T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN;
     const HELD: Items = T::HELD;

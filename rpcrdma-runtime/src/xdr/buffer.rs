@@ -2,17 +2,17 @@ use alloc::vec::Vec;
 
 use super::pad_len;
 
-/// Bytes that grow at their end. No memory gets values before those that it is taken for: what is put where there is none
-/// is appended. Memory that was written before, and then forgotten, is written to in place.
+/// A growable byte buffer. Memory is not initialized before it is written: data without initialized memory is
+/// appended. Memory that was written and then truncated is overwritten in place.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
-    /// What was written, and behind it what was forgotten.
+    /// The written bytes, followed by truncated bytes that may be overwritten.
     bytes: Vec<u8>,
-    /// How much of it was written; at most all.
+    /// The number of written bytes, at most the length of `bytes`.
     len: usize,
 }
 
-/// How much memory is taken at first, if nobody says how much: most messages fit into it, less their data.
+/// The default capacity: most messages without their bulk data fit.
 const FIRST: usize = 256;
 
 impl Default for Buffer {
@@ -46,7 +46,8 @@ impl Buffer {
         self.bytes
     }
 
-    /// The next `len` bytes, which are written by whoever asks, if that much was forgotten. Until then they are anything.
+    /// Reserves the next `len` bytes for the caller to write, if that many bytes are initialized. Their
+    /// content is unspecified.
     #[inline]
     pub(super) fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         let (start, end) = (self.len, self.len.checked_add(len)?);
@@ -55,13 +56,14 @@ impl Buffer {
         Some(room)
     }
 
-    /// All that was forgotten. What is written there counts with [`Buffer::advance`].
+    /// Returns the initialized memory after the end. [`Buffer::advance`] makes bytes written there part of
+    /// the content.
     #[inline]
     pub(super) fn ahead(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.len..).unwrap_or_default()
     }
 
-    /// Moves the end over bytes that were written [`Buffer::ahead`].
+    /// Moves the end past bytes that were written to [`Buffer::ahead`].
     #[inline]
     pub(super) fn advance(&mut self, len: usize) {
         self.len = self.len.saturating_add(len).min(self.bytes.len());
@@ -79,12 +81,13 @@ impl Buffer {
         }
     }
 
-    /// Data, and zeros up to the next multiple of four.
+    /// Appends data and its zero padding up to the next multiple of four.
     #[inline]
     pub(super) fn put_padded(&mut self, data: &[u8]) {
         let pad = pad_len(data.len());
         let Some(room) = self.room(data.len().saturating_add(pad)) else { return self.append(data, pad) };
-        // Padding is in the last word, of which the data then takes what is not.
+        // Clears the last word first: it holds all padding, and the data then overwrites the rest of the
+        // word.
         if let Some(word) = room.last_chunk_mut::<4>() {
             *word = [0; 4];
         }
@@ -93,8 +96,8 @@ impl Buffer {
         }
     }
 
-    /// The first `len` bytes of `data`, and zeros up to the next multiple of four. Moves all of `data` where there is
-    /// room: its length is a constant where this is called, and `len` is not.
+    /// Appends the first `len` bytes of `data` and their zero padding up to the next multiple of four. Copies
+    /// all of `data` if there is room, because its length is a constant at the call sites and `len` is not.
     #[inline]
     pub(super) fn put_first(&mut self, data: &[u8], len: usize) {
         let len = len.min(data.len());
@@ -105,14 +108,14 @@ impl Buffer {
         if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
             all.copy_from_slice(data);
         }
-        // Padding goes as a whole word over what was too much.
+        // A whole zero word overwrites the excess bytes with the padding.
         if let Some(word) = front.get_mut(len..).and_then(|behind| behind.first_chunk_mut()) {
             *word = [0; 4];
         }
         self.advance(len.saturating_add(pad));
     }
 
-    /// Data and so many zeros behind all memory that has values.
+    /// Appends data and `pad` zeros after the initialized memory.
     #[inline(never)]
     fn append(&mut self, data: &[u8], pad: usize) {
         self.bytes.truncate(self.len);

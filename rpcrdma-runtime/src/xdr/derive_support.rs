@@ -1,4 +1,4 @@
-//! What derived code needs and people do not.
+//! Support for derived code. Not meant for direct use.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use super::{DdpItem, Encode, Error, Layout, Lengths, Reader, Sink, Size};
 
 /// The element type of an array's container.
 pub trait Elements {
-    /// The element.
+    /// The element type.
     type Element;
 }
 
@@ -17,14 +17,14 @@ impl<T> Elements for Vec<T> {
     type Element = T;
 }
 
-/// What `#[xdr(max = N)]` can be made of.
+/// The types that `#[xdr(max = N)]` accepts.
 #[diagnostic::on_unimplemented(
     message = "a bound is a `u32`, and this is of type `{Self}`",
     label = "not a `u32`",
     note = "XDR's counts are 32 bits without a sign: make it a `u32` where it is defined, or convert it here, as in `max = \"LIMIT as u32\"`"
 )]
 pub trait Count {
-    /// The type itself. Of one that is refused nothing is known, so that nothing else is wrong with it.
+    /// The type itself. It is unknown for a rejected type, which avoids further errors.
     type Count;
 }
 
@@ -32,12 +32,13 @@ impl Count for u32 {
     type Count = u32;
 }
 
-/// Holds a bound to its type.
+/// Checks the type of a bound.
 pub const fn count<T: Count<Count = T> + Copy>(bound: T) -> <T as Count>::Count {
     bound
 }
 
-/// What can be a label of a union with this discriminant, where one says it by a number, a bool or a constant.
+/// The types that are valid labels of a union with this discriminant, if the label is a number, a bool or a
+/// constant.
 #[diagnostic::on_unimplemented(
     message = "this label is of type `{Self}`, and the union's discriminant of type `{D}`",
     label = "no `{D}`",
@@ -48,57 +49,57 @@ pub trait Label<D> {
     type Label;
 }
 
-#[diagnostic::do_not_recommend] // which types there are besides does not matter
+#[diagnostic::do_not_recommend] // other valid types do not help
 impl Label<i32> for i32 {
     type Label = i32;
 }
 
-#[diagnostic::do_not_recommend] // which types there are besides does not matter
+#[diagnostic::do_not_recommend] // other valid types do not help
 impl Label<u32> for u32 {
     type Label = u32;
 }
 
-#[diagnostic::do_not_recommend] // which types there are besides does not matter
+#[diagnostic::do_not_recommend] // other valid types do not help
 impl Label<i64> for i64 {
     type Label = i64;
 }
 
-#[diagnostic::do_not_recommend] // which types there are besides does not matter
+#[diagnostic::do_not_recommend] // other valid types do not help
 impl Label<u64> for u64 {
     type Label = u64;
 }
 
-#[diagnostic::do_not_recommend] // which types there are besides does not matter
+#[diagnostic::do_not_recommend] // other valid types do not help
 impl Label<bool> for bool {
     type Label = bool;
 }
 
-/// Holds a label to the type of its discriminant.
+/// Checks the type of a label against the discriminant.
 pub const fn label<D, T: Label<D, Label = T> + Copy>(label: T) -> <T as Label<D>>::Label {
     label
 }
 
-/// A [`DdpItem`] as a marked field asks for it: without what an item is besides, so that what is none is refused once,
-/// with an encoding or without.
+/// The requirement of a marked field: a [`DdpItem`] without its other supertraits, so that an unsuitable type
+/// is reported only once, with or without an encoding.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "not variable-length opaque data or a string",
     note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory (what is borrowed cannot be handed to a transport): mark the field inside the struct, or the payload of the union's arm, that holds the data"
 )]
 pub trait Eligible: Sized {
-    /// As [`DdpItem::LARGEST`].
+    /// Same as [`DdpItem::LARGEST`].
     const LARGEST: Size;
 
-    /// As [`DdpItem::encode_eligible`].
+    /// Same as [`DdpItem::encode_eligible`].
     ///
     /// # Errors
-    /// The same.
+    /// The same errors.
     fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
-    /// As [`DdpItem::decode_eligible`].
+    /// Same as [`DdpItem::decode_eligible`].
     ///
     /// # Errors
-    /// The same.
+    /// The same errors.
     fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
@@ -116,17 +117,18 @@ impl<T: DdpItem> Eligible for T {
     }
 }
 
-/// A union whose arm of this index keeps the discriminant that chose it.
+/// A union whose arm with the index `ARM` stores the discriminant that selected it.
 pub trait Keeps<const ARM: usize> {
     /// The discriminant.
     type Discriminant;
 
-    /// Returns true if a discriminant chooses this arm: with any other the value would be decoded as something else.
+    /// Returns true if the discriminant selects this arm. With any other discriminant, the value would decode
+    /// as another arm.
     fn chooses(discriminant: &Self::Discriminant) -> bool;
 }
 
-/// Asks once for all the bytes of a type whose encodings have one length: the compiler sees that the reads
-/// behind it cannot fail.
+/// Checks once that all bytes of a fixed-size type are available. The compiler then sees that the following
+/// reads cannot fail.
 ///
 /// # Errors
 /// [`super::ErrorKind::Truncated`].
@@ -138,15 +140,16 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
     }
 }
 
-/// The longest run that is staged.
+/// The maximum size of a staged run.
 const STAGE: usize = 256;
 
-/// Writes values whose encodings have one length together, so that there is one check for all of them: into room that the
-/// sink has for them, or side by side on the stack, from where they are put at once. There the compiler sees where each
-/// value goes, and has them put without a detour; in a function with closures it does not. Else nothing happens.
+/// Writes fixed-size values as one run, with a single bounds check. The run is written into room of the sink,
+/// or contiguously on the stack and then passed to the sink at once. A macro shows the compiler each value's
+/// position, so it stores values directly; a function with closures does not. Values of variable size are
+/// left to the code that follows.
 macro_rules! encode_run {
     ($lengths:expr, $sink:ident, $room:ident => $write:block) => {
-        // Asked as a constant: for a type of any length there is no code of what follows, not even to be removed.
+        // A constant condition: for variable-size types no code is generated for the body.
         if const { one_length($lengths).is_some() }
             && let Some(len) = one_length($lengths)
         {
@@ -175,7 +178,7 @@ macro_rules! encode_run {
     };
 }
 
-/// The length of all encodings of a type, if there is one that memory can have.
+/// Returns the size of all encodings of a fixed-size type, if it fits a `usize`.
 #[expect(clippy::cast_possible_truncation, reason = "compared with what it was")]
 const fn one_length(lengths: Lengths) -> Option<usize> {
     match lengths.only() {
@@ -184,8 +187,8 @@ const fn one_length(lengths: Lengths) -> Option<usize> {
     }
 }
 
-/// Whether all encodings of a type have one length that a stage has room for. What is left to do where such a type found no memory
-/// for all of it is left to its parts, too: no memory is looked for again.
+/// Returns true if all encodings of a type have one size that fits the stage. If the whole value found no
+/// room in the sink, its parts do not try again.
 const fn is_staged(lengths: Lengths) -> bool {
     match one_length(lengths) {
         Some(len) => len <= STAGE,
@@ -193,11 +196,11 @@ const fn is_staged(lengths: Lengths) -> bool {
     }
 }
 
-/// Writes a value behind the word that announces it, a discriminant or whether it is there: as one run, if both have one
-/// length.
+/// Writes a value after the word that announces it: a discriminant, or the presence flag of optional data.
+/// Writes both as one run if both have a fixed size.
 ///
 /// # Errors
-/// What the value refuses.
+/// Returns the error of the value.
 #[inline(always)]
 pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
     announced: &D,
@@ -212,10 +215,10 @@ pub fn encode_behind<D: Encode, T: Encode, S: Sink + ?Sized>(
     if const { is_staged(T::LENGTHS) } { value.encode_fields::<_, true>(sink) } else { value.encode(sink) }
 }
 
-/// Writes a struct field by field: as one run, if its encodings have one length.
+/// Writes a struct field by field, or as one run if it has a fixed size.
 ///
 /// # Errors
-/// What a field refuses.
+/// Returns the error of a field.
 #[inline(always)]
 pub fn encode_struct<T: Encode, S: Sink + ?Sized>(value: &T, sink: &mut S) -> Result<(), Error> {
     encode_run!(T::LENGTHS, sink, room => { value.encode_fields::<_, true>(room)?; });

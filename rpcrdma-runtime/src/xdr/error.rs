@@ -2,10 +2,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Why bytes are not an encoding, or a value cannot be encoded.
+/// The reason why bytes cannot be decoded or a value cannot be encoded.
 ///
-/// One pointer wide, so that the good path pays nothing for it. It knows the kind, the byte (counted in the
-/// unreduced stream from where the reader began) and the path of fields that led there.
+/// One pointer wide, so that the success path has no overhead. Contains the kind, the offset of the byte (in
+/// the unreduced stream, from the reader's start) and the path of fields.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -22,95 +22,95 @@ enum Step {
     Index(usize),
 }
 
-/// What is wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes end early.
+    /// The bytes end too early.
     Truncated {
-        /// How many were needed.
+        /// The number of bytes needed.
         needed: u64,
-        /// How many were left.
+        /// The number of bytes left.
         left: u64,
     },
-    /// Padding that is not zero (RFC 4506 section 4.9 ff.).
+    /// Padding bytes that are not zero (RFC 4506 section 4.9 ff.).
     Padding,
-    /// A bool, or the word before optional data, that is neither 0 nor 1.
+    /// A bool or a presence flag of optional data that is neither 0 nor 1.
     BadBool(u32),
-    /// A value that the enum does not have.
+    /// A value that is not a member of the enum.
     UnknownEnum {
         /// The enum.
         type_name: &'static str,
         /// The value.
         value: i32,
     },
-    /// A number that does not fit the narrow integer it is read as.
+    /// A number that does not fit the narrow integer type.
     OutOfRange {
-        /// The type, in the language of rpcgen.
+        /// The type's name in rpcgen.
         type_name: &'static str,
         /// The number.
         value: i64,
     },
-    /// A discriminant for which the union has no arm.
+    /// A discriminant without an arm in the union.
     UnknownDiscriminant {
         /// The union.
         type_name: &'static str,
         /// The discriminant.
         value: i128,
     },
-    /// Longer than its bound, read or to be written.
+    /// A length that exceeds its bound, in decoding or encoding.
     TooLong {
-        /// Its length.
+        /// The length.
         len: u64,
-        /// Its bound.
+        /// The bound.
         max: u64,
     },
-    /// Text that is not UTF-8 where a `&str` is read.
+    /// Text that is not UTF-8, read as a `&str`.
     NotUtf8,
-    /// Nested deeper than the reader's limit.
+    /// Nesting that exceeds the reader's limit.
     TooDeep {
         /// The limit.
         limit: u32,
     },
-    /// Bytes behind the value.
+    /// Bytes after the value; holds their number.
     Trailing(u64),
-    /// A chunk's length does not agree with the count in the stream (RFC 8166 section 3.4.5.2, 3.4.6.2).
+    /// A chunk's length that differs from the count in the stream (RFC 8166 section 3.4.5.2, 3.4.6.2).
     ItemLength {
         /// The count in the stream.
         count: u32,
         /// The chunk's length.
         chunk: u64,
     },
-    /// A chunk stands at a position where no eligible item begins (RFC 8166 section 3.4.5).
+    /// A chunk at a position where no eligible item starts (RFC 8166 section 3.4.5).
     ItemUnused {
-        /// Its position in the unreduced stream; for a Write chunk, its place in the list.
+        /// Its position in the unreduced stream, or the list index of a Write chunk.
         position: u64,
     },
-    /// The message is larger than 4 GiB, more than a position can say.
+    /// The message exceeds 4 GiB, the range of a position.
     TooLarge,
 }
 
 impl Error {
-    /// An error at a byte of the stream.
+    /// Creates an error at an offset in the stream.
     #[cold]
     #[must_use]
     pub fn new(kind: ErrorKind, offset: u64) -> Self {
         Error(Box::new(Inner { kind, offset, path: Vec::new() }))
     }
 
-    /// What is wrong.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The byte, counted in the unreduced stream from where the reader or the sink began.
+    /// Returns the byte offset in the unreduced stream, from the start of the reader or the sink.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.0.offset
     }
 
-    /// Names the field in which it happened; called from the inside outward.
+    /// Adds the enclosing field to the path. Called from the innermost field outward.
     #[cold]
     #[must_use]
     pub fn within(mut self, field: &'static str) -> Self {
@@ -118,7 +118,7 @@ impl Error {
         self
     }
 
-    /// Names the element in which it happened; called from the inside outward.
+    /// Adds the enclosing element's index to the path. Called from the innermost element outward.
     #[cold]
     #[must_use]
     pub fn at_index(mut self, index: usize) -> Self {

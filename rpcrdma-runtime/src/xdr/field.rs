@@ -1,8 +1,9 @@
-//! A field of a derived type, as derived code writes and reads it.
+//! Reads and writes the fields of derived types.
 //!
-//! A type without an encoding is one mistake. Were it asked for each of the three traits, it would be three errors; so
-//! [`Layout`] alone is asked for outright, and what else there is to do is looked up as a method: [`Field`]'s own if the
-//! type has the trait, [`Known`]'s or [`Written`]'s if that is to be said, and [`Unknown`]'s if all has been said.
+//! A type without an encoding is one mistake. Requiring each of the three traits would report three errors.
+//! Derived code therefore requires only [`Layout`], and resolves everything else as methods. [`Field`]'s own
+//! method applies if the type has the trait. [`Known`]'s or [`Written`]'s method reports a missing trait.
+//! [`Unknown`]'s method applies if an error is already reported.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -13,16 +14,16 @@ use super::{
     encode_list,
 };
 
-/// A field of this type, or an array of such.
+/// A field of this type, or an array of it.
 #[derive(Debug)]
 pub struct Field<'de, T>(PhantomData<&'de ()>, PhantomData<fn() -> T>);
 
 impl<T> Field<'_, T> {
-    /// The one there is.
+    /// The only value.
     pub const IT: Self = Field(PhantomData, PhantomData);
 }
 
-#[allow(clippy::missing_errors_doc)] // each does what the function or method does that it is called after
+#[allow(clippy::missing_errors_doc)] // each method fails as the function or method of the same name does
 impl<T: Encode> Field<'_, T> {
     /// Writes a value.
     #[inline(always)]
@@ -30,7 +31,7 @@ impl<T: Encode> Field<'_, T> {
         if const { RUN } { value.encode_fields::<S, true>(sink) } else { value.encode(sink) }
     }
 
-    /// Writes a value behind the word that announces it.
+    /// Writes a value after the word that announces it.
     #[inline(always)]
     pub fn encode_behind<D: Encode, S: Sink + ?Sized>(
         self,
@@ -75,7 +76,7 @@ impl<'de, T: Decode<'de>> Field<'de, T> {
     }
 }
 
-/// A type whose layout somebody has written without the rest: that is said where the rest is needed.
+/// Reports a type that implements [`Layout`] by hand but not the traits that a use requires.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Known<T: Layout>: Sized {
     fn encode<S: Sink + ?Sized, const RUN: bool>(self, value: &T, sink: &mut S) -> Result<(), Error>
@@ -114,8 +115,8 @@ pub trait Known<T: Layout>: Sized {
 
 impl<T: Layout> Known<T> for Field<'_, T> {}
 
-/// A type that somebody has made one to be written, and not to be read: that is said where it is read. What cannot be
-/// written either has been refused for that.
+/// Reports a type that implements [`Encode`] but not the decoding that a use requires. A type that lacks both
+/// is reported earlier.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Written<'de, T: Encode>: Sized {
     fn decode(self, reader: &mut Reader<'de>) -> Result<T, Error>
@@ -142,7 +143,7 @@ pub trait Written<'de, T: Encode>: Sized {
 
 impl<'de, T: Encode> Written<'de, T> for Field<'de, T> {}
 
-/// A type without an encoding, which has been refused: none of this ever runs.
+/// A type without an encoding, which is already reported: none of these methods ever runs.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Unknown<T> {
     fn encode<S: ?Sized, const RUN: bool>(&self, _value: &T, _sink: &mut S) -> Result<(), Error> {
@@ -176,7 +177,7 @@ pub trait Unknown<T> {
 
 impl<T> Unknown<T> for Field<'_, T> {}
 
-/// What takes the place of an encoding where there is none: a crate with this in it does not compile.
+/// Stands in for a missing encoding. A crate that contains such a call does not compile.
 #[must_use]
 pub fn refused() -> Error {
     Error::new(ErrorKind::TooLarge, 0)

@@ -1,4 +1,4 @@
-//! The types of the language that Rust has already.
+//! Encodings of Rust's own types.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use super::{
     pad_len,
 };
 
-/// Implements [`Layout`] for types of one size that hold no eligible item.
+/// Implements [`Layout`] for fixed-size types without eligible items.
 macro_rules! fixed_layout {
     ($($type:ty => $size:expr),* $(,)?) => { $(
         impl Layout for $type {
@@ -20,7 +20,7 @@ macro_rules! fixed_layout {
     )* };
 }
 
-/// Implements both directions for numbers whose encoding is their bytes in big-endian order.
+/// Implements both directions for numbers that are encoded as their big-endian bytes.
 macro_rules! numbers {
     ($($type:ty),* $(,)?) => { $(
         fixed_layout!($type => size_of::<$type>() as u64);
@@ -43,7 +43,7 @@ macro_rules! numbers {
 
 numbers!(i32, u32, i64, u64, f32, f64);
 
-/// Implements rpcgen's narrow integers: four bytes on the wire, refused if they do not fit.
+/// Implements rpcgen's narrow integers: four bytes on the wire. Values that do not fit are rejected.
 macro_rules! narrow {
     ($($type:ty as $wide:ty, $name:literal);* $(;)?) => { $(
         fixed_layout!($type => 4);
@@ -75,7 +75,8 @@ narrow!(i16 as i32, "short"; u16 as u32, "unsigned short");
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Char(pub i8);
 
-/// rpcgen's `unsigned char`: a byte in four bytes on the wire. (`u8` itself is no XDR type: `[u8; N]` is opaque.)
+/// rpcgen's `unsigned char`: a byte in four bytes on the wire. (`u8` itself is not an XDR type: `[u8; N]` is
+/// opaque.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnsignedChar(pub u8);
 
@@ -107,7 +108,8 @@ impl TryFrom<u32> for UnsignedChar {
 
 narrow!(Char as i32, "char"; UnsignedChar as u32, "unsigned char");
 
-/// A quadruple-precision floating-point number (RFC 4506 section 4.8), kept as its sixteen bytes: Rust has no such type.
+/// A quadruple-precision floating-point number (RFC 4506 section 4.8), stored as its 16 bytes. Rust has no
+/// such type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Quadruple(pub [u8; 16]);
 
@@ -225,7 +227,7 @@ impl<T: Encode, const N: usize> Encode for [T; N] {
 
 impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
-        // The smallest encoding is known to be there before anything is read.
+        // Checks that the smallest encoding is available before reading any element.
         reader.require(<Self as Layout>::LENGTHS.min)?;
         let mut values = ArrayVec::<T, N>::new();
         while !values.is_full() {
@@ -234,7 +236,7 @@ impl<'de, T: Decode<'de>, const N: usize> Decode<'de> for [T; N] {
                 break;
             }
         }
-        // There are as many as there is room for.
+        // The array is full: it has exactly `N` elements.
         values.into_inner().map_err(|short| {
             reader.error(super::ErrorKind::Truncated { needed: N as u64, left: short.len() as u64 })
         })
@@ -264,7 +266,7 @@ impl<'de, T: Decode<'de>> Decode<'de> for Option<T> {
     }
 }
 
-/// A level of recursion. `T` may hold this box again: its length would depend on itself, which does not compile.
+/// A level of recursion. `T` may contain this box, and then a length based on `T`'s would not compile.
 impl<T: Layout> Layout for Box<T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN;
     const HELD: Items = T::HELD; // a cycle? mark one of its fields `#[xdr(recursive)]`
@@ -286,9 +288,9 @@ impl<'de, T: Decode<'de>> Decode<'de> for Box<T> {
     }
 }
 
-/// A counted array without a bound (RFC 4506 section 4.13). A bound is given at the field, `#[xdr(max = N)]`.
+/// A counted array without a bound (RFC 4506 section 4.13). `#[xdr(max = N)]` on the field sets a bound.
 ///
-/// Elements may hold this array again, so their lengths are not asked for, as with a box.
+/// Elements may contain this array, so their lengths are not used, as with a box.
 impl<T: Layout> Layout for Vec<T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN.array(u32::MAX);
     const HELD: Items = T::HELD.array(u32::MAX); // a cycle? mark one of its fields `#[xdr(recursive)]`

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-/// A DDP-eligible item and where it stood.
+/// A DDP-eligible item and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Offset of its first byte in the unreduced stream, a multiple of four (RFC 8166 section 3.4.5).

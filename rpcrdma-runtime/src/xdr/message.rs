@@ -6,37 +6,37 @@ use super::buffer::Buffer;
 use super::sink::put_into;
 use super::{Error, ErrorKind, Item, Sink, pad_len, spare};
 
-/// A message to be sent: the Payload stream, and the items that were taken out of it.
+/// A message to send: the Payload stream, and the items moved out of it.
 ///
 /// Items are in ascending order of position and do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The Payload stream without the items; their counts are in it.
+    /// The Payload stream without the items, but with their counts.
     pub stream: Bytes,
     /// The items.
     pub items: Vec<Item>,
 }
 
 impl Message {
-    /// A message from which nothing was taken.
+    /// Creates a message without separate items.
     #[must_use]
     pub fn whole(stream: Bytes) -> Self {
         Message { stream, items: Vec::new() }
     }
 
-    /// The length with every item back in its place.
+    /// Returns the length including all items and their padding.
     #[must_use]
     pub fn unreduced_len(&self) -> u64 {
         self.items.iter().fold(self.stream.len() as u64, |sum, item| sum.saturating_add(padded(&item.data)))
     }
 
-    /// The stream with every item back in its place, padded. Copies unless nothing was taken out.
+    /// Returns the stream with every item inserted and padded. Copies only if there are items.
     #[must_use]
     pub fn flatten(&self) -> Bytes {
         if self.items.is_empty() { self.stream.clone() } else { self.clone().split(|_, _| false).stream }
     }
 
-    /// What [`Message::flatten`] gives, in pieces that follow one another. Copies nothing.
+    /// Returns the content of [`Message::flatten`] in consecutive pieces, without copying.
     pub fn into_pieces(self) -> impl Iterator<Item = Bytes> {
         let Message { mut stream, items } = self;
         // Offset of `stream` in the unreduced stream.
@@ -54,7 +54,8 @@ impl Message {
         pieces.into_iter().filter(|piece| !piece.is_empty())
     }
 
-    /// Puts the items for which `keep_out` is false back into the stream. Copies nothing if there are none.
+    /// Inserts the items for which `keep_out` returns false into the stream. Copies nothing if there are
+    /// none.
     #[must_use]
     pub fn split(self, mut keep_out: impl FnMut(usize, &Item) -> bool) -> Message {
         let mut items = self.items.iter().enumerate();
@@ -88,79 +89,78 @@ fn padded(data: &Bytes) -> u64 {
     (data.len() as u64).saturating_add(pad_len(data.len()) as u64)
 }
 
-/// A message that arrived: the stream, and what came by RDMA beside it.
+/// A received message: the stream, and the items received by RDMA.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// The Payload stream as it came.
+    /// The received Payload stream.
     pub stream: Bytes,
     /// The items.
     pub items: Placed,
 }
 
 impl Received {
-    /// A message that came whole in its stream.
+    /// Creates a message without separate items.
     #[must_use]
     pub fn whole(stream: Bytes) -> Self {
         Received { stream, items: Placed::None }
     }
 }
 
-/// How the items of a message that arrived find their places.
+/// How the items of a received message are matched to their positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placed {
-    /// There are none.
+    /// No items.
     #[default]
     None,
-    /// Read chunks, at a responder: by position, ascending.
+    /// Read chunks, at a responder: by ascending position.
     Positioned(Vec<Item>),
-    /// Write chunks, at a requester: one entry a chunk, in the list's order.
+    /// Write chunks, at a requester: one entry per chunk, in the list's order.
     InOrder(Vec<PlacedItem>),
 }
 
-/// What one Write chunk brought.
+/// The data received in one Write chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedItem {
-    /// As many bytes as the responder says it wrote.
+    /// The bytes that the responder reports as written.
     pub data: Bytes,
-    /// How many segments were offered; 0 asks for the item inline (RFC 8166 section 4.3.2.3).
+    /// The number of offered segments; 0 requests the item inline (RFC 8166 section 4.3.2.3).
     pub segments: u32,
 }
 
-/// A sink that takes DDP-eligible items out of the stream.
+/// A sink that moves DDP-eligible items out of the stream.
 ///
-/// An item keeps its memory: it is counted, not copied. Its position is that of the unreduced stream, so the
-/// reducer must see the message from its first byte, the RPC header included.
+/// An item keeps its memory: it is counted, not copied. Positions refer to the unreduced stream, so the
+/// reducer must process the message from its first byte, including the RPC header.
 #[derive(Clone, Debug, Default)]
 pub struct Reducer {
     stream: Buffer,
     items: Vec<Item>,
-    /// Bytes that were taken out, padding included.
+    /// Bytes moved out of the stream, including padding.
     taken: u64,
     min_item: usize,
 }
 
 impl Reducer {
-    /// Takes out items of at least `min_item` bytes, never empty ones.
+    /// Creates a reducer that moves out items of at least `min_item` bytes, but never empty items.
     #[must_use]
     pub fn new(min_item: usize) -> Self {
         Reducer { stream: spare::buffer(), items: Vec::new(), taken: 0, min_item: min_item.max(1) }
     }
 
-    /// Takes nothing out.
+    /// Creates a reducer that keeps all items in the stream.
     #[must_use]
     pub fn disabled() -> Self {
         Reducer::new(usize::MAX)
     }
 
-    /// Forgets what was put behind the first `len` bytes of the unreduced stream, to put something else there.
-    /// An item that begins at or behind `len` goes with it.
+    /// Truncates the unreduced stream to its first `len` bytes. Removes items that start at or after `len`.
     pub fn truncate(&mut self, len: u64) {
         self.items.retain(|item| u64::from(item.position) < len);
         self.taken = self.items.iter().fold(0, |sum, item| sum.saturating_add(padded(&item.data)));
         self.stream.truncate(usize::try_from(len.saturating_sub(self.taken)).unwrap_or(usize::MAX));
     }
 
-    /// The message.
+    /// Returns the message.
     #[must_use]
     pub fn into_message(self) -> Message {
         Message { stream: spare::into_bytes(self.stream, &[]), items: self.items }

@@ -1,4 +1,4 @@
-//! Without the standard library, no memory is used again.
+//! Memory without reuse, for builds without the standard library.
 
 use alloc::vec::Vec;
 
@@ -7,27 +7,27 @@ use bytes::Bytes;
 use super::Item;
 use super::buffer::Buffer;
 
-/// An empty buffer.
+/// Returns an empty buffer.
 pub(super) fn buffer() -> Buffer {
     Buffer::default()
 }
 
-/// An empty list.
+/// Returns an empty list.
 pub(super) fn items() -> Vec<Item> {
     Vec::new()
 }
 
-/// Takes the memory of a list.
+/// Drops a list.
 pub(crate) fn keep_items(_: Vec<Item>) {}
 
-/// What a buffer holds, and a copy of `behind` behind it.
+/// Returns the content of a buffer followed by a copy of `behind`.
 pub(super) fn into_bytes(buffer: Buffer, behind: &[u8]) -> Bytes {
     let mut bytes = buffer.into_vec();
     bytes.extend_from_slice(behind);
     bytes.into()
 }
 
-/// A copy of two pieces, one behind the other.
+/// Returns a copy of two consecutive pieces.
 pub(crate) fn copied(pieces: [&[u8]; 2]) -> Bytes {
     pieces.concat().into()
 }

@@ -6,49 +6,50 @@ use bytes::Bytes;
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// What may carry `#[ddp_eligible]`: variable-length opaque data and strings (RFC 8166 section 3.4.4).
+/// The types that may be `#[ddp_eligible]`: variable-length opaque data and strings (RFC 8166 section 3.4.4).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "not variable-length opaque data or a string",
     note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory (what is borrowed cannot be handed to a transport): mark the field inside the struct, or the payload of the union's arm, that holds the data"
 )]
 pub trait DdpItem: Encode + Sized {
-    /// The largest item in bytes, without padding.
+    /// The maximum size of an item in bytes, without padding.
     const LARGEST: Size;
 
-    /// Writes the count and hands the data to the sink as one item.
+    /// Writes the count and passes the data to the sink as one item.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if the bound is broken.
+    /// [`ErrorKind::TooLong`] if the data exceeds its bound.
     fn encode_eligible<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error>;
 
     /// Reads the count, and the data from its chunk or the stream.
     ///
     /// # Errors
-    /// As [`Reader::item`].
+    /// Fails as [`Reader::item`] does.
     fn decode_eligible(reader: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
-/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), sharing the memory it came in.
+/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10), sharing the memory of its
+/// message.
 ///
-/// The bound is checked when it is encoded and when it is decoded.
+/// Encoding and decoding check the bound.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Opaque<const MAX: u32 = { u32::MAX }>(Bytes);
 
 impl<const MAX: u32> Opaque<MAX> {
-    /// Takes bytes.
+    /// Wraps bytes.
     #[must_use]
     pub const fn new(bytes: Bytes) -> Self {
         Opaque(bytes)
     }
 
-    /// The bytes, still shared.
+    /// Returns the bytes, which stay shared.
     #[must_use]
     pub const fn as_bytes(&self) -> &Bytes {
         &self.0
     }
 
-    /// The bytes, by value.
+    /// Returns the bytes by value.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         self.0
@@ -128,7 +129,7 @@ impl<const MAX: u32> fmt::Debug for Opaque<MAX> {
     }
 }
 
-/// The first bytes in hexadecimal, and how many there are when that is not all.
+/// Prints the first bytes in hexadecimal, and the total length if bytes are omitted.
 pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     const SHOWN: usize = 32;
     f.write_str("0x")?;
@@ -141,23 +142,24 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Variable-length opaque data of at most `MAX` bytes, held in place: file handles, verifiers.
+/// Variable-length opaque data of at most `MAX` bytes, stored inline: file handles, verifiers.
 ///
 /// `MAX` is at most 255.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    /// As wide as a pointer and in front: a `Result` has its error in the same place, and what is behind it moves as a
-    /// whole. Were it cut in the middle, a processor would wait for the pieces to arrive before it moves them on.
+    /// Pointer-sized and first: a `Result` stores its error in the same place, and the data after it is moved
+    /// as a whole. A split in the middle would make the processor wait for the partial stores before it moves
+    /// the data on.
     len: usize,
-    /// What stands behind `len` bytes is nobody's: only [`SmallOpaque::as_slice`] looks.
+    /// Bytes after the first `len` are unspecified; only [`SmallOpaque::as_slice`] reads `data`.
     data: [u8; MAX],
 }
 
 impl<const MAX: usize> SmallOpaque<MAX> {
     const FITS: () = assert!(MAX <= 255, "SmallOpaque holds at most 255 bytes; use Opaque");
 
-    /// Copies bytes in.
+    /// Copies the bytes.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`] if there are more than `MAX`.
@@ -169,7 +171,7 @@ impl<const MAX: usize> SmallOpaque<MAX> {
         Ok(SmallOpaque { len: bytes.len(), data })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
@@ -195,7 +197,7 @@ impl<'de, const MAX: usize> Decode<'de> for SmallOpaque<MAX> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         const { Self::FITS };
         let len = reader.count(u32::try_from(MAX).unwrap_or(u32::MAX))? as usize;
-        // Where the stream goes on for as long, all the room is filled in moves of a fixed length.
+        // If the stream has at least `MAX` bytes left, copies all of them with fixed-length moves.
         let room = reader.peek::<MAX>();
         let bytes = reader.opaque(len)?;
         let data = room.copied().unwrap_or_else(|| {

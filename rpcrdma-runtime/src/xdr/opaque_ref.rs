@@ -9,11 +9,11 @@ use super::opaque::hex;
 use super::string::quoted;
 use super::{Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink, XdrString};
 
-/// Variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10) that somebody else owns: decoded, it is a
-/// part of the message that was read.
+/// Borrowed variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10). Decoded, it is a part
+/// of the message.
 ///
-/// The bound is checked when it is encoded and when it is decoded. It cannot be DDP-eligible: a transport keeps the
-/// memory of an item until the peer is done with it, and nobody can keep what is borrowed.
+/// Encoding and decoding check the bound. It cannot be DDP-eligible: a transport keeps the memory of an item
+/// until the peer has finished with it, and borrowed memory cannot be kept.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpaqueRef<'a, const MAX: u32 = { u32::MAX }>(&'a [u8]);
 
@@ -24,14 +24,14 @@ impl<'a, const MAX: u32> OpaqueRef<'a, MAX> {
         OpaqueRef(bytes)
     }
 
-    /// The bytes, for as long as their owner has them.
+    /// Returns the bytes with the lifetime of their owner.
     #[inline]
     #[must_use]
     pub const fn as_slice(self) -> &'a [u8] {
         self.0
     }
 
-    /// A copy that owns its bytes.
+    /// Returns an owned copy.
     #[must_use]
     pub fn to_opaque(self) -> Opaque<MAX> {
         Opaque::new(Bytes::copy_from_slice(self.0))
@@ -102,10 +102,9 @@ impl<const MAX: u32> fmt::Debug for OpaqueRef<'_, MAX> {
     }
 }
 
-/// A string of at most `MAX` bytes (RFC 4506 section 4.11) that somebody else owns: decoded, it is a part of the
-/// message that was read.
+/// A borrowed string of at most `MAX` bytes (RFC 4506 section 4.11). Decoded, it is a part of the message.
 ///
-/// It is bytes, as [`XdrString`] is. [`StringRef::to_str`] asks whether it is UTF-8.
+/// It holds bytes, as [`XdrString`] does. [`StringRef::to_str`] checks for UTF-8.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StringRef<'a, const MAX: u32 = { u32::MAX }>(OpaqueRef<'a, MAX>);
 
@@ -116,22 +115,22 @@ impl<'a, const MAX: u32> StringRef<'a, MAX> {
         StringRef(OpaqueRef::new(bytes))
     }
 
-    /// The bytes, for as long as their owner has them.
+    /// Returns the bytes with the lifetime of their owner.
     #[inline]
     #[must_use]
     pub const fn as_slice(self) -> &'a [u8] {
         self.0.as_slice()
     }
 
-    /// The string as text.
+    /// Returns the string as text.
     ///
     /// # Errors
-    /// If it is not UTF-8.
+    /// Fails if the string is not UTF-8.
     pub const fn to_str(self) -> Result<&'a str, Utf8Error> {
         core::str::from_utf8(self.0.as_slice())
     }
 
-    /// A copy that owns its bytes.
+    /// Returns an owned copy.
     #[must_use]
     pub fn to_xdr_string(self) -> XdrString<MAX> {
         XdrString::new(Bytes::copy_from_slice(&self))

@@ -7,11 +7,12 @@ use super::Item;
 use super::message::{Placed, PlacedItem, Received};
 use super::{Error, ErrorKind, pad_len};
 
-/// Bounds that hold for a whole message, whatever its types allow.
+/// Limits for a whole message, in addition to the bounds of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How deep values may nest through `Box` and `Vec` (default 64). A chain whose link is its last field is a list and
-    /// nests nothing; where another field stands behind the link, each element is one deeper than the one before it.
+    /// The maximum nesting depth through `Box` and `Vec` (default 64). A chain whose link is its last field
+    /// is a list and does not nest. If another field follows the link, each element is one level deeper than
+    /// the preceding one.
     pub depth: u32,
 }
 
@@ -21,21 +22,21 @@ impl Default for Limits {
     }
 }
 
-/// Reads XDR from the front of a stream, and the items that were taken out of the stream from beside it.
+/// Reads XDR from a stream, and the items that were moved out of the stream.
 ///
-/// Offsets count in the *unreduced* stream (RFC 8166 section 3.4.5): an item that came in a chunk advances
-/// them by its padded length, as if it stood in the stream.
+/// Offsets refer to the *unreduced* stream (RFC 8166 section 3.4.5): an item from a chunk advances them by
+/// its padded length, as if it were in the stream.
 #[derive(Clone, Debug)]
 pub struct Reader<'de> {
     rest: &'de [u8],
-    /// What `rest` is the end of, when its memory can be shared.
+    /// The bytes that end with `rest`, if their memory can be shared.
     owner: Option<&'de Bytes>,
-    /// Offset of the end of `rest` in the unreduced stream: reading moves only one end of `rest`, and never this.
+    /// Offset of the end of `rest` in the unreduced stream. Reading moves only the start of `rest`.
     end: u64,
     items: Items<'de>,
     depth: u32,
     limits: Limits,
-    /// How many more elements of no bytes there may be. They cost nothing to claim, array by array.
+    /// The remaining number of elements of no bytes. A peer can claim them at no cost in every array.
     empty: usize,
 }
 
@@ -47,7 +48,7 @@ enum Items<'de> {
 }
 
 impl<'de> Reader<'de> {
-    /// Reads a message that arrived, items included.
+    /// Reads a received message, including its items.
     #[must_use]
     pub fn new(message: &'de Received) -> Self {
         let mut reader = Reader::from_bytes(&message.stream);
@@ -67,7 +68,7 @@ impl<'de> Reader<'de> {
         reader
     }
 
-    /// Reads bytes; owned opaque data is copied out of them.
+    /// Reads bytes. Owned opaque data is copied.
     #[must_use]
     pub fn from_slice(bytes: &'de [u8]) -> Self {
         Reader {
@@ -81,40 +82,41 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// The same with other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The same for bytes that were read before: their elements of no bytes have been counted.
+    /// Disables the limit of elements of no bytes, for bytes that were read before: their elements were
+    /// already counted.
     pub(super) fn read_before(mut self) -> Self {
         self.empty = usize::MAX;
         self
     }
 
-    /// The limits.
+    /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Offset of the next byte in the unreduced stream.
+    /// Returns the offset of the next byte in the unreduced stream.
     #[inline]
     #[must_use]
     pub fn position(&self) -> u64 {
         self.end.wrapping_sub(self.rest.len() as u64)
     }
 
-    /// How many bytes of the stream are left.
+    /// Returns the number of bytes left in the stream.
     #[inline]
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// An error of this kind at the next byte.
+    /// Creates an error of this kind at the next byte.
     #[cold]
     #[must_use]
     pub fn error(&self, kind: ErrorKind) -> Error {
@@ -126,7 +128,8 @@ impl<'de> Reader<'de> {
         self.error(ErrorKind::Truncated { needed: needed as u64, left: self.rest.len() as u64 })
     }
 
-    /// Fails unless this many bytes are left; after it, that many are read without another failing check.
+    /// Fails unless this many bytes are left. The compiler can then omit the bounds checks of the following
+    /// reads.
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`].
@@ -138,14 +141,14 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
-    /// The next `N` bytes without reading them, if there are so many.
+    /// Returns the next `N` bytes without consuming them, if available.
     #[inline]
     pub(super) fn peek<const N: usize>(&self) -> Option<&'de [u8; N]> {
         self.rest.first_chunk()
     }
 
-    /// Counts elements that may take no bytes. There are as many in a message as it has bytes, in all of its arrays
-    /// together, or going through them would take more than the message's length says.
+    /// Counts elements that may take no bytes. All arrays of a message together may have at most as many as
+    /// the message has bytes. Otherwise a short message could cause long iterations.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`].
@@ -160,7 +163,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`].
@@ -175,7 +178,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// The next `len` bytes, without padding.
+    /// Reads the next `len` bytes, without padding.
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`].
@@ -190,7 +193,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// An unsigned integer (RFC 4506 section 4.2).
+    /// Reads an unsigned integer (RFC 4506 section 4.2).
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`].
@@ -199,7 +202,7 @@ impl<'de> Reader<'de> {
         Ok(u32::from_be_bytes(*self.array()?))
     }
 
-    /// An unsigned hyper (RFC 4506 section 4.5).
+    /// Reads an unsigned hyper (RFC 4506 section 4.5).
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`].
@@ -208,7 +211,7 @@ impl<'de> Reader<'de> {
         Ok(u64::from_be_bytes(*self.array()?))
     }
 
-    /// A bool (RFC 4506 section 4.4), or the word before optional data (section 4.19).
+    /// Reads a bool (RFC 4506 section 4.4) or the presence flag of optional data (section 4.19).
     ///
     /// # Errors
     /// [`ErrorKind::BadBool`] unless it is 0 or 1.
@@ -222,7 +225,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// A length, refused if it is over `max`.
+    /// Reads a length of at most `max`.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`].
@@ -236,7 +239,7 @@ impl<'de> Reader<'de> {
         Ok(len)
     }
 
-    /// `len` bytes of opaque data and their padding, which must be zero.
+    /// Reads `len` bytes of opaque data and their padding, which must be zero.
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
@@ -253,7 +256,7 @@ impl<'de> Reader<'de> {
         self.refused_opaque(len)
     }
 
-    /// What is wrong with opaque data. Were nothing wrong, it would be read.
+    /// Returns the error of invalid opaque data, or reads it if it is valid.
     #[cold]
     fn refused_opaque(&mut self, len: usize) -> Result<&'de [u8], Error> {
         let data = self.take(len)?;
@@ -264,13 +267,13 @@ impl<'de> Reader<'de> {
         Ok(data)
     }
 
-    /// The same as shared memory, or a copy where the reader has nothing to share.
+    /// Reads opaque data as shared memory, or as a copy if the reader's memory cannot be shared.
     ///
     /// # Errors
     /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
     #[inline(always)]
     pub fn opaque_bytes(&mut self, len: usize) -> Result<Bytes, Error> {
-        // What is left is the end of what the memory's owner has: by this the place there is known.
+        // The remaining bytes are the end of the owner's memory, which gives the position in that memory.
         let left = self.rest.len();
         let data = self.opaque(len)?;
         if let Some(owner) = self.owner
@@ -281,12 +284,12 @@ impl<'de> Reader<'de> {
         Ok(Bytes::copy_from_slice(data))
     }
 
-    /// A DDP-eligible item of at most `max` bytes: its count, then its data from the chunk that carries it,
-    /// or else from the stream.
+    /// Reads a DDP-eligible item of at most `max` bytes: its count, then its data from its chunk or from the
+    /// stream.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`]; [`ErrorKind::ItemLength`] if the chunk and the count disagree;
-    /// [`ErrorKind::ItemUnused`] if a chunk's position was passed.
+    /// [`ErrorKind::TooLong`] if the count exceeds `max`; [`ErrorKind::ItemLength`] if the chunk and the
+    /// count differ; [`ErrorKind::ItemUnused`] if the reader has passed a chunk's position.
     #[inline(always)]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
         let count = self.count(max)?;
@@ -315,7 +318,7 @@ impl<'de> Reader<'de> {
                     return Err(self.error(ErrorKind::ItemUnused { position }));
                 }
                 let chunk = first.data.len();
-                // With or without the padding: RFC 8166 section 3.4.5.2.
+                // The chunk may include the padding or not (RFC 8166 section 3.4.5.2).
                 if chunk != len && Some(chunk) != len.checked_add(pad_len(len)) {
                     return Err(self.error(ErrorKind::ItemLength { count, chunk: chunk as u64 }));
                 }
@@ -325,12 +328,12 @@ impl<'de> Reader<'de> {
             }
             Items::InOrder { next, rest } => {
                 let Some((first, behind)) = rest.split_first() else { return Ok(None) };
-                // An item of no bytes leaves its chunk to the next (RFC 8166 section 4.3.2.2).
+                // An empty item leaves its chunk to the next item (RFC 8166 section 4.3.2.2).
                 if len == 0 {
                     return Ok(None);
                 }
-                // An empty chunk is the requester's word that this item comes inline (section 4.3.2.3). Any other
-                // holds the item: a responder has no other place for it (section 6.1).
+                // With an empty chunk, the requester asks for this item inline (section 4.3.2.3). Any other
+                // chunk contains the item: a responder may not place it elsewhere (section 6.1).
                 let empty = first.segments == 0;
                 let chunk = first.data.len();
                 if !empty && chunk != len {
@@ -346,11 +349,12 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// What is left, with the items of Read chunks put in their places and padded. Copies only if there are such.
+    /// Returns the remaining bytes with the items of Read chunks inserted and padded. Copies only if there
+    /// are items.
     ///
     /// # Errors
-    /// [`ErrorKind::ItemUnused`] if an item has no place in what is left, or no place of its own as those of Write
-    /// chunks have none.
+    /// [`ErrorKind::ItemUnused`] if an item's position is outside the remaining bytes, or if items came in
+    /// Write chunks, which have no positions.
     pub fn gathered(self) -> Result<Cow<'de, [u8]>, Error> {
         let items = match self.items {
             Items::None => return Ok(Cow::Borrowed(self.rest)),
@@ -386,7 +390,7 @@ impl<'de> Reader<'de> {
         self.end = self.end.wrapping_add(len as u64).wrapping_add(pad_len(len) as u64);
     }
 
-    /// Enters a nested value; [`Reader::leave`] it afterwards.
+    /// Enters a nested value. Call [`Reader::leave`] afterwards.
     ///
     /// # Errors
     /// [`ErrorKind::TooDeep`].
@@ -405,11 +409,11 @@ impl<'de> Reader<'de> {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// Ends reading.
+    /// Finishes reading.
     ///
     /// # Errors
-    /// [`ErrorKind::Trailing`] if bytes are left; [`ErrorKind::ItemUnused`] if a chunk with data was not
-    /// where an eligible item begins.
+    /// [`ErrorKind::Trailing`] if bytes are left; [`ErrorKind::ItemUnused`] if a chunk with data was not at
+    /// the start of an eligible item.
     #[inline]
     pub fn finish(&self) -> Result<(), Error> {
         if self.rest.is_empty() && matches!(self.items, Items::None) {
@@ -435,10 +439,11 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// Whether the last `padding` bytes, three at most, are zero: they are in the last word, which is compared at once.
+/// Returns true if the last `padding` bytes (at most three) are zero. They are in the last word, so one
+/// comparison suffices.
 #[inline]
 fn has_zeros_behind(padded: &[u8], padding: usize) -> bool {
     let mask = !(u32::MAX << (padding.wrapping_mul(8) & 31));
-    // No data has no last word and no padding.
+    // Empty data has no last word and no padding.
     padded.last_chunk::<4>().is_none_or(|word| u32::from_be_bytes(*word) & mask == 0)
 }

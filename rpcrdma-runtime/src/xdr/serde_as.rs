@@ -1,10 +1,10 @@
-//! XDR's types and [`serde`]: their impls, and shapes for fields that serde does not know how to read or must not read
-//! without a bound.
+//! Support for [`serde`]: implementations for XDR's types, and shapes for fields that serde cannot read or
+//! would read without a bound.
 //!
-//! Opaque data is bytes. A string is text where the format is for people and it is UTF-8, else bytes. Bounds hold: what
-//! is longer than a type allows is refused.
+//! Opaque data is serialized as bytes. In a human-readable format, a UTF-8 string is serialized as text, and
+//! any other string as bytes. Bounds apply: a value longer than its type allows is rejected.
 //!
-//! A field whose type needs a shape names it, as emitted types do:
+//! A field that needs a shape names it, as generated types do:
 //!
 //! ```
 //! use rpcrdma_runtime::xdr::{Xdr, serde_as};
@@ -34,31 +34,31 @@ use serde::ser::{Serialize, SerializeTuple, Serializer};
 use super::derive_support::Keeps;
 use super::{Char, Opaque, Quadruple, SmallOpaque, UnsignedChar, XdrString};
 
-/// How a value of type `T` is written and read.
+/// How a value of type `T` is serialized and deserialized.
 pub trait Shape<T> {
-    /// Writes it.
+    /// Serializes the value.
     ///
     /// # Errors
-    /// The format's.
+    /// Returns the format's error.
     fn serialize<S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Reads it.
+    /// Deserializes a value.
     ///
     /// # Errors
-    /// The format's; what breaks a bound.
+    /// Returns the format's error, or an error if the value breaks a bound.
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error>;
 }
 
-/// What the discriminant names that an arm of a union keeps, the arm of this index: `#[serde(with = "Kept::<Union, 2>")]`.
-/// One that chooses another arm is refused, since the value could not be written as XDR.
+/// The shape of a discriminant stored in the arm with the index `ARM`: `#[serde(with = "Kept::<Union, 2>")]`.
+/// A discriminant that selects another arm is rejected, since the value could not be encoded as XDR.
 #[derive(Debug)]
 pub struct Kept<U, const ARM: usize>(PhantomData<U>);
 
 impl<U: Keeps<ARM>, const ARM: usize> Kept<U, ARM> {
-    /// Writes it.
+    /// Serializes the discriminant.
     ///
     /// # Errors
-    /// The format's.
+    /// Returns the format's error.
     pub fn serialize<S: Serializer>(discriminant: &U::Discriminant, serializer: S) -> Result<S::Ok, S::Error>
     where
         U::Discriminant: Serialize,
@@ -66,10 +66,10 @@ impl<U: Keeps<ARM>, const ARM: usize> Kept<U, ARM> {
         discriminant.serialize(serializer)
     }
 
-    /// Reads it.
+    /// Deserializes a discriminant.
     ///
     /// # Errors
-    /// The format's; a discriminant that does not choose the arm.
+    /// Returns the format's error, or an error if the discriminant does not select the arm.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U::Discriminant, D::Error>
     where
         U::Discriminant: Deserialize<'de>,
@@ -83,15 +83,15 @@ impl<U: Keeps<ARM>, const ARM: usize> Kept<U, ARM> {
     }
 }
 
-/// What a field names: `#[serde(with = "As::<Shape>")]`.
+/// The attribute of a field with a shape: `#[serde(with = "As::<Shape>")]`.
 #[derive(Debug)]
 pub struct As<A>(PhantomData<A>);
 
 impl<A> As<A> {
-    /// Writes a field.
+    /// Serializes a field.
     ///
     /// # Errors
-    /// The format's.
+    /// Returns the format's error.
     pub fn serialize<T, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error>
     where
         A: Shape<T>,
@@ -99,10 +99,10 @@ impl<A> As<A> {
         A::serialize(value, serializer)
     }
 
-    /// Reads a field.
+    /// Deserializes a field.
     ///
     /// # Errors
-    /// The format's; what breaks a bound.
+    /// Returns the format's error, or an error if the value breaks a bound.
     pub fn deserialize<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error>
     where
         A: Shape<T>,
@@ -111,7 +111,7 @@ impl<A> As<A> {
     }
 }
 
-/// As serde has it.
+/// The shape that serde itself defines.
 #[derive(Debug)]
 pub struct Same;
 
@@ -119,7 +119,7 @@ pub struct Same;
 #[derive(Debug)]
 pub struct Array<A>(PhantomData<A>);
 
-/// A vector of elements in a shape of their own.
+/// A vector of elements with a shape of their own.
 #[derive(Debug)]
 pub struct Many<A>(PhantomData<A>);
 
@@ -127,11 +127,11 @@ pub struct Many<A>(PhantomData<A>);
 #[derive(Debug)]
 pub struct Bounded<A, const MAX: u32>(PhantomData<A>);
 
-/// Optional data in a shape of its own.
+/// Optional data with a shape of its own.
 #[derive(Debug)]
 pub struct Maybe<A>(PhantomData<A>);
 
-/// What is in a box, in a shape of its own.
+/// A boxed value with a shape of its own.
 #[derive(Debug)]
 pub struct Boxed<A>(PhantomData<A>);
 
@@ -199,7 +199,7 @@ impl<T, A: Shape<T>> Shape<Box<T>> for Boxed<A> {
     }
 }
 
-/// A value to be written in a shape.
+/// A value to serialize in a shape.
 struct Shaped<'v, T, A>(&'v T, PhantomData<A>);
 
 impl<'v, T, A> Shaped<'v, T, A> {
@@ -214,7 +214,7 @@ impl<T, A: Shape<T>> Serialize for Shaped<'_, T, A> {
     }
 }
 
-/// A value that was read in a shape.
+/// A value that was deserialized in a shape.
 struct Read<T, A>(T, PhantomData<A>);
 
 impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
@@ -223,7 +223,7 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
     }
 }
 
-/// Reads elements, at most so many.
+/// Reads at most `max` elements.
 struct Elements<T, A> {
     max: usize,
     shape: PhantomData<(T, A)>,
@@ -254,13 +254,14 @@ impl<'de, T, A: Shape<T>> Visitor<'de> for Elements<T, A> {
     }
 }
 
-/// What a claimed length may reserve: elements that are not there cost nothing.
+/// Returns the capacity to reserve for a claimed length. Claimed elements that never arrive cost little
+/// memory.
 fn reserved(claimed: Option<usize>, max: usize) -> usize {
     const MOST: usize = 1024;
     claimed.unwrap_or(0).min(max).min(MOST)
 }
 
-/// How many are expected.
+/// The expected number of elements.
 struct Count(usize);
 
 impl fmt::Display for Count {
@@ -279,7 +280,7 @@ impl de::Expected for Count {
     }
 }
 
-/// Reads bytes from bytes, text or a sequence of numbers, at most so many.
+/// Reads at most this many bytes from bytes, text or a sequence of numbers.
 struct BytesVisitor(usize);
 
 impl BytesVisitor {
@@ -361,7 +362,7 @@ impl<'de, const MAX: u32> Deserialize<'de> for XdrString<MAX> {
     }
 }
 
-/// A type that is written as what it holds.
+/// Implements serde for types that are serialized as their content.
 macro_rules! as_inner {
     ($($type:ident($inner:ty);)*) => { $(
         impl Serialize for $type {

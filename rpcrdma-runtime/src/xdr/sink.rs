@@ -5,97 +5,99 @@ use bytes::Bytes;
 use super::buffer::Buffer;
 use super::{Encode, Error, ErrorKind, pad_len, spare};
 
-/// Where encodings go. `put` takes bytes as they are; padding is the caller's.
+/// A destination of encodings. `put` writes bytes unchanged; the caller adds padding.
 pub trait Sink {
     /// Appends bytes.
     ///
     /// # Errors
-    /// What the sink refuses. Those of this module refuse nothing.
+    /// Returns the sink's error. The sinks of this module always succeed.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Appends `len` bytes that are written afterwards, all of them, through what is returned: so the room for many
-    /// values is made once. A sink that has no such room to give returns none, and gets the values otherwise.
+    /// Appends `len` bytes and returns them for the caller to overwrite completely. This reserves memory for
+    /// many values at once. A sink without such memory returns `None`, and the caller uses other methods.
     #[inline]
     fn room(&mut self, _len: usize) -> Option<&mut [u8]> {
         None
     }
 
-    /// Memory behind the end that may be written at will: as much of it as was told to [`Sink::advance`] is appended. So
-    /// values of any length are written without asking for room each time. A sink that has no such memory gives none.
+    /// Returns memory after the end that may be written freely; [`Sink::advance`] appends a part of it.
+    /// Values of variable size are thus written without separate reservations. A sink without such memory
+    /// returns an empty slice.
     #[inline]
     fn ahead(&mut self) -> &mut [u8] {
         &mut []
     }
 
-    /// Appends the first `len` bytes of what [`Sink::ahead`] gave.
+    /// Appends the first `len` bytes of the memory that [`Sink::ahead`] returned.
     #[inline]
     fn advance(&mut self, _len: usize) {}
 
-    /// Whether short values that belong together are best written side by side elsewhere, and then put at once, where
-    /// there is neither [`Sink::room`] nor memory [`Sink::ahead`].
+    /// Returns true if short consecutive values should be encoded elsewhere and put at once, given that
+    /// neither [`Sink::room`] nor [`Sink::ahead`] provides memory.
     #[doc(hidden)]
     #[inline]
     fn stages(&self) -> bool {
         false
     }
 
-    /// Whether what comes goes nowhere, so that it need not come.
+    /// Returns true if further output is discarded, so that encoding can stop.
     #[doc(hidden)]
     #[inline]
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Offset of the next byte in the unreduced stream.
+    /// Returns the offset of the next byte in the unreduced stream.
     fn position(&self) -> u64;
 
-    /// Appends a DDP-eligible item, whose count has been put already. A sink that reduces takes the item
-    /// out of the stream; the others copy it and pad.
+    /// Appends a DDP-eligible item after its count. A reducing sink moves the item out of the stream; other
+    /// sinks copy and pad it.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] from a sink that reduces, if the position does not fit 32 bits.
+    /// [`ErrorKind::TooLarge`] from a reducing sink if the position does not fit 32 bits.
     fn put_item(&mut self, item: &Bytes) -> Result<(), Error> {
         self.put_padded(item)
     }
 
-    /// An unsigned integer.
+    /// Appends an unsigned integer.
     ///
     /// # Errors
-    /// As [`Sink::put`].
+    /// Fails as [`Sink::put`] does.
     #[inline]
     fn put_u32(&mut self, value: u32) -> Result<(), Error> {
         self.put(&value.to_be_bytes())
     }
 
-    /// An unsigned hyper.
+    /// Appends an unsigned hyper.
     ///
     /// # Errors
-    /// As [`Sink::put`].
+    /// Fails as [`Sink::put`] does.
     #[inline]
     fn put_u64(&mut self, value: u64) -> Result<(), Error> {
         self.put(&value.to_be_bytes())
     }
 
-    /// Opaque data and its padding.
+    /// Appends opaque data and its padding.
     ///
     /// # Errors
-    /// As [`Sink::put`].
+    /// Fails as [`Sink::put`] does.
     #[inline]
     fn put_padded(&mut self, data: &[u8]) -> Result<(), Error> {
         self.put(data)?;
         self.put([0u8; 3].split_at(pad_len(data.len())).0)
     }
 
-    /// Opaque data that is the first `len` bytes of `room`, and its padding. A sink may move all of `room` at once.
+    /// Appends the first `len` bytes of `room` as opaque data, with padding. A sink may copy all of `room` at
+    /// once.
     ///
     /// # Errors
-    /// As [`Sink::put`].
+    /// Fails as [`Sink::put`] does.
     #[inline]
     fn put_first(&mut self, room: &[u8], len: usize) -> Result<(), Error> {
         self.put_padded(room.get(..len).unwrap_or(room))
     }
 
-    /// A length that must not exceed `max`.
+    /// Appends a length that must not exceed `max`.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`].
@@ -110,59 +112,59 @@ pub trait Sink {
     }
 }
 
-/// Writes into memory of its own.
+/// A sink that writes into its own memory.
 #[derive(Clone, Debug, Default)]
 pub struct Writer(Buffer);
 
 impl Writer {
-    /// An empty one.
+    /// Creates an empty writer.
     #[must_use]
     pub fn new() -> Self {
         Writer::default()
     }
 
-    /// An empty one with room for `capacity` bytes.
+    /// Creates an empty writer with room for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Writer(Buffer::with_capacity(capacity))
     }
 
-    /// An empty one with the memory of an earlier message.
+    /// Creates an empty writer that reuses the memory of an earlier message.
     pub(crate) fn reused() -> Self {
         Writer(spare::buffer())
     }
 
-    /// What was written and a copy of `behind`, as one message.
+    /// Returns the written bytes followed by a copy of `behind`, as one message.
     pub(crate) fn into_message(self, behind: &[u8]) -> Bytes {
         spare::into_bytes(self.0, behind)
     }
 
-    /// Forgets what was written and keeps the memory for what comes.
+    /// Removes all written bytes and keeps the memory for reuse.
     #[inline]
     pub fn clear(&mut self) {
         self.0.truncate(0);
     }
 
-    /// What was written.
+    /// Returns the written bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         self.0.as_slice()
     }
 
-    /// What was written, by value.
+    /// Returns the written bytes by value.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         self.0.into_vec()
     }
 
-    /// What was written, by value, to be shared.
+    /// Returns the written bytes by value, in shareable form.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         self.into_vec().into()
     }
 }
 
-/// The methods of a sink that writes into a [`Buffer`].
+/// Implements the methods of a sink that writes into a [`Buffer`].
 macro_rules! put_into {
     ($self:ident => $buffer:expr) => {
         #[inline]
@@ -216,7 +218,7 @@ impl Sink for Writer {
     }
 }
 
-/// Room that another sink gave for a value whose length is known.
+/// Room that another sink reserved for a value of known size.
 pub(super) struct Room<'a> {
     rest: &'a mut [u8],
     /// Offset of the end of `rest` in the unreduced stream.
@@ -230,17 +232,17 @@ impl<'a> Room<'a> {
         Room { rest, end }
     }
 
-    /// Ends writing.
+    /// Finishes writing.
     ///
     /// # Errors
-    /// [`ErrorKind::Truncated`] if a value wrote less than the sizes of its type say.
+    /// [`ErrorKind::Truncated`] if a value wrote fewer bytes than its type's size.
     #[inline]
     pub(super) fn finish(self) -> Result<(), Error> {
         if self.rest.is_empty() { Ok(()) } else { Err(unfit(0, self.rest.len(), self.end)) }
     }
 }
 
-/// Takes values: were it to refer to the room, this would have to be in memory while it is written to.
+/// Takes values instead of a reference to the room, which would force the room into memory during writes.
 #[cold]
 fn unfit(needed: usize, left: usize, end: u64) -> Error {
     let kind = ErrorKind::Truncated { needed: needed as u64, left: left as u64 };
@@ -255,7 +257,7 @@ impl Sink for Room<'_> {
                 room.copy_from_slice(bytes);
                 Ok(())
             }
-            // A type that says that it is shorter than it is.
+            // The type's declared size is too small.
             None => Err(unfit(bytes.len(), self.rest.len(), self.end)),
         }
     }
@@ -271,8 +273,8 @@ impl Sink for Room<'_> {
     }
 }
 
-/// Memory behind another sink's end. Where it ends early, what comes is not written, and the values of which that was a
-/// part are written anew in another way.
+/// Memory after another sink's end. A value that does not fit is discarded and written again by another
+/// method.
 pub(super) struct Ahead<'a> {
     rest: &'a mut [u8],
     /// Offset of the end of `rest` in the unreduced stream.
@@ -287,7 +289,7 @@ impl<'a> Ahead<'a> {
         Ahead { rest, end, full: false }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     #[inline]
     pub(super) fn left(&self) -> usize {
         self.rest.len()
@@ -321,7 +323,8 @@ impl Sink for Ahead<'_> {
             self.full = true;
             return Ok(());
         };
-        // Padding is in the last word, of which the data then takes what is not.
+        // Clears the last word first: it holds all padding, and the data then overwrites the rest of the
+        // word.
         if let Some(word) = room.last_chunk_mut::<4>() {
             *word = [0; 4];
         }
@@ -336,7 +339,8 @@ impl Sink for Ahead<'_> {
         let Some((front, _)) = self.rest.split_at_mut_checked(data.len().saturating_add(4)) else {
             return self.put_padded(data.get(..len).unwrap_or(data));
         };
-        // All of `data` goes, for its length is a constant. Padding goes as a whole word over what was too much.
+        // Copies all of `data`, because its length is a constant. A whole zero word then overwrites the
+        // excess bytes.
         if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
             all.copy_from_slice(data);
         }
@@ -354,7 +358,7 @@ impl Sink for Ahead<'_> {
     }
 }
 
-/// Counts only.
+/// A sink that only counts bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Length(u64);
 
@@ -371,7 +375,7 @@ impl Sink for Length {
     }
 }
 
-/// How many bytes a value takes.
+/// Returns the encoded size of a value in bytes.
 ///
 /// # Errors
 /// [`ErrorKind::TooLong`] if the value breaks a bound of its type.
@@ -381,12 +385,12 @@ pub fn encoded_len<T: Encode + ?Sized>(value: &T) -> Result<u64, Error> {
     Ok(length.0)
 }
 
-/// A value's encoding, nothing taken out of it.
+/// Returns the complete encoding of a value.
 ///
 /// # Errors
 /// [`ErrorKind::TooLong`] if the value breaks a bound of its type.
 pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Result<Bytes, Error> {
-    // Memory of exactly this length is taken once, and shared as it is.
+    // Allocates exactly this size once, and shares it unchanged.
     let mut writer = Writer::with_capacity(usize::try_from(encoded_len(value)?).unwrap_or(0));
     value.encode(&mut writer)?;
     Ok(writer.into_bytes())

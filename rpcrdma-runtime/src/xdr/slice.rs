@@ -1,16 +1,16 @@
-//! Slices of Rust as opaque data and strings: for types that a person writes, where the bound stands at the field.
+//! Rust slices as opaque data and strings, for hand-written types with a bound on the field.
 
 use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
-/// Opaque data or a string as a slice: what `#[xdr(max = N)]` can bound.
+/// A slice of opaque data or a string, which `#[xdr(max = N)]` can bound.
 pub trait Slice<'a>: Sized {
-    /// The bytes.
+    /// Returns the bytes.
     fn bytes(&self) -> &[u8];
 
-    /// From the bytes that begin at offset `at` of the unreduced stream.
+    /// Converts the bytes at offset `at` of the unreduced stream.
     ///
     /// # Errors
-    /// [`ErrorKind::NotUtf8`] if this is text and they are none.
+    /// [`ErrorKind::NotUtf8`] if this is a text type and the bytes are not UTF-8.
     fn from_bytes(bytes: &'a [u8], at: u64) -> Result<Self, Error>;
 }
 

@@ -1,4 +1,4 @@
-//! Memory of a thread's messages, for its next ones.
+//! Reuses the memory of a thread's messages.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -10,19 +10,19 @@ use bytes::{Bytes, BytesMut};
 use super::Item;
 use super::buffer::Buffer;
 
-/// Short messages share blocks of memory of this size. A message that is kept keeps its whole block.
+/// The size of the blocks that short messages share. A stored message keeps its whole block alive.
 const BLOCK: usize = 4096;
 /// Longer messages have memory of their own.
 const SHORT: usize = BLOCK / 4;
 
-/// The longest list of items that is kept.
+/// The maximum capacity of a list of items that is kept.
 const MAX_ITEMS: usize = 16;
 
 #[derive(Default)]
 struct Spare {
     buffer: Option<Buffer>,
     items: Vec<Item>,
-    /// The block that is being filled, and the one before it.
+    /// The block in use, and the preceding one.
     block: BytesMut,
     before: BytesMut,
 }
@@ -31,26 +31,26 @@ thread_local! {
     static SPARE: Cell<Spare> = Cell::default();
 }
 
-/// Gives the spare memory of this thread to `f`, or new memory if the thread ends.
+/// Passes the spare memory of this thread to `f`, or new memory if the thread is ending.
 fn with<R>(f: impl FnOnce(&mut Spare) -> R) -> R {
     let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
     let result = f(&mut spare);
-    // At a thread's end it is freed.
+    // At thread exit the memory is freed.
     let _ = SPARE.try_with(|cell| cell.set(spare));
     result
 }
 
-/// An empty buffer.
+/// Returns an empty buffer.
 pub(super) fn buffer() -> Buffer {
     with(|spare| spare.buffer.take()).unwrap_or_default()
 }
 
-/// An empty list.
+/// Returns an empty list.
 pub(super) fn items() -> Vec<Item> {
     with(|spare| mem::take(&mut spare.items))
 }
 
-/// Takes the memory of a list.
+/// Stores the memory of a list for reuse.
 pub(crate) fn keep_items(mut items: Vec<Item>) {
     items.clear();
     if items.capacity() <= MAX_ITEMS {
@@ -58,8 +58,8 @@ pub(crate) fn keep_items(mut items: Vec<Item>) {
     }
 }
 
-/// What a buffer holds, and a copy of `behind` behind it. The buffer's memory is used again unless it holds a
-/// long message.
+/// Returns the content of a buffer followed by a copy of `behind`. The buffer's memory is reused unless it
+/// holds a long message.
 pub(super) fn into_bytes(mut buffer: Buffer, behind: &[u8]) -> Bytes {
     if behind.is_empty() && buffer.len() > SHORT {
         return buffer.into_vec().into();
@@ -70,8 +70,8 @@ pub(super) fn into_bytes(mut buffer: Buffer, behind: &[u8]) -> Bytes {
     bytes
 }
 
-/// A copy of two pieces, one behind the other. Short ones take no memory of their own: a block is used again
-/// once nothing of what was copied there is left.
+/// Returns a copy of two consecutive pieces. Short copies share a block, which is reused once none of its
+/// copies is left.
 pub(crate) fn copied(pieces: [&[u8]; 2]) -> Bytes {
     let len = pieces.iter().fold(0, |len, piece| piece.len().saturating_add(len));
     if len > SHORT {

@@ -12,11 +12,12 @@ use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Read
 
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
 ///
-/// A short one is held in place: to copy a name costs less than to share its memory, and whoever keeps the name does not
-/// keep the message. A longer one shares the memory it came in, and so does one of any length that may be
-/// placed directly.
+/// A short string is stored inline: copying a name is cheaper than sharing its memory, and a stored name does
+/// not keep the message alive. A longer string shares the memory of its message. A string that may be placed
+/// directly always does.
 ///
-/// It is bytes: XDR says ASCII, protocols put in what they like. [`XdrString::to_str`] asks whether it is UTF-8.
+/// It holds bytes: XDR specifies ASCII, but protocols use other encodings. [`XdrString::to_str`] checks for
+/// UTF-8.
 #[derive(Clone)]
 pub struct XdrString<const MAX: u32 = { u32::MAX }>(Text);
 
@@ -26,12 +27,12 @@ enum Text {
     Shared(Bytes),
 }
 
-/// How many bytes are held in place: what a view of shared memory takes, less the length.
+/// The maximum inline size: the size of a view of shared memory, less the length byte.
 const SHORT: usize = 23;
 
 #[derive(Clone, Copy)]
 struct Short {
-    /// What stands behind `len` bytes is nobody's: only [`Short::as_slice`] looks.
+    /// Bytes after the first `len` are unspecified; only [`Short::as_slice`] reads `data`.
     data: [u8; SHORT],
     len: u8,
 }
@@ -51,7 +52,7 @@ impl Short {
 }
 
 impl<const MAX: u32> XdrString<MAX> {
-    /// Takes bytes.
+    /// Wraps bytes.
     #[must_use]
     pub const fn new(bytes: Bytes) -> Self {
         XdrString(Text::Shared(bytes))
@@ -62,7 +63,7 @@ impl<const MAX: u32> XdrString<MAX> {
         XdrString(Text::Short(Short { data, len }))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
@@ -72,7 +73,7 @@ impl<const MAX: u32> XdrString<MAX> {
         }
     }
 
-    /// The bytes to be shared: those of a short string are copied into memory of their own.
+    /// Returns the bytes in shareable form. Copies those of a short string.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
@@ -81,7 +82,7 @@ impl<const MAX: u32> XdrString<MAX> {
         }
     }
 
-    /// The bytes, by value: those of a short string are copied into memory of their own.
+    /// Returns the bytes by value. Copies those of a short string.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
@@ -90,15 +91,15 @@ impl<const MAX: u32> XdrString<MAX> {
         }
     }
 
-    /// The string as text.
+    /// Returns the string as text.
     ///
     /// # Errors
-    /// If it is not UTF-8.
+    /// Fails if the string is not UTF-8.
     pub fn to_str(&self) -> Result<&str, Utf8Error> {
         core::str::from_utf8(self)
     }
 
-    /// Reads `len` bytes that are many, or near the end of the stream.
+    /// Reads a string that is long, or near the end of the stream.
     fn decode_other(reader: &mut Reader<'_>, len: u32) -> Result<Self, Error> {
         if len as usize > SHORT {
             return Ok(XdrString::new(reader.opaque_bytes(len as usize)?));
@@ -245,7 +246,7 @@ impl<const MAX: u32> fmt::Debug for XdrString<MAX> {
     }
 }
 
-/// The first bytes as text in quotes, and how many there are when that is not all.
+/// Prints the first bytes as quoted text, and the total length if bytes are omitted.
 pub(super) fn quoted(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     const SHOWN: usize = 256;
     let shown = bytes.get(..SHOWN).unwrap_or(bytes);

@@ -8,47 +8,47 @@ use crate::proto::work::{Segment, Token};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
 use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ReadRequest, Terminate, ddp, fpdu};
 
-/// Octets of an FPDU besides its ULPDU and padding.
+/// Size of an FPDU in octets, without its ULPDU and padding.
 const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
-/// Payload that is shorter than this is copied beside its header: cheaper than one piece more.
+/// Shorter payload is copied next to its header, which is cheaper than a further piece.
 const COPY: usize = 256;
-/// Room that is taken at once for headers and trailers.
+/// The allocation size for headers and trailers.
 const ARENA: usize = 4096;
-/// The longest FPDU that is sent, in octets.
+/// Maximum size of a sent FPDU in octets.
 const MAX_FPDU: usize = 65_532;
 
-/// What waits to leave.
+/// The queues of outgoing messages.
 ///
-/// Sends, Writes and Read Requests leave in the order in which they were asked for. Read Responses have a queue
-/// of their own and take turns with them, a message at a time: two messages never interleave.
+/// Sends, Writes and Read Requests leave in the order of submission. Read Responses have a queue of their
+/// own. The two queues alternate message by message, so messages never interleave.
 pub(super) struct Outbound {
     work: VecDeque<Work>,
     responses: VecDeque<Outgoing>,
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
-    /// The last message was a Read Response: the other queue is next.
+    /// The last message was a Read Response, so the other queue is next.
     after_response: bool,
     send_msn: u32,
     read_msn: u32,
     arena: BytesMut,
     max_fpdu: usize,
     crc: bool,
-    /// An FPDU has left.
+    /// Whether an FPDU was sent.
     started: bool,
 }
 
-/// What was asked for.
+/// Submitted work.
 pub(super) enum Work {
     Send { token: Token, message: Vec<Bytes>, invalidate: Option<u32> },
     Write { token: Option<Token>, sink: Segment, data: Bytes },
     Read { token: Token, source: Segment },
 }
 
-/// A message on its way.
+/// A message that is being sent.
 struct Outgoing {
     opcode: Opcode,
     place: Place,
-    /// What is left of the payload: a piece, and those behind it.
+    /// The rest of the payload: the current piece, and in `others` the following ones.
     piece: Bytes,
     others: VecDeque<Bytes>,
     left: usize,
@@ -61,12 +61,12 @@ enum Place {
     Untagged { word: u32, queue: u32, msn: u32 },
 }
 
-/// A message has left whole.
+/// A message was sent completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Departure {
     Sent(Token),
     Written(Token),
-    /// A Read Response from the memory of this handle.
+    /// A Read Response from the region with this handle.
     Response(u32),
 }
 
@@ -91,7 +91,7 @@ impl Outbound {
         self.work.push_back(work);
     }
 
-    /// Answers a Read Request. `source` is the handle of a region that holds a share of `data`.
+    /// Queues the response to a Read Request. `source` is the handle of the region that shares `data`.
     pub(super) fn respond(&mut self, request: &ReadRequest, data: Bytes, source: Option<u32>) {
         self.responses.push_back(Outgoing {
             opcode: Opcode::ReadResponse,
@@ -104,13 +104,13 @@ impl Outbound {
         });
     }
 
-    /// Read Responses that are not sent whole yet.
+    /// Returns the number of Read Responses that are not sent completely.
     pub(super) fn responses(&self) -> usize {
         let current = self.current.as_ref().is_some_and(|message| message.opcode == Opcode::ReadResponse);
         self.responses.len().saturating_add(usize::from(current))
     }
 
-    /// Everything is dropped for a Terminate, if one is to be sent.
+    /// Drops all messages, and queues the Terminate, if any.
     pub(super) fn end(&mut self, terminate: Option<Terminate>) {
         self.work.clear();
         self.responses.clear();
@@ -118,14 +118,14 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// What was asked for still leaves, but for what needs the peer's answer. Answers are given up, but for one that
-    /// has begun: a message that is cut off could not be followed by a Write.
+    /// Keeps the work that needs no answer from the peer. Drops all Read Responses except a partially sent
+    /// one: no Write could follow a truncated message.
     pub(super) fn wind_up(&mut self) {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
         self.responses.clear();
     }
 
-    /// Whether an FPDU could leave. `may_read`: the peer takes one more Read Request.
+    /// Returns true if an FPDU can be sent. `may_read` is true if the peer accepts one more Read Request.
     pub(super) fn is_ready(&self, may_read: bool) -> bool {
         self.terminate.is_some()
             || self.current.is_some()
@@ -137,8 +137,8 @@ impl Outbound {
         self.started
     }
 
-    /// Whether a Read is to leave next. It needs a sink, which only the stream can give: it takes it from here,
-    /// and hands the message back to [`Outbound::request`].
+    /// Removes the next message if it is a Read. A Read needs a sink, which only the stream can allocate: the
+    /// stream then passes the message to [`Outbound::request`].
     pub(super) fn take_read(&mut self, may_read: bool) -> Option<(Token, Segment)> {
         let turn = self.responses.is_empty() || self.after_response;
         if !may_read || !turn || self.current.is_some() || self.terminate.is_some() {
@@ -163,7 +163,7 @@ impl Outbound {
         self.current = Some(whole(Opcode::ReadRequest, place, octets));
     }
 
-    /// Sends one FPDU, if one is ready: its pieces go to `out`. Says how long it is, and what left with it.
+    /// Appends one FPDU to `out`, if one is ready. Returns its size and the message completed by it.
     pub(super) fn emit(&mut self, out: &mut VecDeque<Bytes>) -> Option<(usize, Option<Departure>)> {
         let mut message = self.current.take().or_else(|| self.next())?;
         self.started = true;
@@ -223,7 +223,7 @@ impl Outbound {
         })
     }
 
-    /// One FPDU of a message: header, payload and trailer.
+    /// Writes one FPDU of a message: header, payload and trailer.
     fn segment(&mut self, message: &mut Outgoing, out: &mut VecDeque<Bytes>) -> usize {
         let header_len = match message.place {
             Place::Tagged { .. } => ddp::TAGGED_LEN,
@@ -248,7 +248,7 @@ impl Outbound {
         FRAMING.saturating_add(ulpdu).saturating_add(pad)
     }
 
-    /// Hands over what was copied and is not in `out` yet. Call it once the last FPDU of a round was emitted.
+    /// Appends the copied octets that are not in `out` yet. Must be called after the last FPDU of a round.
     pub(super) fn flush(&mut self, out: &mut VecDeque<Bytes>) {
         if !self.arena.is_empty() {
             out.push_back(self.arena.split().freeze());
@@ -264,14 +264,14 @@ impl Outgoing {
                 DdpHeader::Tagged { last, control, stag, offset: offset.wrapping_add(self.sent) }
             }
             Place::Untagged { word, queue, msn } => {
-                // A longer message was refused when it was asked for.
+                // Longer messages were rejected on submission.
                 let offset = u32::try_from(self.sent).unwrap_or(u32::MAX);
                 DdpHeader::Untagged { last, control, word, queue, msn, offset }
             }
         }
     }
 
-    /// Takes `count` octets of payload off the front.
+    /// Removes `count` octets from the front of the payload.
     fn take(&mut self, count: usize, mut each: impl FnMut(Bytes)) {
         self.left = self.left.saturating_sub(count);
         self.sent = self.sent.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
@@ -296,10 +296,10 @@ fn whole(opcode: Opcode, place: Place, octets: Vec<u8>) -> Outgoing {
     Outgoing { opcode, place, left: data.len(), piece: data, others, sent: 0, left_event: None }
 }
 
-/// Writes FPDUs: small things are copied one behind the other, large payload is handed on as it is.
+/// Writes FPDUs: copies small data contiguously, and passes large payload on without copying.
 struct Pen<'a> {
     arena: &'a mut BytesMut,
-    /// Where in `arena` octets begin that are not in the sum.
+    /// Start of the octets in `arena` that are not in the checksum yet.
     unsummed: usize,
     out: &'a mut VecDeque<Bytes>,
     crc: Option<Crc32c>,

@@ -8,15 +8,16 @@ use bytes::{Bytes, BytesMut};
 use super::Entropy;
 use crate::proto::work::{Completion, Memory, Segment, Token};
 
-/// Tries to find a handle that is free. With 32 random bits one is nearly always enough.
+/// The maximum number of attempts to find a free handle. With 32 random bits, one attempt nearly always
+/// suffices.
 const TRIES: usize = 16;
 
-/// The memory that the peer can reach, by its handle.
+/// The memory that the peer can access, by its handle.
 ///
-/// A handle is 32 random bits, never an address, and means nothing on another connection. A region is fenced by
-/// taking its `advertised` mark away: both ways to it, [`Regions::place`] and [`Regions::source`], look at the mark
-/// first, and copy while they hold the table. Read Responses that are still being sent hold a share of a source;
-/// its memory goes back once the last has left.
+/// A handle is 32 random bits, never an address, and is valid on one connection only. Clearing the
+/// `advertised` flag fences a region: both access paths, [`Regions::place`] and [`Regions::source`], check
+/// the flag first, and copy while they hold the table. Unfinished Read Responses hold a share of a source.
+/// Its memory is returned after the last of them was sent.
 pub(super) struct Regions {
     entropy: Box<dyn Entropy>,
     by_handle: BTreeMap<u32, Region>,
@@ -28,22 +29,22 @@ struct Region {
     advertised: bool,
     /// The size of a sink whose memory was freed ([`Regions::abandon`]).
     dropped: usize,
-    /// Read Responses that are not sent whole yet.
+    /// The number of Read Responses that are not sent completely.
     responses: u32,
-    /// Who waits for the last of them.
+    /// The invalidation that waits for the last of them.
     fence: Option<Token>,
 }
 
-/// Why the peer cannot have what it asks for.
+/// The reason why the peer's access is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// No such handle, or it is fenced.
+    /// The handle is unknown or fenced.
     Unknown,
-    /// A source is not written, a sink is not read.
+    /// The peer may not write a source or read a sink.
     Rights,
-    /// Beyond the region.
+    /// The range exceeds the region.
     Bounds,
-    /// The end is beyond 64 bits.
+    /// The end of the range overflows 64 bits.
     Wrap,
 }
 
@@ -52,14 +53,14 @@ impl Regions {
         Regions { entropy, by_handle: BTreeMap::new() }
     }
 
-    /// A handle and an offset that nothing else has. The offset leaves room for the largest region.
+    /// Returns an unused handle and a base offset. The offset leaves room for the largest region.
     pub(super) fn fresh(&mut self) -> Option<(u32, u64)> {
         for _ in 0..TRIES {
             let [h0, h1, h2, h3, rest @ ..] = self.entropy.random()?.to_be_bytes();
             let handle = u32::from_be_bytes([h0, h1, h2, h3]);
-            // 44 bits that nobody can guess; with the largest region on top it never wraps.
+            // 44 unpredictable bits. The end of the largest region does not overflow.
             let base = u64::from(u32::from_be_bytes(rest)) << 12;
-            // 0 is what a nudge is written to, and is reserved by other implementations.
+            // Handle 0 is the target of a nudge, and other implementations reserve it.
             if handle != 0 && !self.by_handle.contains_key(&handle) {
                 return Some((handle, base));
             }
@@ -77,8 +78,8 @@ impl Regions {
         Ok(Segment { handle, length, offset: base })
     }
 
-    /// Fences a region and says when its memory is back: now, or with the last response. A handle that is unknown
-    /// gives empty memory, so that nobody waits for ever.
+    /// Fences a region. Returns its memory at once, or after the last response was sent. An unknown handle
+    /// returns empty memory, so that the caller does not wait forever.
     pub(super) fn invalidate(&mut self, token: Token, handle: u32) -> Option<Completion> {
         let empty = Memory::Source(Bytes::new());
         let Some(region) = self.by_handle.get_mut(&handle).filter(|region| region.fence.is_none()) else {
@@ -93,7 +94,7 @@ impl Regions {
         Some(Completion::Invalidated { token, handle, memory })
     }
 
-    /// Frees the memory of a sink; what the peer writes to it is dropped.
+    /// Frees the memory of a sink. Later writes of the peer are dropped.
     pub(super) fn abandon(&mut self, handle: u32) {
         if let Some(Region { memory: Memory::Sink(sink), dropped, .. }) = self.by_handle.get_mut(&handle) {
             *dropped = sink.capacity();
@@ -101,7 +102,7 @@ impl Regions {
         }
     }
 
-    /// Fences a region because the peer said so. False if there is none under the whole handle.
+    /// Fences a region on the peer's request. Returns false if no region has this handle.
     pub(super) fn invalidate_by_peer(&mut self, handle: u32) -> bool {
         match self.by_handle.get_mut(&handle) {
             Some(region) if region.advertised => {
@@ -112,7 +113,7 @@ impl Regions {
         }
     }
 
-    /// Copies what the peer writes.
+    /// Copies the data that the peer writes.
     pub(super) fn place(&mut self, handle: u32, offset: u64, data: &[u8]) -> Result<(), Refusal> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
         let region = region.ok_or(Refusal::Unknown)?;
@@ -125,7 +126,7 @@ impl Regions {
         if sink.len() < start {
             sink.resize(start, 0);
         }
-        // What was written before is written over, and the rest goes behind it.
+        // Overwrites the bytes written before, and appends the rest.
         let before = sink.get_mut(start..).unwrap_or_default();
         let (over, behind) = data.split_at_checked(before.len()).unwrap_or((data, &[]));
         before.iter_mut().zip(over).for_each(|(octet, new)| *octet = *new);
@@ -133,7 +134,7 @@ impl Regions {
         Ok(())
     }
 
-    /// A share of what the peer reads, until [`Regions::response_left`].
+    /// Returns a share of the data that the peer reads, held until [`Regions::response_left`].
     pub(super) fn source(&mut self, handle: u32, offset: u64, length: usize) -> Result<Bytes, Refusal> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
         let region = region.ok_or(Refusal::Unknown)?;
@@ -144,7 +145,7 @@ impl Regions {
         Ok(source.slice(start..end))
     }
 
-    /// A Read Response left. If its region's memory waited for that, it comes back.
+    /// Records that a Read Response was sent. Returns the region's memory if its invalidation waited for it.
     pub(super) fn response_left(&mut self, handle: u32) -> Option<Completion> {
         let region = self.by_handle.get_mut(&handle)?;
         region.responses = region.responses.saturating_sub(1);
@@ -153,14 +154,14 @@ impl Regions {
         Some(Completion::Invalidated { token, handle, memory })
     }
 
-    /// Fences everything; the memory stays until it is asked for.
+    /// Fences all regions. Their memory stays until it is requested.
     pub(super) fn fence_all(&mut self) {
         for region in self.by_handle.values_mut() {
             region.advertised = false;
         }
     }
 
-    /// No response leaves any more: memory that waited for one comes back.
+    /// Records that all responses were dropped. Returns memory that waited for one of them.
     pub(super) fn responses_dropped(&mut self) -> Vec<Completion> {
         for region in self.by_handle.values_mut() {
             region.responses = 0;
@@ -173,14 +174,14 @@ impl Regions {
         .collect()
     }
 
-    /// Fences everything and gives it back.
+    /// Fences and returns all regions.
     pub(super) fn take_all(&mut self) -> Vec<Memory> {
         mem::take(&mut self.by_handle).into_values().map(|region| region.memory).collect()
     }
 }
 
-/// Where in a region of `size` octets at `base` a range begins, if it is inside. No octet of one that is not
-/// inside is touched.
+/// Returns the start of a range in a region of `size` octets at `base`. Fails unless the whole range is
+/// inside the region, so that no octet outside is accessed.
 fn within(base: u64, size: usize, offset: u64, length: usize) -> Result<usize, Refusal> {
     let length = u64::try_from(length).map_err(|_| Refusal::Bounds)?;
     let size = u64::try_from(size).map_err(|_| Refusal::Bounds)?;
@@ -192,7 +193,7 @@ fn within(base: u64, size: usize, offset: u64, length: usize) -> Result<usize, R
     }
 }
 
-/// Room for a Read's answer.
+/// The sink of an outstanding Read.
 pub(super) struct PendingRead {
     pub(super) token: Token,
     pub(super) sink_stag: u32,

@@ -4,61 +4,61 @@ use super::Role;
 use crate::wire::iwarp::mpa::{MAX_SENT_PRIVATE_DATA, NOT_NEGOTIATED, REVISION};
 use crate::wire::iwarp::{FrameHeader, FrameKind, ReadDepths};
 
-/// The most RDMA Reads one way that are ever agreed on. It is also Linux's siw's.
+/// The maximum number of outstanding RDMA Reads in each direction, the same as in Linux's siw.
 const MAX_DEPTH: u16 = 128;
-/// Reads that a peer may be asked to serve if it said nothing (an MPA revision without depths).
+/// The assumed IRD of a peer that announces none (an MPA revision without depths).
 const UNKNOWN_DEPTH: u16 = 1;
 
-/// What this end wants of a connection, before it knows the peer.
+/// The local parameters, before the peer's are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// CRCs in FPDUs. An end that does not want them takes them all the same if the other one does.
+    /// Whether to request CRCs in FPDUs. CRCs are also used if only the peer requests them.
     pub crc: bool,
-    /// RDMA Reads that this end serves at once (IRD); kept within 1 and 128.
+    /// The local IRD: RDMA Reads served at a time; clamped to 1 and 128.
     pub reads_in: u16,
-    /// RDMA Reads that this end has outstanding at once (ORD); kept within 1 and 128.
+    /// The local ORD: outstanding local RDMA Reads; clamped to 1 and 128.
     pub reads_out: u16,
 }
 
-/// What was agreed on.
+/// The negotiated parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// FPDUs carry CRCs.
+    /// Whether FPDUs have CRCs.
     pub crc: bool,
-    /// RDMA Reads that the peer may have outstanding.
+    /// The maximum number of outstanding RDMA Reads of the peer.
     pub reads_in: u32,
-    /// RDMA Reads that this end may have outstanding.
+    /// The maximum number of outstanding local RDMA Reads.
     pub reads_out: u32,
 }
 
-/// Why two ends do not come together.
+/// The reason why a negotiation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The peer wants markers in the stream (RFC 5044 section 4.3), which are not supported.
+    /// The peer requires markers in the stream (RFC 5044 section 4.3), which are not supported.
     #[error("the peer wants MPA markers")]
     Markers,
-    /// The peer answered without CRCs although it was asked for them.
+    /// The peer's reply disables CRCs although the request requires them.
     #[error("the peer ignores that CRCs were asked for")]
     NoCrc,
     /// MPA revision 0.
     #[error("MPA revision {0} is too old")]
     Revision(u8),
-    /// The peer serves no RDMA Read, without which no Read chunk can be fetched.
+    /// The peer serves no RDMA Reads, so no Read chunk can be fetched.
     #[error("the peer serves no RDMA Read (its IRD is 0)")]
     NoReads,
-    /// The peer wants to be told that this end is ready in a way that is not supported (RFC 6581 section 9).
+    /// The peer requires a ready-to-receive message of an unsupported type (RFC 6581 section 9).
     #[error("no ready-to-receive message in common")]
     NoReadyMessage,
-    /// The private data of this end is too long.
+    /// The local private data is too long.
     #[error("{0} octets of private data are too many")]
     PrivateData(usize),
 }
 
-/// The octets of an MPA request, or of a reply.
+/// Encodes an MPA request or reply.
 ///
 /// # Errors
-/// [`SetupError::PrivateData`].
+/// [`SetupError::PrivateData`] if the private data is too long.
 fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Result<Vec<u8>, SetupError> {
     let depths = depths.encode();
     let depths = if header.enhanced { &depths[..] } else { &[] };
@@ -68,8 +68,9 @@ fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Re
     Ok([&header.encode()[..], depths, private_data].concat())
 }
 
-/// A depth of this end, given the peer's other one, and what the reply says of it: a depth that is not negotiated
-/// leaves this end's as it is and is answered alike (RFC 6581 section 9.1).
+/// Returns a local depth and its value in the reply, given the peer's matching depth. If the peer does not
+/// negotiate the depth, the local one is unchanged and the reply does not negotiate it either (RFC 6581
+/// section 9.1).
 fn answer_depth(own: u16, peers: u16) -> (u16, u16) {
     if peers == NOT_NEGOTIATED { (own, NOT_NEGOTIATED) } else { (own.min(peers), own.min(peers)) }
 }
@@ -83,10 +84,10 @@ impl Offer {
         }
     }
 
-    /// The MPA request that makes this offer: revision 2, enhanced.
+    /// Creates the MPA request of this offer: revision 2, enhanced.
     ///
     /// # Errors
-    /// [`SetupError::PrivateData`], if there are more than 196 octets of it.
+    /// [`SetupError::PrivateData`] if the private data exceeds 196 octets.
     pub fn request(&self, private_data: &[u8]) -> Result<Vec<u8>, SetupError> {
         let header = FrameHeader {
             kind: FrameKind::Request,
@@ -101,11 +102,11 @@ impl Offer {
         frame(header, self.depths(), private_data)
     }
 
-    /// A responder's answer to a request, and the depths to put in the reply. `depths` are the request's, if it
-    /// is enhanced.
+    /// Returns a responder's answer to a request, and the depths to put in the reply. `depths` are those of
+    /// an enhanced request.
     ///
     /// # Errors
-    /// Why the request is to be rejected.
+    /// Returns the reason to reject the request.
     pub fn answer(
         &self,
         request: &FrameHeader,
@@ -144,11 +145,11 @@ impl Offer {
         Ok((agreed, reply))
     }
 
-    /// What holds for an initiator that made this offer and got this reply, which is not a rejection. `depths` are
-    /// the reply's, if it is enhanced.
+    /// Returns the parameters of an initiator that made this offer and received this reply, which is not a
+    /// rejection. `depths` are those of an enhanced reply.
     ///
     /// # Errors
-    /// Why the initiator gives up.
+    /// Returns the reason why the initiator gives up.
     pub fn conclude(&self, reply: &FrameHeader, depths: Option<ReadDepths>) -> Result<Agreed, SetupError> {
         if reply.markers {
             return Err(SetupError::Markers);
@@ -163,17 +164,18 @@ impl Offer {
         let reads_out = match depths {
             None => own.ord.min(UNKNOWN_DEPTH),
             Some(depths) if depths.ird == NOT_NEGOTIATED => own.ord,
-            // Linux's NFS server says 0 to a client that asked for none: that client cannot read, and need not.
+            // Linux's NFS server announces 0 to a client that requests none. That client cannot read and need
+            // not.
             Some(depths) => own.ord.min(depths.ird),
         };
         Ok(Agreed { crc: reply.crc, reads_in: own.ird.into(), reads_out: reads_out.into() })
     }
 }
 
-/// The MPA reply to a request: of the same revision, enhanced if the request was.
+/// Creates the MPA reply to a request: of the same revision, and enhanced if the request is.
 ///
 /// # Errors
-/// [`SetupError::PrivateData`], if there are more than 196 octets of it.
+/// [`SetupError::PrivateData`] if the private data exceeds 196 octets.
 pub fn reply(
     request: &FrameHeader,
     crc: bool,
@@ -195,7 +197,7 @@ pub fn reply(
 }
 
 impl Agreed {
-    /// What a stream is set to by it.
+    /// Returns the settings of a stream with these parameters.
     #[must_use]
     pub fn stream(
         &self,
@@ -234,7 +236,8 @@ mod tests {
     /// Requirement: R370, R371, R372
     #[test]
     fn depths_meet_in_the_middle() {
-        // (request's IRD and ORD) -> what the responder keeps to, and says but for what is not negotiated.
+        // (Request's IRD and ORD) -> the responder's depths, which its reply contains unless they are not
+        // negotiated.
         for ((ird, ord), (kept_ird, kept_ord)) in [
             ((128, 0), (0, 16)),
             ((1, 1), (1, 1)),
@@ -295,14 +298,14 @@ mod tests {
         assert_eq!(OWN.request(&[1; 197]), Err(SetupError::PrivateData(197)));
     }
 
-    /// What Linux sends is what an end with its settings would send.
+    /// Linux's frames equal those of an offer with the same settings.
     #[test]
     fn the_frames_of_linux() {
         let octets =
             Offer { crc: false, reads_in: 128, reads_out: 1 }.request(b"\xf6\xab\x0e\x18\x01\x01\x03\x03");
         let mut linux =
             b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03".to_vec();
-        linux[23] = 1; // Its ORD is 0, ours at least 1.
+        linux[23] = 1; // Linux's ORD is 0; the local minimum is 1.
         assert_eq!(octets.unwrap(), linux);
         let (_, depths) = OWN.answer(&request(false), Some(depths(128, 0))).unwrap();
         let reply =

@@ -16,29 +16,30 @@ use super::{Entropy, Role, StreamConfig};
 use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use crate::wire::iwarp::{Code, ReadRequest, Terminate};
 
-/// Kinds of things that a peer can owe: see [`Stream::owed`].
+/// The number of kinds of data that a peer can have outstanding, see [`Stream::owed`].
 pub const OWED: usize = 4;
 
-/// One end of an iWARP stream, from the first octet behind the MPA frames to the last.
+/// One side of an iWARP stream, from the first octet after the MPA frames to the last.
 ///
 /// 1. [`Stream::submit`] takes work.
-/// 2. [`Stream::poll_transmit`] gives octets to send; [`Stream::receive`] takes octets that came.
-/// 3. [`Stream::poll_completion`] tells what has happened.
+/// 2. [`Stream::poll_transmit`] returns octets to send; [`Stream::receive`] takes received octets.
+/// 3. [`Stream::poll_completion`] reports results.
 ///
-/// When it ends, of itself or by [`Action::Close`], [`Stream::is_open`] turns false and all memory is fenced. What is
-/// still to be sent comes from [`Stream::poll_transmit`]; then [`Stream::finish`] brings [`Completion::Closed`].
-/// If the TCP stream is gone, [`Stream::abort`] does. What came before the end is told first, and until all of it was
-/// taken [`Action::Invalidate`] gives memory back: a reply that came whole is not lost with the connection.
+/// When the stream ends, by an error or by [`Action::Close`], [`Stream::is_open`] becomes false and all
+/// memory is fenced. [`Stream::poll_transmit`] still returns the remaining octets to send. Then
+/// [`Stream::finish`] triggers [`Completion::Closed`]. If the TCP stream is closed, [`Stream::abort`]
+/// triggers it. Results from before the end are reported first. Until all of them are taken,
+/// [`Action::Invalidate`] returns memory: a complete reply is not lost with the connection.
 pub struct Stream {
     pub(super) config: StreamConfig,
     pub(super) regions: Regions,
     inbound: Inbound,
     pub(super) outbound: Outbound,
-    /// Our Reads without an answer, the oldest first.
+    /// Outstanding local Reads, oldest first.
     pub(super) reads: VecDeque<PendingRead>,
     pub(super) completions: VecDeque<Completion>,
     ending: Option<CloseReason>,
-    /// Memory that was to be advertised after the end.
+    /// Memory that was submitted for registration after the end.
     late: Vec<Memory>,
     /// Nothing more is to be sent after the end.
     finished: bool,
@@ -46,7 +47,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream on which no FPDU was sent or received.
+    /// Creates a stream that has not sent or received any FPDU.
     #[must_use]
     pub fn new(config: StreamConfig, entropy: impl Entropy + 'static) -> Self {
         Stream {
@@ -63,8 +64,8 @@ impl Stream {
         }
     }
 
-    /// Takes work. What cannot be done ends the stream. Once it has ended memory can still be had back, and nothing
-    /// else is done; once [`Completion::Closed`] was given out, nothing at all.
+    /// Submits work. Invalid work ends the stream. After the end, only memory can be reclaimed. After
+    /// [`Completion::Closed`], submissions have no effect.
     pub fn submit(&mut self, action: Action) {
         if !self.is_open() {
             return self.submit_late(action);
@@ -117,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// Work that crossed the end of the stream: memory finds its way back.
+    /// Handles work submitted after the end of the stream: returns its memory.
     fn submit_late(&mut self, action: Action) {
         match action {
             _ if self.closed => {}
@@ -130,7 +131,7 @@ impl Stream {
         }
     }
 
-    /// Takes octets of the TCP stream, cut in any way.
+    /// Takes octets of the TCP stream, split at any position.
     pub fn receive(&mut self, octets: &[u8]) {
         if self.is_open()
             && self.config.role == Role::Initiator
@@ -139,7 +140,7 @@ impl Stream {
         {
             return self.fail(CloseReason::Violation("the responder sent before the initiator".to_string()));
         }
-        // Taken out, so that the FPDU in it can be looked at while the rest of the stream changes.
+        // Moved out, so that its FPDU can be borrowed while the rest of the stream changes.
         let mut assembly = core::mem::take(&mut self.inbound.assembly);
         let mut rest = octets;
         while self.is_open() {
@@ -160,9 +161,9 @@ impl Stream {
         self.inbound.assembly = assembly;
     }
 
-    /// Appends to `out` what is to be sent, in pieces, until there are `budget` octets or more, or nothing is ready.
-    /// Says how many octets it has appended. Payload is not copied, and each piece belongs to one FPDU or to the
-    /// seam of two, so `out` can be written as it comes.
+    /// Appends pieces of output to `out`, until at least `budget` octets are appended or nothing is ready.
+    /// Returns the number of appended octets. Payload is not copied. Each piece belongs to one FPDU or to the
+    /// boundary of two, so `out` can be written unchanged.
     pub fn poll_transmit(&mut self, budget: usize, out: &mut VecDeque<Bytes>) -> usize {
         let mut total = 0usize;
         while total < budget && self.may_transmit() {
@@ -185,7 +186,7 @@ impl Stream {
         total
     }
 
-    /// What has happened, the oldest first. [`Completion::Closed`] is the last.
+    /// Returns the next completion, oldest first. [`Completion::Closed`] is the last.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         if let Some(completion) = self.completions.pop_front() {
             return Some(completion);
@@ -197,33 +198,33 @@ impl Stream {
         Some(Completion::Closed { reason, returned })
     }
 
-    /// Whether [`Stream::poll_completion`] has something.
+    /// Returns true if [`Stream::poll_completion`] would return a completion.
     #[must_use]
     pub fn has_completion(&self) -> bool {
         !self.completions.is_empty() || (self.finished && !self.closed)
     }
 
-    /// Whether [`Stream::poll_transmit`] has something.
+    /// Returns true if [`Stream::poll_transmit`] would return octets.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.may_transmit() && self.outbound.is_ready(self.may_read())
     }
 
-    /// Whether the stream carries on.
+    /// Returns true if the stream has not ended.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.ending.is_none()
     }
 
-    /// Whether [`Completion::Closed`] was given out.
+    /// Returns true if [`Completion::Closed`] was returned.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// What the peer owes, and how far it has come with each: the rest of an FPDU, of a Send and of an RDMA Write, and
-    /// the answers to RDMA Reads. A number that stands still is a debt that is not being paid; whatever else the
-    /// peer sends does not move it. `None` is owed nothing.
+    /// Returns the progress of four kinds of data that the peer must still send: the rest of an FPDU, of a
+    /// Send and of an RDMA Write, and the answers to RDMA Reads. If a number does not change, the peer is
+    /// stalled; other data from the peer does not change it. `None` means that nothing is outstanding.
     #[must_use]
     pub fn owed(&self) -> [Option<u64>; OWED] {
         if !self.is_open() {
@@ -233,8 +234,8 @@ impl Stream {
         [fpdu, send, write, (!self.reads.is_empty()).then_some(self.inbound.paid.reads)]
     }
 
-    /// Sends an RDMA Write of no octets, which a receiver does nothing about, unless other things are to be sent
-    /// anyway. Linux's siw may leave the first FPDU unread until one more segment comes.
+    /// Sends an RDMA Write of no octets, which a receiver ignores, unless other output is pending. Linux's
+    /// siw may leave the first FPDU unread until one more segment arrives.
     pub fn nudge(&mut self) {
         if self.is_open() && self.may_transmit() && !self.has_output() {
             let sink = Segment { handle: 0, length: 0, offset: 0 };
@@ -242,14 +243,14 @@ impl Stream {
         }
     }
 
-    /// All that could be sent was sent: the stream closes once all completions were taken. Does nothing while it is
-    /// open.
+    /// Records that all output was sent: the stream closes once all completions are taken. Has no effect
+    /// while the stream is open.
     pub fn finish(&mut self) {
         self.finished = !self.is_open();
     }
 
-    /// The TCP stream is gone, or the peer took too long. If the stream was ending already, for a reason of its own,
-    /// that reason stays.
+    /// Ends the stream because the TCP stream was closed or the peer timed out. A stream that is already
+    /// ending keeps its first reason.
     pub fn abort(&mut self, reason: CloseReason) {
         self.fail(reason);
         self.finish();
@@ -279,25 +280,25 @@ impl Stream {
         self.reads.push_back(PendingRead { token, sink_stag, sink_offset, length, data: BytesMut::new() });
     }
 
-    /// The peer broke a rule: it is told with a Terminate.
+    /// Ends the stream with a Terminate because the peer violated a rule.
     fn terminate(&mut self, fault: &Fault, fpdu: &[u8]) {
         let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
-        // Whoever sends rubbish has begun to send.
+        // A peer that sends invalid data counts as having sent its first FPDU.
         self.inbound.fpdus = self.inbound.fpdus.max(1);
         self.cut(Some(fault.terminate(fpdu)), reason);
     }
 
-    /// This end asked for what cannot be: no fault of the peer's.
+    /// Ends the stream because of an invalid local request, which is not the peer's fault.
     fn refuse(&mut self, what: &str) {
         self.fail(CloseReason::Io(format!("this side asked for what cannot be: {what}")));
     }
 
-    /// Ends the stream, without another octet sent.
+    /// Ends the stream without sending another octet.
     pub(super) fn fail(&mut self, reason: CloseReason) {
         self.cut(None, reason);
     }
 
-    /// Ends the stream; what was to be sent is dropped.
+    /// Ends the stream and drops pending output.
     fn cut(&mut self, terminate: Option<Terminate>, reason: CloseReason) {
         self.outbound.end(terminate);
         let done = self.regions.responses_dropped();

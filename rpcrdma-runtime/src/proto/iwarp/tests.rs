@@ -1,4 +1,4 @@
-//! Two streams, joined by a pipe that cuts what flows through it anywhere.
+//! Two streams, joined by a pipe that splits the data at arbitrary positions.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -40,7 +40,7 @@ fn config(role: Role) -> StreamConfig {
     }
 }
 
-/// Two ends and what is between them.
+/// Two streams and the pipe between them.
 struct Pair {
     ends: [Stream; 2],
     heard: [Vec<Completion>; 2],
@@ -56,7 +56,7 @@ impl Pair {
         };
         let ends = [end(Role::Initiator, seed), end(Role::Responder, seed ^ 0x55)];
         let mut pair = Pair { ends, heard: [Vec::new(), Vec::new()], random: Random(seed) };
-        // The responder may speak once it was spoken to.
+        // The responder may send once it has received an FPDU.
         pair.ends[0].nudge();
         pair.run();
         pair
@@ -66,7 +66,7 @@ impl Pair {
         self.ends[end].submit(action);
     }
 
-    /// Carries some octets from one end to the other. Says whether there were any.
+    /// Transfers some octets from one stream to the other. Returns true if there were any.
     fn carry(&mut self, from: usize) -> bool {
         let mut pieces = VecDeque::new();
         let budget = 1 + self.random.below(3000);
@@ -84,7 +84,7 @@ impl Pair {
         len > 0
     }
 
-    /// Until nothing moves any more.
+    /// Transfers octets until both streams are idle.
     fn run(&mut self) {
         let mut still = 0;
         while still < 2 {
@@ -101,7 +101,7 @@ impl Pair {
         }
     }
 
-    /// Everything that an end has heard since it was last asked.
+    /// Returns all completions of a stream since the last call.
     fn take(&mut self, end: usize) -> Vec<Completion> {
         self.run();
         core::mem::take(&mut self.heard[end])
@@ -132,7 +132,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at * 7 % 251).unwrap().wrapping_add(seed)).collect()
 }
 
-/// One thing that one of the ends does.
+/// One step of one stream.
 #[derive(Clone, Debug)]
 enum Step {
     Send { pieces: Vec<usize> },
@@ -155,7 +155,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     prop::collection::vec((0usize..2, step), 1..40)
 }
 
-/// What one end should have in the end.
+/// The expected results of one stream.
 #[derive(Default)]
 struct Expected {
     received: VecDeque<(Vec<u8>, Option<u32>)>,
@@ -166,7 +166,7 @@ struct Expected {
     sink: Vec<u8>,
 }
 
-/// Both ends do everything at once; everything arrives, whole and in order.
+/// Runs all steps on both streams at once, and checks that everything arrives complete and in order.
 fn everything_arrives(steps: &[(usize, Step)], crc: bool, max_fpdu: usize, seed: u64) {
     let mut pair = Pair::new(
         |config| {
@@ -271,7 +271,7 @@ proptest! {
         everything_arrives(&steps, crc, max_fpdu, seed);
     }
 
-    /// Whatever comes, nothing panics, and the stream ends at most once.
+    /// For any input, nothing panics, and the stream ends at most once.
     #[test]
     fn rubbish_ends_the_stream_and_no_more(octets in prop::collection::vec(any::<u8>(), 0..400), crc in any::<bool>()) {
         let mut stream = Stream::new(StreamConfig { crc, ..config(Role::Responder) }, entropy(3));
@@ -299,7 +299,7 @@ fn a_write_is_there_before_the_send_behind_it() {
     while !pair.ends[1].has_completion() {
         assert!(pair.carry(0));
     }
-    // Nothing else was carried: the Send is the first thing to be heard, and the memory is filled.
+    // Nothing else was transferred: the Send is the first completion, and the memory is filled.
     assert!(matches!(pair.ends[1].poll_completion(), Some(Completion::Received { .. })));
     pair.submit(1, Action::Invalidate { token: Token(6), handle: sink.handle });
     let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = pair.ends[1].poll_completion()
@@ -426,7 +426,7 @@ fn what_cannot_be_asked_for_ends_the_stream() {
         assert!(!stream.is_open());
         stream.finish();
         let closed = stream.poll_completion();
-        // It is not the peer who broke a rule.
+        // The peer did not violate a rule.
         assert!(matches!(closed, Some(Completion::Closed { reason: CloseReason::Io(_), .. })), "{closed:?}");
     }
     let mut stream = Stream::new(StreamConfig { reads_out: 0, ..config(Role::Initiator) }, entropy(1));

@@ -1,11 +1,11 @@
-//! Programs whose arguments and results borrow: what rpcrdma-xdrgen's `borrowed` output stands on.
+//! Programs with borrowed arguments and results, for the `borrowed` output of rpcrdma-xdrgen.
 //!
-//! A server's arguments borrow the call, and its result is encoded before what it borrows goes away: a handler gets an
-//! [`Answer`] to give it to. A client's arguments may borrow anything; its result borrows the reply, which it gets as a
-//! [`Reply`] that owns the message.
+//! A server's arguments borrow from the call. A handler passes its result to an [`Answer`], which encodes it
+//! while the borrowed data is still alive. A client's arguments may borrow from anything. A client gets a
+//! [`Reply`] that owns the message, and the result borrows from that reply.
 //!
-//! Nothing borrowed is DDP-eligible. A peer may place eligible arguments in chunks all the same, as its binding allows:
-//! they are gathered before the arguments are decoded, which is the one copy that is made.
+//! Borrowed items are not DDP-eligible. A peer may still place eligible arguments in chunks, as its binding
+//! allows. The chunks are then gathered before decoding, which is the only copy.
 
 use alloc::borrow::Cow;
 use core::marker::PhantomData;
@@ -21,29 +21,29 @@ use crate::xdr::{
 pub trait Procedure: 'static {
     /// The program version it belongs to.
     type Program: Program;
-    /// What it takes.
+    /// The arguments.
     type Args<'a>: Encode + Decode<'a> + Send + Sync;
-    /// What it returns.
+    /// The result.
     type Res<'a>: Encode + Decode<'a> + Send + Sync;
-    /// Its number.
+    /// The procedure's number.
     const NUMBER: u32;
-    /// Its name in the document.
+    /// The procedure's name in the document.
     const NAME: &'static str;
 
-    /// The largest arguments in bytes, behind the RPC header.
+    /// The maximum size of the arguments in bytes, after the RPC header.
     const LARGEST_ARGS: Size = <Self::Args<'static> as Layout>::LENGTHS.max;
-    /// The largest result in bytes that its type allows, behind the RPC header.
+    /// The maximum size in bytes that the result type allows, after the RPC header.
     const LARGEST_RES: Size = <Self::Res<'static> as Layout>::LENGTHS.max;
 
-    /// How large the reply to these arguments can be, as [`super::Procedure::reply_bounds`] says it.
+    /// Returns the maximum size of the reply to these arguments, as [`super::Procedure::reply_bounds`] does.
     fn reply_bounds(args: &Self::Args<'_>) -> ReplyBounds {
         let _ = args;
         ReplyBounds::of::<Self::Res<'static>>()
     }
 }
 
-/// A procedure as a [`Caller`](super::Caller) calls it: the arguments are encoded before the call, the result is decoded
-/// from the reply as often as one likes.
+/// Adapts a procedure to [`Caller`](super::Caller). The arguments are encoded before the call. The result can
+/// be decoded from the reply any number of times.
 #[derive(Clone, Copy, Debug)]
 pub struct Lent<Q>(PhantomData<fn() -> Q>);
 
@@ -59,7 +59,7 @@ impl<Q: Procedure> super::Procedure for Lent<Q> {
     }
 }
 
-/// Encoded arguments. What they borrowed may go.
+/// Encoded arguments, which no longer borrow.
 #[derive(Clone, Debug)]
 pub struct Arguments<Q> {
     encoded: Result<Bytes, Error>,
@@ -68,8 +68,8 @@ pub struct Arguments<Q> {
 }
 
 impl<Q: Procedure> Arguments<Q> {
-    /// Encodes arguments. If they break a bound of their type, encoding this says so: the call fails as a call with such
-    /// arguments does.
+    /// Encodes arguments. If they break a bound of their type, encoding the returned value fails, and so does
+    /// the call.
     #[must_use]
     pub fn new(args: &Q::Args<'_>) -> Self {
         Arguments { encoded: xdr::to_bytes(args), bounds: Q::reply_bounds(args), procedure: PhantomData }
@@ -99,7 +99,7 @@ impl<'de, Q: Procedure> Decode<'de> for Arguments<Q> {
     }
 }
 
-/// A reply: a message that was checked, and the result that borrows it.
+/// A validated reply that owns its message and lends the result.
 #[derive(Clone, Debug)]
 pub struct Reply<Q> {
     bytes: Bytes,
@@ -108,15 +108,15 @@ pub struct Reply<Q> {
 }
 
 impl<Q: Procedure> Reply<Q> {
-    /// The result.
+    /// Returns the result, which borrows from the reply.
     ///
     /// # Errors
-    /// None, if its type decodes the same bytes in one way only: they were decoded when they arrived.
+    /// Never fails if the decoding of the type is deterministic: the bytes were already decoded on arrival.
     pub fn get(&self) -> Result<Q::Res<'_>, Error> {
         Q::Res::decode(&mut Reader::from_bytes(&self.bytes).with_limits(self.limits))
     }
 
-    /// The result as it came.
+    /// Returns the encoded result.
     #[must_use]
     pub const fn as_bytes(&self) -> &Bytes {
         &self.bytes
@@ -142,10 +142,10 @@ impl<'de, Q: Procedure> Decode<'de> for Reply<Q> {
     }
 }
 
-/// What was read since the reader was at `start`, sharing its memory.
+/// Returns the bytes read since the position `start`, sharing their memory.
 ///
 /// # Errors
-/// [`ErrorKind::ItemUnused`] if a part of it came in a chunk: it would not be there when it is read again.
+/// [`ErrorKind::ItemUnused`] if a part of them came in a chunk: a second decoding would not find that part.
 fn read_since(mut start: Reader<'_>, reader: &Reader<'_>) -> Result<Bytes, Error> {
     let (from, len) = (start.position(), start.remaining().saturating_sub(reader.remaining()));
     if reader.position().wrapping_sub(from) != len as u64 {
@@ -154,7 +154,7 @@ fn read_since(mut start: Reader<'_>, reader: &Reader<'_>) -> Result<Bytes, Error
     start.opaque_bytes(len)
 }
 
-/// A call's arguments in one piece, for them to be decoded from.
+/// The contiguous bytes of a call's arguments, from which they are decoded.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     bytes: Cow<'a, [u8]>,
@@ -162,20 +162,20 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Puts what came in chunks in its place. Copies only if there is such.
+    /// Inserts the content of chunks into the stream. Copies only if there are chunks.
     ///
     /// # Errors
-    /// [`Reject::GarbageArguments`] if a chunk has no place.
+    /// [`Reject::GarbageArguments`] if a chunk's position is invalid.
     pub fn new(args: Reader<'a>) -> Result<Self, Reject> {
         let limits = args.limits();
         let bytes = args.gathered().map_err(|_| Reject::GarbageArguments)?;
         Ok(Call { bytes, limits })
     }
 
-    /// The arguments, decoded to the last byte.
+    /// Decodes the arguments to the last byte.
     ///
     /// # Errors
-    /// [`Reject::GarbageArguments`].
+    /// Returns [`Reject::GarbageArguments`] if the arguments cannot be decoded.
     pub fn arguments<Q: Procedure>(&self) -> Result<Q::Args<'_>, Reject> {
         let mut reader = Reader::from_slice(&self.bytes).with_limits(self.limits);
         let args = Q::Args::decode(&mut reader).and_then(|args| reader.finish().map(|()| args));
@@ -183,7 +183,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Where a handler puts its result.
+/// Encodes a handler's result.
 #[derive(Debug)]
 #[must_use = "a call is answered by `with`"]
 pub struct Answer<'r, Q> {
@@ -192,12 +192,12 @@ pub struct Answer<'r, Q> {
 }
 
 impl<'r, Q: Procedure> Answer<'r, Q> {
-    /// The answer that goes behind what `reply` holds.
+    /// Returns an answer that is appended to `reply`.
     pub fn new(reply: &'r mut Reducer) -> Self {
         Answer { reply, procedure: PhantomData }
     }
 
-    /// Answers. What the result borrows may go.
+    /// Encodes the result, which then no longer needs to be borrowed.
     ///
     /// # Errors
     /// [`Reject::SystemError`] if the result breaks a bound of its type.
@@ -207,11 +207,11 @@ impl<'r, Q: Procedure> Answer<'r, Q> {
     }
 }
 
-/// That a call was answered: what a handler has to show.
+/// Proof that a handler answered its call.
 #[derive(Debug)]
 pub struct Answered(());
 
 impl Answered {
-    /// Nothing more is to be done.
+    /// Consumes the proof.
     pub fn done(self) {}
 }

@@ -3,12 +3,12 @@ use core::any::Any;
 use core::fmt;
 use core::net::SocketAddr;
 
-/// Where a call comes from: what its transport knows of the connection.
+/// The origin of a call, as far as its transport knows it.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The caller's address, where the transport has one.
+    /// The caller's address, if the transport has one.
     pub peer: Option<SocketAddr>,
-    /// What the connection has to offer besides.
+    /// Further objects of the connection.
     pub extensions: Extensions,
 }
 
@@ -18,24 +18,24 @@ impl From<Option<SocketAddr>> for Origin {
     }
 }
 
-/// What a connection has to offer to the handlers of its calls, found by type. Clones share it.
+/// Objects that a connection provides to the handlers of its calls, keyed by type. Clones share them.
 #[derive(Clone, Default)]
 pub struct Extensions(Option<Arc<Extension>>);
 
-/// A value, in front of those that were there before.
+/// A value and the extensions added before it.
 struct Extension<T: ?Sized = dyn Any + Send + Sync> {
     before: Extensions,
     value: T,
 }
 
 impl Extensions {
-    /// The same and this value, which takes the place of one of its type.
+    /// Adds a value. It replaces an earlier value of the same type.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(self, value: T) -> Self {
         Extensions(Some(Arc::new(Extension { before: self, value })))
     }
 
-    /// The value of this type.
+    /// Returns the value of this type.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         let mut extensions = self;

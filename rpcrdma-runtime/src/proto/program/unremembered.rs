@@ -5,9 +5,9 @@ use core::pin::Pin;
 use super::{CallContext, Reject, Service};
 use crate::xdr::{Reader, Reducer};
 
-/// A service whose calls no duplicate-request cache remembers: what they do, they do to the connection that they came by, so
-/// a call that comes again on the next one has to run there. Such a call is dropped where it waits when its connection
-/// goes away.
+/// A service whose calls bypass the duplicate-request cache. Its procedures act on their own connection, so a
+/// retransmitted call must run again on the new connection. A waiting call is dropped when its connection
+/// closes.
 #[derive(Clone, Copy, Debug)]
 pub struct Unremembered<S>(pub S);
 

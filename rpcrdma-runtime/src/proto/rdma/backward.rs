@@ -1,12 +1,13 @@
-//! Calls of the end that was connected to (RFC 8167), beside the engine of the usual direction on the same connection.
+//! Backward-direction calls (RFC 8167), next to the engine of the forward direction on the same connection.
 //!
-//! A client that takes such calls has a [`BackwardResponder`] besides its requester, a server that makes them a
-//! [`BackwardRequester`] besides its responder. Each hears a completion first ([`BackwardResponder::take`]) and hands
-//! on what is not its own, so neither engine ever sees the XIDs and credits of the other direction. Without them the
-//! engines answer for themselves what comes in the backward direction: they drop it, or refuse it with ERR_CHUNK.
+//! A client that accepts such calls has a [`BackwardResponder`] next to its requester. A server that makes
+//! them has a [`BackwardRequester`] next to its responder. Each one sees a completion first
+//! ([`BackwardResponder::take`]) and passes on those of the other direction, so neither engine sees the
+//! other's XIDs and credits. Without them the forward engines handle backward messages: they drop them, or
+//! reject them with ERR_CHUNK.
 //!
-//! These calls and their replies go inline, or not at all: RFC 8167 section 5.3 leaves chunks to those who want them, and
-//! no known peer takes them.
+//! These calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
+//! peer supports them.
 
 use super::requester::FIRST_BACKWARD;
 use super::{
@@ -17,14 +18,14 @@ use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Direction, direction};
 use crate::xdr::Message;
 
-/// A client's end of the backward direction: it takes the server's calls.
+/// The client's backward-direction engine: it receives the server's calls.
 #[derive(Debug)]
 pub struct BackwardResponder {
     responder: Responder,
     granted: usize,
 }
 
-/// A server's end of the backward direction: it calls its client, once the client has said that it is ready.
+/// The server's backward-direction engine: it calls the client once the client is ready.
 #[derive(Debug)]
 pub struct BackwardRequester {
     requester: Requester,
@@ -32,7 +33,8 @@ pub struct BackwardRequester {
 }
 
 impl BackwardResponder {
-    /// One on a new connection, with its Receives: as many calls as [`Config::backward_credits`] are granted.
+    /// Creates the engine of a new connection with its Receives, one for each of the
+    /// [`Config::backward_credits`] that it grants.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated) -> Self {
         BackwardResponder {
@@ -41,8 +43,8 @@ impl BackwardResponder {
         }
     }
 
-    /// Takes a completion of the provider, unless it is for the connection's requester: then it comes back. That the
-    /// connection is closed both hear.
+    /// Handles a completion of the provider, or returns it if it belongs to the connection's requester. Both
+    /// engines handle the closing of the connection.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
         match &completion {
@@ -67,39 +69,39 @@ impl BackwardResponder {
         }
     }
 
-    /// The next piece of work for the provider.
+    /// Returns the next action for the provider.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.responder.poll_action()
     }
 
-    /// The next thing to know.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<ResponderEvent> {
         self.responder.poll_event()
     }
 
-    /// Whether there is something to poll.
+    /// Returns true if an action or an event is pending.
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.responder.has_work()
     }
 
-    /// Returns a call's reply. If it does not fit inline the server gets ERR_CHUNK.
+    /// Sends a call's reply. If it does not fit inline, the server gets ERR_CHUNK.
     pub fn reply(&mut self, key: CallKey, message: Message) {
         self.responder.reply(key, message);
     }
 
-    /// A call that gets no reply.
+    /// Drops a call without a reply.
     pub fn drop_call(&mut self, key: CallKey) {
         self.responder.drop_call(key);
     }
 
-    /// Calls that are here and not answered, and answers that have not been handed to the provider.
+    /// Returns the number of unanswered calls, plus replies not yet passed to the provider.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.responder.in_progress()
     }
 
-    /// Calls that were answered with RDMA_ERROR.
+    /// Returns the number of calls answered with RDMA_ERROR.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.responder.refused()
@@ -107,26 +109,26 @@ impl BackwardResponder {
 }
 
 impl BackwardRequester {
-    /// One on a new connection. It does nothing until [`BackwardRequester::ready`].
+    /// Creates the engine of a new connection. It is inactive until [`BackwardRequester::ready`].
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated) -> Self {
         BackwardRequester { requester: Requester::backward(config, negotiated), ready: false }
     }
 
-    /// The client's upper layer has said that it takes calls (RFC 8167 section 6): as NFS version 4.1 does by
-    /// CREATE_SESSION. Receives for the replies are posted, and calls may be made.
+    /// Enables calls after the client's upper layer has announced support for them (RFC 8167 section 6), as
+    /// NFS version 4.1 does by CREATE_SESSION. Posts Receives for the replies.
     pub fn ready(&mut self) {
         self.ready = true;
     }
 
-    /// Whether calls may be made.
+    /// Returns true if calls may be made.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready
     }
 
-    /// Takes a completion of the provider, unless it is for the connection's responder: then it comes back. That the
-    /// connection is closed both hear.
+    /// Handles a completion of the provider, or returns it if it belongs to the connection's responder. Both
+    /// engines handle the closing of the connection.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
         match &completion {
@@ -148,25 +150,25 @@ impl BackwardRequester {
         }
     }
 
-    /// The next piece of work for the provider.
+    /// Returns the next action for the provider.
     pub fn poll_action(&mut self) -> Option<Action> {
         if self.ready { self.requester.poll_action() } else { None }
     }
 
-    /// The next thing to know.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.requester.poll_event()
     }
 
-    /// Whether there is something to poll.
+    /// Returns true if an action or an event is pending.
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.requester.has_event() || self.ready && self.requester.has_work()
     }
 
-    /// Makes a call, now or when there is a credit. It fails with [`FailReason::NotReady`] if the client has not
-    /// said that it is ready, and with [`FailReason::Unsendable`] if it does not fit inline. Nothing is offered for its
-    /// reply.
+    /// Submits a call, which starts as soon as a credit is free. It fails with [`FailReason::NotReady`] if
+    /// the client has not announced support, and with [`FailReason::Unsendable`] if it does not fit inline.
+    /// No memory is offered for its reply.
     pub fn submit(&mut self, message: Message) -> CallId {
         if self.ready {
             self.requester.submit(Call { message, reply: super::ReplyResources::default() })
@@ -175,35 +177,35 @@ impl BackwardRequester {
         }
     }
 
-    /// As [`Requester::limit`]: no call is longer inline than the client says.
+    /// Limits the inline size of calls to the size the client announces, as [`Requester::limit`] does.
     pub fn limit(&mut self, client: Stated) {
         self.requester.limit(client);
     }
 
-    /// Nobody waits for the call any more. If it was sent its credit stays with the client until it answers.
+    /// Abandons the call. If it was sent, its credit stays in use until the client replies.
     pub fn cancel(&mut self, call: CallId) {
         self.requester.cancel(call);
     }
 
-    /// Flow control as it stands, of this direction.
+    /// Returns the flow control state of this direction.
     #[must_use]
     pub fn credits(&self) -> Credits {
         self.requester.credits()
     }
 
-    /// Replies that belonged to no call and were dropped.
+    /// Returns the number of dropped replies that matched no call.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.requester.discarded()
     }
 }
 
-/// No memory is advertised in the backward direction, so none comes back.
+/// Backward calls advertise no memory, so none is returned.
 fn closed(reason: &CloseReason) -> Completion {
     Completion::Closed { reason: reason.clone(), returned: alloc::vec::Vec::new() }
 }
 
-/// Whether an engine of the backward direction asked for this work. All that they ask for are Sends.
+/// Returns true if an engine of the backward direction started this work. Such work is always a Send.
 fn is_backward(completion: &Completion) -> bool {
     matches!(completion, Completion::Sent { token: Token(token) } if *token >= FIRST_BACKWARD)
 }

@@ -2,44 +2,47 @@ use crate::proto::program::Binding;
 use crate::wire::private_data::PrivateData;
 use crate::wire::rdma::Limits;
 
-/// How a call travels that does not fit inline even when its items are in Read chunks (RFC 8166 section 3.5).
+/// How to send a call that does not fit inline even with its items in Read chunks (RFC 8166 section 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LongCall {
-    /// Whole, in a Position-Zero Read chunk. Every known responder takes it.
+    /// The whole stream in a Position-Zero Read chunk. Every known responder supports it.
     #[default]
     Whole,
-    /// The reduced stream in a Position-Zero Read chunk, the items in Read chunks of their own beside it; whole, if
-    /// there are so many items that the chunks do not fit into the header. Linux's server (6.1 to 6.12) answers it
-    /// with GARBAGE_ARGS.
+    /// The reduced stream in a Position-Zero Read chunk, and each item in a Read chunk of its own. Falls back
+    /// to `Whole` if the chunks do not fit into the header. Linux's server (6.1 to 6.12) answers with
+    /// GARBAGE_ARGS.
     Reduced,
 }
 
-/// What one end of a connection is set to.
+/// The settings of the local side of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Credits to ask for (requester), or to grant (responder); at least 1 (default 64).
+    /// Credits to request (requester) or to grant (responder); at least 1 (default 64).
     pub credits: u32,
-    /// Credits of the backward direction (RFC 8167): to grant where it is served (client), to ask for where it calls
-    /// (server); at least 1 (default 16).
+    /// Backward-direction credits (RFC 8167) to grant (client) or to request (server); at least 1 (default
+    /// 16).
     pub backward_credits: u32,
-    /// What to say of this end when connecting. Its sizes are those of this end's Sends and Receives.
+    /// The private data to send during the handshake. Its sizes are those of the local Sends and Receives.
     pub private_data: PrivateData,
-    /// The largest segment of a chunk, in bytes; a longer chunk gets several (default: as large as a provider takes).
+    /// The maximum segment size of a chunk in bytes. Longer chunks are split (default: the maximum of the
+    /// provider).
     pub max_segment: u32,
-    /// How calls travel that are too long.
+    /// How to send calls that do not fit inline.
     pub long_call: LongCall,
-    /// Bounds on the peer's messages.
+    /// Limits on the peer's messages.
     pub limits: Limits,
-    /// Bytes of Read chunks that a responder holds at a time for the calls of one connection, from the first RDMA Read until
-    /// the reply (default 64 MiB). Calls beyond wait; one alone may hold more, up to [`Limits::transfer`].
+    /// The maximum number of bytes of Read chunks that a responder holds for one connection (default 64 MiB).
+    /// A call counts from its first RDMA Read until its reply. Further calls wait. A single call may exceed
+    /// this limit, up to [`Limits::transfer`].
     pub fetched: u64,
 }
 
 impl Config {
-    /// The inline size that is asked for by default: Linux's (RFC 8797 has no recommendation).
+    /// The default inline size, the same as Linux's (RFC 8797 has no recommendation).
     pub const INLINE: u32 = 4096;
 
-    /// The default, with the inline threshold that the program's binding recommends, if it does.
+    /// Returns the default configuration with the inline threshold that the program's binding recommends, if
+    /// any.
     #[must_use]
     pub fn of<P: Binding>() -> Self {
         let inline = P::INLINE_THRESHOLD.unwrap_or(Config::INLINE);

@@ -3,22 +3,22 @@ use crate::proto::counts::counts;
 use crate::wire::rdma::ChunkLists;
 
 counts! {
-    /// How calls that were answered travelled, and their replies. Both ends count the same: what the one calls its call the
-    /// other does too. Lengths in bytes, without padding that was not sent.
+    /// How answered calls and their replies were transferred. Client and server use the same names: a call is
+    /// a call on both. Lengths are in bytes, without padding that was not sent.
     pub struct TrafficCounts {
-        /// Calls with a reply. Each is one of the three kinds of call and of at least one kind of reply.
+        /// Calls with a reply. Each has exactly one of the three call forms and at least one reply form.
         pub calls: "calls",
-        /// Calls that were inline, without Read chunks.
+        /// Inline calls without Read chunks.
         pub inline_calls: "inline calls",
         /// Calls with items in Read chunks, the rest of them inline.
         pub chunked_calls: "calls with Read chunks",
-        /// Calls whose stream was in a Position-Zero Read chunk.
+        /// Calls with their stream in a Position-Zero Read chunk.
         pub long_calls: "long calls",
-        /// Replies that were inline, with nothing in Write chunks.
+        /// Inline replies with no data in Write chunks.
         pub inline_replies: "inline replies",
-        /// Replies with items in Write chunks; the rest of some of them was in the Reply chunk.
+        /// Replies with items in Write chunks. Some of them also use the Reply chunk.
         pub chunked_replies: "replies with Write chunks",
-        /// Replies whose stream was in the Reply chunk.
+        /// Replies with their stream in the Reply chunk.
         pub long_replies: "long replies",
         /// Bytes of the calls' Sends, headers included.
         pub call_bytes: "bytes of calls inline",
@@ -34,31 +34,31 @@ counts! {
 }
 
 counts! {
-    /// What a responder did not run, by the rule (of `specs/requirements`) that says what it gets instead.
+    /// Messages that a responder rejected, by the rule (of `specs/requirements`) that determines the answer.
     pub struct Refusals {
-        /// Messages that were dropped: too short (R184), errors of a requester (R165), of a type out of use, replies that
-        /// answer no call.
+        /// Dropped messages: too short (R184), errors sent by a requester (R165), obsolete types, replies
+        /// that match no call.
         pub discarded: "messages dropped",
-        /// Messages of other versions: ERR_VERS (R171).
+        /// Messages of other protocol versions: ERR_VERS (R171).
         pub version: "ERR_VERS",
         /// Headers that cannot be decoded, break a rule or exceed a limit: ERR_CHUNK (R172, R273).
         pub header: "ERR_CHUNK for the header",
-        /// Read chunks that overlap, lie beyond the stream or cannot be read, chunks in the backward direction (R220): ERR_CHUNK
-        /// (R182).
+        /// Read chunks that overlap, lie beyond the stream or cannot be read, and chunks in the backward
+        /// direction (R220): ERR_CHUNK (R182).
         pub chunks: "ERR_CHUNK for Read chunks",
         /// Different XIDs in the header and in the message: ERR_CHUNK (R144).
         pub xid: "ERR_CHUNK for the XID",
-        /// Calls that ran and offered too little for their reply: ERR_CHUNK (R177).
+        /// Calls that ran but offered too little memory for their reply: ERR_CHUNK (R177).
         pub room: "ERR_CHUNK for want of room",
-        /// Calls that came again after what was read or written for them had ended a connection: ERR_CHUNK (R178).
+        /// Retransmitted calls whose RDMA Reads or Writes had ended a connection: ERR_CHUNK (R178).
         pub fatal: "ERR_CHUNK for the end of a connection",
-        /// Calls that got no reply, since the server stops or the message was no call.
+        /// Calls without a reply, because the server is stopping or the message is not a call.
         pub unanswered: "calls without an answer",
     }
 }
 
 impl TrafficCounts {
-    /// Counts a call that was answered.
+    /// Counts an answered call.
     pub fn count(&mut self, traffic: &Traffic) {
         let one = |yes: bool| u64::from(yes);
         let (long_call, long_reply) = (traffic.position_zero > 0, traffic.reply_chunk_bytes > 0);
@@ -81,7 +81,7 @@ impl TrafficCounts {
 }
 
 impl Refusals {
-    /// All together.
+    /// Returns the sum of all counters.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.to_array().into_iter().fold(0, u64::saturating_add)
@@ -89,7 +89,7 @@ impl Refusals {
 }
 
 impl Traffic {
-    /// What a call offers: `long` if its stream is in a Position-Zero chunk.
+    /// Counts the chunks that a call offers. `long` is true if its stream is in a Position-Zero chunk.
     pub(super) fn count_offered(&mut self, lists: &ChunkLists, long: bool) {
         let mut last = None;
         for read in &lists.reads {

@@ -1,39 +1,40 @@
-/// Flow control of a requester (RFC 8166 section 3.3.1): how many calls may be unanswered.
+/// Flow control of a requester (RFC 8166 section 3.3.1): limits the number of unanswered calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     asked: u32,
     granted: u32,
     in_flight: u32,
-    /// Of these, calls that were sent and have no reply.
+    /// Sent calls without a reply; a subset of `in_flight`.
     unanswered: u32,
 }
 
 impl Credits {
-    /// On a new connection one call may be made, until a reply says more (RFC 8166 section 3.3.3).
+    /// Creates the state of a new connection. One call is allowed until a reply grants more (RFC 8166
+    /// section 3.3.3).
     #[must_use]
     pub fn new(asked: u32) -> Self {
         Credits { asked: asked.max(1), granted: 1, in_flight: 0, unanswered: 0 }
     }
 
-    /// What every call asks for.
+    /// Returns the number of credits that every call requests.
     #[must_use]
     pub fn asked(&self) -> u32 {
         self.asked
     }
 
-    /// What the responder grants, kept between 1 and what was asked for.
+    /// Returns the number of granted credits, between 1 and the requested number.
     #[must_use]
     pub fn granted(&self) -> u32 {
         self.granted
     }
 
-    /// Calls that have a credit: from before their memory is advertised until it is fenced.
+    /// Returns the number of calls with a credit: from before their memory is advertised until it is fenced.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// Takes a credit, if there is one.
+    /// Takes a credit. Returns false if none is free.
     #[must_use]
     pub fn take(&mut self) -> bool {
         let free = self.in_flight < self.granted;
@@ -43,8 +44,8 @@ impl Credits {
         free
     }
 
-    /// Sends a call that has a credit, unless so many are unanswered as are granted now: that may be fewer than when it
-    /// got its credit (RFC 8166 section 3.3.1).
+    /// Returns true if a call with a credit may be sent. The grant may have shrunk since the call got its
+    /// credit (RFC 8166 section 3.3.1).
     #[must_use]
     pub fn send(&mut self) -> bool {
         let free = self.unanswered < self.granted;
@@ -54,17 +55,17 @@ impl Credits {
         free
     }
 
-    /// A call that was sent has its reply.
+    /// Records the reply to a sent call.
     pub fn answered(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    /// A call has ended.
+    /// Returns the credit of a completed call.
     pub fn give_back(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// A reply grants: 0 counts as 1, more than was asked for as what was asked for.
+    /// Applies the grant of a reply: 0 counts as 1, and the requested number is the maximum.
     pub fn grant(&mut self, granted: u32) {
         self.granted = granted.clamp(1, self.asked);
     }

@@ -1,41 +1,41 @@
-//! Calls that take their connection with them (RFC 8166 section 4.5.3).
+//! Calls that end their connection (RFC 8166 section 4.5.3).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
-/// XIDs, by client, of calls whose RDMA Reads or Writes ended a connection. Sent again, such a call would end the next one, and
-/// so on for ever: it is answered with ERR_CHUNK instead.
+/// XIDs, by client, of calls whose RDMA Reads or Writes ended a connection. A retransmission would end the
+/// next connection as well, and so on. It is therefore answered with ERR_CHUNK.
 ///
-/// Where one call alone can have been the reason it is refused when it comes again. Where it may have been one of several, each
-/// has another chance, and is refused once it was among them a second time.
+/// If only one call can be the cause, its retransmission is rejected. If several calls can be the cause, each
+/// gets another chance, and is rejected after its second suspicion.
 #[derive(Debug)]
 pub struct FatalCalls<K> {
     suspects: BTreeMap<(K, u32), Suspect>,
-    /// In the order in which they came; what was taken since is still in it.
+    /// In the order of their arrival. May contain entries that were taken since.
     order: VecDeque<(Duration, K, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     since: Duration,
-    /// Whether it is refused when it comes again.
+    /// Whether the next retransmission is rejected.
     certain: bool,
 }
 
-/// So many are known, of all clients. Of more the oldest are forgotten.
+/// The maximum number of suspects of all clients. Beyond it, the oldest are dropped.
 const MOST: usize = 1024;
-/// How long they are known. Beyond that a client may use the XID for another call.
+/// The lifetime of a suspect. Later the client may use the XID for another call.
 const LIFETIME: Duration = Duration::from_secs(120);
 
 impl<K: Copy + Ord> FatalCalls<K> {
-    /// None yet.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         FatalCalls { suspects: BTreeMap::new(), order: VecDeque::new() }
     }
 
-    /// A connection of this client ended by what was read or written for one of these calls. `now` is the time since any
-    /// moment in the past, and never goes back.
+    /// Records that RDMA Reads or Writes of one of these calls ended a connection of this client. `now` is a
+    /// monotonic time since an arbitrary moment.
     pub fn blame(&mut self, client: K, xids: &[u32], now: Duration) {
         let alone = xids.len() == 1;
         for xid in xids {
@@ -45,8 +45,8 @@ impl<K: Copy + Ord> FatalCalls<K> {
         self.forget(now);
     }
 
-    /// Calls that are to be refused on a new connection of this client. They are with that connection now: what it did not
-    /// refuse comes back by [`FatalCalls::give_back`].
+    /// Removes and returns the calls to reject on a new connection of this client. [`FatalCalls::give_back`]
+    /// returns those that the connection did not reject.
     pub fn take(&mut self, client: K, now: Duration) -> BTreeSet<u32> {
         self.forget(now);
         let of_client = self.suspects.range((client, 0)..=(client, u32::MAX));
@@ -58,7 +58,7 @@ impl<K: Copy + Ord> FatalCalls<K> {
         certain
     }
 
-    /// Calls that did not come again on a connection.
+    /// Returns the calls that were not retransmitted on a connection.
     pub fn give_back(&mut self, client: K, xids: &BTreeSet<u32>, now: Duration) {
         for xid in xids {
             self.put(client, *xid, Suspect { since: now, certain: true });
@@ -76,7 +76,7 @@ impl<K: Copy + Ord> FatalCalls<K> {
             && (self.order.len() > MOST || since.saturating_add(LIFETIME) <= now)
         {
             self.order.pop_front();
-            // Unless it came again later.
+            // Keeps the entry if the call was blamed again later.
             if self.suspects.get(&(client, xid)).is_some_and(|suspect| suspect.since == since) {
                 self.suspects.remove(&(client, xid));
             }

@@ -1,4 +1,4 @@
-//! A call's Read chunks: checked before anything is fetched, put together afterwards (RFC 8166 section 3.4.5, 3.5.3).
+//! A call's Read chunks: checked before any RDMA Read, assembled afterwards (RFC 8166 section 3.4.5, 3.5.3).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::proto::work::Segment;
 use crate::wire::rdma::ReadSegment;
 use crate::xdr::{Item, Placed, Received, pad_len};
 
-/// What a call needs fetched.
+/// The data of a call that must be fetched.
 #[derive(Debug)]
 pub(super) struct Fetch {
     /// The stream, if it came inline.
@@ -45,11 +45,11 @@ impl Chunk {
 }
 
 impl Fetch {
-    /// Sorts the Read list into chunks and checks their positions. `payload` is what came inline; none for
-    /// RDMA_NOMSG.
+    /// Sorts the Read list into chunks and checks their positions. `payload` is the inline stream, or `None`
+    /// for RDMA_NOMSG.
     ///
     /// # Errors
-    /// What is wrong, in words; the call is answered with ERR_CHUNK.
+    /// Returns a description of the defect. The call is answered with ERR_CHUNK.
     pub(super) fn new(reads: &[ReadSegment], payload: Option<Bytes>) -> Result<Self, &'static str> {
         let mut by_position: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
         let mut last = None;
@@ -74,14 +74,14 @@ impl Fetch {
         Ok(Fetch { inline: payload, chunks, missing })
     }
 
-    /// Every segment to read, with what [`Fetch::arrived`] calls it.
+    /// Returns every segment to read, with its index for [`Fetch::arrived`].
     pub(super) fn wanted(&self) -> impl Iterator<Item = ((usize, usize), Segment)> {
         self.chunks.iter().enumerate().flat_map(|(chunk, parts)| {
             parts.parts.iter().enumerate().map(move |(part, wanted)| ((chunk, part), wanted.segment))
         })
     }
 
-    /// One segment is here.
+    /// Stores the data of one segment.
     pub(super) fn arrived(&mut self, (chunk, part): (usize, usize), data: Bytes) {
         if let Some(part) = self.chunks.get_mut(chunk).and_then(|chunk| chunk.parts.get_mut(part))
             && part.data.replace(data).is_none()
@@ -94,7 +94,7 @@ impl Fetch {
         self.missing == 0
     }
 
-    /// The message.
+    /// Assembles the message.
     pub(super) fn into_message(self) -> Received {
         let mut stream = self.inline;
         let mut items = Vec::new();
@@ -103,7 +103,7 @@ impl Fetch {
             let data = chunk.into_data();
             match &stream {
                 None => stream = Some(data),
-                // An item of no bytes is its count alone: there is nothing to put in its place.
+                // An empty item consists of its count alone, so no data is inserted.
                 Some(_) if data.is_empty() => {}
                 Some(_) => items.push(Item { position, data }),
             }
@@ -113,8 +113,8 @@ impl Fetch {
     }
 }
 
-/// Every chunk begins where the stream, with the chunks before it back in place, has got to; it lies neither
-/// beyond the stream's end nor in another chunk.
+/// Checks that every chunk starts within the stream, counting the preceding chunks, and does not overlap
+/// another chunk.
 fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
     let mut end_of_last = 0u64;
     let mut taken = 0u64;
@@ -129,7 +129,8 @@ fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
         let len = chunk.len();
         let pad = usize::try_from(len).map_or(0, |len| pad_len(len) as u64);
         let padded = len.saturating_add(pad);
-        // A chunk may hold its padding or not (RFC 8166 section 3.4.5.2): only its data is sure to be there.
+        // A chunk may include its padding or not (RFC 8166 section 3.4.5.2). Only its data is guaranteed to
+        // be present.
         end_of_last = position.saturating_add(padded);
         taken = taken.saturating_add(padded);
     }

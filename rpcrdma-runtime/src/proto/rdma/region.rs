@@ -1,4 +1,4 @@
-//! Memory that a call advertises, and memory that calls use again.
+//! Advertised memory of a call, and memory that calls reuse.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use super::sinks::Sinks;
 use crate::proto::work::{Memory, Segment};
 use crate::wire::rdma::{ChunkLists, WriteChunk};
 
-/// What a region is advertised for.
+/// The chunk that a region is advertised in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A segment of the Read chunk at this position.
@@ -17,7 +17,7 @@ pub(super) enum Role {
     Reply,
 }
 
-/// Memory of calls that have ended, for the next ones.
+/// Memory of completed calls, for reuse.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     pub(super) write_chunks: Vec<u32>,
@@ -27,7 +27,7 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Lists with this many empty Write chunks.
+    /// Returns lists with this many empty Write chunks.
     pub(super) fn lists(&mut self, write_chunks: usize) -> ChunkLists {
         let mut lists = core::mem::take(&mut self.lists);
         lists.reads.clear();
@@ -45,7 +45,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// The handle of memory that the peer may write.
+    /// Returns the handle if the region is a sink.
     pub(super) fn sink(&self) -> Option<u32> {
         match (self.role, &self.state) {
             (Role::Write(_) | Role::Reply, RegionState::Exposed(segment)) => Some(segment.handle),

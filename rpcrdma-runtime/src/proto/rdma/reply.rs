@@ -1,4 +1,4 @@
-//! How a reply travels, in the memory that its call offered (RFC 8166 section 4.3.2, 4.3.3).
+//! Places a reply in the memory that its call offered (RFC 8166 section 4.3.2, 4.3.3).
 
 use alloc::vec::Vec;
 
@@ -8,25 +8,25 @@ use crate::proto::work::Segment;
 use crate::wire::rdma::{Body, ChunkLists, WriteChunk};
 use crate::xdr::{Message, keep_items};
 
-/// A reply, ready to be written and sent.
+/// A placed reply, ready to be written and sent.
 #[derive(Debug)]
 pub(super) struct ReplyPlan {
-    /// What to write where, in order.
+    /// The RDMA Writes, in order.
     pub(super) writes: Vec<(Segment, Bytes)>,
     /// The header's body.
     pub(super) body: Body,
-    /// The Payload stream behind it, if it is not in the Reply chunk.
+    /// The inline Payload stream, or `None` if it is in the Reply chunk.
     pub(super) inline: Option<Bytes>,
-    /// How long the Payload stream is, wherever it goes.
+    /// The length of the Payload stream, wherever it is placed.
     pub(super) stream: u64,
 }
 
-/// The reply does not fit into what was offered.
+/// The reply does not fit into the offered memory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
-/// Places a reply: eligible items into the Write chunks, in order; then the stream inline if it fits, or else into
-/// the Reply chunk. `writes` is empty, and gives its memory.
+/// Places a reply: eligible items in the Write chunks, in order, and the stream inline if it fits, or else in
+/// the Reply chunk. `writes` is an empty list whose memory is reused.
 ///
 /// # Errors
 /// [`NoRoom`]: the call is answered with ERR_CHUNK.
@@ -38,7 +38,7 @@ pub(super) fn place(
 ) -> Result<ReplyPlan, NoRoom> {
     let mut returned = ChunkLists { reads: Vec::new(), ..offered };
     let mut chunks = returned.writes.iter();
-    // An empty chunk asks for its item inline (RFC 8166 section 4.3.2.3).
+    // An empty chunk requests its item inline (RFC 8166 section 4.3.2.3).
     let Message { stream, mut items } =
         message.split(|_, _| chunks.next().is_some_and(|chunk| !chunk.0.is_empty()));
     let mut placed = items.drain(..);
@@ -64,7 +64,7 @@ pub(super) fn place(
     Ok(ReplyPlan { writes, body: Body::NoMsg(returned), inline: None, stream: len })
 }
 
-/// Cuts data along a chunk's segments, whose lengths then say what was put where.
+/// Splits data along a chunk's segments and sets each segment's length to the bytes placed in it.
 fn scatter(
     mut data: Bytes,
     chunk: &mut WriteChunk,

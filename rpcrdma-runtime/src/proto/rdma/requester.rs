@@ -1,4 +1,4 @@
-//! The requester: it makes calls, and owns the memory that it advertises for them until it is fenced.
+//! The requester: makes calls, and owns the memory that it advertises for them until it is fenced.
 
 mod call;
 mod plan;
@@ -23,13 +23,13 @@ use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ErrorBody, Header, ReplyRefusal, decode_reply};
 use crate::xdr::{Message, Received};
 
-/// Identifies a call: the XID of its message, and a count that tells it from an earlier call with the same XID. Later
+/// Identifies a call by the XID of its message and a count that distinguishes calls with the same XID. Later
 /// calls compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
 impl CallId {
-    /// The identity of a call. Its message has no XID if it is too short for one.
+    /// Creates the identity of a call. The XID is `None` if the message is too short for one.
     pub(crate) fn new(count: u32, message: &Message) -> (Self, Option<u32>) {
         let xid = message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
         (CallId(u64::from(count) << 32 | u64::from(xid.unwrap_or(0))), xid)
@@ -46,23 +46,23 @@ impl CallId {
 /// A call to be made.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The RPC message. Its first word is the XID, which no other unanswered call has.
+    /// The RPC message. Its first word is the XID, which must differ from those of all unanswered calls.
     pub message: Message,
-    /// What to offer for the reply.
+    /// The memory to offer for the reply.
     pub reply: ReplyResources,
 }
 
-/// What a requester says.
+/// An event of a requester.
 #[derive(Debug)]
 pub enum Event {
-    /// A call has ended. All memory that it advertised is fenced.
+    /// A call completed. All memory that it advertised is fenced.
     Done {
-        /// Which.
+        /// The completed call.
         call: CallId,
-        /// How.
+        /// Its outcome.
         outcome: Result<Reply, FailReason>,
     },
-    /// The connection is gone. Every call has ended before.
+    /// The connection is closed. Every call has completed before.
     Closed(CloseReason),
 }
 
@@ -71,25 +71,25 @@ pub enum Event {
 pub struct Reply {
     /// The RPC message.
     pub message: Received,
-    /// How the call and the reply travelled.
+    /// How the call and the reply were transferred.
     pub traffic: Traffic,
 }
 
-/// Why a call has no reply.
+/// The reason for a call without a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FailReason {
-    /// The call's chunk lists alone exceed the inline threshold, or its message has no XID of its own.
+    /// The call's chunk lists alone exceed the inline threshold, or its message has no unique XID.
     #[error("the call cannot be sent: {0}")]
     Unsendable(&'static str),
-    /// The provider could not advertise memory.
+    /// The provider could not register memory.
     #[error("memory could not be registered")]
     Registration,
-    /// The responder speaks other versions of RPC-over-RDMA (ERR_VERS).
+    /// The responder supports other versions of RPC-over-RDMA only (ERR_VERS).
     #[error("the responder speaks RPC-over-RDMA versions {low} to {high} only")]
     Version {
-        /// The lowest.
+        /// The lowest supported version.
         low: u32,
-        /// The highest.
+        /// The highest supported version.
         high: u32,
     },
     /// The responder could not use the call's chunks, or could not return the reply (ERR_CHUNK).
@@ -98,7 +98,7 @@ pub enum FailReason {
     /// The reply breaks the protocol.
     #[error("the reply breaks the protocol: {0}")]
     BadReply(String),
-    /// The other end has not said that it takes calls in the backward direction (RFC 8167 section 6).
+    /// The client has not announced support for backward-direction calls (RFC 8167 section 6).
     #[error("the client has not said that it takes calls in the backward direction")]
     NotReady,
     /// The connection ended before the reply. The call may have been executed.
@@ -107,27 +107,28 @@ pub enum FailReason {
     /// The connection ended before the call was sent. It was not executed.
     #[error("the connection ended before the call was sent: {0}")]
     Unsent(CloseReason),
-    /// No reply came in time. The call may have been executed.
+    /// The call timed out. It may have been executed.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
-    /// There was no connection in all the time that the call had, or in as many attempts as were to be made. If it was
-    /// sent on an earlier connection it may have been executed.
+    /// No connection was available before the call timed out, or within the maximum number of attempts. A
+    /// call that was sent on an earlier connection may have been executed.
     #[error("there is no connection: {0}")]
     Unreachable(String),
-    /// Nobody knows how large the reply can be, so no memory can be offered for it.
+    /// The reply has no upper bound, so no memory can be offered for it.
     #[error("the reply has no bound")]
     UnboundedReply,
 }
 
-/// The tokens of engines of the backward direction have this bit, and no others.
+/// Set in the tokens of backward-direction engines only.
 pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
-/// The token of an error in answer to a backward call. There is one at a time.
+/// The token of an error reply to a backward call. At most one is outstanding.
 const BACKWARD_ERROR: Token = Token(1 << 62);
-/// A token of other work is an XID, and below it these bits for the number of a region, or all of them for the Send.
+/// All other tokens hold an XID above these bits, which hold the index of a region, or are all set for the
+/// Send.
 const REGION_BITS: u32 = 24;
 const SEND: u64 = (1 << REGION_BITS) - 1;
 
-/// The call that a token belongs to, and the number of the region if it is not the Send.
+/// Returns the token of a call's region, or of its Send.
 fn token_of(xid: u32, region: u64) -> Token {
     Token(u64::from(xid) << REGION_BITS | region & SEND)
 }
@@ -136,7 +137,7 @@ fn split(Token(token): Token) -> Option<(u32, usize)> {
     Some((u32::try_from(token >> REGION_BITS).ok()?, usize::try_from(token & SEND).ok()?))
 }
 
-/// A responder that breaks the protocol so often on a connection is not asked further there.
+/// The maximum number of bad replies on a connection. After that, the requester makes no more calls there.
 const MOST_BAD_REPLIES: u32 = 8;
 
 /// The requester's side of one connection.
@@ -144,42 +145,42 @@ const MOST_BAD_REPLIES: u32 = 8;
 pub struct Requester {
     config: Config,
     negotiated: Negotiated,
-    /// The longest call that is sent inline.
+    /// The maximum size of an inline call.
     inline: u32,
-    /// Whether the responder does RDMA Reads.
+    /// Whether the responder supports RDMA Reads.
     reads: bool,
     max_segment: u32,
     credits: Credits,
     submitted: u32,
-    /// Calls that have a credit, by their XID.
+    /// Calls with a credit, by their XID.
     calls: Table<CallState>,
-    /// Calls that wait for a credit, in the order in which they were submitted.
+    /// Calls waiting for a credit, in the order of submission.
     queue: VecDeque<(CallId, Call)>,
-    /// Calls whose memory is advertised, and which wait for a reply to another: the grant shrank meanwhile.
+    /// Calls with advertised memory that cannot be sent yet because the grant shrank.
     ready: VecDeque<u32>,
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
     closed: Option<CloseReason>,
-    /// The provider's last word was heard.
+    /// The provider's last completion has arrived.
     gone: bool,
     discarded: u64,
     bad_replies: u32,
-    /// Calls that had to wait for a credit.
+    /// Calls that waited for a credit.
     credit_waits: u64,
-    /// An error that was sent in answer to a backward call and has not left.
+    /// An error reply to a backward call is not yet sent.
     backward_error: bool,
-    /// This is the backward direction, where calls have no chunks.
+    /// Whether this is the backward direction, where calls have no chunks.
     backward: bool,
-    /// The provider takes [`Action::Abandon`].
+    /// Whether the provider supports [`Action::Abandon`].
     local_fence: bool,
-    /// Calls that hold a credit though their time is up.
+    /// Timed-out calls that still hold a credit.
     overdue: u32,
     spare: Spare,
 }
 
 impl Requester {
-    /// A requester on a new connection, and its first Receives: one for each reply that can be on its way, and
-    /// one for what a peer sends out of turn.
+    /// Creates the requester of a new connection with its first Receives: one for each outstanding reply, and
+    /// one for an unsolicited message.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated, max_region: u32) -> Self {
         let credits = Credits::new(config.credits);
@@ -210,14 +211,13 @@ impl Requester {
         }
     }
 
-    /// The same over a provider that fences sinks which the peer may still use
-    /// (`ConnectionInfo::local_fence`).
+    /// Sets whether the provider can fence sinks that the peer may still use (`ConnectionInfo::local_fence`).
     #[must_use]
     pub fn with_local_fence(self, local_fence: bool) -> Self {
         Requester { local_fence, ..self }
     }
 
-    /// The requester of the backward direction, at the end that was connected to.
+    /// Creates the requester of the backward direction, for the server.
     pub(super) fn backward(config: Config, negotiated: Negotiated) -> Self {
         let config = Config { credits: config.backward_credits, ..config };
         let mut requester = Requester::new(config, negotiated.reversed(), u32::MAX);
@@ -225,70 +225,71 @@ impl Requester {
         requester
     }
 
-    /// What was agreed on when the connection was made.
+    /// Returns the parameters agreed on in the handshake.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
     }
 
-    /// What a call must offer for a reply of at most this size.
+    /// Returns the memory that a call must offer for a reply within these bounds.
     ///
     /// # Errors
-    /// [`Unbounded`] if there is no such size.
+    /// Returns [`Unbounded`] if the reply has no upper bound.
     pub fn resources(&self, bounds: &ReplyBounds) -> Result<ReplyResources, Unbounded> {
         ReplyResources::in_segments(bounds, self.negotiated.reply_threshold, self.max_segment)
     }
 
-    /// Keeps calls that are not sent yet to what the responder says of itself (RFC 5666 section 6.2): none is longer inline
-    /// than it says, and none has Read chunks if it does no RDMA Reads. A call that cannot be sent so fails.
+    /// Applies the limits that the responder announces (RFC 5666 section 6.2) to calls that are not sent yet.
+    /// No call exceeds the announced inline size, and none has Read chunks if the responder does no RDMA
+    /// Reads. A call that cannot be sent within these limits fails.
     pub fn limit(&mut self, responder: Stated) {
         let own = self.config.private_data.announced().send_size;
         self.inline = responder.threshold(self.negotiated.call_threshold, own);
         self.reads = responder.reads > 0;
     }
 
-    /// Flow control as it stands.
+    /// Returns the current flow control state.
     #[must_use]
     pub fn credits(&self) -> Credits {
         self.credits
     }
 
-    /// Calls that wait for a credit.
+    /// Returns the number of calls waiting for a credit.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Calls that found no credit when they were submitted.
+    /// Returns the number of calls that found no credit on submission.
     #[must_use]
     pub fn credit_waits(&self) -> u64 {
         self.credit_waits
     }
 
-    /// Messages of the peer that belonged to no call and were dropped.
+    /// Returns the number of dropped messages that matched no call.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.discarded
     }
 
-    /// The next piece of work for the provider.
+    /// Returns the next action for the provider.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// The next thing to know.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Makes a call, now or when there is a credit. Calls start in the order in which they are submitted.
+    /// Submits a call, which starts as soon as a credit is free. Calls start in the order of submission.
     pub fn submit(&mut self, call: Call) -> CallId {
         let id = self.new_id(&call.message);
         self.submit_as(id, call);
         id
     }
 
-    /// Makes a call that has an identity.
+    /// Submits a call that already has an identity.
     pub(super) fn submit_as(&mut self, id: CallId, call: Call) {
         if let Some(reason) = &self.closed {
             self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsent(reason.clone())) });
@@ -300,8 +301,8 @@ impl Requester {
         }
     }
 
-    /// The same for a call whose reply has these bounds: by what this connection agreed on, since another
-    /// one's thresholds may be others (RFC 8797 section 4).
+    /// Submits a call whose reply has these bounds. The thresholds of this connection determine the offered
+    /// memory, since they can differ between connections (RFC 8797 section 4).
     pub(super) fn submit_bounded(
         &mut self,
         id: CallId,
@@ -316,7 +317,7 @@ impl Requester {
         Ok(())
     }
 
-    /// A call that is not made.
+    /// Fails a call without sending it.
     pub(super) fn refuse(&mut self, message: &Message, why: FailReason) -> CallId {
         let id = self.new_id(message);
         self.events.push_back(Event::Done { call: id, outcome: Err(why) });
@@ -328,8 +329,8 @@ impl Requester {
         CallId::new(self.submitted, message).0
     }
 
-    /// Nobody waits for the call any more. There will be no event for it; its memory stays with the provider
-    /// until it is fenced, and its credit until it has ended (RFC 8166 section 4.4.1). If it was not sent yet, it never is.
+    /// Abandons the call: no event follows. Its memory stays with the provider until it is fenced, and its
+    /// credit stays in use until the call completes (RFC 8166 section 4.4.1). A queued call is never sent.
     pub fn cancel(&mut self, call: CallId) {
         self.queue.retain(|(queued, _)| *queued != call);
         self.events.retain(|event| !matches!(event, Event::Done { call: done, .. } if *done == call));
@@ -349,25 +350,25 @@ impl Requester {
         }
     }
 
-    /// Whether a call has a credit, and perhaps memory that the peer can reach: they come back with its end, or with the
-    /// connection's.
+    /// Returns true if a call holds a credit, and possibly memory that the peer can access. Both are released
+    /// when the call or the connection ends.
     #[must_use]
     pub fn holds(&self, call: CallId) -> bool {
         self.calls.get(call.xid()).is_some_and(|state| state.id == call)
     }
 
-    /// Whether the connection is closed, or has been asked to be.
+    /// Returns true if the connection is closed or closing.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.closed.is_some()
     }
 
-    /// The time of a call is up. It keeps its credit until its reply comes, or the connection ends: a call is
-    /// never sent again on the same connection (RFC 8166 section 4.3.1). Its sinks are fenced; its sources
-    /// stay, since what they hold cannot change and the responder may still run the call.
+    /// Times out a call. It keeps its credit until its reply arrives or the connection ends: a call is never
+    /// sent again on the same connection (RFC 8166 section 4.3.1). Its sinks are fenced. Its sources stay
+    /// registered, since their content cannot change and the responder may still run the call.
     ///
-    /// Closes the connection if its provider cannot fence the memory of the call, or if such calls hold all
-    /// credits.
+    /// Closes the connection if the provider cannot fence the memory of the call, or if timed-out calls hold
+    /// all credits.
     pub fn expire(&mut self, call: CallId) {
         self.cancel(call);
         let waiting = |state: &&mut CallState| state.id == call && matches!(state.phase, Phase::Waiting);
@@ -383,20 +384,20 @@ impl Requester {
         }
     }
 
-    /// Whether calls hold a credit though their time is up.
+    /// Returns true if timed-out calls hold a credit.
     #[must_use]
     pub fn is_overdue(&self) -> bool {
         self.overdue > 0
     }
 
-    /// Closes a connection on which no call can be made before one is answered that nobody waits for.
+    /// Closes a connection whose credits are all held by timed-out calls.
     fn close_if_stuck(&mut self) {
         if self.overdue >= self.credits.granted() {
             self.close(CloseReason::Timeout("calls without a reply hold all credits".to_string()));
         }
     }
 
-    /// Whether there is something to poll.
+    /// Returns true if an action or an event is pending.
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.actions.is_empty() || !self.events.is_empty()
@@ -406,7 +407,7 @@ impl Requester {
         !self.events.is_empty()
     }
 
-    /// Takes a completion of the provider.
+    /// Handles a completion of the provider.
     pub fn handle_completion(&mut self, completion: Completion) {
         if self.gone {
             return;
@@ -499,7 +500,7 @@ impl Requester {
             abandoned: false,
             overdue: false,
         };
-        // No call has this XID: [`Requester::start`] has looked.
+        // No call has this XID: [`Requester::start`] has checked.
         let _ = self.calls.insert(xid, state);
         self.advance(xid);
     }
@@ -512,7 +513,7 @@ impl Requester {
         }
     }
 
-    /// Takes a call one step on, if it can go.
+    /// Advances a call by one step, if possible.
     fn advance(&mut self, xid: u32) {
         let Some(call) = self.calls.get_mut(xid) else { return };
         match &mut call.phase {
@@ -536,7 +537,7 @@ impl Requester {
         }
     }
 
-    /// Sends what may be sent by the grant as it is now.
+    /// Sends ready calls within the current grant.
     fn send_ready(&mut self) {
         while self.closed.is_none() && !self.ready.is_empty() && self.credits.send() {
             let Some(xid) = self.ready.pop_front() else { return };
@@ -571,8 +572,8 @@ impl Requester {
                 let call = self.calls.get(xid).filter(waiting);
                 let Some(call) = call else { return self.discard("no call waits for it", invalidated) };
                 let outcome = call.outcome(header.body, payload);
-                // One call at a time until a reply is valid (RFC 8166 section 3.3.3): of any other, nothing
-                // counts. What a Reply chunk holds is seen later.
+                // One call at a time until a reply is valid (RFC 8166 section 3.3.3): the grant of an invalid
+                // reply is ignored. The content of a Reply chunk is checked later.
                 if !matches!(outcome, Outcome::Failed(FailReason::BadReply(_))) {
                     self.credits.grant(header.credits);
                 }
@@ -593,7 +594,7 @@ impl Requester {
             return self.discard(unknown, invalidated);
         }
         if let Some(handle) = invalidated {
-            // What the responder says of itself does not matter: Linux's clears its own flag and does it.
+            // The responder's own flag is ignored: Linux clears its flag and still invalidates handles.
             if !self.config.private_data.remote_invalidation {
                 return self.violation("a reply invalidated a handle, and this end had said that it may not");
             }
@@ -618,8 +619,8 @@ impl Requester {
         }
     }
 
-    /// Answers a call in the backward direction that has chunks; here this end is the responder (RFC 8167 section 5).
-    /// One such error at a time: a peer that sends and never reads gets no more.
+    /// Rejects a backward call with chunks; here the local side is the responder (RFC 8167 section 5). At
+    /// most one such error is outstanding: a peer that sends and never reads gets no more.
     fn refuse_backward_call(&mut self, xid: u32) {
         if self.backward_error {
             return;
@@ -630,8 +631,8 @@ impl Requester {
         self.actions.push_back(Action::Send { token, message: vec![error], invalidate: None });
     }
 
-    /// Drops a message that is nobody's reply: unknown, late, or a second one (RFC 8166 section 4.5). Memory
-    /// cannot be invalidated by it.
+    /// Drops a message that matches no outstanding call: unknown, late or duplicate (RFC 8166 section 4.5).
+    /// It must not invalidate memory.
     fn discard(&mut self, why: &str, invalidated: Option<u32>) {
         debug!(why, "message dropped");
         self.discarded = self.discarded.saturating_add(1);
@@ -644,7 +645,8 @@ impl Requester {
         self.close(CloseReason::Violation(what.to_string()));
     }
 
-    /// Takes back every region of the call, a remotely invalidated one too: then its memory comes home.
+    /// Invalidates every region of the call, including a remotely invalidated one: the provider then returns
+    /// its memory.
     fn fence(&mut self, xid: u32, outcome: Outcome) {
         let Some(call) = self.calls.get_mut(xid) else { return };
         call.phase = Phase::Fencing(outcome);

@@ -8,42 +8,43 @@ use crate::xdr::Size;
 /// Memory that a call offers for its reply (RFC 8166 section 3.4.6, 3.5.3). Lengths in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyResources {
-    /// One Write chunk for each eligible item that may come back, each as large as the largest of them.
+    /// One Write chunk for each eligible item of the reply, each as large as the largest item.
     pub write_chunks: Vec<u32>,
     /// The Reply chunk: as large as the largest reply without its items.
     pub reply_chunk: Option<u32>,
 }
 
-/// A reply without a bound: nobody can offer memory for it. The binding has to say how large it can be.
+/// A reply without an upper bound, for which no memory can be offered. The binding must define a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unbounded;
 
-/// The words of an RPC reply header besides the verifier's body: XID, REPLY, MSG_ACCEPTED, flavor and length
+/// The size of an RPC reply header without the verifier's body: XID, REPLY, MSG_ACCEPTED, flavor and length
 /// of the verifier, SUCCESS (RFC 5531 section 9).
 const REPLY_WORDS: u64 = 24;
-/// A sender may use any verifier, so room is made for the largest.
+/// Any verifier is possible, so the maximum size is reserved.
 const VERIFIER: u64 = MAX_AUTH_BYTES as u64;
 /// A denied reply and a mismatch are shorter than a success with the largest verifier.
 const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
-/// More Write chunks than this are not offered for one call.
+/// The maximum number of Write chunks offered for one call.
 const MAX_WRITE_CHUNKS: u64 = 16;
 
 impl ReplyResources {
-    /// What a call must offer so that the largest possible reply can be returned over a connection with this reply
-    /// threshold: nothing if it always fits inline; Write chunks for its eligible items; a Reply chunk if even
-    /// then it may not fit (RFC 8166 section 4.3.2, 4.3.3). For chunks of one segment each.
+    /// Returns the memory that a call must offer so that the largest reply fits a connection with this reply
+    /// threshold. The result is empty if the reply always fits inline. Otherwise it has Write chunks for the
+    /// eligible items, and a Reply chunk if the rest may still not fit (RFC 8166 section 4.3.2, 4.3.3).
+    /// Assumes one segment per chunk.
     ///
     /// # Errors
-    /// [`Unbounded`] if there is no such memory.
+    /// Returns [`Unbounded`] if the reply has no upper bound.
     pub fn for_reply(bounds: &ReplyBounds, reply_threshold: u32) -> Result<Self, Unbounded> {
         ReplyResources::in_segments(bounds, reply_threshold, u32::MAX)
     }
 
-    /// The same for chunks that are cut in segments of at most `max_segment` bytes, which come back in the reply's
-    /// header and take room there.
+    /// Returns the same for chunks with segments of at most `max_segment` bytes. The reply's header returns
+    /// these segments, so they take up space there.
     ///
     /// # Errors
-    /// As [`ReplyResources::for_reply`].
+    /// Fails as [`ReplyResources::for_reply`] does.
     pub fn in_segments(
         bounds: &ReplyBounds,
         reply_threshold: u32,
@@ -52,7 +53,7 @@ impl ReplyResources {
         ReplyResources::in_memory(Vec::new(), bounds, reply_threshold, max_segment)
     }
 
-    /// The same in the memory of an empty list of Write chunks.
+    /// Computes the same, reusing the memory of an empty list of Write chunks.
     pub(super) fn in_memory(
         write_chunks: Vec<u32>,
         bounds: &ReplyBounds,
@@ -73,7 +74,7 @@ impl ReplyResources {
             let items = bounds.items.min(Size::Bounded(MAX_WRITE_CHUNKS)).bound().unwrap_or(MAX_WRITE_CHUNKS);
             resources.write_chunks.resize(usize::try_from(items).unwrap_or(1), item);
             if !bounds.items.fits(MAX_WRITE_CHUNKS) {
-                // The items that find no chunk stay in the stream.
+                // Items without a chunk stay in the stream.
                 stream = bounds.whole;
             }
         }

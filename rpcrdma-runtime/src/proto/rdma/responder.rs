@@ -1,4 +1,4 @@
-//! The responder: it fetches what calls left in the requester's memory, and puts replies where they were asked for.
+//! The responder: fetches call data from the requester's memory, and places replies in the offered memory.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
@@ -19,14 +19,14 @@ use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, Refusal, decode_cal
 use crate::wire::rpc::MessageKind;
 use crate::xdr::{Message, Received};
 
-/// Names a call of one responder.
+/// Identifies a call within one responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey(Key);
 
-/// A call that has arrived whole.
+/// A call that has arrived completely.
 #[derive(Debug)]
 pub struct IncomingCall {
-    /// Names it in [`Responder::reply`] and [`Responder::drop_call`].
+    /// Identifies the call in [`Responder::reply`] and [`Responder::drop_call`].
     pub key: CallKey,
     /// The XID of the header, and of the RPC message.
     pub xid: u32,
@@ -34,64 +34,65 @@ pub struct IncomingCall {
     pub message: Received,
 }
 
-/// What a responder says.
+/// An event of a responder.
 #[derive(Debug)]
 pub enum ResponderEvent {
-    /// Run this call and [`Responder::reply`].
+    /// Run this call, then pass its reply to [`Responder::reply`].
     Call(IncomingCall),
-    /// The connection is gone. Replies to its calls go nowhere.
+    /// The connection is closed. Later replies are dropped.
     Closed(CloseReason),
 }
 
 /// RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
 const NO_READS: &str = "Read chunks of a peer that takes no RDMA Reads";
-/// Receives beyond the grant: for a message that the requester may send out of turn.
+/// Receives beyond the grant, for unsolicited messages.
 const SLACK: u32 = 1;
 
 /// The responder's side of one connection.
 #[derive(Debug)]
 pub struct Responder {
     config: Config,
-    /// What is granted with the next reply: at least 1, and no more than there are Receives for.
+    /// Credits granted with the next reply: at least 1, and at most the number of Receives.
     granted: u32,
     negotiated: Negotiated,
-    /// The longest reply that is sent inline.
+    /// The maximum size of an inline reply.
     reply_inline: u32,
-    /// RDMA Reads that the provider does at a time, and how many of them the requester takes.
+    /// The provider's maximum number of outstanding RDMA Reads; `reads_limit` is the lower limit of the
+    /// requester.
     reads_out: usize,
     reads_limit: usize,
     next: u64,
     calls: Slab<CallState>,
-    /// RDMA Reads that wait for their turn (no more are outstanding than the peer's IRD).
+    /// RDMA Reads that wait for a free slot (outstanding Reads are limited by the peer's IRD).
     read_queue: VecDeque<(Part, Segment)>,
-    /// Those that are outstanding, at most `reads_limit`.
+    /// Outstanding RDMA Reads, at most `reads_limit`.
     reading: Vec<(Token, Part)>,
-    /// Bytes of Read chunks of calls that are not answered, from their first RDMA Read on.
+    /// Bytes of Read chunks of unanswered calls, from their first RDMA Read on.
     fetched: u64,
-    /// Answers that wait because the requester does not take those before them.
+    /// Answers that wait because the requester does not receive the preceding ones.
     held: VecDeque<Answer>,
-    /// Calls that are refused when they come ([`Responder::refuse_calls`]).
+    /// Calls to reject on arrival ([`Responder::refuse_calls`]).
     fatal: BTreeSet<u32>,
-    /// The answers that left last, as many as the requester can still wait for: which call each was for, if something was
-    /// written for it.
+    /// The last answers sent, as many as the requester can still wait for. Holds the XID of an answer that
+    /// had RDMA Writes.
     recent: VecDeque<Option<u32>>,
-    /// What may have ended the connection.
+    /// Calls that may have ended the connection.
     suspects: Vec<u32>,
-    /// The memory of the last answer's list of what is written.
+    /// The reusable memory of the last answer's RDMA Writes.
     spare_writes: Vec<(Segment, Bytes)>,
-    /// Sends that the provider has not finished.
+    /// Outstanding Sends.
     unsent: u32,
     actions: VecDeque<Action>,
     events: VecDeque<ResponderEvent>,
     closed: bool,
-    /// The provider's last word was heard.
+    /// The provider's last completion has arrived.
     gone: bool,
     refusals: Refusals,
     traffic: TrafficCounts,
-    /// How many refusals were taken from the counts.
+    /// Refusals already removed by `take_counts`.
     taken: u64,
-    /// Calls with chunks are refused: those of the backward direction.
+    /// Whether calls with chunks are rejected: true in the backward direction.
     inline_only: bool,
 }
 
@@ -102,24 +103,24 @@ struct CallState {
     traffic: Traffic,
     /// Whether its Read chunks count as held.
     holds: bool,
-    /// What is still being read; nothing once the call runs.
+    /// The outstanding RDMA Reads, or `None` once the call runs.
     fetch: Option<Fetch>,
 }
 
 impl CallState {
-    /// What its Read chunks hold, in bytes.
+    /// Returns the size of its Read chunks in bytes.
     fn fetched(&self) -> u64 {
         self.traffic.read_bytes.saturating_add(self.traffic.position_zero)
     }
 }
 
-/// What an RDMA Read is for: a call, and what its [`Fetch`] calls the segment.
+/// The purpose of an RDMA Read: a call, and the segment's index in its [`Fetch`].
 type Part = (Key, (usize, usize));
 
-/// The count of what is refused by one rule.
+/// Selects the counter of one rejection rule.
 type Rule = fn(&mut Refusals) -> &mut u64;
 
-/// A reply or an error, placed and ready to go.
+/// A placed reply or an error, ready to be sent.
 #[derive(Debug)]
 struct Answer {
     /// The call.
@@ -130,7 +131,8 @@ struct Answer {
 }
 
 impl Responder {
-    /// A responder on a new connection, and its Receives: as many as it will grant.
+    /// Creates the responder of a new connection and posts its Receives: one for each credit that it may
+    /// grant, and one for an unsolicited message.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated, reads_out: u32) -> Self {
         let receives = Action::PostReceives { count: config.credits.max(1).saturating_add(SLACK) };
@@ -163,7 +165,7 @@ impl Responder {
         }
     }
 
-    /// The responder of the backward direction, at the end that connected.
+    /// Creates the responder of the backward direction, for the connecting client.
     pub(super) fn backward(config: Config, negotiated: Negotiated) -> Self {
         let config = Config { credits: config.backward_credits, ..config };
         let mut responder = Responder::new(config, negotiated.reversed(), 0);
@@ -172,8 +174,9 @@ impl Responder {
         responder
     }
 
-    /// Keeps to what the requester says of itself (RFC 5666 section 6.2): no reply is longer inline than it says, and there
-    /// are no more RDMA Reads at a time. Calls that wait for an RDMA Read get ERR_CHUNK if there are to be none.
+    /// Applies the limits that the requester announces (RFC 5666 section 6.2): the inline size of replies and
+    /// the number of outstanding RDMA Reads. If the requester allows no RDMA Reads, calls that wait for one
+    /// get ERR_CHUNK.
     pub fn limit(&mut self, requester: Stated) {
         let own = self.config.private_data.announced().send_size;
         self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
@@ -186,61 +189,62 @@ impl Responder {
         self.start_reads();
     }
 
-    /// Grants this many credits from the next reply on: at least 1, and at most [`Config::credits`], for which there are
-    /// Receives. A requester with more calls unanswered than that makes none until enough have ended.
+    /// Grants this many credits from the next reply on: at least 1, and at most [`Config::credits`], for
+    /// which Receives are posted. A requester with more unanswered calls makes no call until enough of them
+    /// complete.
     pub fn set_grant(&mut self, credits: u32) {
         self.granted = credits.clamp(1, self.most());
     }
 
-    /// Calls that are here and not answered, and answers that have not been handed to the provider.
+    /// Returns the number of unanswered calls, plus replies not yet passed to the provider.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.calls.len().saturating_add(self.held.len())
     }
 
-    /// Answers these calls with ERR_CHUNK, once each, if they come with chunks: by the same client as before they ended a
-    /// connection (RFC 8166 section 4.5.3).
+    /// Answers these calls with ERR_CHUNK, once each, if they arrive with chunks. They ended an earlier
+    /// connection of the same client (RFC 8166 section 4.5.3).
     pub fn refuse_calls(&mut self, xids: BTreeSet<u32>) {
         self.fatal = xids;
     }
 
-    /// Those of them that did not come.
+    /// Returns those of the calls in `refuse_calls` that did not arrive.
     pub fn take_unrefused(&mut self) -> BTreeSet<u32> {
         core::mem::take(&mut self.fatal)
     }
 
-    /// Once the connection is closed: if the requester's provider ended it, the calls whose RDMA Reads or Writes may have been
-    /// the reason.
+    /// Returns the calls whose RDMA Reads or Writes may have ended the connection. Valid once the connection
+    /// is closed, and non-empty only if the requester's provider ended it.
     #[must_use]
     pub fn suspects(&self) -> &[u32] {
         &self.suspects
     }
 
-    /// What was counted since this was last asked for: calls that were answered, and what was refused.
+    /// Returns and resets the counters of answered and rejected calls.
     pub fn take_counts(&mut self) -> (TrafficCounts, Refusals) {
         let refusals = core::mem::take(&mut self.refusals);
         self.taken = self.taken.saturating_add(refusals.sum());
         (core::mem::take(&mut self.traffic), refusals)
     }
 
-    /// Messages that were dropped or answered with RDMA_ERROR.
+    /// Returns the number of messages dropped or answered with RDMA_ERROR.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.taken.saturating_add(self.refusals.sum())
     }
 
-    /// Whether there is something to poll.
+    /// Returns true if an action or an event is pending.
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.actions.is_empty() || !self.events.is_empty()
     }
 
-    /// The next piece of work for the provider.
+    /// Returns the next action for the provider.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// The next thing to know.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<ResponderEvent> {
         self.events.pop_front()
     }
@@ -253,7 +257,7 @@ impl Responder {
         }
     }
 
-    /// Takes a completion of the provider.
+    /// Handles a completion of the provider.
     pub fn handle_completion(&mut self, completion: Completion) {
         if self.gone {
             return;
@@ -279,7 +283,7 @@ impl Responder {
                     self.submit(answer);
                 }
             }
-            // A responder advertises nothing; sources of Writes are held by count.
+            // A responder advertises no memory; the sources of Writes are reference-counted.
             Completion::Registered { .. }
             | Completion::RegisterFailed { .. }
             | Completion::Invalidated { .. }
@@ -309,8 +313,8 @@ impl Responder {
         }
     }
 
-    /// Whose RDMA Reads are under way, or whose reply was written and may not have arrived: a requester waits for at most
-    /// as many replies as were granted, those of the calls in progress included.
+    /// Returns the calls with outstanding RDMA Reads, and those whose written reply may not have arrived. A
+    /// requester waits for at most as many replies as were granted, including those of the calls in progress.
     fn find_suspects(&self) -> Vec<u32> {
         let mut reading: Vec<Key> = self.reading.iter().map(|(_, (key, _))| *key).collect();
         // The segments of one call are read one after the other.
@@ -321,12 +325,12 @@ impl Responder {
         reading.chain(self.recent.iter().rev().take(awaited).filter_map(|xid| *xid)).collect()
     }
 
-    /// What is granted with every reply; never 0, whatever is in progress (RFC 8166 section 3.3.1).
+    /// Returns the grant of every reply. It is never 0, whatever is in progress (RFC 8166 section 3.3.1).
     fn grant(&self) -> u32 {
         self.granted
     }
 
-    /// The largest grant. A requester may not have heard of less.
+    /// Returns the maximum grant. The requester may not have seen a lower one yet.
     fn most(&self) -> u32 {
         self.config.credits.max(1)
     }
@@ -335,7 +339,7 @@ impl Responder {
         Header { xid, credits: self.grant(), body: Body::Error(ErrorBody::Chunk) }.encode()
     }
 
-    /// Deals with a message that begins no call, or not even that.
+    /// Handles a message that starts no call.
     fn refuse(&mut self, error: Option<(u32, Bytes)>, rule: Rule) {
         let count = rule(&mut self.refusals);
         *count = count.saturating_add(1);
@@ -354,8 +358,9 @@ impl Responder {
         self.refuse(Some((xid, error)), rule);
     }
 
-    /// Lets an answer go, or holds it while the requester takes none: its Receive is not posted again before, so a
-    /// requester that sends and never reads runs out of Receives and not us out of memory.
+    /// Sends an answer, or holds it while the requester receives none. Its Receive is posted only with the
+    /// answer. A requester that sends and never reads therefore exhausts its Receives, and not the local
+    /// memory.
     fn answer(&mut self, answer: Answer) {
         if self.unsent < self.most().saturating_add(SLACK) {
             self.submit(answer);
@@ -376,7 +381,7 @@ impl Responder {
         if writes.capacity() > 0 {
             self.spare_writes = writes;
         }
-        // The Receive is there before the reply that lets the requester use it (RFC 8166 section 3.3.1).
+        // The Receive is posted before the reply that lets the requester use it (RFC 8166 section 3.3.1).
         self.actions.push_back(Action::PostReceives { count: 1 });
         let token = self.token();
         self.unsent = self.unsent.saturating_add(1);
@@ -399,7 +404,7 @@ impl Responder {
             let why = "chunks in the backward direction (RFC 8167 section 5.3)";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.chunks);
         }
-        // A reply in the backward direction answers nothing of ours (RFC 8167 section 5).
+        // A reply in the backward direction matches no local call (RFC 8167 section 5).
         if lists.is_empty() && payload.as_deref().and_then(MessageKind::of) == Some(MessageKind::Reply) {
             return self.refuse(None, |refusals| &mut refusals.discarded);
         }
@@ -440,7 +445,7 @@ impl Responder {
         }
     }
 
-    /// Whether a call's Read chunks can be held besides those that are: then they are from now on.
+    /// Returns true if the limit allows the call's Read chunks, which then count as held.
     fn may_hold(&mut self, key: Key) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.holds) else { return true };
         let after = self.fetched.saturating_add(call.fetched());
@@ -452,7 +457,7 @@ impl Responder {
         true
     }
 
-    /// Takes a call off the list; what its chunks held is for others.
+    /// Removes a call and releases its share of the Read chunk limit.
     fn forget(&mut self, key: Key) -> Option<CallState> {
         let call = self.calls.remove(key)?;
         if call.holds {
@@ -491,8 +496,8 @@ impl Responder {
         }
     }
 
-    /// Returns a call's reply. If it does not fit into what the call offered the requester gets ERR_CHUNK.
-    /// A reply to a call that is gone goes nowhere.
+    /// Sends a call's reply. If it does not fit into the memory that the call offered, the requester gets
+    /// ERR_CHUNK. A reply to an unknown call is dropped.
     pub fn reply(&mut self, key: CallKey, message: Message) {
         let Some(CallState { xid, lists, mut traffic, .. }) = self.forget(key.0) else { return };
         let invalidate = self.invalidates(&lists);
@@ -512,15 +517,16 @@ impl Responder {
         self.answer(Answer { xid, writes: plan.writes, message, invalidate });
     }
 
-    /// A call that gets no reply.
+    /// Drops a call without a reply.
     pub fn drop_call(&mut self, key: CallKey) {
         if self.forget(key.0).is_some() {
             self.refuse(None, |refusals| &mut refusals.unanswered);
         }
     }
 
-    /// The one handle of the call's chunks, if both ends agreed on remote invalidation (RFC 8797 section 4.1).
-    /// Among several handles none is chosen: a peer may have registered one of them for longer.
+    /// Returns the handle of the call's chunks if there is only one and both sides agreed on remote
+    /// invalidation (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one
+    /// of them for longer.
     fn invalidates(&self, lists: &ChunkLists) -> Option<u32> {
         if !self.negotiated.remote_invalidation {
             return None;
@@ -536,7 +542,7 @@ mod tests {
     use super::*;
     use crate::wire::private_data::PrivateData;
 
-    /// What the responder asks for: Receives, and the tokens of its Sends.
+    /// Returns the number of Receives that the responder posts, and the tokens of its Sends.
     fn asked(responder: &mut Responder) -> (u32, Vec<Token>) {
         let (mut receives, mut sends) = (0, Vec::new());
         while let Some(action) = responder.poll_action() {

@@ -1,4 +1,4 @@
-//! What a reply says was put where, checked against what was offered, and the data itself.
+//! Checks a reply's returned chunks against the offered ones, and collects their data.
 
 use alloc::vec::Vec;
 
@@ -9,11 +9,11 @@ use crate::proto::work::Memory;
 use crate::wire::rdma::{Segment, WriteChunk};
 use crate::xdr::PlacedItem;
 
-/// Checks a returned chunk. The responder fills segments in order without a gap and changes nothing but lengths
-/// (RFC 8166 section 3.4.6); one that leaves out the segments it did not use is tolerated.
+/// Checks a returned chunk. The responder fills segments in order without gaps and changes only lengths
+/// (RFC 8166 section 3.4.6). Omitted unused segments are tolerated.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// Returns a description of the defect.
 pub(super) fn check<'a>(
     returned: &WriteChunk,
     mut offered: impl Iterator<Item = &'a Segment>,
@@ -37,7 +37,8 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
-/// What came in a chunk, from its fenced memory: one segment is given up as it is, several are joined.
+/// Collects a chunk's data from its fenced memory. A single segment is moved out; several segments are
+/// joined.
 pub(super) fn collect(regions: &mut [Region], role: Role, returned: Option<&WriteChunk>) -> PlacedItem {
     let mut lengths = returned.into_iter().flat_map(|chunk| &chunk.0).map(|segment| segment.length);
     let (mut first, mut others) = (BytesMut::new(), Vec::new());
@@ -49,7 +50,7 @@ pub(super) fn collect(regions: &mut [Region], role: Role, returned: Option<&Writ
             && length > 0
         {
             let mut data = core::mem::take(data);
-            // What the responder says it wrote, and did not, is zero.
+            // Bytes that the responder claims but did not write are zero.
             data.resize(length.min(data.capacity()), 0);
             if first.is_empty() { first = data } else { others.push(data) }
         }

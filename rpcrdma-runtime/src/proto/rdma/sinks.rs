@@ -2,26 +2,26 @@ use alloc::collections::VecDeque;
 
 use bytes::BytesMut;
 
-/// Memory that is kept for the sinks of later calls, in bytes.
+/// The maximum number of bytes kept for the sinks of later calls.
 const MAX_KEPT: usize = 16 << 20;
-/// How many pieces of memory are kept.
+/// The maximum number of buffers kept.
 const MAX_PIECES: usize = 64;
 
-/// The sinks of one connection. Their memory is used again once nobody holds what came in it, and is never
+/// The sinks of one connection. Their memory is reused once no received data refers to it, and is never
 /// zeroed.
 #[derive(Debug, Default)]
 pub(super) struct Sinks {
-    /// A share of each piece of memory, and its size. The one that was used last is the first.
+    /// A share of each buffer, and its size. The most recently used buffer is first.
     kept: VecDeque<(usize, BytesMut)>,
     bytes: usize,
 }
 
 impl Sinks {
-    /// Empty memory with this capacity.
+    /// Returns an empty buffer with this capacity.
     pub(super) fn take(&mut self, len: usize) -> BytesMut {
         for at in 0..self.kept.len() {
             let Some((size, share)) = self.kept.get_mut(at) else { break };
-            // Not much more than is needed, and held by nobody.
+            // Chooses an unshared buffer of at most twice the required size.
             if (len..=len.saturating_mul(2)).contains(size) && share.try_reclaim(len) {
                 let mut sink = share.split_off(0);
                 // Returns the rest of the memory to the share that is kept.

@@ -1,30 +1,32 @@
-//! What the two ends of a connection tell each other of their limits while it lasts (RFC 5666 section 6).
+//! The limits that the two sides of a connection announce to each other while it is open (RFC 5666
+//! section 6).
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::wire::private_data::{DEFAULT_INLINE, Negotiated};
 
-/// What one end has said of itself by the connection configuration protocol.
+/// The limits that one side announced by the connection configuration protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stated {
-    /// The longest message without chunks of its own that it takes, in bytes, its transport header included.
+    /// The maximum size of a message without chunks, in bytes, including its transport header.
     pub inline: u32,
-    /// How many RDMA Reads there may be at a time. With 0 there are none: no call has Read chunks.
+    /// The maximum number of outstanding RDMA Reads. If 0, calls have no Read chunks.
     pub reads: u32,
 }
 
 impl Stated {
-    /// How long messages to that end may be, in bytes: never longer than it says. Where more than the least was agreed on
-    /// when the connection was made this stands too; where it was not, `own` is the longest that this end sends.
+    /// Returns the maximum size in bytes of messages to that peer, which never exceeds the announced size. A
+    /// larger threshold than the default, agreed on in the handshake, also applies. Otherwise `own`, the
+    /// local maximum, applies.
     pub(super) fn threshold(self, agreed: u32, own: u32) -> u32 {
         self.inline.min(if agreed > DEFAULT_INLINE { agreed } else { own })
     }
 }
 
-/// The connection over RPC-over-RDMA that a call came by, as its handler finds it in
-/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions): what this end has, and what the caller says
-/// of itself. Clones are the same connection.
+/// The RPC-over-RDMA connection of a call, which its handler finds in
+/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). It has the local limits and
+/// those that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<Limits>);
 
@@ -32,38 +34,38 @@ pub struct Link(Arc<Limits>);
 struct Limits {
     own: Stated,
     negotiated: Negotiated,
-    // Both numbers in one, so that nobody sees one of them without the other: bytes above, Reads below. As long as nothing
-    // was said: the largest there is, which limits nothing.
+    // Both numbers in one atomic, so that readers see a consistent pair: bytes in the high half, Reads in the
+    // low half. The initial maximum imposes no limit.
     stated: AtomicU64,
 }
 
 impl Link {
-    /// A connection whose end here takes messages of so many bytes, and does so many RDMA Reads at a time.
+    /// Creates a link with the local maximum message size and the local number of outstanding RDMA Reads.
     #[must_use]
     pub fn new(own: Stated, negotiated: Negotiated) -> Self {
         Link(Arc::new(Limits { own, negotiated, stated: AtomicU64::new(u64::MAX) }))
     }
 
-    /// What this end takes and does, whatever the peer is.
+    /// Returns the local limits, independent of the peer.
     #[must_use]
     pub fn own(&self) -> Stated {
         self.0.own
     }
 
-    /// What was agreed on when the connection was made.
+    /// Returns the parameters agreed on in the handshake.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         self.0.negotiated
     }
 
-    /// Keeps what the caller says of itself. It holds for the replies behind this call's, and for as long as the connection
-    /// lasts or something else is said.
+    /// Stores the limits that the caller announces. They apply to later replies on this connection until the
+    /// caller announces others.
     pub fn state(&self, caller: Stated) {
         let both = u64::from(caller.inline) << 32 | u64::from(caller.reads);
         self.0.stated.store(both, Ordering::Relaxed);
     }
 
-    /// What the caller has said of itself, if it has.
+    /// Returns the limits that the caller announced, if any.
     #[must_use]
     pub fn stated(&self) -> Option<Stated> {
         let both = self.0.stated.load(Ordering::Relaxed);
@@ -76,7 +78,7 @@ impl Link {
 mod tests {
     use super::*;
 
-    /// Two handlers of one connection keep what the caller says, while its replies are planned.
+    /// Two handlers of one connection store announced limits while its replies are planned.
     #[test]
     fn what_is_said_is_seen_whole() {
         let nothing = Stated { inline: 0, reads: 0 };

@@ -1,29 +1,30 @@
 use core::fmt;
 
-/// How one call and its reply travelled. Lengths in bytes.
+/// How one call and its reply were transferred. Lengths in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// The call's Send, header included.
+    /// The size of the call's Send, including its header.
     pub call_inline: u64,
-    /// Read chunks other than the Position-Zero chunk: the items that the call moved out of its stream.
+    /// The number of Read chunks without the Position-Zero chunk, one per item that the call moved out of its
+    /// stream.
     pub read_chunks: u32,
-    /// What they held.
+    /// The bytes in these Read chunks.
     pub read_bytes: u64,
-    /// The Position-Zero Read chunk: the length of the stream that travelled in it, 0 if there was none.
+    /// The length of the stream in the Position-Zero Read chunk, or 0 without one.
     pub position_zero: u64,
-    /// Write chunks that were offered.
+    /// The number of offered Write chunks.
     pub write_chunks: u32,
-    /// What came in them.
+    /// The bytes received in Write chunks.
     pub write_bytes: u64,
     /// Whether a Reply chunk was offered.
     pub reply_chunk: bool,
-    /// What came in it.
+    /// The bytes received in the Reply chunk.
     pub reply_chunk_bytes: u64,
-    /// The reply's Send, header included.
+    /// The size of the reply's Send, including its header.
     pub reply_inline: u64,
-    /// Segments of all chunks of the call.
+    /// The number of segments of all chunks of the call.
     pub segments: u32,
-    /// The reply invalidated a handle (Send with Invalidate).
+    /// Whether the reply invalidated a handle (Send with Invalidate).
     pub remote_invalidation: bool,
 }
 

@@ -2,8 +2,8 @@ use crate::proto::counts::counts;
 use crate::wire::rpc::{Reject, ReplyHeader};
 
 counts! {
-    /// What a server answered to calls, by RPC's own status (RFC 5531 section 9). Every call is one of them, those that are
-    /// answered from the duplicate-request cache included.
+    /// Replies of a server, by RPC status (RFC 5531 section 9). Each call counts once, including calls
+    /// answered from the duplicate-request cache.
     pub struct RpcCounts {
         /// SUCCESS.
         pub success: "with a result",
@@ -21,13 +21,13 @@ counts! {
         pub garbage_arguments: "GARBAGE_ARGS",
         /// SYSTEM_ERR.
         pub system_error: "SYSTEM_ERR",
-        /// No answer: the message was no call, or its handler was stopped.
+        /// No reply: the message is not a call, or its handler was stopped.
         pub nothing: "without an answer",
     }
 }
 
 impl RpcCounts {
-    /// One reply, by its status.
+    /// Counts one reply by its status.
     #[must_use]
     pub fn of(status: Option<ReplyHeader>) -> Self {
         let mut counts = RpcCounts::default();

@@ -10,16 +10,16 @@ use crate::proto::program::{AuthStat, CallContext, Credential, Origin, Reject, S
 use crate::wire::rpc::{CallHeader, RPCSEC_GSS, ReplyHeader, RpcCall, RpcReply, Verifier};
 use crate::xdr::{Message, Received, Reducer};
 
-/// The services of a server, found by program and version.
+/// The services of a server, by program and version.
 #[derive(Clone, Default)]
 pub struct Services {
     services: Vec<Arc<dyn Service>>,
     pub(super) gss: Option<Arc<dyn AnswersGss>>,
 }
 
-/// A server's end of RPCSEC_GSS, which needs the standard library.
+/// The server side of RPCSEC_GSS, which requires the standard library.
 pub(super) trait AnswersGss: Send + Sync {
-    /// The reply to a call, if it has one. `credential` is the credential's body.
+    /// Returns the reply to a call, if any. `credential` is the credential's body.
     fn answer<'a>(
         &'a self,
         services: &'a Services,
@@ -30,25 +30,25 @@ pub(super) trait AnswersGss: Send + Sync {
 }
 
 impl Services {
-    /// None yet.
+    /// Creates an empty table.
     #[must_use]
     pub fn new() -> Self {
         Services::default()
     }
 
-    /// Adds one. Of two with the same program and version the first is asked.
+    /// Adds a service. If two services share a program and version, the first one wins.
     pub fn add(&mut self, service: impl Service) {
         self.services.push(Arc::new(service));
     }
 
-    /// Which programs and versions there are.
+    /// Returns the programs and versions of the services.
     pub fn programs(&self) -> impl Iterator<Item = (u32, u32)> {
         self.services.iter().map(|service| (service.program(), service.version()))
     }
 
-    /// Whether a call is for a duplicate-request cache ([`Service::remembers`]). One of a program that is not there is not:
-    /// it has no result. NULL is not either, for it does nothing; but over RPCSEC_GSS it makes contexts, and uses up
-    /// a sequence number.
+    /// Returns true if a call uses the duplicate-request cache ([`Service::remembers`]). A call of an unknown
+    /// program does not, because it has no result. Neither does NULL, because it has no effect. Over
+    /// RPCSEC_GSS, however, NULL creates contexts and uses up a sequence number.
     #[must_use]
     pub fn remembers(&self, call: &CallHeader) -> bool {
         let has_effect =
@@ -56,7 +56,7 @@ impl Services {
         has_effect && self.find(call).is_ok_and(|service| service.remembers(call.procedure))
     }
 
-    /// Runs a message that may be a call ([`Services::run`]).
+    /// Answers a message if it is a call ([`Services::run`]).
     pub async fn answer(&self, message: &Received, origin: impl Into<Origin>) -> Option<Message> {
         let reply = match RpcCall::parse(message.clone()) {
             Ok(call) => self.run(call, origin.into()).await,
@@ -65,8 +65,8 @@ impl Services {
         reply.map(|reply| reply.message)
     }
 
-    /// Runs a call and gives its reply, every item of it out of the stream, unless the call's credential says that it
-    /// must stay whole. Nothing, if it gets none.
+    /// Runs a call and returns its reply, if any. Moves all items out of the stream unless the call's
+    /// credential forbids it.
     pub async fn run(&self, mut call: RpcCall, origin: Origin) -> Option<RpcReply> {
         if let (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) =
             (&self.gss, &call.header.credential)

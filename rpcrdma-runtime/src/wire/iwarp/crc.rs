@@ -1,8 +1,8 @@
 //! The CRC32C of an FPDU (RFC 5044 section 4.4).
 
-/// A running CRC32C: over the length field, the ULPDU and the pad octets, in this order.
+/// An incremental CRC32C over the length field, the ULPDU and the pad octets, in this order.
 ///
-/// With the standard library it uses the widest instructions of the processor, without it a table.
+/// With the standard library it uses the processor's widest suitable instructions, otherwise a table.
 #[derive(Clone)]
 pub struct Crc32c(State);
 
@@ -16,7 +16,7 @@ type State = crc::Digest<'static, u32>;
 static TABLE: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
 impl Crc32c {
-    /// The sum over nothing.
+    /// Creates the checksum of an empty input.
     #[must_use]
     pub fn new() -> Self {
         #[cfg(feature = "std")]
@@ -30,7 +30,7 @@ impl Crc32c {
         self.0.update(octets);
     }
 
-    /// The sum as a number.
+    /// Returns the checksum as a number.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // it has 32 bits
     pub fn value(&self) -> u32 {
@@ -40,7 +40,7 @@ impl Crc32c {
         return self.0.clone().finalize();
     }
 
-    /// The sum as it stands on the wire: least significant octet first, alone of all iWARP fields.
+    /// Returns the checksum as on the wire: least significant octet first, unlike all other iWARP fields.
     #[must_use]
     pub fn octets(&self) -> [u8; 4] {
         self.value().to_le_bytes()
@@ -72,7 +72,8 @@ mod tests {
         assert_eq!(crc.octets(), [0x83, 0x92, 0x06, 0xe3]);
     }
 
-    /// The table that no_std uses and the instructions that std uses agree, however octets are cut.
+    /// The table of no_std builds and the instructions of std builds give the same result, for any split of
+    /// the input.
     #[test]
     fn both_ways_to_compute_it_agree() {
         let table = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);

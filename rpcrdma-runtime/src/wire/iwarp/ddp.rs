@@ -1,4 +1,4 @@
-//! DDP segments (RFC 5041 section 4): the header that says where a segment's payload is placed.
+//! DDP segments (RFC 5041 section 4): the header that determines the placement of a segment's payload.
 
 use super::take;
 
@@ -15,35 +15,35 @@ const VERSION: u8 = 1;
 /// A segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DdpHeader {
-    /// For memory that the receiver has named.
+    /// For memory that the receiver has advertised.
     Tagged {
-        /// The message's last segment.
+        /// Whether this is the message's last segment.
         last: bool,
-        /// The octet that DDP keeps for RDMAP: its version and opcode.
+        /// The octet reserved for RDMAP: its version and opcode.
         control: u8,
-        /// Names the memory.
+        /// The STag of the memory.
         stag: u32,
-        /// Where in it: the tagged offset of the first octet.
+        /// The tagged offset of the first octet.
         offset: u64,
     },
-    /// For memory that the receiver has queued.
+    /// For buffers that the receiver has queued.
     Untagged {
-        /// The message's last segment.
+        /// Whether this is the message's last segment.
         last: bool,
-        /// The octet that DDP keeps for RDMAP: its version and opcode.
+        /// The octet reserved for RDMAP: its version and opcode.
         control: u8,
-        /// Four octets that DDP keeps for RDMAP: the STag to invalidate.
+        /// Four octets reserved for RDMAP: the STag to invalidate.
         word: u32,
         /// Queue number.
         queue: u32,
-        /// Message sequence number: from 1, for each queue.
+        /// Message sequence number, which starts at 1 for each queue.
         msn: u32,
         /// Offset of the first octet in the message.
         offset: u32,
     },
 }
 
-/// Why octets are no DDP segment.
+/// The reason why octets are not a valid DDP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DdpError {
     /// Shorter than its header.
@@ -52,16 +52,16 @@ pub enum DdpError {
     /// The version is not 1.
     #[error("a DDP segment is not of version 1")]
     Version {
-        /// Whether it is tagged.
+        /// Whether the segment is tagged.
         tagged: bool,
     },
 }
 
 impl DdpHeader {
-    /// The header and the payload of a segment.
+    /// Splits a segment into its header and its payload.
     ///
     /// # Errors
-    /// [`DdpError`].
+    /// Returns [`DdpError`] if the segment is too short or has another version.
     pub fn parse(segment: &[u8]) -> Result<(Self, &[u8]), DdpError> {
         let mut rest = segment;
         let [first, control] = take(&mut rest).ok_or(DdpError::Short)?;
@@ -80,7 +80,7 @@ impl DdpHeader {
         Ok((header, rest))
     }
 
-    /// Hands the octets of the header to `put`, in pieces.
+    /// Passes the octets of the header to `put`, in pieces.
     pub fn encode(&self, mut put: impl FnMut(&[u8])) {
         let first = |last: bool, tagged: u8| tagged | VERSION | if last { LAST } else { 0 };
         match *self {
@@ -98,19 +98,19 @@ impl DdpHeader {
         }
     }
 
-    /// Octets of the header.
+    /// Returns the size of the header in octets.
     #[must_use]
     pub fn wire_len(&self) -> usize {
         if self.is_tagged() { TAGGED_LEN } else { UNTAGGED_LEN }
     }
 
-    /// Whether the segment is tagged.
+    /// Returns true if the segment is tagged.
     #[must_use]
     pub fn is_tagged(&self) -> bool {
         matches!(self, DdpHeader::Tagged { .. })
     }
 
-    /// The octet that DDP keeps for RDMAP.
+    /// Returns the octet reserved for RDMAP.
     #[must_use]
     pub fn control(&self) -> u8 {
         match self {

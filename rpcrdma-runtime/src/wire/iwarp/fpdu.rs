@@ -1,28 +1,29 @@
-//! FPDUs: how MPA cuts the TCP stream into DDP segments (RFC 5044 section 4), without markers.
+//! FPDUs: MPA's division of the TCP stream into DDP segments (RFC 5044 section 4), without markers.
 //!
-//! A length of two octets, the ULPDU that it counts, zero octets up to a multiple of four, and four octets
-//! of CRC, which are always there: zero and without meaning when no CRC was agreed on.
+//! An FPDU consists of a length of two octets, the ULPDU of that length, zero octets up to a multiple of
+//! four, and four octets of CRC. The CRC field is always present. It is zero and ignored if no CRC was agreed
+//! on.
 
 use super::crc::Crc32c;
 
-/// Octets of the length field.
+/// Size of the length field in octets.
 pub const LENGTH_LEN: usize = 2;
-/// Octets of the CRC field.
+/// Size of the CRC field in octets.
 pub const CRC_LEN: usize = 4;
-/// The longest FPDU that can be, in octets.
+/// Maximum size of an FPDU in octets.
 pub const MAX_LEN: usize = LENGTH_LEN + u16::MAX as usize + 3 + CRC_LEN;
-/// The shortest FPDU that a sender may be limited to, in octets (RFC 5044 section 4: a ULPDU of 128).
+/// Minimum value of a sender's FPDU size limit in octets (RFC 5044 section 4: a ULPDU of 128).
 pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN;
 
-/// Why octets are no FPDU.
+/// The reason why octets are not a valid FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FpduError {
-    /// The CRC does not fit the content.
+    /// The CRC does not match the content.
     #[error("the CRC of an FPDU is wrong")]
     Crc,
 }
 
-/// The length of the FPDU that begins with `octets`, once its length field is there.
+/// Returns the size of the FPDU at the start of `octets`, or `None` if its length field is incomplete.
 #[must_use]
 pub fn len(octets: &[u8]) -> Option<usize> {
     let (length, _) = octets.split_first_chunk()?;
@@ -30,16 +31,16 @@ pub fn len(octets: &[u8]) -> Option<usize> {
     Some((LENGTH_LEN + CRC_LEN).saturating_add(ulpdu).saturating_add(padding(ulpdu)))
 }
 
-/// Zero octets behind a ULPDU of that length.
+/// Returns the number of zero octets after a ULPDU of this size.
 #[must_use]
 pub const fn padding(ulpdu: usize) -> usize {
     ulpdu.wrapping_add(LENGTH_LEN).wrapping_neg() & 3
 }
 
-/// The ULPDU of an FPDU that is there whole: `octets` has the length that [`len`] said.
+/// Returns the ULPDU of a complete FPDU. The size of `octets` must be the one that [`len`] returned.
 ///
 /// # Errors
-/// [`FpduError::Crc`], if `crc` asks for it to be checked. Octets that are not all there count as such.
+/// [`FpduError::Crc`] if `crc` is set and the CRC does not match, or if `octets` is incomplete.
 pub fn open(octets: &[u8], crc: bool) -> Result<&[u8], FpduError> {
     let (covered, sum) = octets.split_last_chunk::<CRC_LEN>().ok_or(FpduError::Crc)?;
     if crc {

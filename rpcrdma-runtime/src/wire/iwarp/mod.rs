@@ -1,8 +1,8 @@
-//! iWARP on the wire: MPA (RFC 5044, RFC 6581), DDP (RFC 5041) and RDMAP (RFC 5040), as values.
+//! The wire formats of iWARP as values: MPA (RFC 5044, RFC 6581), DDP (RFC 5041) and RDMAP (RFC 5040).
 //!
-//! From the outside in: a TCP stream opens with one MPA frame each way ([`mpa`]); after that it is a row of
-//! FPDUs ([`fpdu`]), each of which holds one DDP segment ([`ddp`]) of one RDMAP message ([`rdmap`]).
-//! All numbers are big-endian, but for the CRC ([`crc`]).
+//! A TCP stream starts with one MPA frame in each direction ([`mpa`]). A sequence of FPDUs follows
+//! ([`fpdu`]). Each FPDU contains one DDP segment ([`ddp`]) of one RDMAP message ([`rdmap`]). All numbers are
+//! big-endian, except the CRC ([`crc`]).
 
 pub mod crc;
 pub mod ddp;
@@ -18,7 +18,7 @@ pub use mpa::{FrameHeader, FrameKind, MpaError, ReadDepths};
 pub use rdmap::{Opcode, RdmapError, ReadRequest};
 pub use terminate::{Code, Terminate};
 
-/// Takes `N` octets off the front.
+/// Removes the first `N` octets.
 fn take<const N: usize>(octets: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = octets.split_first_chunk::<N>()?;
     *octets = rest;

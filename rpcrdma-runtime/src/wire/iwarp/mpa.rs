@@ -1,20 +1,21 @@
 //! The MPA request and reply that open a connection (RFC 5044 section 7.1, RFC 6581).
 //!
-//! A frame is read in two steps, so that nothing is allocated by a number of the peer's: first
-//! [`HEADER_LEN`] octets into a [`FrameHeader`], which refuses a length above [`MAX_PRIVATE_DATA`]; then
-//! that many octets of private data, which in an enhanced frame begin with the [`ReadDepths`].
+//! A frame is read in two steps, so that a peer's number never determines an unchecked allocation. First,
+//! [`HEADER_LEN`] octets are parsed as a [`FrameHeader`], which rejects a length above [`MAX_PRIVATE_DATA`].
+//! Then that many octets of private data follow, which start with the [`ReadDepths`] in an enhanced frame.
 
-/// Octets of a frame before its private data.
+/// Size of a frame's fixed part in octets, before its private data.
 pub const HEADER_LEN: usize = 20;
-/// Octets of the key that a frame begins with.
+/// Size of the key at the start of a frame, in octets.
 pub const KEY_LEN: usize = 16;
-/// The most private data that a frame may have, in octets (RFC 5044 section 7.1.1), the depths included.
+/// Maximum size of a frame's private data in octets (RFC 5044 section 7.1.1), including the depths.
 pub const MAX_PRIVATE_DATA: u16 = 512;
-/// The most private data that we send, the depths included: Linux's siw counts its own in one octet.
+/// Maximum size of sent private data in octets, including the depths: Linux's siw stores the size in one
+/// octet.
 pub const MAX_SENT_PRIVATE_DATA: usize = 200;
-/// The newest revision (RFC 6581).
+/// The highest supported revision (RFC 6581).
 pub const REVISION: u8 = 2;
-/// A depth of "not negotiated" (RFC 6581 section 9).
+/// The value of a depth that is not negotiated (RFC 6581 section 9).
 pub const NOT_NEGOTIATED: u16 = 0x3fff;
 
 const REQUEST_KEY: &[u8; KEY_LEN] = b"MPA ID Req Frame";
@@ -25,17 +26,17 @@ const REJECT: u8 = 0x20;
 const ENHANCED: u8 = 0x10;
 const RESERVED: u8 = 0x0f;
 
-/// Which of the two frames.
+/// The kind of an MPA frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
-    /// From the initiator.
+    /// Sent by the initiator.
     Request,
-    /// From the responder.
+    /// Sent by the responder.
     Reply,
 }
 
 impl FrameKind {
-    /// The octets that such a frame begins with.
+    /// Returns the octets at the start of such a frame.
     #[must_use]
     pub fn key(self) -> &'static [u8; KEY_LEN] {
         match self {
@@ -44,59 +45,59 @@ impl FrameKind {
         }
     }
 
-    /// Whether a stream that began with `octets` can still become such a frame. So a stranger is known by
-    /// his first octet and is not waited for.
+    /// Returns true if a stream that starts with `octets` can still become such a frame. An unrelated peer is
+    /// thus detected by its first octet, without waiting for more.
     #[must_use]
     pub fn may_begin_with(self, octets: &[u8]) -> bool {
         self.key().iter().zip(octets).all(|(ours, theirs)| ours == theirs)
     }
 }
 
-/// What is wrong with a frame.
+/// The reason why a frame is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MpaError {
-    /// The stream does not begin with the key of the expected frame: no MPA peer.
+    /// The stream does not start with the key of the expected frame: the peer does not use MPA.
     #[error("this is no MPA frame: the key is wrong")]
     Key,
-    /// Revision above 2.
+    /// The revision is above 2.
     #[error("MPA revision {0} is unknown")]
     Revision(u8),
-    /// More private data than RFC 5044 allows.
+    /// The private data exceeds the limit of RFC 5044.
     #[error("{0} octets of private data are more than 512")]
     PrivateData(u16),
-    /// An enhanced frame without room for the depths (RFC 6581 section 9).
+    /// An enhanced frame is too short for the depths (RFC 6581 section 9).
     #[error("an enhanced MPA frame has no IRD and ORD")]
     NoDepths,
 }
 
-/// A frame's fixed part.
+/// The fixed part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     /// Request or reply.
     pub kind: FrameKind,
-    /// M: the sender wants markers in what it receives.
+    /// M: the sender requires markers in the data it receives.
     pub markers: bool,
-    /// C: the sender wants CRCs.
+    /// C: the sender requires CRCs.
     pub crc: bool,
-    /// R: the connection is refused (replies only).
+    /// R: the connection is rejected (replies only).
     pub reject: bool,
-    /// S: the private data begins with the depths (RFC 6581 section 9).
+    /// S: the private data starts with the depths (RFC 6581 section 9).
     pub enhanced: bool,
-    /// The four low bits of the flags, which have no meaning here and are kept as they came.
+    /// The four low bits of the flags, which are ignored and preserved.
     pub reserved: u8,
     /// Revision: 0, 1 or 2.
     pub revision: u8,
-    /// Octets of private data that follow, the depths included; at most [`MAX_PRIVATE_DATA`].
+    /// Size of the private data in octets, including the depths; at most [`MAX_PRIVATE_DATA`].
     pub private_data_len: u16,
 }
 
 impl FrameHeader {
-    /// Reads the fixed part of a frame of the given kind.
+    /// Parses the fixed part of a frame of the given kind.
     ///
     /// # Errors
-    /// [`MpaError::Key`], [`MpaError::Revision`], [`MpaError::PrivateData`], and [`MpaError::NoDepths`] if the
-    /// frame is enhanced and too short for it.
+    /// [`MpaError::Key`], [`MpaError::Revision`], [`MpaError::PrivateData`], or [`MpaError::NoDepths`] if an
+    /// enhanced frame is too short for the depths.
     pub fn parse(kind: FrameKind, octets: &[u8; HEADER_LEN]) -> Result<Self, MpaError> {
         let [key @ .., flags, revision, len_high, len_low] = octets;
         if key != kind.key() {
@@ -124,7 +125,7 @@ impl FrameHeader {
         Ok(header)
     }
 
-    /// The octets.
+    /// Returns the encoded octets.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
@@ -142,33 +143,33 @@ impl FrameHeader {
     }
 }
 
-/// The first four octets of an enhanced frame's private data: how many RDMA Reads may be outstanding, and
-/// the peer-to-peer bits (RFC 6581 section 9).
+/// The first four octets of an enhanced frame's private data: the numbers of outstanding RDMA Reads, and the
+/// peer-to-peer bits (RFC 6581 section 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadDepths {
-    /// IRD: Reads that the sender serves at once; at most [`NOT_NEGOTIATED`].
+    /// IRD: the maximum number of Reads that the sender serves at a time; at most [`NOT_NEGOTIATED`].
     pub ird: u16,
-    /// ORD: Reads that the sender has outstanding at once; at most [`NOT_NEGOTIATED`].
+    /// ORD: the maximum number of Reads that the sender has outstanding; at most [`NOT_NEGOTIATED`].
     pub ord: u16,
-    /// A: the sender wants the peer-to-peer model: after the reply the initiator sends a ready-to-receive
-    /// message before all others.
+    /// A: the sender requires the peer-to-peer model: after the reply, the initiator sends a ready-to-receive
+    /// (RTR) message before all other messages.
     pub peer_to_peer: bool,
-    /// B: a zero-length Send can be that message.
+    /// B: a zero-length Send can be the RTR message.
     pub rtr_send: bool,
-    /// C: a zero-length RDMA Write can be it.
+    /// C: a zero-length RDMA Write can be the RTR message.
     pub rtr_write: bool,
-    /// D: a zero-length RDMA Read can be it.
+    /// D: a zero-length RDMA Read can be the RTR message.
     pub rtr_read: bool,
 }
 
 impl ReadDepths {
-    /// Octets.
+    /// Encoded size in octets.
     pub const LEN: usize = 4;
 
-    /// Takes the depths off the front of an enhanced frame's private data: the rest is the upper layer's.
+    /// Splits the private data of an enhanced frame into the depths and the upper layer's data.
     ///
     /// # Errors
-    /// [`MpaError::NoDepths`].
+    /// [`MpaError::NoDepths`] if the data is too short.
     pub fn split(private_data: &[u8]) -> Result<(Self, &[u8]), MpaError> {
         let ([i0, i1, o0, o1], rest) = private_data.split_first_chunk().ok_or(MpaError::NoDepths)?;
         let (ird, ord) = (u16::from_be_bytes([*i0, *i1]), u16::from_be_bytes([*o0, *o1]));
@@ -183,7 +184,7 @@ impl ReadDepths {
         Ok((depths, rest))
     }
 
-    /// The octets.
+    /// Returns the encoded octets.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
         let flag = |set: bool, bit: u16| if set { bit } else { 0 };
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// What Linux 6.1 and 6.12 send: NFS client, then NFS server.
+    /// Frames sent by Linux 6.1 and 6.12: NFS client, then NFS server.
     const LINUX_REQUEST: &[u8] =
         b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
     const LINUX_REPLY: &[u8] =

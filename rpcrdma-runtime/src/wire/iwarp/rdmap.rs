@@ -2,7 +2,7 @@
 
 use super::take;
 
-/// Octets of a Read Request's header, which is the payload of its DDP segment.
+/// Size in octets of a Read Request's header, which is the whole payload of its DDP segment.
 pub const READ_REQUEST_LEN: usize = 28;
 /// The queue of Sends.
 pub const QUEUE_SEND: u32 = 0;
@@ -15,7 +15,7 @@ const VERSION: u8 = 0x40;
 const VERSION_MASK: u8 = 0xc0;
 const OPCODE_MASK: u8 = 0x0f;
 
-/// What a message is.
+/// The type of an RDMAP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opcode {
     /// RDMA Write.
@@ -24,33 +24,33 @@ pub enum Opcode {
     ReadRequest,
     /// RDMA Read Response.
     ReadResponse,
-    /// Send, of four kinds.
+    /// Send, in four variants.
     Send {
-        /// It invalidates an STag of the receiver's.
+        /// Whether it invalidates an STag of the receiver.
         invalidate: bool,
-        /// It asks for an event at the receiver. Everything is one here.
+        /// Whether it requests an event at the receiver. This implementation reports every Send.
         solicited: bool,
     },
     /// Terminate.
     Terminate,
 }
 
-/// Why a control octet means nothing.
+/// The reason why a control octet is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RdmapError {
     /// The version is not 1.
     #[error("an RDMAP message is not of version 1")]
     Version,
-    /// No such opcode.
+    /// The opcode is unknown.
     #[error("RDMAP opcode {0} is unknown")]
     Opcode(u8),
 }
 
 impl Opcode {
-    /// Reads the control octet of a segment.
+    /// Parses the control octet of a segment.
     ///
     /// # Errors
-    /// [`RdmapError`].
+    /// Returns [`RdmapError`] if the version or the opcode is invalid.
     pub fn from_control(control: u8) -> Result<Self, RdmapError> {
         if control & VERSION_MASK != VERSION {
             return Err(RdmapError::Version);
@@ -68,7 +68,7 @@ impl Opcode {
         }
     }
 
-    /// The control octet.
+    /// Returns the control octet.
     #[must_use]
     pub fn control(self) -> u8 {
         VERSION
@@ -84,30 +84,30 @@ impl Opcode {
             }
     }
 
-    /// Whether its segments are tagged (RFC 5040 section 4.1).
+    /// Returns true if the message's segments are tagged (RFC 5040 section 4.1).
     #[must_use]
     pub fn is_tagged(self) -> bool {
         matches!(self, Opcode::Write | Opcode::ReadResponse)
     }
 }
 
-/// What an RDMA Read Request asks for (RFC 5040 section 4.4).
+/// The content of an RDMA Read Request (RFC 5040 section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// Memory of the one who asks, for the response.
+    /// STag of the requester's memory, which receives the response.
     pub sink_stag: u32,
-    /// Where in it.
+    /// Offset in that memory.
     pub sink_offset: u64,
-    /// Octets.
+    /// Number of octets to read.
     pub length: u32,
-    /// Memory of the one who is asked.
+    /// STag of the responder's memory.
     pub source_stag: u32,
-    /// Where in it.
+    /// Offset in that memory.
     pub source_offset: u64,
 }
 
 impl ReadRequest {
-    /// Reads the payload of a Read Request's segment, which has nothing else in it.
+    /// Parses the payload of a Read Request's segment, which must contain nothing else.
     #[must_use]
     pub fn parse(octets: &[u8]) -> Option<Self> {
         let mut rest = octets;
@@ -121,7 +121,7 @@ impl ReadRequest {
         rest.is_empty().then_some(request)
     }
 
-    /// Hands the octets to `put`, in pieces.
+    /// Passes the octets to `put`, in pieces.
     pub fn encode(&self, mut put: impl FnMut(&[u8])) {
         put(&self.sink_stag.to_be_bytes());
         put(&self.sink_offset.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The Terminate message (RFC 5040 section 4.8): why a stream ends.
+//! The Terminate message (RFC 5040 section 4.8): the reason why a stream ends.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,10 +9,10 @@ const HAS_LENGTH: u8 = 0x80;
 const HAS_DDP: u8 = 0x40;
 const HAS_RDMAP: u8 = 0x20;
 const FLAGS: u8 = HAS_LENGTH | HAS_DDP | HAS_RDMAP;
-/// The same flags as Linux's siw puts them: mirrored.
+/// The same flags in the mirrored order of Linux's siw.
 const SIW_FLAGS: u8 = 0x07;
 
-/// What went wrong, and in which layer.
+/// An error, with the layer that detected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
     /// 0 RDMAP, 1 DDP, 2 MPA.
@@ -28,52 +28,53 @@ const fn code(layer: u8, etype: u8, code: u8) -> Code {
 }
 
 impl Code {
-    /// RDMAP, catastrophic error of this end.
+    /// RDMAP, local catastrophic error.
     pub const LOCAL_CATASTROPHIC: Code = code(0, 0, 0);
-    /// RDMAP, of a Read Request: there is no such source.
+    /// RDMAP, of a Read Request: the source STag is invalid.
     pub const READ_INVALID_STAG: Code = code(0, 1, 0x00);
-    /// RDMAP, of a Read Request: it reaches out of the source.
+    /// RDMAP, of a Read Request: the range exceeds the source.
     pub const READ_BOUNDS: Code = code(0, 1, 0x01);
-    /// RDMAP: the memory is not for that.
+    /// RDMAP: the memory does not permit the access.
     pub const ACCESS_RIGHTS: Code = code(0, 1, 0x02);
-    /// RDMAP, of a Read Request: its end is beyond 64 bits.
+    /// RDMAP, of a Read Request: the end of the range overflows 64 bits.
     pub const READ_WRAP: Code = code(0, 1, 0x04);
-    /// RDMAP: an STag to invalidate that cannot be.
+    /// RDMAP: the STag cannot be invalidated.
     pub const CANNOT_INVALIDATE: Code = code(0, 1, 0x09);
-    /// RDMAP version.
+    /// RDMAP: invalid version.
     pub const RDMAP_VERSION: Code = code(0, 2, 0x05);
-    /// RDMAP opcode: unknown, or not to be expected now.
+    /// RDMAP: unknown or unexpected opcode.
     pub const UNEXPECTED_OPCODE: Code = code(0, 2, 0x06);
     /// RDMAP, catastrophic for this stream: more Read Requests than agreed on.
     pub const STREAM_CATASTROPHIC: Code = code(0, 2, 0x07);
-    /// RDMAP: a message that is not formed right.
+    /// RDMAP: malformed message.
     pub const UNSPECIFIED: Code = code(0, 2, 0xff);
-    /// DDP, tagged: there is no such STag.
+    /// DDP, tagged: invalid STag.
     pub const INVALID_STAG: Code = code(1, 1, 0x00);
-    /// DDP, tagged: beyond the memory, or not where the message goes on.
+    /// DDP, tagged: range outside the memory, or offset that does not continue the message.
     pub const BASE_OR_BOUNDS: Code = code(1, 1, 0x01);
-    /// DDP, tagged: its end is beyond 64 bits.
+    /// DDP, tagged: the end of the range overflows 64 bits.
     pub const WRAP: Code = code(1, 1, 0x03);
-    /// DDP, tagged: version.
+    /// DDP, tagged: invalid version.
     pub const TAGGED_VERSION: Code = code(1, 1, 0x04);
-    /// DDP, untagged: no such queue, or not for that message.
+    /// DDP, untagged: unknown queue, or wrong queue for the message.
     pub const INVALID_QUEUE: Code = code(1, 2, 0x01);
-    /// DDP, untagged: no Receive is posted.
+    /// DDP, untagged: no posted Receive.
     pub const NO_BUFFER: Code = code(1, 2, 0x02);
-    /// DDP, untagged: the message sequence number is not the next.
+    /// DDP, untagged: the message sequence number is not the next one.
     pub const MSN_RANGE: Code = code(1, 2, 0x03);
-    /// DDP, untagged: the offset is not where the message goes on.
+    /// DDP, untagged: the offset does not continue the message.
     pub const INVALID_OFFSET: Code = code(1, 2, 0x04);
     /// DDP, untagged: longer than the Receive.
     pub const TOO_LONG: Code = code(1, 2, 0x05);
-    /// DDP, untagged: version.
+    /// DDP, untagged: invalid version.
     pub const UNTAGGED_VERSION: Code = code(1, 2, 0x06);
-    /// MPA: CRC.
+    /// MPA: invalid CRC.
     pub const CRC: Code = code(2, 0, 0x02);
-    /// MPA: an FPDU's length.
+    /// MPA: invalid FPDU length.
     pub const FPDU_LENGTH: Code = code(2, 0, 0x03);
 
-    /// Whether RFC 5040 (figure 9), RFC 5041 (section 7.2), RFC 5044 (section 8) or RFC 6581 has such an error.
+    /// Returns true if RFC 5040 (figure 9), RFC 5041 (section 7.2), RFC 5044 (section 8) or RFC 6581 defines
+    /// this error.
     #[must_use]
     pub fn is_known(self) -> bool {
         match (self.layer, self.etype) {
@@ -88,7 +89,7 @@ impl Code {
         }
     }
 
-    /// What it says, in words.
+    /// Returns a description of the error.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match (self.layer, self.etype, self.code) {
@@ -127,19 +128,19 @@ impl fmt::Display for Code {
     }
 }
 
-/// A Terminate message as it is sent.
+/// A Terminate message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terminate {
-    /// What went wrong.
+    /// The error.
     pub code: Code,
-    /// The length and the DDP header of the segment that is to blame, if one is.
+    /// The length and the DDP header of the segment that caused the error, if any.
     pub segment: Option<(u16, Vec<u8>)>,
-    /// The Read Request that is to blame, if one is.
+    /// The Read Request that caused the error, if any.
     pub read_request: Option<Vec<u8>>,
 }
 
 impl Terminate {
-    /// The payload of the message, as RFC 5040 has it.
+    /// Returns the payload of the message in the format of RFC 5040.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let Code { layer, etype, code } = self.code;
@@ -159,9 +160,9 @@ impl Terminate {
         octets
     }
 
-    /// What a peer's Terminate says. It is a diagnosis and nothing more, so everything is taken: also the order
-    /// of Linux's siw, which has the two halves of the first octet swapped and the flags mirrored, and a message
-    /// that is cut short. `None` if not even the code is there.
+    /// Parses the error code of a peer's Terminate. The code is only a diagnosis, so parsing is lenient. It
+    /// also accepts the format of Linux's siw, which swaps the halves of the first octet and mirrors the
+    /// flags, and a truncated message. Returns `None` if the code itself is incomplete.
     #[must_use]
     pub fn read_code(mut octets: &[u8]) -> Option<Code> {
         let [first, code] = take(&mut octets)?;

@@ -3,12 +3,12 @@ use alloc::vec::Vec;
 use super::Segment;
 use crate::wire::generated::rpcrdma1 as xdr;
 
-/// One segment of a Read chunk (RFC 8166 section 3.4.5). Segments with the same position are one chunk.
+/// One segment of a Read chunk (RFC 8166 section 3.4.5). Segments with the same position form one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadSegment {
-    /// Where the chunk's item stands in the unreduced stream; 0 is the stream itself.
+    /// The position of the chunk's item in the unreduced stream; 0 for the stream itself.
     pub position: u32,
-    /// The memory.
+    /// The memory segment.
     pub segment: Segment,
 }
 
@@ -28,19 +28,19 @@ pub struct ChunkLists {
 }
 
 impl WriteChunk {
-    /// How many bytes its segments hold.
+    /// Returns the total size of its segments in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.iter().fold(0, |sum, segment| sum.saturating_add(u64::from(segment.length)))
     }
 
-    /// Whether they hold none.
+    /// Returns true if that size is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The same segments after [`WriteChunk::fill`].
+    /// Returns a copy after [`WriteChunk::fill`].
     #[must_use]
     pub fn filled(&self, len: u64) -> WriteChunk {
         let mut filled = self.clone();
@@ -48,8 +48,8 @@ impl WriteChunk {
         filled
     }
 
-    /// Sets the lengths of the segments to how `len` bytes are put into them: in order, without gaps, zero where nothing
-    /// comes (RFC 8166 section 3.4.6). Bytes that do not fit are not counted.
+    /// Sets the segment lengths for a write of `len` bytes: in order, without gaps, and zero for unused
+    /// segments (RFC 8166 section 3.4.6). Bytes that do not fit are not counted.
     pub fn fill(&mut self, len: u64) {
         let mut left = len;
         for segment in &mut self.0 {
@@ -60,19 +60,20 @@ impl WriteChunk {
 }
 
 impl ChunkLists {
-    /// Whether all three are empty.
+    /// Returns true if all three lists are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty() && self.reply.is_none()
     }
 
-    /// All segments, in the order of the lists.
+    /// Returns all segments in the order of the lists.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         let chunks = self.writes.iter().chain(&self.reply).flat_map(|chunk| &chunk.0);
         self.reads.iter().map(|read| &read.segment).chain(chunks)
     }
 
-    /// The length of an RDMA_MSG or RDMA_NOMSG header with these lists, in bytes (RFC 8166 section 4.2, 4.3).
+    /// Returns the size of an RDMA_MSG or RDMA_NOMSG header with these lists, in bytes (RFC 8166 section 4.2,
+    /// 4.3).
     #[must_use]
     pub fn header_len(&self) -> u64 {
         let chunk = |chunk: &WriteChunk| (chunk.0.len() as u64).saturating_mul(16).saturating_add(4);
@@ -84,7 +85,7 @@ impl ChunkLists {
             .saturating_add(self.reply.as_ref().map_or(0, chunk))
     }
 
-    /// How long [`ChunkLists::header_len`] is for chunks of these numbers of segments.
+    /// Returns the [`ChunkLists::header_len`] of chunks with these numbers of segments.
     #[must_use]
     pub fn header_len_for(reads: u64, (chunks, segments): (u64, u64), reply: Option<u64>) -> u64 {
         28u64

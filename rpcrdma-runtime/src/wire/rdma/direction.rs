@@ -3,22 +3,23 @@ use crate::wire::generated::rpc_msg::MsgType;
 use crate::wire::generated::rpcrdma1::RdmaProc;
 use crate::xdr::{Decode, Reader};
 
-/// What a message is to the end that received it (RFC 8167 section 4.1).
+/// The role of a received message (RFC 8167 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// A call: for the responder.
+    /// A call, for the responder.
     Call,
-    /// A reply, or an error in place of one: for the requester.
+    /// A reply or an error, for the requester.
     Reply,
 }
 
-/// The bytes of a segment, and of a position and a segment.
+/// The encoded size of a segment in bytes, and of a Read segment with its position.
 const SEGMENT: usize = 16;
 const READ_SEGMENT: usize = 20;
 
-/// Tells it where both ends call: by the RPC message behind the header. Without one an error answers a call, and a
-/// Position-Zero Read chunk holds one. Nothing, where it cannot be told: another version, a header that cannot be read or
-/// of a type that is out of use, a message without an RPC message, or with neither a call nor a reply.
+/// Determines the direction of a message if both sides make calls, from the RPC message after the header. An
+/// error without an RPC message answers a call, and a Position-Zero Read chunk contains a call. Returns
+/// `None` if the direction is unknown: another version, an invalid header, an obsolete type, or a message
+/// without a call or a reply.
 #[must_use]
 pub fn direction(message: &[u8]) -> Option<Direction> {
     let mut reader = Reader::from_slice(message);
@@ -41,8 +42,8 @@ pub fn direction(message: &[u8]) -> Option<Direction> {
     }
 }
 
-/// Goes past the chunk lists, each step of which takes bytes of the message; says whether the Read list has a segment at
-/// position zero.
+/// Skips the chunk lists; each step consumes bytes of the message. Returns whether the Read list has a
+/// segment at position zero.
 fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     let mut position_zero = false;
     while follows(reader)? {
@@ -58,7 +59,7 @@ fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     Some(position_zero)
 }
 
-/// The word in front of an entry of a list: whether there is one.
+/// Reads the word before a list entry, which tells whether an entry follows.
 fn follows(reader: &mut Reader<'_>) -> Option<bool> {
     match reader.u32().ok()? {
         0 => Some(false),
@@ -67,7 +68,8 @@ fn follows(reader: &mut Reader<'_>) -> Option<bool> {
     }
 }
 
-/// A chunk's segments. One that says that it has more than the message holds ends with the message.
+/// Skips a chunk's segments. A chunk that claims more segments than the message contains stops at the
+/// message's end.
 fn skip_chunk(reader: &mut Reader<'_>) -> Option<()> {
     for _ in 0..reader.u32().ok()? {
         let _segment: &[u8; SEGMENT] = reader.array().ok()?;

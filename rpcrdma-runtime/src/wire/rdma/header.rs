@@ -8,27 +8,27 @@ use super::{ChunkLists, Limits, Segment};
 use crate::wire::generated::rpcrdma1 as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Writer};
 
-/// The only version there is (RFC 8166 section 4.2.2).
+/// The only supported version (RFC 8166 section 4.2.2).
 pub const VERSION: u32 = xdr::RPCRDMA_VERSION;
 
-/// The shortest RDMA_MSG or RDMA_NOMSG header: three empty lists. A shorter message is dropped unread by a
-/// responder (RFC 8166 section 4.5).
+/// Minimum size of an RDMA_MSG or RDMA_NOMSG header, with three empty lists. A responder drops shorter
+/// messages (RFC 8166 section 4.5).
 const SHORTEST: usize = 28;
-/// The words that every version has: XID, version, credits, type.
+/// Size of the fields common to all versions: XID, version, credits, type.
 const FIXED: usize = 16;
 
-/// A header of version 1 that has been checked.
+/// A validated header of version 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The XID of the call, or of the reply.
     pub xid: u32,
-    /// Credits asked for, or granted, as the peer said.
+    /// The credits that the peer requests or grants.
     pub credits: u32,
-    /// What follows.
+    /// The message type and its data.
     pub body: Body,
 }
 
-/// The kinds of message that are in use (RFC 8166 section 4.2.4).
+/// The message types in use (RFC 8166 section 4.2.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// RDMA_MSG: the Payload stream follows.
@@ -39,73 +39,74 @@ pub enum Body {
     Error(ErrorBody),
 }
 
-/// What an RDMA_ERROR says (RFC 8166 section 4.5).
+/// The content of an RDMA_ERROR (RFC 8166 section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorBody {
-    /// ERR_VERS: the responder speaks these versions.
+    /// ERR_VERS: the responder supports these versions.
     Version {
-        /// The lowest.
+        /// The lowest version.
         low: u32,
-        /// The highest.
+        /// The highest version.
         high: u32,
     },
-    /// ERR_CHUNK: the call's header cannot be used, or the reply cannot be returned.
+    /// ERR_CHUNK: the call's header is unusable, or the reply cannot be returned.
     Chunk,
 }
 
-/// What a responder does with a message that is no call.
+/// How a responder handles a message that is not a valid call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Drop it: why, in words.
+    /// Drop it, for this reason.
     Discard(&'static str),
-    /// Answer RDMA_ERROR with ERR_VERS, the version as it came (RFC 8166 section 4.5.1).
+    /// Answer RDMA_ERROR with ERR_VERS and the received version (RFC 8166 section 4.5.1).
     Version {
-        /// The XID as it came.
+        /// The received XID.
         xid: u32,
-        /// The version as it came.
+        /// The received version.
         version: u32,
     },
     /// Answer RDMA_ERROR with ERR_CHUNK (RFC 8166 section 4.5.2).
     Chunk {
-        /// The XID as it came.
+        /// The received XID.
         xid: u32,
-        /// Why, in words.
+        /// The reason.
         why: String,
     },
 }
 
-/// What a requester does with a message that is no good reply.
+/// How a requester handles a message that is not a valid reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyRefusal {
-    /// Drop it: why, in words.
+    /// Drop it, for this reason.
     Discard(&'static str),
-    /// Fail the call with this XID, if there is one.
+    /// Fail the call with this XID, if outstanding.
     Fail {
-        /// The XID as it came.
+        /// The received XID.
         xid: u32,
-        /// Why, in words.
+        /// The reason.
         why: String,
     },
-    /// It is a call of the responder (RFC 8167), which this end takes none of.
+    /// The message is a call of the peer's responder (RFC 8167), which this requester does not support.
     BackwardCall {
-        /// The XID as it came.
+        /// The received XID.
         xid: u32,
-        /// Whether it has chunks: then it is answered with ERR_CHUNK, and else dropped.
+        /// Whether it has chunks. If so, it is answered with ERR_CHUNK, otherwise dropped.
         chunks: bool,
     },
 }
 
-/// A Payload stream of at most this length is copied behind its header, which costs less than sending two pieces.
+/// The maximum size of a Payload stream that is copied after its header, which is cheaper than sending two
+/// pieces.
 const COPIED: usize = 1024;
 
 impl Header {
-    /// The bytes that go in front of the Payload stream.
+    /// Encodes the header, which precedes the Payload stream.
     #[must_use]
     pub fn encode(self) -> Bytes {
         self.write(&[])
     }
 
-    /// The header and the Payload stream behind it, if it goes inline, as the pieces of one message.
+    /// Returns the header and the inline Payload stream, if any, as the pieces of one message.
     #[must_use]
     pub fn with_payload(self, payload: Option<Bytes>) -> Vec<Bytes> {
         match payload {
@@ -140,7 +141,8 @@ impl Header {
     }
 }
 
-/// The answer to a message of another version: ERR_VERS with that version in its header (RFC 8166 section 4.5.1).
+/// Encodes the answer to a message of another version: ERR_VERS with that version in its header (RFC 8166
+/// section 4.5.1).
 #[must_use]
 pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
     let range = xdr::RpcRdmaErrvers { rdma_vers_low: VERSION, rdma_vers_high: VERSION };
@@ -151,15 +153,15 @@ pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
 
 fn write(message: &xdr::RdmaMsg, payload: &[u8]) -> Bytes {
     let mut writer = Writer::reused();
-    // No header type has a bound that a value of it could break but the count of segments, which is a length
-    // in memory.
+    // Header types have no bounds that a value could break, except the segment count, which is the length of
+    // a list in memory.
     if message.encode(&mut writer).is_err() {
         writer.clear();
     }
     writer.into_message(payload)
 }
 
-/// The words that stand in the same place in every version (RFC 8166 section 4.2).
+/// The fields at the same position in every version (RFC 8166 section 4.2).
 struct Fixed {
     xid: u32,
     version: u32,
@@ -173,15 +175,16 @@ fn fixed(message: &[u8]) -> Option<Fixed> {
     Some(Fixed { xid, version, kind })
 }
 
-/// Header types that are never read to their end.
+/// Header types whose bodies are never parsed.
 const MSGP: u32 = xdr::RdmaProc::Msgp as u32;
 const DONE: u32 = xdr::RdmaProc::Done as u32;
 const ERROR: u32 = xdr::RdmaProc::Error as u32;
 
-/// Reads what a responder received. Total: every message gives a header and its payload, or what to do instead.
+/// Parses a message that a responder received. Every message yields a header with its payload, or the action
+/// to take.
 ///
 /// # Errors
-/// [`Refusal`], by the rules of RFC 8166 section 4.5 and the limits.
+/// Returns [`Refusal`], following RFC 8166 section 4.5 and the limits.
 pub fn decode_call(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), Refusal> {
     if message.len() < SHORTEST {
         return Err(Refusal::Discard("shorter than any header"));
@@ -191,7 +194,8 @@ pub fn decode_call(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), 
     };
     let chunk = |why: String| Refusal::Chunk { xid, why };
     match kind {
-        // In every version: the first four words mean the same in all of them (RFC 8166 section 4.2).
+        // Valid for every version: the first four words have the same meaning in all of them (RFC 8166
+        // section 4.2).
         ERROR => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
         _ if version != VERSION => return Err(Refusal::Version { xid, version }),
         DONE => return Err(Refusal::Discard("RDMA_DONE is obsolete")),
@@ -212,16 +216,16 @@ pub fn decode_call(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), 
     Ok((header, payload))
 }
 
-/// Reads what a requester received. Total, as [`decode_call`].
+/// Parses a message that a requester received. Every message yields a result, as with [`decode_call`].
 ///
 /// # Errors
-/// [`ReplyRefusal`].
+/// Returns [`ReplyRefusal`] if the message is not a valid reply.
 pub fn decode_reply(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), ReplyRefusal> {
     let Some(Fixed { xid, version, kind }) = fixed(message) else {
         return Err(ReplyRefusal::Discard("shorter than the fixed words"));
     };
     let fail = |why: String| ReplyRefusal::Fail { xid, why };
-    // ERR_VERS carries the version of the call it answers, which was ours.
+    // ERR_VERS has the version of the call it answers, which is the local version.
     if version != VERSION {
         return Err(ReplyRefusal::Discard("another version"));
     }
@@ -233,7 +237,7 @@ pub fn decode_reply(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes),
     }
     let (header, payload) = decode(message).map_err(|error| fail(error.to_string()))?;
     if let Body::Msg(lists) | Body::NoMsg(lists) = &header.body {
-        // A Position-Zero chunk holds a call, and is in no reply.
+        // A Position-Zero chunk contains a call and never occurs in a reply.
         let is_long_call =
             matches!(header.body, Body::NoMsg(_)) && lists.reads.iter().any(|r| r.position == 0);
         if is_long_call || is_call(&payload, xid) {
@@ -250,7 +254,8 @@ pub fn decode_reply(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes),
     Ok((header, payload))
 }
 
-/// Whether a Payload stream begins an RPC call. The direction is nowhere else (RFC 8167 section 4.1).
+/// Returns true if a Payload stream starts an RPC call. Only the RPC message tells the direction (RFC 8167
+/// section 4.1).
 fn is_call(payload: &[u8], xid: u32) -> bool {
     payload.strip_prefix(&xid.to_be_bytes()).is_some_and(|rest| rest.starts_with(&[0; 4]))
 }
@@ -267,7 +272,7 @@ fn decode(message: &Bytes) -> Result<(Header, Bytes), Error> {
         xdr::RdmaBody::Error(xdr::RpcRdmaError::Vers(range)) => {
             Body::Error(ErrorBody::Version { low: range.rdma_vers_low, high: range.rdma_vers_high })
         }
-        // The callers sent the types that are out of use away before.
+        // The callers have already handled obsolete types.
         xdr::RdmaBody::Error(xdr::RpcRdmaError::Chunk) | xdr::RdmaBody::Msgp(_) | xdr::RdmaBody::Done => {
             Body::Error(ErrorBody::Chunk)
         }
@@ -275,7 +280,7 @@ fn decode(message: &Bytes) -> Result<(Header, Bytes), Error> {
     Ok((Header { xid: decoded.rdma_xid, credits: decoded.rdma_credit, body }, payload))
 }
 
-/// What holds for the lists of every message.
+/// Checks the rules for the lists of every message.
 fn check_lists(lists: &ChunkLists, limits: &Limits) -> Result<(), &'static str> {
     if lists.segments().count() > limits.segments {
         return Err("more segments than the limit");

@@ -1,14 +1,14 @@
 use rpcrdma_layout::MAX_TRANSFER;
 
-/// Bounds on what a peer can make this side do. Each default is meant to be more than any known peer needs. A requester holds its
-/// own calls to the first two as well: their replies bring back what they offer.
+/// Limits on the work that a peer can cause. Each default exceeds the needs of every known peer. A requester
+/// also applies the first two limits to its own calls, because their replies return the offered chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Segments in all chunks of one message (default 1,024).
+    /// Maximum number of segments in all chunks of one message (default 1,024).
     pub segments: usize,
-    /// Write chunks in one message (default 64).
+    /// Maximum number of Write chunks in one message (default 64).
     pub write_chunks: usize,
-    /// Bytes that the Read chunks of one call hold together (default [`MAX_TRANSFER`], 8 MiB).
+    /// Maximum total size of one call's Read chunks, in bytes (default [`MAX_TRANSFER`], 8 MiB).
     pub transfer: u64,
 }
 

@@ -1,13 +1,13 @@
 use core::fmt;
 
-/// A run of a peer's registered memory (RFC 8166 section 3.4.3): a plain segment of a chunk.
+/// A range of a peer's registered memory (RFC 8166 section 3.4.3): a plain segment of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Segment {
     /// The handle (an STag, an R_key) under which the memory is registered.
     pub handle: u32,
     /// Its length in bytes.
     pub length: u32,
-    /// Where it starts. Opaque to the peer, which only adds to it (RFC 8166 section 4.1.1).
+    /// Start of the range. Opaque to the peer, which only adds to it (RFC 8166 section 4.1.1).
     pub offset: u64,
 }
 

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use crate::wire::generated::{rpc_msg as xdr, rpcsec_gss};
 use crate::xdr::{Error, XdrString, from_bytes, to_bytes};
 
-/// The largest body of a credential or a verifier, in bytes (RFC 5531 section 8.2).
+/// Maximum size of the body of a credential or a verifier, in bytes (RFC 5531 section 8.2).
 pub const MAX_AUTH_BYTES: u32 = xdr::MAX_AUTH_BYTES;
-/// The longest machine name of AUTH_SYS, in bytes (RFC 5531 appendix A).
+/// Maximum size of the AUTH_SYS machine name in bytes (RFC 5531 appendix A).
 pub const MAX_MACHINE_NAME: usize = 255;
-/// The most groups of AUTH_SYS besides the first (RFC 5531 appendix A).
+/// Maximum number of AUTH_SYS groups besides the first (RFC 5531 appendix A).
 pub const MAX_GIDS: usize = 16;
 
 const AUTH_NONE: u32 = 0;
@@ -18,7 +18,7 @@ const AUTH_SYS: u32 = 1;
 /// The flavor of RPCSEC_GSS (RFC 2203 section 3).
 pub const RPCSEC_GSS: u32 = rpcsec_gss::RPCSEC_GSS_FLAVOR;
 
-/// `rpc_gss_svc_none`: a message is protected in no way but its header (RFC 2203 section 5.3.2).
+/// `rpc_gss_svc_none`: only the message's header is protected (RFC 2203 section 5.3.2).
 const GSS_SERVICE_NONE: u32 = 1;
 
 /// A credential (RFC 5531 section 8.2).
@@ -29,7 +29,7 @@ pub enum Credential {
     None,
     /// AUTH_SYS.
     Sys(AuthSys),
-    /// Any other flavor, as it came.
+    /// Any other flavor, unchanged.
     Other {
         /// The flavor's number.
         flavor: u32,
@@ -39,22 +39,22 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Whether items may be taken out of messages with this credential and of their replies. With the services
-    /// integrity and privacy of RPCSEC_GSS nothing may: they protect the arguments and results as a whole (RFC 8166
-    /// section 8.2.2.3). So it is with an RPCSEC_GSS credential that does not say its service.
+    /// Returns true if items may be moved out of messages with this credential and out of their replies. The
+    /// integrity and privacy services of RPCSEC_GSS forbid it, since they protect arguments and results as a
+    /// whole (RFC 8166 section 8.2.2.3). An RPCSEC_GSS credential without a valid service also forbids it.
     #[must_use]
     pub fn allows_reduction(&self) -> bool {
         match self {
             Credential::Other { flavor: RPCSEC_GSS, body } => {
-                // Behind the version, the control procedure and the sequence number.
+                // After the version, the control procedure and the sequence number.
                 body.get(12..16).is_some_and(|service| service == GSS_SERVICE_NONE.to_be_bytes())
             }
             _ => true,
         }
     }
 
-    /// Whether a message with this credential may be sent more than once. A server accepts each sequence number of RPCSEC_GSS
-    /// once (RFC 2203 section 5.3.3.1).
+    /// Returns true if a message with this credential may be sent more than once. A server accepts each
+    /// sequence number of RPCSEC_GSS only once (RFC 2203 section 5.3.3.1).
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         !matches!(self, Credential::Other { flavor: RPCSEC_GSS, .. })
@@ -64,19 +64,20 @@ impl Credential {
 /// The body of an AUTH_SYS credential (RFC 5531 appendix A).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthSys {
-    /// Any number the caller likes.
+    /// An arbitrary number chosen by the caller.
     pub stamp: u32,
-    /// The caller's machine, at most 255 bytes.
+    /// The caller's machine name, at most 255 bytes.
     pub machine_name: String,
     /// Effective user id.
     pub uid: u32,
     /// Effective group id.
     pub gid: u32,
-    /// Further groups, at most 16.
+    /// Additional groups, at most 16.
     pub gids: Vec<u32>,
 }
 
-/// What shows that a credential or a reply is its sender's (RFC 5531 section 8.2). By default nothing does: AUTH_NONE.
+/// Authenticates a credential or a reply (RFC 5531 section 8.2). The default is AUTH_NONE, without
+/// authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verifier {
     /// The flavor's number.
@@ -97,22 +98,23 @@ impl From<xdr::OpaqueAuth> for Verifier {
     }
 }
 
-/// Why a server does not take a caller (RFC 5531 section 9, `auth_stat`).
+/// The reason why a server rejects a caller (RFC 5531 section 9, `auth_stat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthStat {
-    /// AUTH_BADCRED: the credential cannot be read.
+    /// AUTH_BADCRED: the credential cannot be decoded.
     BadCredential,
-    /// AUTH_REJECTEDCRED: the client must begin anew.
+    /// AUTH_REJECTEDCRED: the client must create a new session.
     RejectedCredential,
-    /// AUTH_BADVERF: the verifier cannot be read.
+    /// AUTH_BADVERF: the verifier cannot be decoded.
     BadVerifier,
-    /// AUTH_REJECTEDVERF: the verifier has expired or was seen before.
+    /// AUTH_REJECTEDVERF: the verifier is expired or was replayed.
     RejectedVerifier,
-    /// AUTH_TOOWEAK: refused for security's sake.
+    /// AUTH_TOOWEAK: rejected for security reasons.
     TooWeak,
-    /// RPCSEC_GSS_CREDPROBLEM: the server does not have the context, or its checksum is wrong. It is to be made anew.
+    /// RPCSEC_GSS_CREDPROBLEM: the context is unknown, or its checksum is wrong. The client must create a new
+    /// context.
     GssCredentialProblem,
-    /// RPCSEC_GSS_CTXPROBLEM: the context has come to its end. It is to be made anew.
+    /// RPCSEC_GSS_CTXPROBLEM: the context has expired. The client must create a new context.
     GssContextProblem,
     /// Any other value.
     Other(i32),
@@ -149,7 +151,7 @@ impl From<i32> for AuthStat {
 }
 
 /// # Errors
-/// A machine name, groups or a body that break their bounds.
+/// Fails if a machine name, groups or a body exceed their bounds.
 pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> {
     let (flavor, body) = match credential {
         Credential::None => (AUTH_NONE, Bytes::new()),
@@ -169,7 +171,7 @@ pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> 
 }
 
 /// # Errors
-/// [`AuthStat::BadCredential`] if AUTH_SYS's body cannot be read. A body of AUTH_NONE means nothing.
+/// [`AuthStat::BadCredential`] if the body of AUTH_SYS cannot be decoded. The body of AUTH_NONE is ignored.
 pub(super) fn decode(auth: &xdr::OpaqueAuth) -> Result<Credential, AuthStat> {
     match auth.flavor.cast_unsigned() {
         AUTH_NONE => Ok(Credential::None),

@@ -2,10 +2,10 @@ use super::auth::{self, AuthStat, Credential, Verifier};
 use crate::wire::generated::rpc_msg as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Received, Sink};
 
-/// The only version of RPC (RFC 5531 section 9).
+/// The only supported version of RPC (RFC 5531 section 9).
 pub const RPC_VERSION: u32 = xdr::RPC_VERSION;
 
-/// What an RPC message is (RFC 5531 section 9).
+/// The type of an RPC message (RFC 5531 section 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// A call.
@@ -15,7 +15,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// Tells it by the word behind the XID. Nothing, if the message is neither.
+    /// Returns the type given by the word after the XID, or `None` if it is neither.
     #[must_use]
     pub fn of(message: &[u8]) -> Option<Self> {
         let mut reader = Reader::from_slice(message);
@@ -38,39 +38,39 @@ pub struct CallHeader {
     pub version: u32,
     /// Procedure number.
     pub procedure: u32,
-    /// Who calls. The verifier is AUTH_NONE's.
+    /// The caller's credential. The verifier is that of AUTH_NONE.
     pub credential: Credential,
 }
 
-/// Why a message is no call that can be run.
+/// The reason why a message is not a valid call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallRefusal {
-    /// It is a reply, or too short to say what it is: there is nobody to answer.
+    /// A reply, or a message too short to determine its type: it cannot be answered.
     NotACall,
-    /// RPC_MISMATCH: it speaks another version of RPC.
+    /// RPC_MISMATCH: the message has another version of RPC.
     RpcMismatch {
-        /// The XID as it came.
+        /// The received XID.
         xid: u32,
     },
-    /// GARBAGE_ARGS: it is a call and ends within its header.
+    /// GARBAGE_ARGS: the call ends within its header.
     Truncated {
-        /// The XID as it came.
+        /// The received XID.
         xid: u32,
     },
-    /// AUTH_ERROR: its credential or its verifier is malformed.
+    /// AUTH_ERROR: the credential or the verifier is malformed.
     Auth {
-        /// The XID as it came.
+        /// The received XID.
         xid: u32,
-        /// In which way.
+        /// The kind of defect.
         stat: AuthStat,
     },
 }
 
 impl CallHeader {
-    /// Writes the header; the arguments go behind it.
+    /// Writes the header. The arguments must follow.
     ///
     /// # Errors
-    /// A credential that breaks the bounds of its flavor.
+    /// Fails if the credential exceeds the bounds of its flavor.
     pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         let body = xdr::CallBody {
             rpcvers: RPC_VERSION,
@@ -83,10 +83,10 @@ impl CallHeader {
         xdr::RpcMsg { xid: self.xid, body: xdr::RpcBody::Call(body) }.encode(sink)
     }
 
-    /// Writes the header up to and including the credential: what a verifier is computed of.
+    /// Writes the header up to and including the credential: the input of a verifier.
     ///
     /// # Errors
-    /// A credential that breaks the bounds of its flavor.
+    /// Fails if the credential exceeds the bounds of its flavor.
     pub fn encode_unverified<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         let kind = (xdr::MsgType::Call as i32).cast_unsigned();
         for word in [self.xid, kind, RPC_VERSION, self.program, self.version, self.procedure] {
@@ -95,26 +95,26 @@ impl CallHeader {
         auth::encode(&self.credential)?.encode(sink)
     }
 
-    /// Writes the rest of a header.
+    /// Writes the verifier, the rest of a header.
     ///
     /// # Errors
-    /// A verifier of more than 400 bytes.
+    /// Fails if the verifier exceeds 400 bytes.
     pub fn encode_verifier<S: Sink + ?Sized>(verifier: &Verifier, sink: &mut S) -> Result<(), Error> {
         verifier.to_xdr().encode(sink)
     }
 
-    /// Reads the header; the reader stands at the arguments then.
+    /// Reads the header, up to the arguments.
     ///
     /// # Errors
-    /// [`CallRefusal`].
+    /// Returns [`CallRefusal`] if the message is not a valid call.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, CallRefusal> {
         CallHeader::decode_verified(reader).map(|(header, _, _)| header)
     }
 
-    /// The same, and the verifier, and how long the header is in front of the verifier, in bytes.
+    /// Reads the header. Also returns the verifier, and the size of the header before the verifier in bytes.
     fn decode_verified(reader: &mut Reader<'_>) -> Result<(Self, Verifier, usize), CallRefusal> {
         let before = reader.remaining();
-        // Word by word, because what is answered depends on how far it can be read.
+        // Reads single words, because the answer depends on how much of the header is present.
         let mut word = || reader.u32().map_err(|_| CallRefusal::NotACall);
         let (xid, kind) = (word()?, word()?);
         if kind != xdr::MsgType::Call as u32 {
@@ -134,7 +134,7 @@ impl CallHeader {
     }
 }
 
-/// A call that arrived. Its header is read once, for all that asks what the call is.
+/// A received call, with its header parsed once.
 #[derive(Clone, Debug)]
 pub struct RpcCall {
     /// The header with the caller's credential.
@@ -142,16 +142,16 @@ pub struct RpcCall {
     /// The caller's verifier.
     pub verifier: Verifier,
     message: Received,
-    /// How long the header is in front of the verifier, and to its end, in bytes.
+    /// Size of the header in bytes, before the verifier and in total.
     unverified: usize,
     header_len: usize,
 }
 
 impl RpcCall {
-    /// Reads the header of a message.
+    /// Parses the header of a message.
     ///
     /// # Errors
-    /// [`CallRefusal`]: [`RpcReply::refuse`](super::RpcReply::refuse) makes the answer of it.
+    /// Returns [`CallRefusal`], from which [`RpcReply::refuse`](super::RpcReply::refuse) creates the answer.
     pub fn parse(message: Received) -> Result<Self, CallRefusal> {
         let mut reader = Reader::new(&message);
         let (header, verifier, unverified) = CallHeader::decode_verified(&mut reader)?;
@@ -159,23 +159,23 @@ impl RpcCall {
         Ok(RpcCall { header, verifier, message, unverified, header_len })
     }
 
-    /// The whole message.
+    /// Returns the whole message.
     #[must_use]
     pub fn message(&self) -> &Received {
         &self.message
     }
 
-    /// What the verifier is computed of: the header in front of it.
+    /// Returns the input of the verifier: the header before it.
     #[must_use]
     pub fn unverified(&self) -> &[u8] {
         self.message.stream.get(..self.unverified).unwrap_or_default()
     }
 
-    /// Stands at the arguments.
+    /// Returns a reader positioned at the arguments.
     #[must_use]
     pub fn args(&self) -> Reader<'_> {
         let mut reader = Reader::new(&self.message);
-        // The header was read from there.
+        // Cannot fail: the header was read from the same bytes.
         let _ = reader.take(self.header_len);
         reader
     }

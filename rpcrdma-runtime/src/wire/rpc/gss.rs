@@ -6,54 +6,54 @@ use super::{AuthStat, MAX_AUTH_BYTES};
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::xdr::{Error, from_bytes, to_bytes};
 
-/// Sequence numbers are below this (RFC 2203 section 5).
+/// Upper limit of sequence numbers, exclusive (RFC 2203 section 5).
 pub const MAX_SEQUENCE: u32 = xdr::MAXSEQ;
-/// The longest handle that fits into a credential, in bytes: the other fields take 20.
+/// Maximum size in bytes of a handle that fits into a credential: the other fields take 20.
 pub const MAX_HANDLE: usize = MAX_AUTH_BYTES as usize - 20;
 
-/// What a message with such a credential is (RFC 2203 section 5, `rpc_gss_proc_t`).
+/// The type of a message with an RPCSEC_GSS credential (RFC 2203 section 5, `rpc_gss_proc_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GssControl {
     /// A call of the program.
     Data,
     /// The first token of a new context.
     Init,
-    /// A further token.
+    /// A subsequent token.
     ContinueInit,
-    /// The end of the context.
+    /// The destruction of the context.
     Destroy,
 }
 
-/// How arguments and results are protected (RFC 2203 section 5, `rpc_gss_service_t`), the weakest first.
+/// The protection of arguments and results (RFC 2203 section 5, `rpc_gss_service_t`), weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GssService {
-    /// Not at all; who calls is shown all the same.
+    /// No protection; the caller is still authenticated.
     None,
-    /// Nobody can change them unnoticed.
+    /// Modifications are detected.
     Integrity,
-    /// Nobody else can read them either.
+    /// The data is also encrypted.
     Privacy,
 }
 
 /// The body of an RPCSEC_GSS credential of version 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GssCredential {
-    /// What the message is.
+    /// The type of the message.
     pub control: GssControl,
-    /// The call's sequence number. It means nothing while a context is made.
+    /// The call's sequence number. Ignored during context creation.
     pub sequence: u32,
-    /// How the arguments are protected; nothing if that is no number of a service, which is right only while a context is
-    /// made.
+    /// The protection of the arguments, or `None` for an invalid service number, which is allowed only during
+    /// context creation.
     pub service: Option<GssService>,
-    /// The server's name for the context: at most [`MAX_HANDLE`] bytes, none with the first token.
+    /// The server's handle of the context: at most [`MAX_HANDLE`] bytes, empty with the first token.
     pub handle: Bytes,
 }
 
 impl GssCredential {
-    /// The body.
+    /// Encodes the body.
     ///
     /// # Errors
-    /// Never for a handle of at most [`MAX_HANDLE`] bytes.
+    /// Succeeds for every handle of at most [`MAX_HANDLE`] bytes.
     pub fn encode(&self) -> Result<Bytes, Error> {
         let gss_proc = match self.control {
             GssControl::Data => xdr::RpcGssProcT::Data,
@@ -74,11 +74,11 @@ impl GssCredential {
         }))
     }
 
-    /// Reads the body of a credential.
+    /// Decodes the body of a credential.
     ///
     /// # Errors
-    /// [`AuthStat::RejectedCredential`] if it is of another version (RFC 2203 section 5.1), [`AuthStat::BadCredential`] if it
-    /// cannot be read (section 5.3.3.3).
+    /// [`AuthStat::RejectedCredential`] if the version differs (RFC 2203 section 5.1), or
+    /// [`AuthStat::BadCredential`] if the body cannot be decoded (section 5.3.3.3).
     pub fn decode(body: &Bytes) -> Result<Self, AuthStat> {
         let vers_1 = match from_bytes(body) {
             Ok(xdr::RpcGssCredT::RpcsecGssVers1(vers_1)) => vers_1,

@@ -1,4 +1,4 @@
-//! ONC RPC messages (RFC 5531 section 9): headers as checked values.
+//! ONC RPC messages (RFC 5531 section 9): headers as validated values.
 
 mod auth;
 mod call;

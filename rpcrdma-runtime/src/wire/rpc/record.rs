@@ -1,7 +1,7 @@
 //! Record marking: RPC messages on a byte stream (RFC 5531 section 11).
 //!
-//! A record is one message. It travels in fragments, each behind a word that holds its length, and in the highest bit
-//! whether it is the last.
+//! A record is one message. It consists of fragments. A word before each fragment holds its length, and the
+//! highest bit marks the last fragment.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error as ThisError;
@@ -9,37 +9,37 @@ use thiserror::Error as ThisError;
 /// Marks the last fragment of a record.
 const LAST: u32 = 1 << 31;
 
-/// Octets of a fragment's mark.
+/// Size of a fragment's mark in octets.
 const MARK: usize = 4;
 
-/// The mark before a record of `len` octets that goes in one fragment; none if it is 2 GiB or longer.
+/// Returns the mark of a record of `len` octets in one fragment, or `None` if it is 2 GiB or longer.
 #[must_use]
 pub fn record_mark(len: u64) -> Option<[u8; 4]> {
     let len = u32::try_from(len).ok().filter(|len| *len < LAST)?;
     Some((LAST | len).to_be_bytes())
 }
 
-/// Why a stream has no more records in it: where the next one begins cannot be known.
+/// The reason why a stream contains no further records: the start of the next one is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// A record is longer than this side takes.
+    /// A record exceeds the local limit.
     #[error("a record of at least {len} octets, and {max} are taken at most")]
     TooLong {
-        /// What its marks claim so far.
+        /// The size claimed by its marks so far.
         len: u64,
-        /// The most that is taken.
+        /// The limit.
         max: usize,
     },
 }
 
-/// Takes records out of what arrives. It holds what has arrived of one record and reserves nothing for what a mark
-/// claims.
+/// Extracts records from a byte stream. It stores the received part of one record, and reserves no memory for
+/// the size that a mark claims.
 #[derive(Debug)]
 pub struct Records {
     max: usize,
     fragment: Option<Fragment>,
-    /// The fragments before the one that is under way.
+    /// The fragments before the current one.
     before: BytesMut,
 }
 
@@ -50,23 +50,24 @@ struct Fragment {
 }
 
 impl Records {
-    /// Takes records of at most `max` octets.
+    /// Creates an extractor for records of at most `max` octets.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Records { max, fragment: None, before: BytesMut::new() }
     }
 
-    /// Whether nothing of a record has been taken: here a stream may end.
+    /// Returns true if no record is partially read: a stream may end here.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.fragment.is_none() && self.before.is_empty()
     }
 
-    /// The next record, if it is whole: the memory of `input` itself when it came in one fragment. What belongs to it
-    /// is taken from `input`; while it is not whole, more is to be put there.
+    /// Returns the next record if it is complete. A record in one fragment shares the memory of `input`.
+    /// Octets of the record are removed from `input`. If it is incomplete, the caller appends more octets to
+    /// `input` and tries again.
     ///
     /// # Errors
-    /// [`RecordError`]: the stream is of no more use.
+    /// Returns [`RecordError`] if the stream is unusable.
     pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, RecordError> {
         loop {
             let fragment = match self.fragment {
@@ -120,7 +121,7 @@ mod tests {
         [&mark.to_be_bytes(), data].concat()
     }
 
-    /// All records of a stream that arrives in pieces of `step` octets.
+    /// Returns all records of a stream that arrives in pieces of `step` octets.
     fn records(stream: &[u8], step: usize) -> Vec<Bytes> {
         let (mut records, mut input, mut found) = (Records::new(64), BytesMut::new(), Vec::new());
         for piece in stream.chunks(step) {
@@ -163,7 +164,7 @@ mod tests {
     fn the_longest_record_and_one_octet_more() {
         let read = |stream: &[u8]| Records::new(64).next(&mut BytesMut::from(stream));
         assert!(matches!(read(&fragment(true, &[0; 64])), Ok(Some(record)) if record.len() == 64));
-        // Refused by its mark alone.
+        // Rejected by its mark alone.
         assert_eq!(read(&fragment(true, &[0; 65])[..4]), Err(RecordError::TooLong { len: 65, max: 64 }));
         let two = [fragment(false, &[0; 60]), fragment(true, &[0; 5])].concat();
         assert_eq!(read(&two), Err(RecordError::TooLong { len: 65, max: 64 }));

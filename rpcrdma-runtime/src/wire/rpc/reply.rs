@@ -5,20 +5,20 @@ use super::call::CallRefusal;
 use crate::wire::generated::rpc_msg as xdr;
 use crate::xdr::{Decode, Encode, Error, Message, Reader, Reducer, Sink};
 
-/// Why a server does not answer with a result (RFC 5531 section 9, `accept_stat` and `reject_stat`).
+/// The reason why a server returns no result (RFC 5531 section 9, `accept_stat` and `reject_stat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
     /// PROC_UNAVAIL: the version has no such procedure.
     ProcedureUnavailable,
     /// GARBAGE_ARGS: the arguments cannot be decoded.
     GarbageArguments,
-    /// SYSTEM_ERR: the server failed, at this call or at encoding its result.
+    /// SYSTEM_ERR: the server failed to run the call or to encode its result.
     SystemError,
-    /// AUTH_ERROR: the caller is not taken.
+    /// AUTH_ERROR: the caller is rejected.
     AuthError(AuthStat),
 }
 
-/// What a server answers with (RFC 5531 section 9). Only [`ReplyHeader::Success`] has results behind it.
+/// The status of a reply (RFC 5531 section 9). Results follow only [`ReplyHeader::Success`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyHeader {
     /// The results follow.
@@ -27,18 +27,18 @@ pub enum ReplyHeader {
     ProgramUnavailable,
     /// PROG_MISMATCH.
     ProgramMismatch {
-        /// The lowest version there is.
+        /// The lowest supported version.
         low: u32,
-        /// The highest.
+        /// The highest supported version.
         high: u32,
     },
     /// RPC_MISMATCH.
     RpcMismatch,
-    /// What a service answers.
+    /// The rejection of a service.
     Rejected(Reject),
 }
 
-/// Why a reply has no results.
+/// The reason why a reply has no results.
 #[derive(Clone, Debug, PartialEq, ThisError)]
 #[non_exhaustive]
 pub enum ReplyError {
@@ -48,9 +48,9 @@ pub enum ReplyError {
     /// PROG_MISMATCH.
     #[error("the server has the program in versions {low} to {high} only")]
     ProgramMismatch {
-        /// The lowest version there is.
+        /// The lowest supported version.
         low: u32,
-        /// The highest.
+        /// The highest supported version.
         high: u32,
     },
     /// PROC_UNAVAIL.
@@ -65,35 +65,35 @@ pub enum ReplyError {
     /// RPC_MISMATCH.
     #[error("the server speaks RPC versions {low} to {high} only")]
     RpcMismatch {
-        /// The lowest version it speaks.
+        /// The lowest supported version.
         low: u32,
-        /// The highest.
+        /// The highest supported version.
         high: u32,
     },
     /// AUTH_ERROR.
     #[error("the server does not accept the credential: {0:?}")]
     Auth(AuthStat),
-    /// The reply is another call's, or no reply.
+    /// The message is a reply to another call, or not a reply.
     #[error("the message is not the reply to this call")]
     NotTheReply,
-    /// It cannot be decoded.
+    /// The reply cannot be decoded.
     #[error("the reply cannot be decoded: {0}")]
     Malformed(#[from] Error),
 }
 
 impl ReplyHeader {
-    /// Writes the header of the reply to call `xid`. The verifier is AUTH_NONE's.
+    /// Writes the header of the reply to call `xid`, with the verifier of AUTH_NONE.
     ///
     /// # Errors
-    /// None that a header of fixed parts could meet; the sink's own.
+    /// Returns the sink's error. A header without variable parts causes no other error.
     pub fn encode<S: Sink + ?Sized>(&self, xid: u32, sink: &mut S) -> Result<(), Error> {
         self.encode_verified(xid, &Verifier::default(), sink)
     }
 
-    /// The same with a verifier, which a reply that is denied has no place for.
+    /// Writes the header with a verifier. A denied reply has no field for it.
     ///
     /// # Errors
-    /// A verifier of more than 400 bytes; the sink's own.
+    /// Fails if the verifier exceeds 400 bytes, or with the sink's error.
     pub fn encode_verified<S: Sink + ?Sized>(
         &self,
         xid: u32,
@@ -128,23 +128,23 @@ impl ReplyHeader {
     }
 }
 
-/// A reply to be sent, and its status, which nobody has to read from the message.
+/// A reply to send, with its status, so that the status need not be parsed from the message.
 #[derive(Clone, Debug)]
 pub struct RpcReply {
-    /// What it says.
+    /// The status.
     pub status: ReplyHeader,
-    /// The header with the verifier, and behind [`ReplyHeader::Success`] the results.
+    /// The header with the verifier, followed by the results after [`ReplyHeader::Success`].
     pub message: Message,
 }
 
 impl RpcReply {
-    /// The reply with results to a call; `results` holds its header already.
+    /// Creates the reply with results to a call; `results` already holds its header.
     #[must_use]
     pub fn success(results: Reducer) -> Self {
         RpcReply { status: ReplyHeader::Success, message: results.into_message() }
     }
 
-    /// A reply without results. Nothing, if the verifier breaks its bounds.
+    /// Creates a reply without results. Returns `None` if the verifier exceeds its bounds.
     #[must_use]
     pub fn without_results(xid: u32, status: ReplyHeader, verifier: &Verifier) -> Option<Self> {
         let mut reply = Reducer::disabled();
@@ -152,13 +152,13 @@ impl RpcReply {
         Some(RpcReply { status, message: reply.into_message() })
     }
 
-    /// The reply to a call that is not run. The verifier is AUTH_NONE's.
+    /// Creates the reply to a call that is not run, with the verifier of AUTH_NONE.
     #[must_use]
     pub fn reject(xid: u32, reject: Reject) -> Option<Self> {
         RpcReply::without_results(xid, ReplyHeader::Rejected(reject), &Verifier::default())
     }
 
-    /// The answer to a message that is not a call that can be run: nothing, if it is not a call.
+    /// Creates the answer to a message that is not a valid call. Returns `None` if it is not a call at all.
     #[must_use]
     pub fn refuse(refusal: CallRefusal) -> Option<Self> {
         match refusal {
@@ -172,19 +172,19 @@ impl RpcReply {
     }
 }
 
-/// Reads the header of the reply to call `xid`; the reader stands at the results then.
+/// Reads the header of the reply to call `xid`, up to the results.
 ///
 /// # Errors
-/// [`ReplyError`]: why there are none.
+/// Returns [`ReplyError`] if there are no results.
 pub fn decode_reply(reader: &mut Reader<'_>, xid: u32) -> Result<(), ReplyError> {
     decode_verified(reader, xid)?.1
 }
 
-/// Reads the header of the reply to call `xid`: the verifier, which one that is denied has not, and whether results
-/// follow.
+/// Reads the header of the reply to call `xid`. Returns the verifier, which a denied reply does not have, and
+/// whether results follow.
 ///
 /// # Errors
-/// [`ReplyError`], if it is no reply to this call, or cannot be read.
+/// Returns [`ReplyError`] if the message is not a reply to this call or cannot be decoded.
 pub fn decode_verified(
     reader: &mut Reader<'_>,
     xid: u32,

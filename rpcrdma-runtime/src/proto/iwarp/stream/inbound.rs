@@ -10,10 +10,10 @@ use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND};
 use crate::wire::iwarp::{Code, DdpError, DdpHeader, Opcode, RdmapError, ReadRequest, Terminate, ddp, fpdu};
 use crate::xdr::copied;
 
-/// What is being received.
+/// The receive state.
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
-    /// FPDUs that were whole.
+    /// The number of complete FPDUs.
     pub(super) fpdus: u64,
     receives: u64,
     send_msn: u32,
@@ -23,7 +23,8 @@ pub(super) struct Inbound {
     pub(super) paid: Paid,
 }
 
-/// What has come of messages, in octets and with one more for each that is whole, so that none is nothing.
+/// Progress counters of received messages: their octets, plus one per complete message, so that empty
+/// messages also count.
 #[derive(Default)]
 pub(super) struct Paid {
     sends: u64,
@@ -37,24 +38,24 @@ fn pay(so_far: &mut u64, payload: &[u8], last: bool) {
     *so_far = so_far.wrapping_add(octets).wrapping_add(u64::from(last));
 }
 
-/// A Send of which segments are missing.
+/// A Send with missing segments.
 struct PartialSend {
     opcode: Opcode,
     data: BytesMut,
 }
 
-/// A tagged message of which segments are missing.
+/// A tagged message with missing segments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PartialTagged {
     Write { stag: u32, offset: u64 },
     ReadResponse,
 }
 
-/// A rule was broken.
+/// A violation by the peer.
 pub(super) struct Fault {
-    /// What the peer is told.
+    /// The code that is sent to the peer.
     pub(super) code: Code,
-    /// What this end is told.
+    /// The local description.
     pub(super) what: &'static str,
 }
 
@@ -63,8 +64,8 @@ fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
 }
 
 impl Fault {
-    /// The Terminate that says so. With it go the length and the DDP header of the segment, and the Read Request
-    /// (RFC 5040 section 4.8); nothing, if it was not even a segment.
+    /// Returns the Terminate for this violation. It contains the length and the DDP header of the segment,
+    /// and the Read Request (RFC 5040 section 4.8), or neither if the FPDU contains no segment.
     pub(super) fn terminate(&self, fpdu: &[u8]) -> Terminate {
         const MPA: u8 = 2;
         let mut terminate = Terminate { code: self.code, segment: None, read_request: None };
@@ -88,25 +89,25 @@ impl Fault {
     }
 }
 
-/// Finds the FPDUs in a stream that comes in pieces. An FPDU that is in one piece is not copied; of one that is not,
-/// no more than [`fpdu::MAX_LEN`] octets are kept.
+/// Splits a fragmented stream into FPDUs. An FPDU in one piece is not copied. Of a fragmented FPDU, at most
+/// [`fpdu::MAX_LEN`] octets are stored.
 #[derive(Default)]
 pub(super) struct Assembly {
     partial: Vec<u8>,
 }
 
-/// Where the next FPDU is.
+/// The location of the next FPDU.
 pub(super) enum Found<'a> {
-    /// In one piece in what came.
+    /// Contiguous in the received octets.
     Whole(&'a [u8]),
-    /// Put together, in [`Assembly::partial`].
+    /// Assembled in [`Assembly::partial`].
     Partial,
-    /// Not all there yet.
+    /// Incomplete.
     Nowhere,
 }
 
 impl Assembly {
-    /// The next FPDU, and what is behind it.
+    /// Returns the next FPDU and the octets after it.
     pub(super) fn next<'a>(&mut self, octets: &'a [u8]) -> (Found<'a>, &'a [u8]) {
         if self.partial.is_empty()
             && let Some((fpdu, rest)) = fpdu::len(octets).and_then(|len| octets.split_at_checked(len))
@@ -119,12 +120,12 @@ impl Assembly {
         if self.partial.len() < len { (Found::Nowhere, rest) } else { (Found::Partial, rest) }
     }
 
-    /// The FPDU that was put together.
+    /// Returns the assembled FPDU.
     pub(super) fn partial(&self) -> &[u8] {
         &self.partial
     }
 
-    /// Fills up to `len` octets.
+    /// Fills the buffer up to `len` octets.
     fn fill<'a>(&mut self, len: usize, octets: &'a [u8]) -> &'a [u8] {
         let missing = len.saturating_sub(self.partial.len()).min(octets.len());
         let (now, rest) = octets.split_at_checked(missing).unwrap_or((octets, &[]));
@@ -132,7 +133,7 @@ impl Assembly {
         rest
     }
 
-    /// The FPDU is dealt with.
+    /// Drops the FPDU after it was handled.
     pub(super) fn clear(&mut self) {
         self.partial.clear();
     }
@@ -156,7 +157,7 @@ impl Inbound {
         self.receives = self.receives.saturating_add(u64::from(count));
     }
 
-    /// Of the FPDU, the Send and the RDMA Write of which a part is missing: what has come so far.
+    /// Returns the progress of an incomplete FPDU, Send and RDMA Write.
     pub(super) fn owed(&self) -> [Option<u64>; 3] {
         let writing = matches!(self.tagged, Some(PartialTagged::Write { .. }));
         [
@@ -249,7 +250,7 @@ impl Stream {
         }
         pay(&mut self.inbound.paid.sends, segment.payload, segment.last);
         if !segment.last {
-            // At most our own receive size, and only for a message of several segments.
+            // At most the local receive size, and only for a message of several segments.
             let fresh = || PartialSend { opcode, data: BytesMut::with_capacity(limit) };
             self.inbound.send.get_or_insert_with(fresh).data.extend_from_slice(segment.payload);
             return Ok(());
@@ -286,7 +287,7 @@ impl Stream {
                 return fault(Code::UNEXPECTED_OPCODE, "an RDMA Write inside of a Read Response");
             }
         }
-        // Without octets there is nothing to place and the handle means nothing.
+        // Without octets there is nothing to place, and the handle is ignored.
         if !payload.is_empty()
             && let Err(refusal) = self.regions.place(stag, offset, payload)
         {
@@ -362,7 +363,7 @@ impl Stream {
             return fault(Code::BASE_OR_BOUNDS, "a Read Response is not as long as the request");
         }
         if read.data.capacity() == 0 {
-            // The length is that of our own request.
+            // The length is that of the local request.
             read.data.reserve(length);
         }
         read.data.extend_from_slice(segment.payload);
@@ -377,7 +378,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The peer has ended the stream. What it says is a diagnosis; nothing is answered.
+    /// Ends the stream after the peer's Terminate. Its content is only a diagnosis, and there is no answer.
     fn take_terminate(&mut self, payload: &[u8]) {
         self.fail(match Terminate::read_code(payload) {
             Some(Code { layer, etype, code }) => CloseReason::Terminated { layer, etype, code },

@@ -1,4 +1,4 @@
-//! One call of a requester: what it advertises, and what its reply means.
+//! One call of a requester: its advertised memory, and the interpretation of its reply.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::proto::work::{CloseReason, Segment};
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment};
 use crate::xdr::{Placed, Received};
 
-/// A call that has a credit.
+/// A call with a credit.
 #[derive(Debug)]
 pub(super) struct CallState {
     pub(super) id: CallId,
@@ -20,23 +20,23 @@ pub(super) struct CallState {
     pub(super) regions: Vec<Region>,
     pub(super) write_chunks: usize,
     pub(super) traffic: Traffic,
-    /// Nobody waits for it any more.
+    /// The caller abandoned the call.
     pub(super) abandoned: bool,
-    /// Its time was up before its reply came.
+    /// The call timed out before its reply arrived.
     pub(super) overdue: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Memory is being advertised; then the stream goes out.
+    /// The memory is being registered; then the stream is sent.
     Registering { inline: Option<Bytes>, failed: bool },
-    /// The call is sent.
+    /// The call was sent.
     Waiting,
-    /// The reply is here; the memory is being fenced.
+    /// The reply has arrived; the memory is being fenced.
     Fencing(Outcome),
 }
 
-/// How a call will end once its memory is fenced.
+/// The outcome of a call once its memory is fenced.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// The reply's stream, unless it is in the Reply chunk, and its chunks.
@@ -48,7 +48,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Whether something of the reply is in memory that was offered for it.
+    /// Returns true if part of the reply is in memory that the call offered.
     fn is_placed(&self) -> bool {
         match self {
             Outcome::Reply { stream, lists } => {
@@ -83,7 +83,7 @@ impl CallState {
             .any(|region| matches!(region.state, RegionState::Exposed(segment) if segment.handle == handle))
     }
 
-    /// What a reply's header means for this call (RFC 8166 section 4.2.4, 4.3).
+    /// Interprets a reply's header for this call (RFC 8166 section 4.2.4, 4.3).
     pub(super) fn outcome(&self, body: Body, payload: Bytes) -> Outcome {
         match body {
             Body::Error(ErrorBody::Version { low, high }) => {
@@ -123,7 +123,7 @@ impl CallState {
         Ok(Outcome::Reply { stream: payload, lists })
     }
 
-    /// The segments that were offered for this.
+    /// Returns the offered segments of this role.
     fn offered(&self, role: Role) -> impl Iterator<Item = &Segment> {
         self.regions.iter().filter(move |region| region.role == role).filter_map(|region| {
             match &region.state {
@@ -133,8 +133,8 @@ impl CallState {
         })
     }
 
-    /// The end of a call whose connection has ended, which has fenced its memory and does not say which is which. A reply
-    /// that came before counts, if nothing of it is in that memory.
+    /// Completes a call whose connection ended. The provider has fenced its memory but does not identify the
+    /// regions. An earlier reply counts if no part of it is in that memory.
     pub(super) fn into_outcome_of_end(
         self,
         reason: &CloseReason,
@@ -148,7 +148,7 @@ impl CallState {
         }
     }
 
-    /// The end of a call whose memory is back.
+    /// Completes a call whose memory is returned.
     pub(super) fn into_outcome(self, spare: &mut Spare) -> Result<Reply, FailReason> {
         let CallState { id, phase, mut regions, write_chunks, mut traffic, .. } = self;
         let Phase::Fencing(outcome) = phase else { return Err(FailReason::Registration) };

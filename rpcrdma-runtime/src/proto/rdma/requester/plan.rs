@@ -1,4 +1,4 @@
-//! How a call travels: inline, with Read chunks, or as a Long call (RFC 8166 section 3.5).
+//! Chooses the form of a call: inline, with Read chunks, or as a Long call (RFC 8166 section 3.5).
 
 use alloc::vec::Vec;
 use core::mem;
@@ -12,48 +12,48 @@ use super::Call;
 use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, Limits};
 
-/// A call, ready to be registered and sent.
+/// A planned call, ready to be registered and sent.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The Payload stream behind the header; nothing for a Long call.
+    /// The inline Payload stream, or `None` for a Long call.
     pub(super) inline: Option<Bytes>,
     /// The memory to advertise, in the order of the chunk lists.
     pub(super) regions: Vec<Region>,
-    /// How many Write chunks.
+    /// The number of Write chunks.
     pub(super) write_chunks: usize,
 }
 
 impl Plan {
-    /// Whether nothing travels in chunks.
+    /// Returns true if the call has no chunks.
     pub(super) fn is_inline(&self) -> bool {
         self.inline.is_some() && self.regions.is_empty() && self.write_chunks == 0
     }
 }
 
-/// Why a call cannot be sent.
+/// The reason why a call cannot be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unplanned {
     /// Its header alone, or a chunk, is too large.
     TooLarge,
-    /// It has more segments or Write chunks than this end takes in one message.
+    /// It exceeds the local limit of segments or Write chunks in one message.
     TooMany,
-    /// It does not fit inline, and the responder does no RDMA Reads.
+    /// It does not fit inline, and the responder does not support RDMA Reads.
     NoReads,
 }
 
 pub(super) struct Policy {
-    /// The largest Send.
+    /// The maximum Send size.
     pub(super) threshold: u32,
-    /// The largest Send with an RPC message in it: less, if the responder said so (RFC 5666 section 6.2).
+    /// The maximum Send size of an RPC message, which the responder may have lowered (RFC 5666 section 6.2).
     pub(super) inline: u32,
-    /// Whether the responder does RDMA Reads.
+    /// Whether the responder supports RDMA Reads.
     pub(super) reads: bool,
-    /// The largest Send of the responder: the chunks that it fills come back in it.
+    /// The responder's maximum Send size, which also limits the returned chunk lists.
     pub(super) reply_threshold: u32,
-    /// The largest segment.
+    /// The maximum segment size.
     pub(super) max_segment: u32,
     pub(super) long_call: LongCall,
-    /// How many segments and Write chunks: the reply brings them back, and is held to the same.
+    /// The maximum number of segments and Write chunks. The reply returns them and has the same limits.
     pub(super) limits: Limits,
 }
 

@@ -1,4 +1,4 @@
-//! What a session needs of one connection.
+//! The interface between a session and one connection.
 
 use alloc::string::ToString;
 
@@ -7,25 +7,25 @@ use crate::proto::program::ReplyBounds;
 use crate::proto::work::CloseReason;
 use crate::xdr::Message;
 
-/// The requester's side of one connection, as a [`Session`](super::Session) sees it. It ends for good: what is to be
-/// sent afterwards is sent on another one.
+/// The requester's side of one connection, as a [`Session`](super::Session) sees it. It closes for good:
+/// later calls are sent on another connection.
 pub trait Line {
-    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is cancelled. No outstanding call of this
-    /// connection has the same XID.
+    /// Submits a call, which is sent as soon as possible. [`Event::Done`] follows, unless the call is
+    /// cancelled. No outstanding call of this connection has the same XID.
     ///
     /// # Errors
-    /// Why it can never be made here.
+    /// Returns the reason if the call can never be sent on this connection.
     fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason>;
 
-    /// Nobody waits for the call any more. There will be no event for it.
+    /// Abandons the call: no event follows.
     fn cancel(&mut self, call: CallId);
 
-    /// Whether the connection still has something of the call that comes back with its reply, or with the connection's
-    /// end: memory that the peer may reach, or a credit.
+    /// Returns true if the connection still holds resources of the call: a credit, or memory that the peer
+    /// can access. They are released with its reply or with the end of the connection.
     fn holds(&self, call: CallId) -> bool;
 
-    /// The time of a call is up, and nobody waits for it. By default the connection is closed if it still has
-    /// something of the call.
+    /// Times out a call and abandons it. By default, closes the connection if it still holds resources of the
+    /// call.
     fn expire(&mut self, call: CallId) {
         self.cancel(call);
         if self.holds(call) {
@@ -33,42 +33,43 @@ pub trait Line {
         }
     }
 
-    /// Whether the connection still has something of a call whose time is up.
+    /// Returns true if the connection still holds resources of a timed-out call.
     fn is_overdue(&self) -> bool {
         false
     }
 
-    /// Closes the connection. [`Event::Closed`] follows once nothing of it is left.
+    /// Closes the connection. [`Event::Closed`] follows once all its resources are released.
     fn close(&mut self, reason: CloseReason);
 
-    /// Whether it is closed, or about to be: it takes no calls any more.
+    /// Returns true if the connection is closed or closing and takes no more calls.
     fn is_closing(&self) -> bool;
 
-    /// The next thing to know.
+    /// Returns the next event.
     fn poll_event(&mut self) -> Option<Event>;
 
-    /// Whether there is something to poll.
+    /// Returns true if an action or an event is pending.
     fn has_work(&self) -> bool;
 
-    /// Keeps calls that are not sent yet to what the responder says of itself. By default it limits nothing.
+    /// Applies the limits that the responder announces to calls that are not sent yet. The default ignores
+    /// them.
     fn limit(&mut self, _responder: Stated) {}
 
-    /// What was counted. By default nothing is.
+    /// Returns the counters. The default counts nothing.
     fn counts(&self) -> LineCounts {
         LineCounts::default()
     }
 }
 
-/// What a [`Line`] counts of credits, if its calls need them.
+/// Credit counters of a [`Line`], if its calls use credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// Calls that the responder allows to be unanswered.
+    /// The maximum number of unanswered calls that the responder grants.
     pub granted: u32,
-    /// Calls that wait for a credit.
+    /// Calls waiting for a credit.
     pub queued: usize,
-    /// Calls that found no credit when they were submitted.
+    /// Calls that found no credit on submission.
     pub credit_waits: u64,
-    /// Messages of the peer that belonged to no call and were dropped.
+    /// Dropped messages that matched no call.
     pub discarded: u64,
 }
 

@@ -1,14 +1,14 @@
 //! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 4).
 //!
-//! A [`Requester`] is one connection. A session stands above it and keeps every call until it has ended: it says when a
-//! connection is wanted, gives the new one the calls that have no reply, ends those whose time is up, and closes what
-//! nobody needs. It has no I/O and no clock: its owner makes connections, and tells it the time with everything
-//! that happens and when [`Session::poll_timeout`] has come.
+//! A [`Requester`] is one connection. A session spans several connections and keeps every call until it
+//! completes. It requests connections, gives unanswered calls to the new connection, times out calls and
+//! closes idle connections. It does no I/O and has no clock: its owner makes the connections, and passes in
+//! the time with every event and when [`Session::poll_timeout`] is due.
 //!
-//! What is sent again is sent on a new connection, never on the one that has carried it, with the XID and the bytes of
-//! the first time. The new connection begins with one credit and with thresholds of its own, by which each call is planned
-//! anew. It is asked for once the old one is gone with all memory that it had advertised: what a call offers again is
-//! never within reach of two connections.
+//! A call is retransmitted on a new connection only, with the same XID and the same bytes. The new connection
+//! starts with one credit and its own thresholds, by which each call is planned again. A session requests it
+//! only after the old connection has released all advertised memory. Memory of a call is therefore never
+//! accessible from two connections.
 
 mod line;
 mod policy;
@@ -32,65 +32,67 @@ use crate::xdr::Message;
 /// A call to be made.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The RPC message. Its first word is the XID, which no other unanswered call has.
+    /// The RPC message. Its first word is the XID, which must differ from those of all unanswered calls.
     pub message: Message,
-    /// How large the reply can be.
+    /// The maximum size of the reply.
     pub bounds: ReplyBounds,
-    /// How long it may take, if not as long as the policy says.
+    /// The timeout, or `None` for the policy's.
     pub timeout: Option<Duration>,
-    /// Whether it is sent again on a new connection, if not as the policy says. One that is not, and that was sent, ends
-    /// with its connection ([`FailReason::Closed`]).
+    /// Whether to retransmit the call on a new connection, or `None` for the policy's setting. If false, a
+    /// sent call ends with its connection ([`FailReason::Closed`]).
     pub retransmit: Option<bool>,
 }
 
-/// What a session says.
+/// An event of a session.
 #[derive(Debug)]
 pub enum Event {
-    /// A connection is wanted: [`Session::handle_connected`] or [`Session::handle_connect_failed`] is to follow.
+    /// A connection is needed: the owner must call [`Session::handle_connected`] or
+    /// [`Session::handle_connect_failed`].
     Connect,
-    /// A call has ended. If it ended without a reply, memory that it advertised may still be with the connection.
+    /// A call completed. Without a reply, the connection may still hold memory that the call advertised.
     Done {
-        /// Which.
+        /// The completed call.
         call: CallId,
-        /// How.
+        /// Its outcome.
         outcome: Result<Reply, FailReason>,
     },
-    /// The connection is gone and has nothing to do any more.
+    /// The connection is closed and all its work is complete.
     Disconnected(CloseReason),
-    /// The session is over, for this reason. Every call has ended before.
+    /// The session ended, for this reason. Every call has completed before.
     Ended(CloseReason),
 }
 
-/// What a session has done so far.
+/// Counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections that it was given.
+    /// Connections established.
     pub connections: u64,
     /// Attempts to connect that failed.
     pub failed_attempts: u64,
-    /// Calls that were given to a connection after another one had sent them.
+    /// Calls that were sent again on a new connection.
     pub retransmissions: u64,
-    /// Calls whose time was up.
+    /// Calls that timed out.
     pub timeouts: u64,
 }
 
-/// A call that has not ended, or of which the connection still has something.
+/// An outstanding call, or an abandoned one whose resources the connection still holds.
 #[derive(Debug)]
 struct Held {
     id: CallId,
-    /// Nothing, once nobody waits for it any more.
+    /// `None` once the call is abandoned.
     call: Option<Call>,
     timeout: Duration,
-    /// Whether the connection has it.
+    /// Whether the current connection has the call.
     on_line: bool,
-    /// How many connections have ended that had sent it.
+    /// The number of closed connections that had sent it.
     sends: u32,
-    /// How the last of them ended.
+    /// The reason why the last of them closed.
     lost: Option<CloseReason>,
 }
 
 impl Held {
-    /// Why it has no reply. What cannot be sent now may have been executed, if it was sent before.
+    /// Adds the call's history to the failure: an unsendable call may have been executed if it was sent
+    /// before.
     fn known(&self, why: FailReason) -> FailReason {
         match (&self.lost, why) {
             (
@@ -107,21 +109,22 @@ impl Held {
 
 #[derive(Debug)]
 enum State<L> {
-    /// There is no connection, and none is wanted.
+    /// No connection, and none is needed.
     Idle,
-    /// One is wanted, and nobody has heard of it yet.
+    /// A connection is needed, and the owner does not know yet.
     Wanted,
-    /// One is being made.
+    /// The owner is connecting.
     Connecting,
-    /// One is wanted, and not before this moment.
+    /// A connection is needed, but not before this moment.
     Waiting { until: Time },
-    /// There is one; without calls since then, whether it has answered anything, and whether it owed something in the end.
+    /// Connected: since when the connection is idle, whether it has answered a call, and whether it had
+    /// unanswered calls at its end.
     Up { line: L, idle_since: Option<Time>, answered: bool, owed: bool },
-    /// The session is over.
+    /// The session ended.
     Ended,
 }
 
-/// The calls of one client to one server, over one connection after the other.
+/// The calls of one client to one server, over successive connections.
 #[derive(Debug)]
 pub struct Session<L = Requester> {
     policy: Policy,
@@ -130,29 +133,29 @@ pub struct Session<L = Requester> {
     now: Time,
     submitted: u32,
     calls: Table<Held>,
-    /// How many of them nobody waits for any more.
+    /// The number of abandoned calls.
     abandoned: usize,
-    /// When the time of each call is up, the earliest first. The first is of a call that is in the table; others may be of
-    /// calls that have ended.
+    /// The deadline of each call, earliest first. The first deadline belongs to a call in the table; later
+    /// ones may belong to completed calls.
     deadlines: VecDeque<(Time, CallId)>,
-    /// Abandoned calls are looked through when there are so many.
+    /// The number of abandoned calls that triggers a sweep.
     sweep_at: usize,
-    /// When the peer was last heard of, or began to owe a reply.
+    /// When the peer last sent anything, or when the first unanswered call was sent.
     heard: Time,
-    /// Why no more calls are taken.
+    /// Why the session takes no more calls.
     closing: Option<CloseReason>,
     events: VecDeque<Event>,
     counts: Counts,
 }
 
-/// As many abandoned calls are kept before anybody looks which of them have ended.
+/// The minimum number of abandoned calls before a sweep removes completed ones.
 const SWEEP_AT_LEAST: usize = 64;
-/// A connection with calls whose time is up is closed once nothing has come from the peer for this long.
+/// A connection with timed-out calls is closed after this long without a message from the peer.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 
 impl<L: Line> Session<L> {
-    /// A session without a connection: the first call asks for one, or the owner gives it one at once. The seed decides
-    /// what is left to chance in its waits.
+    /// Creates a session without a connection. The first call requests one, unless the owner supplies one
+    /// earlier. The seed determines the random part of the backoff.
     #[must_use]
     pub fn new(policy: Policy, seed: u64) -> Self {
         Session {
@@ -172,19 +175,19 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// What it has done so far.
+    /// Returns the counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Calls that have not ended.
+    /// Returns the number of unanswered calls.
     #[must_use]
     pub fn unanswered(&self) -> usize {
         self.calls.len().saturating_sub(self.abandoned)
     }
 
-    /// The connection, if there is one.
+    /// Returns the connection, if any.
     #[must_use]
     pub fn line(&self) -> Option<&L> {
         match &self.state {
@@ -193,7 +196,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// The same, to give it what its provider says; [`Session::settle`] is to follow.
+    /// Returns the connection for events of its provider. The owner must then call [`Session::settle`].
     pub fn line_mut(&mut self) -> Option<&mut L> {
         match &mut self.state {
             State::Up { line, .. } => Some(line),
@@ -201,7 +204,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// The next thing to know.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         if self.events.is_empty() && matches!(self.state, State::Wanted) {
             self.state = State::Connecting;
@@ -210,7 +213,7 @@ impl<L: Line> Session<L> {
         self.events.pop_front()
     }
 
-    /// Whether there is something to poll.
+    /// Returns true if an event or an action is pending.
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.events.is_empty()
@@ -218,7 +221,7 @@ impl<L: Line> Session<L> {
             || self.line().is_some_and(Line::has_work)
     }
 
-    /// When [`Session::handle_timeout`] is to be called, if nothing happens before.
+    /// Returns when to call [`Session::handle_timeout`] if no event occurs earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.front().map(|(at, _)| *at);
@@ -232,7 +235,7 @@ impl<L: Line> Session<L> {
         deadline.into_iter().chain(state).chain(self.silent_at()).min()
     }
 
-    /// Makes a call, on this connection or on the next one. Calls start in the order in which they are submitted.
+    /// Submits a call on this connection or the next one. Calls start in the order of submission.
     pub fn submit(&mut self, now: Time, call: Call) -> CallId {
         self.pass(now);
         self.submitted = self.submitted.wrapping_add(1);
@@ -273,14 +276,14 @@ impl<L: Line> Session<L> {
         id
     }
 
-    /// Whether a call with this XID has not ended, or could still be answered.
+    /// Returns true if a call with this XID is outstanding or could still be answered.
     #[must_use]
     pub fn is_outstanding(&self, xid: u32) -> bool {
         self.calls.contains(xid)
     }
 
-    /// Nobody waits for the call any more: there will be no event for it. Its memory stays with the
-    /// connection until its reply comes or its time is up.
+    /// Abandons the call: no event follows. Its memory stays with the connection until its reply arrives or
+    /// it times out.
     pub fn cancel(&mut self, now: Time, call: CallId) {
         self.pass(now);
         let done = |event: &Event| matches!(event, Event::Done { call: done, .. } if *done == call);
@@ -291,8 +294,8 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Takes no more calls. Those that it has go on, on other connections too if need be; then it closes the connection
-    /// and is over.
+    /// Rejects new calls. Outstanding calls continue, on new connections if necessary. The connection then
+    /// closes and the session ends.
     pub fn close_when_idle(&mut self, now: Time) {
         self.pass(now);
         if self.closing.is_none() {
@@ -301,7 +304,8 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Ends every call ([`FailReason::Closed`], or [`FailReason::Unsent`]), closes the connection, and is over.
+    /// Fails every call ([`FailReason::Closed`] or [`FailReason::Unsent`]), closes the connection, and ends
+    /// the session.
     pub fn close(&mut self, now: Time, reason: &CloseReason) {
         self.pass(now);
         self.closing = Some(reason.clone());
@@ -309,8 +313,8 @@ impl<L: Line> Session<L> {
         self.rest();
     }
 
-    /// There is a connection. Every call that has no reply is given to it, in the order in which they were submitted.
-    /// Without effect while there is another one, and once the session is over.
+    /// Starts using a new connection. It gets all unanswered calls, in the order of submission. Has no effect
+    /// if another connection exists or the session has ended.
     pub fn handle_connected(&mut self, now: Time, line: L) {
         self.pass(now);
         if matches!(self.state, State::Up { .. } | State::Ended) {
@@ -325,7 +329,7 @@ impl<L: Line> Session<L> {
         self.settle(now);
     }
 
-    /// No connection could be made, for the reason given.
+    /// Records a failed connection attempt and its reason.
     pub fn handle_connect_failed(&mut self, now: Time, why: String) {
         self.pass(now);
         if !matches!(self.state, State::Connecting) {
@@ -353,7 +357,7 @@ impl<L: Line> Session<L> {
         self.rest();
     }
 
-    /// The moment of [`Session::poll_timeout`] may have come.
+    /// Handles the deadlines that have passed, as returned by [`Session::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Time) {
         self.pass(now);
         while let Some((at, id)) = self.deadlines.front().copied()
@@ -382,7 +386,7 @@ impl<L: Line> Session<L> {
         self.settle(now);
     }
 
-    /// Hears what the connection has to say. It is to be called whenever the connection was given something.
+    /// Handles the connection's events. Must be called after each input to the connection.
     pub fn settle(&mut self, now: Time) {
         self.pass(now);
         while let State::Up { line, answered, owed, .. } = &mut self.state {
@@ -403,7 +407,7 @@ impl<L: Line> Session<L> {
         self.rest();
     }
 
-    /// Time does not go back.
+    /// Updates the time, which never goes back.
     fn pass(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
@@ -416,7 +420,7 @@ impl<L: Line> Session<L> {
         self.calls.get_mut(id.xid()).filter(|held| held.id == id)
     }
 
-    /// Calls that somebody waits for, in the order in which they were submitted.
+    /// Returns the unabandoned calls in the order of submission.
     fn waiting(&self) -> Vec<CallId> {
         self.calls_where(|held| held.call.is_some())
     }
@@ -446,7 +450,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// The connection says that a call has ended: with its reply, or because the connection has ended first.
+    /// Handles the end of a call on the connection: its reply, or the end of the connection.
     fn line_done(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
         let reconnect = self.policy.reconnect;
         let Some(held) = self.held_mut(id) else { return };
@@ -473,14 +477,14 @@ impl<L: Line> Session<L> {
 
     fn line_closed(&mut self, reason: CloseReason) {
         let state = core::mem::replace(&mut self.state, State::Idle);
-        // Nothing of a call is with the old connection any more.
+        // The old connection holds no more resources of any call.
         for id in self.calls_where(|held| held.call.is_none()) {
             self.forget(id);
         }
         self.events.push_back(Event::Disconnected(reason.clone()));
         match self.policy.reconnect {
             Some(reconnect) => {
-                // One that nobody has asked anything has not failed, unless it is made again though nobody needs it.
+                // A connection without calls has not failed, unless the policy reconnects even without calls.
                 let needed = self.policy.keep || self.unanswered() > 0;
                 let failed = match state {
                     State::Up { answered, owed, .. } => !answered && (owed || needed),
@@ -498,7 +502,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// The time of a call is up. It stays in the table while the connection has something of it.
+    /// Times out a call. It stays in the table while the connection holds its resources.
     fn expire(&mut self, id: CallId) {
         let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
         if held.call.take().is_some() {
@@ -523,14 +527,14 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// When the connection is closed if nothing comes from the peer until then: only if the time of a call is
-    /// up of which it has something.
+    /// Returns when to close the connection if the peer stays silent. Applies only if the connection holds
+    /// resources of a timed-out call.
     fn silent_at(&self) -> Option<Time> {
         let overdue = self.line().is_some_and(|line| line.is_overdue() && !line.is_closing());
         if overdue { self.heard.after(MAX_SILENCE) } else { None }
     }
 
-    /// Nobody waits for a call any more. It stays in the table while the connection has something of it.
+    /// Abandons a call. It stays in the table while the connection holds its resources.
     fn leave(&mut self, id: CallId) {
         let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
         let holds = match &mut self.state {
@@ -555,7 +559,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Takes a call off every list.
+    /// Removes a call from every list.
     fn forget(&mut self, id: CallId) -> Option<Held> {
         self.held(id)?;
         let held = self.calls.remove(id.xid())?;
@@ -564,7 +568,7 @@ impl<L: Line> Session<L> {
         Some(held)
     }
 
-    /// Drops the deadlines of calls that have ended, up to the first of one that has not.
+    /// Drops the deadlines of completed calls, up to the first outstanding call.
     fn trim(&mut self) {
         while let Some((_, id)) = self.deadlines.front()
             && self.held(*id).is_none()
@@ -579,7 +583,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Ends every call without a reply.
+    /// Fails every outstanding call.
     fn fail_all(&mut self, reason: &CloseReason) {
         for id in self.waiting() {
             let Some(held) = self.held(id) else { continue };
@@ -590,7 +594,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Goes over to what the calls that are left, or that there are none, ask for.
+    /// Changes the state to match the outstanding calls, or their absence.
     fn rest(&mut self) {
         let idle = self.unanswered() == 0;
         let kept = self.policy.keep && self.counts.connections > 0;
@@ -612,7 +616,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Asks for a connection, at once or when the wait after the last attempt is over.
+    /// Requests a connection, immediately or after the backoff.
     fn want_connection(&mut self) {
         let until = self.attempts.not_before;
         if until > self.now {
@@ -623,7 +627,7 @@ impl<L: Line> Session<L> {
     }
 }
 
-/// Whether the server has said something: then the connection works.
+/// Returns true if the outcome shows that the server responded, so that the connection works.
 fn is_answer(outcome: &Result<Reply, FailReason>) -> bool {
     match outcome {
         Ok(_) | Err(FailReason::Version { .. } | FailReason::Chunk | FailReason::BadReply(_)) => true,
@@ -632,12 +636,12 @@ fn is_answer(outcome: &Result<Reply, FailReason>) -> bool {
 }
 
 impl Session {
-    /// The next piece of work for the connection's provider.
+    /// Returns the next action for the connection's provider.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.line_mut()?.poll_action()
     }
 
-    /// Takes a completion of the connection's provider.
+    /// Handles a completion of the connection's provider.
     pub fn handle_completion(&mut self, now: Time, completion: Completion) {
         self.pass(now);
         if matches!(completion, Completion::Received { .. }) {

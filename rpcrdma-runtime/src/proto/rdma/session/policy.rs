@@ -1,29 +1,29 @@
-//! How patient a session is.
+//! Timeouts and reconnection of a session.
 
 use core::time::Duration;
 
 use crate::proto::random::Rng;
 use crate::proto::time::Time;
 
-/// What a [`Session`](super::Session) does about time.
+/// The timeouts and the reconnection settings of a [`Session`](super::Session).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a call may take that does not say otherwise, from its submission to its reply: waiting for a connection
-    /// and for a credit included, and all connections on which it is sent (default 60 s).
+    /// The default timeout of a call, from its submission to its reply (default 60 s). It includes waiting
+    /// for a connection and for a credit, and all connections on which the call is sent.
     pub timeout: Duration,
-    /// A connection without calls is closed after this time, and the next call makes a new one (default 5 minutes,
-    /// Linux's; `None` keeps it, and so does a session that does not reconnect).
+    /// How long a connection may be idle before it is closed; the next call opens a new one (default 5
+    /// minutes, as in Linux). `None` keeps idle connections, and so does a session that does not reconnect.
     pub idle: Option<Duration>,
-    /// Once there was a connection there is to be one, with calls or without (default false): `idle` closes none, and
-    /// when it is lost the next one is made at once or after the wait between attempts. For a client that may be called
-    /// (RFC 8167 section 5.4).
+    /// Keeps the session connected after its first connection, even without calls (default false). `idle`
+    /// then closes no connection, and a lost one is replaced at once or after the backoff. For clients that
+    /// accept calls (RFC 8167 section 5.4).
     pub keep: bool,
-    /// What happens when a connection ends that was still needed. `None`: its calls fail, and the session is over.
+    /// What to do when a connection with outstanding calls ends. `None` fails its calls and ends the session.
     pub reconnect: Option<Reconnect>,
 }
 
 impl Policy {
-    /// How long a connection without calls stands, if not for ever: one that cannot be made again is not closed.
+    /// Returns how long a connection may be idle. A connection that cannot be replaced is never closed.
     pub(super) fn idle_limit(&self) -> Option<Duration> {
         self.idle.filter(|_| !self.keep && self.reconnect.is_some())
     }
@@ -40,22 +40,22 @@ impl Default for Policy {
     }
 }
 
-/// How a session comes by a new connection, and what it sends there.
+/// How a session reconnects, and which calls it retransmits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnect {
-    /// Whether a call that was sent is sent again on the new connection, with the same XID and the same bytes (default
-    /// true). The server may run it twice then, unless it has a duplicate-request cache: a call of a procedure that
-    /// must not be run twice can say that it is not to be sent again ([`Call::retransmit`](super::Call::retransmit)), or
-    /// none is. A call that was not sent yet waits for the new connection in any case.
+    /// Whether to retransmit a sent call on the new connection, with the same XID and the same bytes (default
+    /// true). The server may then run it twice, unless it has a duplicate-request cache. A call that must not
+    /// run twice can opt out ([`Call::retransmit`](super::Call::retransmit)). A call that was not sent yet
+    /// always waits for the new connection.
     pub retransmit: bool,
-    /// On how many connections a call may be sent (default 5, at least 1). One that takes every connection with it ends
-    /// so, and does not take those behind it along for ever.
+    /// The maximum number of connections on which a call is sent (default 5, at least 1). This stops a call
+    /// that ends every connection, and lets the calls behind it proceed.
     pub sends: u32,
-    /// After how many failed attempts in a row, at least 1, the calls that wait fail with
-    /// [`FailReason::Unreachable`](super::super::FailReason::Unreachable) (default `None`: each waits until its time is
-    /// up).
+    /// The number of consecutive failed attempts, at least 1, after which waiting calls fail with
+    /// [`FailReason::Unreachable`](super::super::FailReason::Unreachable) (default `None`: each call waits
+    /// until it times out).
     pub attempts: Option<u32>,
-    /// How long it waits between attempts.
+    /// The delay between attempts.
     pub backoff: Backoff,
 }
 
@@ -65,18 +65,18 @@ impl Default for Reconnect {
     }
 }
 
-/// How long a session waits before it connects again. The first attempt after a connection that worked is made at
-/// once. A connection on which calls waited and nothing was answered counts as a failed attempt.
+/// The delay before a session reconnects. The first attempt after a working connection is immediate. A
+/// connection on which calls waited and none was answered counts as a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure (default 250 ms).
+    /// The delay after the first failure (default 250 ms).
     pub initial: Duration,
-    /// How many times as long after each further one (default 2).
+    /// The factor for each further delay (default 2).
     pub factor: u32,
-    /// The longest wait (default 30 s, Linux's).
+    /// The maximum delay (default 30 s, as in Linux).
     pub max: Duration,
-    /// How much of each wait is left to chance, in percent (default 50: between half of it and all of it), so that the
-    /// clients of a server that comes back do not come back all at once.
+    /// The random part of each delay, in percent (default 50: between half of the delay and all of it). It
+    /// keeps the clients of a restarted server from reconnecting at the same moment.
     pub jitter: u32,
 }
 
@@ -87,13 +87,13 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The longest wait after so many failures in a row.
+    /// Returns the maximum delay after this many consecutive failures.
     fn ceiling(&self, failures: u32) -> Duration {
         let times = self.factor.max(1).saturating_pow(failures.saturating_sub(1));
         self.initial.saturating_mul(times).min(self.max)
     }
 
-    /// The wait after so many failures in a row.
+    /// Returns the delay after this many consecutive failures.
     fn wait(&self, failures: u32, rng: &mut Rng) -> Duration {
         let longest = self.ceiling(failures);
         let random = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX).checked_div(100).unwrap_or(0);
@@ -102,16 +102,16 @@ impl Backoff {
     }
 }
 
-/// The attempts to connect since the last connection that worked.
+/// The connection attempts since the last working connection.
 #[derive(Debug)]
 pub(super) struct Attempts {
     rng: Rng,
     failures: u32,
-    /// Failures since calls were last told that there is no connection.
+    /// Failures since calls last failed as unreachable.
     pub(super) untold: u32,
-    /// When the next one may be made.
+    /// When the next attempt may start.
     pub(super) not_before: Time,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     pub(super) why: Option<alloc::string::String>,
 }
 
@@ -120,7 +120,7 @@ impl Attempts {
         Attempts { rng: Rng::new(seed), failures: 0, untold: 0, not_before: Time::default(), why: None }
     }
 
-    /// A connection works.
+    /// Records a working connection.
     pub(super) fn worked(&mut self) {
         self.failures = 0;
         self.untold = 0;

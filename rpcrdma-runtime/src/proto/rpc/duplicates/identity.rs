@@ -3,12 +3,12 @@ use core::net::IpAddr;
 use crate::wire::rpc::{CallHeader, Credential, RPCSEC_GSS, RpcCall};
 use crate::xdr::{Placed, Received, pad_len};
 
-/// Who is taken for the same caller.
+/// The identity of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallerId {
-    /// Everybody at this address, whatever the port: a client comes back from another one.
+    /// All callers at this address, with any port: a client reconnects from another port.
     Address(IpAddr),
-    /// Whoever is at the other end of one connection.
+    /// The peer of one connection.
     Connection(u64),
 }
 
@@ -23,13 +23,13 @@ pub struct ProcedureId {
     pub procedure: u32,
 }
 
-/// What makes two calls one call that was sent twice: caller, XID, procedure, length, and the first bytes.
+/// Identifies a call and its retransmissions: caller, XID, procedure, length, and the first bytes.
 ///
-/// An XID alone is not enough: they come round, and some clients begin with the same one whenever they start. The sum is
-/// over the first [`CallIdentity::PREFIX`] bytes of the call as it is without chunks, so that a call that travels in
-/// another form the second time is the same call. They hold the credential, and so the machine's name of AUTH_SYS, and
-/// at least 584 bytes of arguments: what names the object, the place and the amount. More would cost time with
-/// every call that writes, and tell apart only calls that have all of that in common with the XID.
+/// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same one. The
+/// checksum covers the first [`CallIdentity::PREFIX`] bytes of the call without chunks, so a retransmission
+/// in another form is the same call. They contain the credential, including the machine name of AUTH_SYS, and
+/// at least 584 bytes of arguments: the object, the offset and the count. A longer prefix would slow down
+/// every call that writes. It would distinguish only calls that agree in all of this and in the XID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallIdentity {
     xid: u32,
@@ -46,12 +46,13 @@ impl From<&CallHeader> for ProcedureId {
 }
 
 impl CallIdentity {
-    /// How many bytes of a call are compared, by their sum.
+    /// The number of bytes of a call that the checksum covers.
     pub const PREFIX: usize = 1024;
 
-    /// The identity of a call; none of one with another credential than AUTH_NONE, AUTH_SYS or RPCSEC_GSS. A call with
-    /// RPCSEC_GSS has a sequence number among its first bytes, to which its reply is bound: only one that is sent again as
-    /// it was is the same. Clients that give it another number (RFC 2203 section 5.3.3.1) make another call of it.
+    /// Returns the identity of a call. Returns `None` for credentials other than AUTH_NONE, AUTH_SYS and
+    /// RPCSEC_GSS. The first bytes of an RPCSEC_GSS call contain its sequence number, to which its reply is
+    /// bound: only an unchanged retransmission is the same call. With another sequence number (RFC 2203
+    /// section 5.3.3.1), it is a different call.
     #[must_use]
     pub fn of(call: &RpcCall, caller: CallerId) -> Option<Self> {
         let header = &call.header;
@@ -62,26 +63,26 @@ impl CallIdentity {
         Some(CallIdentity { xid: header.xid, sum, length, caller, procedure: header.into() })
     }
 
-    /// The call's XID.
+    /// Returns the call's XID.
     #[must_use]
     pub fn xid(&self) -> u32 {
         self.xid
     }
 
-    /// Who calls.
+    /// Returns the caller.
     #[must_use]
     pub fn caller(&self) -> CallerId {
         self.caller
     }
 
-    /// What is called.
+    /// Returns the procedure.
     #[must_use]
     pub fn procedure(&self) -> ProcedureId {
         self.procedure
     }
 }
 
-/// The sum of the first bytes of a message with its items back in their places, and its whole length.
+/// Returns the checksum of a message's first bytes, with its items inserted, and its total length.
 fn digest(message: &Received) -> (u64, u64) {
     let mut begin = Begin { bytes: [0; CallIdentity::PREFIX], filled: 0, length: 0 };
     let mut rest = &message.stream[..];
@@ -104,7 +105,7 @@ fn digest(message: &Received) -> (u64, u64) {
 struct Begin {
     bytes: [u8; CallIdentity::PREFIX],
     filled: usize,
-    /// Of the whole message.
+    /// The length of the whole message.
     length: u64,
 }
 
@@ -117,14 +118,14 @@ impl Begin {
         self.filled = self.filled.saturating_add(taken);
     }
 
-    /// To tell mistakes apart, not enemies, who can claim any AUTH_SYS credential as it is. The bytes behind the last are zeros:
-    /// how many there are is compared by itself.
+    /// Detects mistakes, not attacks: an attacker can claim any AUTH_SYS credential anyway. The bytes after
+    /// the last one are zero, and the length is compared separately.
     fn sum(&self) -> u64 {
         let words = self.bytes.split_at(self.filled.next_multiple_of(8).min(CallIdentity::PREFIX)).0;
         words.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
             let word = word.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
-            // Twice, with the upper half handed down between: a product by itself hands nothing down, and what differs in the
-            // highest bits of one word could be undone by the next.
+            // Two multiplications, with the upper half shifted down in between. A product alone never
+            // propagates bits down, so the next word could cancel a difference in the highest bits.
             let mixed = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
         })

@@ -1,8 +1,9 @@
-//! The duplicate-request cache: a call that a client sends again is not run again.
+//! The duplicate-request cache: the server does not run a retransmitted call again.
 //!
-//! A client that loses its connection sends the calls that were not answered once more on the next one, with the same
-//! XID. For a procedure that must not run twice (remove, rename, append) the server keeps what it answered, and gives
-//! it again. The engine is a table; it knows time as what it is told and nothing of who waits but a value `W`.
+//! A client that loses its connection retransmits its unanswered calls on the next one, with the same XIDs.
+//! For a procedure that must not run twice (remove, rename, append), the server caches the reply and replays
+//! it. The engine is a table. Its caller passes in the time, and represents each waiting caller by a value
+//! `W`.
 
 mod identity;
 mod shares;
@@ -18,31 +19,31 @@ pub use identity::{CallIdentity, CallerId, ProcedureId};
 use self::shares::{Change, Shares};
 use crate::xdr::{Item, Message};
 
-/// How much a duplicate-request cache remembers.
+/// The limits of a duplicate-request cache.
 ///
-/// All callers have these bounds together, and fair shares of them: where there is no room, the caller that has the most
-/// makes it, so one that makes many calls drives out its own replies and not those of others. A caller is what
-/// [`CallerId`] says, except that one network of IPv6 (64 bits) is one. What runs is never forgotten, so callers whose calls run
-/// long can take so much of [`DuplicateLimits::entries`] and [`DuplicateLimits::running`] that new calls of others are run as
-/// without a cache.
+/// All callers share these limits fairly: when the cache is full, the caller with the largest share loses a
+/// reply. A caller that makes many calls thus evicts its own replies and not those of others. [`CallerId`]
+/// identifies a caller, and one IPv6 network (64 bits) counts as one caller. Running calls are never evicted.
+/// Callers with slow calls can therefore use up [`DuplicateLimits::entries`] and
+/// [`DuplicateLimits::running`], and new calls of others are then not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
-    /// Calls that run and replies that are kept, together (default 4,096). For a new call the reply goes that was not used
-    /// for longest, of the caller that has the most of both. A call whose caller would have more than all that have replies to
-    /// forget is run as without a cache.
+    /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
+    /// recently used reply of the caller that has the most of both. If its own caller would then have more
+    /// than any caller with replies to evict, the call is not cached.
     pub entries: usize,
-    /// Bytes of all calls that run (default 64 MiB): they are held to their end, though their connection be gone. Calls
-    /// beyond that are run as without a cache, and end with their connection.
+    /// Maximum size of all running calls in bytes (default 64 MiB). They are kept until they complete, even
+    /// if their connection is lost. Further calls are not cached and end with their connection.
     pub running: u64,
-    /// Bytes of all replies that are kept, items included (default 16 MiB). For a new one the reply goes that was not used for
-    /// longest, of the caller whose replies hold the most; that may be the new one. They are copied: a few bytes of a file do
-    /// not keep all of what was read.
+    /// Maximum size of all cached replies in bytes, including items (default 16 MiB). A new reply evicts the
+    /// least recently used reply of the caller with the most cached bytes, which may be the new one. Replies
+    /// are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub bytes: usize,
-    /// The longest reply that is kept, in bytes (default 64 KiB). A longer one is of a procedure that reads: its call is
-    /// run again.
+    /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies are those of procedures that
+    /// read, which may run again.
     pub reply: usize,
-    /// How long a reply is kept since it was last asked for (default 120 s): beyond that a client may use the XID for
-    /// another call.
+    /// Lifetime of a reply since its last use (default 120 s). Later the client may use the XID for another
+    /// call.
     pub lifetime: Duration,
 }
 
@@ -58,27 +59,28 @@ impl Default for DuplicateLimits {
     }
 }
 
-/// So many who wait for one call that runs are answered: the latest, for the connections of those before them are most
-/// likely gone.
+/// Maximum number of waiters for one running call. The latest ones are answered: the connections of earlier
+/// ones are most likely lost.
 pub const WAITERS: usize = 16;
 
-/// What becomes of a call that has arrived.
+/// The action for a received call.
 #[derive(Debug)]
 pub enum Begun<W> {
-    /// It is new: run it, and [`Duplicates::finish`]. Who waits is kept until then.
+    /// The call is new: run it, then call [`Duplicates::finish`]. The cache keeps the waiter until then.
     Run(Ticket),
-    /// It runs already. Who waits will be answered with the others; the one who waited longest may have had to leave.
+    /// The call is already running. The waiter is answered with the others. The oldest waiter may be
+    /// displaced.
     Joined {
-        /// Who is not answered any more.
+        /// The displaced waiter, which gets no reply.
         left: Option<W>,
     },
-    /// It was answered before: this is the reply.
+    /// The call was already answered: replay this reply.
     Kept(W, Message),
-    /// As many calls run as are remembered, by number or by bytes: run it and answer it, as if there were no cache.
+    /// The cache is full, by number or by bytes: run and answer the call without it.
     Unremembered(W),
 }
 
-/// A call that runs. It has to be given back to [`Duplicates::finish`], whatever came of it.
+/// A running call. It must be passed to [`Duplicates::finish`], whatever its outcome.
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket {
@@ -86,12 +88,12 @@ pub struct Ticket {
     size: u64,
 }
 
-/// Calls that run, and replies that were given.
+/// Running calls and cached replies.
 #[derive(Debug)]
 pub struct Duplicates<W> {
     limits: DuplicateLimits,
     entries: BTreeMap<CallIdentity, Entry<W>>,
-    /// Kept replies by last use.
+    /// Cached replies by last use.
     by_use: BTreeMap<u64, CallIdentity>,
     next_use: u64,
     shares: Shares,
@@ -110,12 +112,12 @@ enum Entry<W> {
 struct Kept {
     reply: Message,
     used: u64,
-    /// When that was.
+    /// The time of the last use.
     since: Duration,
 }
 
 impl<W> Duplicates<W> {
-    /// An empty cache.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(limits: DuplicateLimits) -> Self {
         Duplicates {
@@ -130,51 +132,51 @@ impl<W> Duplicates<W> {
         }
     }
 
-    /// How much it remembers.
+    /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> DuplicateLimits {
         self.limits
     }
 
-    /// Has it remember so much from now on. What is too much is forgotten, calls that run excepted.
+    /// Sets the limits. Evicts replies that exceed them, but no running calls.
     pub fn limit(&mut self, limits: DuplicateLimits) {
         self.limits = limits;
         while self.entries.len() > limits.entries && self.forget(self.shares.of_most_entries()) {}
         self.trim();
     }
 
-    /// Calls that run.
+    /// Returns the number of running calls.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running
     }
 
-    /// Whether this call runs: then [`Duplicates::begin`] joins it.
+    /// Returns true if this call is running, so that [`Duplicates::begin`] would join it.
     #[must_use]
     pub fn is_running(&self, call: &CallIdentity) -> bool {
         matches!(self.entries.get(call), Some(Entry::Running(_)))
     }
 
-    /// What they hold, in bytes.
+    /// Returns the total size of running calls in bytes.
     #[must_use]
     pub fn running_bytes(&self) -> u64 {
         self.running_bytes
     }
 
-    /// Replies that are kept.
+    /// Returns the number of cached replies.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.by_use.len()
     }
 
-    /// What they hold, in bytes.
+    /// Returns the total size of cached replies in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A call of `size` bytes has arrived, and `waiter` waits for its reply. `now` is the time since any moment in the past,
-    /// and never goes back.
+    /// Registers a received call of `size` bytes, with the `waiter` for its reply. `now` is a monotonic time
+    /// since an arbitrary moment.
     pub fn begin(&mut self, call: CallIdentity, size: u64, waiter: W, now: Duration) -> Begun<W> {
         self.expire(now);
         match self.entries.get_mut(&call) {
@@ -211,8 +213,8 @@ impl<W> Duplicates<W> {
         Begun::Run(Ticket { call, size })
     }
 
-    /// A call has ended: with a reply that is worth keeping, or without. Gives everyone who waits for it, in the order in
-    /// which they came. `now` as in [`Duplicates::begin`].
+    /// Completes a call, with a reply to cache or without. Returns all waiters in the order of their arrival.
+    /// `now` is as in [`Duplicates::begin`].
     pub fn finish(&mut self, ticket: Ticket, reply: Option<&Message>, now: Duration) -> Vec<W> {
         let Ticket { call, size } = ticket;
         let Some(Entry::Running(waiting)) = self.entries.remove(&call) else { return Vec::new() };
@@ -239,12 +241,12 @@ impl<W> Duplicates<W> {
         self.trim();
     }
 
-    /// Forgets replies until the others hold no more bytes than they may.
+    /// Evicts replies until the cached bytes are within the limit.
     fn trim(&mut self) {
         while self.bytes > self.limits.bytes && self.forget(self.shares.of_most_bytes()) {}
     }
 
-    /// Forgets what nobody has asked for in its time. What was used before expires before.
+    /// Removes expired replies. The least recently used reply expires first.
     fn expire(&mut self, now: Duration) {
         while let Some((used, call)) = self.by_use.first_key_value()
             && let Some(Entry::Kept(kept)) = self.entries.get(call)
@@ -254,7 +256,7 @@ impl<W> Duplicates<W> {
         }
     }
 
-    /// Forgets the reply with this last use. False if there is none.
+    /// Removes the reply with this last use. Returns false if there is none.
     fn forget(&mut self, used: Option<u64>) -> bool {
         let Some(call) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
         let caller = call.caller();
@@ -267,18 +269,18 @@ impl<W> Duplicates<W> {
     }
 }
 
-/// The bytes of a reply.
+/// Returns the size of a reply in bytes.
 fn length(reply: &Message) -> usize {
     let items = reply.items.iter().map(|item| item.data.len());
     items.fold(reply.stream.len(), usize::saturating_add)
 }
 
-/// What a copy of it holds: the list of its items, too, for they may be many and short.
+/// Returns the memory used by its copy. Includes the list of items, which may be many and short.
 fn held(reply: &Message) -> usize {
     size_of_val(&reply.items[..]).saturating_add(length(reply))
 }
 
-/// The reply in memory of its own, in one piece.
+/// Returns a contiguous copy of the reply.
 fn copied(reply: &Message) -> Message {
     let mut all = BytesMut::with_capacity(length(reply));
     let mut copy = |bytes: &Bytes| {

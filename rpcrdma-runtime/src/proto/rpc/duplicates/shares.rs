@@ -4,24 +4,25 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use super::CallerId;
 
-/// What each caller has of a cache, so that the one that has the most makes room for the others.
+/// Each caller's share of a cache. The caller with the largest share makes room for others.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     callers: BTreeMap<CallerId, Share>,
-    /// Those that have something to forget.
+    /// Callers that have replies to evict.
     by_entries: Order,
     by_bytes: Order,
 }
 
-/// Callers by how much they have; of those that have the same, the one comes last whose oldest reply was not used for longest.
+/// Callers by the size of their share. Of equal shares, the one with the least recently used reply comes
+/// last.
 type Order = BTreeMap<(usize, Reverse<u64>), CallerId>;
 
 #[derive(Debug, Default)]
 struct Share {
     running: usize,
-    /// Replies that are kept, by last use.
+    /// Cached replies by last use.
     kept: BTreeSet<u64>,
-    /// What they hold.
+    /// The memory of these replies in bytes.
     bytes: usize,
 }
 
@@ -31,18 +32,18 @@ impl Share {
     }
 }
 
-/// What becomes of a caller's share.
+/// A change of a caller's share.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// A call begins.
+    /// A call starts.
     Begins,
-    /// A call has ended.
+    /// A call completed.
     Ends,
-    /// A reply is kept: its last use, and what it holds.
+    /// A reply is cached: its last use and its memory.
     Keeps(u64, usize),
-    /// A reply is used again: its last use before, and now.
+    /// A reply is used again: its previous and its new last use.
     Uses(u64, u64),
-    /// A reply is forgotten: its last use, and what it held.
+    /// A reply is evicted: its last use and its memory.
     Forgets(u64, usize),
 }
 
@@ -69,22 +70,22 @@ impl Shares {
         self.put(caller, share);
     }
 
-    /// The last use of the reply that is to be forgotten for another call of this caller. None, if nobody has so much that
-    /// the caller would not have more then.
+    /// Returns the last use of the reply to evict for a further call of this caller. Returns `None` if the
+    /// caller would then have a larger share than every caller with replies, and has no reply of its own.
     pub(super) fn for_call_of(&self, caller: CallerId) -> Option<u64> {
         let own = self.callers.get(&owner(caller));
         let wanted = own.map_or(0, Share::entries).saturating_add(1);
         let (entries, oldest) = last(&self.by_entries)?;
-        // One that has the most already makes room for itself.
+        // A caller that already has the largest share evicts its own reply.
         if entries >= wanted { Some(oldest) } else { own?.kept.first().copied() }
     }
 
-    /// The last use of the reply that is to be forgotten where there are too many.
+    /// Returns the last use of the reply to evict if there are too many.
     pub(super) fn of_most_entries(&self) -> Option<u64> {
         last(&self.by_entries).map(|(_, oldest)| oldest)
     }
 
-    /// The last use of the reply that is to be forgotten where they hold too many bytes.
+    /// Returns the last use of the reply to evict if they use too many bytes.
     pub(super) fn of_most_bytes(&self) -> Option<u64> {
         last(&self.by_bytes).map(|(_, oldest)| oldest)
     }
@@ -114,7 +115,7 @@ fn last(order: &Order) -> Option<(usize, u64)> {
     Some((*most, *oldest))
 }
 
-/// Whose share it is: one that has a network of IPv6 has all of its addresses.
+/// Returns the owner of a caller's share: an IPv6 network of 64 bits counts as one caller.
 fn owner(caller: CallerId) -> CallerId {
     match caller {
         CallerId::Address(address) => CallerId::Address(match address.to_canonical() {

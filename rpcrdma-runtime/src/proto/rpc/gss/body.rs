@@ -1,4 +1,4 @@
-//! Arguments and results as RPCSEC_GSS protects them (RFC 2203 section 5.3.2).
+//! Protected arguments and results of RPCSEC_GSS (RFC 2203 section 5.3.2).
 
 use bytes::Bytes;
 
@@ -6,14 +6,14 @@ use super::{GssContext, GssError, GssFailure, GssService};
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::xdr::{Decode, Encode, Reader, Reducer, Sink};
 
-/// Where the arguments or results go that are to be protected: behind their sequence number.
+/// Returns a reducer for the arguments or results to protect, which follow their sequence number.
 pub(super) fn begin(sequence: u32) -> Result<Reducer, GssFailure> {
     let mut body = Reducer::disabled();
     body.put_u32(sequence).map_err(GssFailure::Encode)?;
     Ok(body)
 }
 
-/// Puts what was begun into a message, protected.
+/// Protects the data and writes it into a message.
 pub(super) fn seal<S: Sink + ?Sized>(
     context: &dyn GssContext,
     service: GssService,
@@ -34,7 +34,7 @@ pub(super) fn seal<S: Sink + ?Sized>(
     sealed.map_err(GssFailure::Encode)
 }
 
-/// Takes protected arguments or results out of a message, of which they are the rest.
+/// Reads protected arguments or results, which are the rest of a message.
 pub(super) fn open(
     context: &dyn GssContext,
     service: GssService,
@@ -42,7 +42,7 @@ pub(super) fn open(
     mut reader: Reader<'_>,
 ) -> Result<Bytes, GssFailure> {
     let body = match service {
-        // They are not protected; who asks for this does not know its own service.
+        // They are not protected; the caller asked for the wrong service.
         GssService::None => return Err(GssError::FAILURE.into()),
         GssService::Integrity => {
             let data = xdr::RpcGssIntegData::decode(&mut reader).map_err(GssFailure::Decode)?;

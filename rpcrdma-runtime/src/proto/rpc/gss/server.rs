@@ -18,20 +18,20 @@ use crate::proto::program::AuthStat;
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::wire::rpc::{MAX_SEQUENCE, RPCSEC_GSS, Verifier};
 
-/// What a server's end of RPCSEC_GSS is set to.
+/// The options of an RPCSEC_GSS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GssServerOptions {
-    /// The weakest service that calls over RPCSEC_GSS may have (default [`GssService::None`]); weaker ones get AUTH_TOOWEAK.
-    /// Calls with AUTH_NONE and AUTH_SYS are run as without it: a handler that wants to know who calls refuses those without
-    /// a [`GssCaller`](super::GssCaller) among their extensions.
+    /// The weakest accepted service of RPCSEC_GSS calls (default [`GssService::None`]). Weaker calls get
+    /// AUTH_TOOWEAK. Calls with AUTH_NONE and AUTH_SYS run regardless. A handler that requires authentication
+    /// must reject calls without a [`GssCaller`](super::GssCaller) among their extensions.
     pub at_least: GssService,
-    /// How many sequence numbers are kept for each context (default 1,024; at least 1, at most 65,536).
+    /// The size of each context's sequence window (default 1,024; at least 1, at most 65,536).
     pub window: u32,
-    /// Contexts at once (default 4,096). The one that was not used for longest goes when there is no room; its client
-    /// makes a new one.
+    /// Maximum number of contexts (default 4,096). Beyond it, the least recently used context is dropped, and
+    /// its client creates a new one.
     pub contexts: usize,
-    /// Contexts that are being made, at once (default 256). They are apart from those that are made: anybody can begin one,
-    /// and only who has ended it is known.
+    /// Maximum number of contexts under construction (default 256). They are counted separately: anyone can
+    /// start one, but only the caller of a completed context is authenticated.
     pub unfinished: usize,
 }
 
@@ -41,19 +41,19 @@ impl Default for GssServerOptions {
     }
 }
 
-/// Who made a call over RPCSEC_GSS, as its handler finds it in
+/// The authenticated caller of an RPCSEC_GSS call, which its handler finds in
 /// [`CallContext::extensions`](crate::proto::program::CallContext::extensions).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GssCaller {
-    /// The caller's name, in the mechanism's form. It is shown, not claimed.
+    /// The caller's name, in the mechanism's format. It is proven, not claimed.
     pub name: Bytes,
-    /// How arguments and results are protected.
+    /// The protection of arguments and results.
     pub service: GssService,
 }
 
-/// A server's end of RPCSEC_GSS, for [`Services::secured`](crate::proto::rpc::Services::secured): it makes contexts, checks what
-/// callers show, and protects results. Servers that share it share the contexts: one that was made over TCP is good over
-/// RPC-over-RDMA.
+/// The server side of RPCSEC_GSS, for [`Services::secured`](crate::proto::rpc::Services::secured). It creates
+/// contexts, authenticates callers and protects results. Servers that share it share the contexts: a context
+/// created over TCP is valid over RPC-over-RDMA.
 pub struct GssServer {
     mechanism: Box<dyn GssMechanism>,
     options: GssServerOptions,
@@ -62,43 +62,43 @@ pub struct GssServer {
     made: Mutex<Table<Context>>,
 }
 
-/// A context that is made, and the sequence numbers that came.
+/// An established context and its sequence window.
 struct Context {
     context: Arc<dyn GssContext>,
     window: SequenceWindow,
 }
 
-/// What a client is answered while a context is made.
+/// The answer to a client during context creation.
 pub(super) struct Made {
     pub(super) result: xdr::RpcGssInitRes,
     pub(super) verifier: Verifier,
 }
 
-/// A call whose caller is shown to be the context's.
+/// A call whose caller is authenticated by the context.
 pub(super) struct Admitted {
     pub(super) context: Arc<dyn GssContext>,
     pub(super) service: GssService,
     pub(super) sequence: u32,
-    /// The reply's.
+    /// The verifier of the reply.
     pub(super) verifier: Verifier,
 }
 
 /// A call that is not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It is denied.
+    /// The call is denied.
     Denied(AuthStat),
-    /// It has come before, or might have: it gets no answer (RFC 2203 section 5.3.3.1).
+    /// The call is a duplicate, or may be one: it gets no reply (RFC 2203 section 5.3.3.1).
     Silently,
 }
 
 impl GssServer {
-    /// One with default options.
+    /// Creates a server with default options.
     pub fn new(mechanism: impl GssMechanism + 'static) -> Self {
         GssServer::with(mechanism, GssServerOptions::default())
     }
 
-    /// One with these options.
+    /// Creates a server with these options.
     pub fn with(mechanism: impl GssMechanism + 'static, options: GssServerOptions) -> Self {
         let options = GssServerOptions { window: options.window.clamp(1, 1 << 16), ..options };
         GssServer {
@@ -110,19 +110,19 @@ impl GssServer {
         }
     }
 
-    /// How many contexts there are.
+    /// Returns the number of established contexts.
     #[must_use]
     pub fn contexts(&self) -> usize {
         lock(&self.made).len()
     }
 
-    /// How many are being made.
+    /// Returns the number of contexts under construction.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         lock(&self.making).len()
     }
 
-    /// Takes a client's token.
+    /// Processes a client's token.
     pub(super) fn make(
         &self,
         credential: &GssCredential,
@@ -146,7 +146,7 @@ impl GssServer {
         Ok(self.step(handle, exchange, token).unwrap_or_else(failed))
     }
 
-    /// A context that takes another token. It is nobody else's then.
+    /// Removes the exchange of a context that receives another token, so that this call owns it.
     fn taken_out(&self, handle: &[u8]) -> Result<(Handle, Box<dyn GssExchange>), AuthStat> {
         match (Handle::try_from(handle), lock(&self.making).remove(handle)) {
             (Ok(handle), Some(exchange)) => Ok((handle, exchange)),
@@ -182,7 +182,7 @@ impl GssServer {
         Ok(Made { result, verifier })
     }
 
-    /// Looks at what a caller shows: `header` is all of the message in front of the verifier.
+    /// Authenticates a call: `header` is the part of the message before the verifier.
     pub(super) fn admit(
         &self,
         credential: &GssCredential,
@@ -219,7 +219,7 @@ impl GssServer {
         Ok(Admitted { context, service, sequence, verifier })
     }
 
-    /// Forgets a context.
+    /// Removes a context.
     pub(super) fn forget(&self, handle: &[u8]) {
         lock(&self.made).remove(handle);
     }
@@ -233,7 +233,7 @@ fn checksum(context: &dyn GssContext, message: &[u8]) -> Result<Verifier, GssErr
     Ok(Verifier { flavor: RPCSEC_GSS, body: context.get_mic(message)?.into() })
 }
 
-/// The answer when no context is made.
+/// Returns the answer if no context is created.
 fn failed(error: GssError) -> Made {
     let result = xdr::RpcGssInitRes { gss_major: error.major, gss_minor: error.minor, ..Default::default() };
     Made { result, verifier: Verifier::default() }

@@ -11,8 +11,8 @@ use crate::wire::rpc::{
 };
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer, Size};
 
-/// A client's context with a server. It does not count: each call brings a sequence number that no other has, below
-/// 2^31 and not further ahead of the oldest unanswered one than [`GssSession::window`].
+/// A client's context with a server. It does not count calls. The caller assigns each call a unique sequence
+/// number below 2^31, at most [`GssSession::window`] ahead of the oldest unanswered one.
 #[derive(Clone)]
 pub struct GssSession {
     context: Arc<dyn GssContext>,
@@ -21,25 +21,25 @@ pub struct GssSession {
     window: u32,
 }
 
-/// What the server answers while a context is made.
+/// The server's answer during context creation.
 #[derive(Clone, Debug)]
 pub struct InitAnswer {
-    /// Its name for the context, for the next token.
+    /// The server's handle of the context, for the next token.
     pub handle: Bytes,
-    /// Its own token; the client's mechanism is to get it.
+    /// The server's token, to be passed to the client's mechanism.
     pub token: Bytes,
-    /// How many sequence numbers it keeps.
+    /// The size of the server's sequence window.
     pub window: u32,
-    /// Whether it is content and takes no more tokens.
+    /// Whether the server is complete and accepts no more tokens.
     pub complete: bool,
     verifier: Verifier,
 }
 
 impl GssSession {
-    /// The message that brings a token to the server: the first with an empty handle.
+    /// Creates the message that sends a token to the server. The first message has an empty handle.
     ///
     /// # Errors
-    /// [`GssFailure::Encode`].
+    /// [`GssFailure::Encode`] if the token or the handle exceeds its bounds.
     pub fn init_call<P: Program>(xid: u32, handle: &Bytes, token: Bytes) -> Result<Message, GssFailure> {
         let control = if handle.is_empty() { GssControl::Init } else { GssControl::ContinueInit };
         let credential =
@@ -58,7 +58,7 @@ impl GssSession {
         Ok(message.into_message())
     }
 
-    /// How large the reply to such a message is at most.
+    /// Returns the maximum size of the reply to such a message.
     #[must_use]
     pub fn init_bounds(longest_token: u32) -> ReplyBounds {
         // Two counts, three numbers and the handle.
@@ -67,10 +67,10 @@ impl GssSession {
         ReplyBounds { whole, reduced: whole, item: Size::ZERO, items: Size::ZERO }
     }
 
-    /// Reads the reply to such a message.
+    /// Decodes the reply to such a message.
     ///
     /// # Errors
-    /// [`GssFailure::Refused`] if no context is made, and what else is wrong with the reply.
+    /// [`GssFailure::Refused`] if no context is created, or the error of an invalid reply.
     pub fn init_answer(xid: u32, reply: &Received) -> Result<InitAnswer, GssFailure> {
         let mut reader = Reader::new(reply);
         let (verifier, status) = decode_verified(&mut reader, xid)?;
@@ -94,10 +94,10 @@ impl GssSession {
         })
     }
 
-    /// The session, once both ends are content: the server's last answer has to be shown to be the server's.
+    /// Creates the session once both sides are complete. Verifies that the last answer comes from the server.
     ///
     /// # Errors
-    /// [`GssFailure::Unverified`].
+    /// [`GssFailure::Unverified`] if the verification fails.
     pub fn new(
         context: Arc<dyn GssContext>,
         service: GssService,
@@ -107,25 +107,25 @@ impl GssSession {
         Ok(GssSession { context, handle: last.handle, service, window: last.window.max(1) })
     }
 
-    /// How arguments and results are protected.
+    /// Returns the protection of arguments and results.
     #[must_use]
     pub fn service(&self) -> GssService {
         self.service
     }
 
-    /// How many sequence numbers may be in use at a time, from the oldest to the newest.
+    /// Returns the maximum span of sequence numbers in use, from the oldest to the newest.
     #[must_use]
     pub fn window(&self) -> u32 {
         self.window
     }
 
-    /// Who the server is, in the mechanism's form of a name.
+    /// Returns the server's name, in the mechanism's format.
     #[must_use]
     pub fn peer(&self) -> &[u8] {
         self.context.peer()
     }
 
-    /// A call as it is sent. Items of at least `min_item` bytes are out of the stream if the service allows it.
+    /// Encodes a call. Moves items of at least `min_item` bytes out of the stream if the service allows it.
     ///
     /// # Errors
     /// [`GssFailure::Encode`], [`GssFailure::Mechanism`], [`GssFailure::Exhausted`].
@@ -151,17 +151,17 @@ impl GssSession {
         Ok(message.into_message())
     }
 
-    /// The message that ends the context. It has no arguments, and its reply no results.
+    /// Creates the message that destroys the context. It has no arguments, and its reply has no results.
     ///
     /// # Errors
-    /// As [`GssSession::call`].
+    /// Fails as [`GssSession::call`] does.
     pub fn destroy<P: Program>(&self, xid: u32, sequence: u32) -> Result<Message, GssFailure> {
         let mut message = Reducer::disabled();
         self.head::<P>(xid, sequence, GssControl::Destroy, 0, &mut message)?;
         Ok(message.into_message())
     }
 
-    /// The header, its checksum in the verifier.
+    /// Encodes the header, with its checksum in the verifier.
     fn head<P: Program>(
         &self,
         xid: u32,
@@ -185,12 +185,13 @@ impl GssSession {
         CallHeader::encode_verifier(&verifier, message).map_err(GssFailure::Encode)
     }
 
-    /// How large a reply can be that is so large without RPCSEC_GSS.
+    /// Returns the bounds of a protected reply, given its bounds without RPCSEC_GSS.
     #[must_use]
     pub fn reply_bounds(&self, bounds: ReplyBounds) -> ReplyBounds {
         let overhead = self.context.overhead();
         let mic = Size::padded(u64::from(overhead.mic));
-        // The count of the body and its sequence number; its padding, as a mechanism's output has any length.
+        // The count and the sequence number of the body, and padding, because a mechanism's output may have
+        // any length.
         let more = match self.service {
             GssService::None => return bounds,
             GssService::Integrity => Size::Bounded(4 + 4 + 4).plus(mic),
@@ -200,25 +201,25 @@ impl GssSession {
         ReplyBounds { whole, reduced: whole, item: Size::ZERO, items: Size::ZERO }
     }
 
-    /// Reads the reply to [`GssSession::destroy`].
+    /// Checks the reply to [`GssSession::destroy`].
     ///
     /// # Errors
-    /// [`GssFailure`].
+    /// Returns [`GssFailure`] if the reply is invalid.
     pub fn ended(&self, xid: u32, sequence: u32, reply: &Received) -> Result<(), GssFailure> {
         let mut reader = Reader::new(reply);
         self.accepted(&mut reader, xid, sequence)?;
         if reader.remaining() == 0 {
             return Ok(());
         }
-        // Some servers answer as to a call without results, protected as its service has it.
+        // Some servers protect the reply as the service requires, like a reply without results.
         body::open(&*self.context, self.service, sequence, reader).map(drop)
     }
 
-    /// The result of a call. What the server says without one counts only if the server is shown to have said it, but for a
-    /// denial, which has no verifier.
+    /// Returns the result of a call. A reply without a result counts only if it is verified to come from the
+    /// server, except for a denial, which has no verifier.
     ///
     /// # Errors
-    /// [`GssFailure`].
+    /// Returns [`GssFailure`] if there is no result.
     pub fn result<Res: for<'de> Decode<'de>>(
         &self,
         xid: u32,
@@ -241,7 +242,7 @@ impl GssSession {
 }
 
 impl GssSession {
-    /// Reads a reply's header, and who sent it.
+    /// Reads a reply's header and verifies its sender.
     fn accepted(&self, reader: &mut Reader<'_>, xid: u32, sequence: u32) -> Result<(), GssFailure> {
         let (verifier, status) = decode_verified(reader, xid)?;
         if let Some(verifier) = verifier {

@@ -1,17 +1,17 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Which sequence numbers of a context have been seen, of the last so many (RFC 2203 section 5.3.3.1).
+/// Records which of a context's most recent sequence numbers were seen (RFC 2203 section 5.3.3.1).
 #[derive(Clone, Debug)]
 pub struct SequenceWindow {
     highest: Option<u32>,
-    /// A bit for each number of the window, at the number modulo the window's size.
+    /// One bit per number of the window, at the number modulo the window's size.
     seen: Vec<u64>,
     size: u32,
 }
 
 impl SequenceWindow {
-    /// One for this many numbers, at least 1.
+    /// Creates a window of this many numbers, at least 1.
     #[must_use]
     pub fn new(size: u32) -> Self {
         let size = size.max(1);
@@ -19,8 +19,8 @@ impl SequenceWindow {
         SequenceWindow { highest: None, seen: vec![0; words], size }
     }
 
-    /// Takes a number: true unless it has been seen, or is so old that nobody knows. A number that is higher than all
-    /// before moves the window, so it is to be shown first that the caller has sent it.
+    /// Marks a number as seen. Returns false for a number that was seen, or that is older than the window. A
+    /// number above all earlier ones moves the window, so the caller must verify the sender first.
     pub fn take(&mut self, number: u32) -> bool {
         let ahead = match self.highest {
             None => u32::MAX,
@@ -42,7 +42,7 @@ impl SequenceWindow {
         self.mark(number)
     }
 
-    /// Marks a number; false if it was.
+    /// Marks a number. Returns false if it was already marked.
     fn mark(&mut self, number: u32) -> bool {
         let (index, bit) = self.place(number);
         let Some(word) = self.seen.get_mut(index) else { return false };
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Beside a set of all numbers that were taken.
+    /// Compared with a set of all numbers that were taken.
     #[test]
     fn as_if_every_number_were_remembered() {
         for size in [1, 2, 63, 64, 65, 200] {

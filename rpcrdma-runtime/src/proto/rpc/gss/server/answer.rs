@@ -1,4 +1,4 @@
-//! What a server answers to calls over RPCSEC_GSS (RFC 2203 section 5.3.3).
+//! A server's replies to RPCSEC_GSS calls (RFC 2203 section 5.3.3).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,8 +17,9 @@ use crate::wire::rpc::{ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::{Decode, Encode, Reader, Reducer};
 
 impl Services {
-    /// Also accepts RPCSEC_GSS calls. Services find the authenticated caller as [`GssCaller`] in the call's extensions;
-    /// [`Service::accepts_flavor`] is not asked. Calls with AUTH_NONE and AUTH_SYS are accepted as before, and have no such caller.
+    /// Also accepts RPCSEC_GSS calls. Services find the authenticated caller as [`GssCaller`] in the call's
+    /// extensions. [`Service::accepts_flavor`] is not called for this flavor. Calls with AUTH_NONE and
+    /// AUTH_SYS are still accepted, and have no such caller.
     pub fn secured(&mut self, gss: impl Into<Arc<GssServer>>) {
         self.gss = Some(gss.into());
     }
@@ -37,7 +38,7 @@ impl AnswersGss for GssServer {
 }
 
 impl GssServer {
-    /// Runs a call over RPCSEC_GSS, or takes a step in the life of a context. `credential` is the credential's body.
+    /// Runs a call over RPCSEC_GSS, or creates or destroys a context. `credential` is the credential's body.
     async fn run_or_step(
         &self,
         services: &Services,
@@ -79,7 +80,7 @@ impl GssServer {
     }
 }
 
-/// Takes a token.
+/// Processes a token.
 fn make(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<RpcReply> {
     let (xid, mut args) = (call.header.xid, call.args());
     let token = xdr::RpcGssInitArg::decode(&mut args).and_then(|token| args.finish().map(|()| token));
@@ -95,7 +96,7 @@ fn make(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<R
     }
 }
 
-/// Runs a call whose caller is known.
+/// Runs a call with an authenticated caller.
 async fn run(
     service: &Arc<dyn Service>,
     admitted: &Admitted,

@@ -1,17 +1,17 @@
-//! What a server keeps of its clients, of which the least recently used goes first.
+//! A bounded table of client state, which evicts the least recently used entry.
 
 use alloc::collections::BTreeMap;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// The server's name for a context.
+/// The server's handle of a context.
 pub(super) type Handle = [u8; 16];
 
-/// Values by handle, up to a number.
+/// Values by handle, up to a maximum number.
 pub(super) struct Table<T> {
     most: usize,
     entries: HashMap<Handle, Entry<T>>,
-    /// By when they were used.
+    /// Handles by last use.
     used: BTreeMap<u64, Handle>,
     now: u64,
 }
@@ -21,7 +21,7 @@ struct Entry<T> {
     value: T,
 }
 
-/// Makes handles that nobody has and that cannot be guessed.
+/// Creates unique, unpredictable handles.
 #[derive(Default)]
 pub(super) struct Handles {
     random: RandomState,
@@ -46,7 +46,7 @@ impl<T> Table<T> {
         Table { most: most.max(1), entries: HashMap::new(), used: BTreeMap::new(), now: 0 }
     }
 
-    /// Puts a value in, and the one out that was not used for longest if there are too many.
+    /// Inserts a value. Evicts the least recently used one if the table is full.
     pub(super) fn insert(&mut self, handle: Handle, value: T) {
         self.remove(&handle);
         if self.entries.len() >= self.most
@@ -59,14 +59,14 @@ impl<T> Table<T> {
         self.entries.insert(handle, Entry { used: self.now, value });
     }
 
-    /// Takes a value out.
+    /// Removes and returns a value.
     pub(super) fn remove(&mut self, handle: &[u8]) -> Option<T> {
         let entry = self.entries.remove(handle)?;
         self.used.remove(&entry.used);
         Some(entry.value)
     }
 
-    /// A value, which is used by this.
+    /// Returns a value and marks it as used.
     pub(super) fn get(&mut self, handle: &[u8]) -> Option<&mut T> {
         let (own, entry) = self.entries.get_key_value(handle).map(|(own, entry)| (*own, entry.used))?;
         self.used.remove(&entry);
