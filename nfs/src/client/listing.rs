@@ -42,7 +42,7 @@ impl Remote {
         Ok(self.list_within(dir, HELD_MAX).await?.0)
     }
 
-    /// As [`Remote::list`], with a limit on the bytes of the entries. Also returns the rest of the limit.
+    /// As `Remote::list`, with a limit on the bytes of the entries. Also returns the rest of the limit.
     pub(super) async fn list_within(
         &self,
         dir: &RemoteFile,
