@@ -83,12 +83,12 @@ pub fn this_user() -> Credential {
 }
 
 impl Remote {
-    /// Connects to the server of a URL and mounts the export that contains the URL's path. Uses MOUNT on
-    /// the same connection if the server supports it there. Otherwise uses the port in the URL
-    /// (`?mountport=`) or from the server's rpcbind.
+    /// Connects to the server of a URL and mounts the export that contains the URL's path. MOUNT is called
+    /// at the port in the URL (`?mountport=`) if there is one. Otherwise it is called on the same connection
+    /// if the server supports that, or at the port that the server's rpcbind returns.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no connection or no such export, or if the server refuses.
+    /// [`ClientError`] if the connection fails, the export does not exist, or the server refuses.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
         let options = connection::options();
         let connection = Connection::to(url, options.clone()).await?;

@@ -343,9 +343,9 @@ pub trait AtHand {
 
 /// A file system that can be served.
 ///
-/// Calls return when they are done. With [`Export::BLOCKS`] they may wait for a device and run on the
-/// blocking pool; [`AtHand`] has the calls that need not. All calls may run concurrently. Handles, names,
-/// sizes and cookies come from the peer and may have any value.
+/// Calls block until they are done. With [`Export::BLOCKS`] they may wait for a device and run on the
+/// blocking pool; [`AtHand`] has the calls that need not. All calls may run concurrently. The peer chooses
+/// handles, names, sizes and cookies, which may have any value.
 pub trait Export: AtHand + Send + Sync + 'static {
     /// True if calls may wait for a device.
     const BLOCKS: bool;

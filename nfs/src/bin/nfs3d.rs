@@ -214,7 +214,7 @@ fn state_folder() -> Option<PathBuf> {
     named("STATE_DIRECTORY").or_else(|| Some(of_user()?.join("nfs3d")))
 }
 
-/// Warns about who may call, and about the callers' identities.
+/// Warns about the admitted callers and their identities.
 fn warn(arguments: &Arguments, listening: &Listening, tells_callers_apart: bool) {
     if arguments.allow.is_empty() && listening.is_open() {
         complain("nfs3d", "only callers of this machine are served; --allow lets others in");

@@ -7,7 +7,7 @@ use rpcrdma_nfs3::{
 
 use super::{ClientError, Remote, RemoteFile, below};
 
-/// The size of one reply: it comes in a Reply chunk.
+/// The size of one reply, which uses a Reply chunk.
 const REPLY: u32 = 128 << 10;
 /// Maximum memory of listings, in bytes: about a million entries.
 pub(super) const HELD_MAX: usize = 256 << 20;

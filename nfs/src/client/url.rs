@@ -55,10 +55,10 @@ pub struct Url {
 /// Why a URL is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It does not begin with `rdma://` or `tcp://`.
+    /// It does not start with `rdma://` or `tcp://`.
     #[error("a URL is rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH")]
     Scheme,
-    /// There is no host.
+    /// The host is missing.
     #[error("the URL has no host")]
     Host,
     /// A port is invalid.

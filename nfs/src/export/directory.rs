@@ -103,7 +103,7 @@ impl Located {
     }
 
     /// Opens the content of a regular file, also where NFS permits it despite the mode: the owner may read
-    /// and write, and callers who may execute may read. NFS has no open, so a program that makes a file
+    /// and write, and a caller that may execute may read. NFS has no open, so a program that makes a file
     /// read-only must be able to go on writing (RFC 1813 section 4.4). The system has no such exceptions.
     ///
     /// A server without its callers' identities widens the mode of its own file for a moment. The file's
@@ -185,8 +185,8 @@ impl DirectoryExport {
     /// keeps them valid longer.
     ///
     /// # Errors
-    /// If the path cannot be opened or is not a directory, if the process is root without CAP_SETUID or
-    /// CAP_SETGID, or if the system provides no random bytes or no thread.
+    /// The path cannot be opened or is not a directory. The process is root without CAP_SETUID or
+    /// CAP_SETGID. The system provides no random bytes or no thread.
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;

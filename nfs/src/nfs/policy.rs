@@ -21,7 +21,7 @@ pub enum Squash {
 /// from an admitted address can claim any identity that is not squashed.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The networks that calls may come from; empty admits all.
+    /// The admitted source networks; empty admits all.
     pub allow: Vec<IpNet>,
     /// Requires a source port below 1024. Where only root may use such ports, another user of an admitted
     /// machine cannot claim another identity.

@@ -17,8 +17,9 @@ pub struct ClientOptions {
     /// The smallest DDP-eligible item to send as a Read chunk, in bytes. The default is 1,024, the smallest
     /// inline threshold: below it, registration and a round trip cost more than a copy. A smaller item
     /// stays in its message even if the message is then too long to be sent inline. An item of any size
-    /// stays in the message if the whole message fits inline (RFC 8166 section 3.5.1), or under RPCSEC_GSS
-    /// with integrity or privacy. [`Client::with_min_item`](super::Client::with_min_item) overrides it.
+    /// stays in its message under RPCSEC_GSS with integrity or privacy. The same holds if the whole message
+    /// fits inline (RFC 8166 section 3.5.1). [`Client::with_min_item`](super::Client::with_min_item)
+    /// overrides the size.
     pub min_item: usize,
     /// How long a call may take on all its connections, including the wait for a connection and a credit
     /// (default 60 s). [`Client::with_timeout`](super::Client::with_timeout) overrides it.

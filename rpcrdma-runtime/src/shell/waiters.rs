@@ -16,7 +16,7 @@ pub(super) trait Submit: Send + Sync {
     /// Returns an XID that no outstanding call has.
     fn next_xid(&self) -> u32;
 
-    /// Starts a call. Its outcome comes from [`Submit::poll_outcome`].
+    /// Starts a call. [`Submit::poll_outcome`] returns its outcome.
     ///
     /// # Errors
     /// [`CallError::TooMany`] and [`CallError::Disconnected`].

@@ -33,8 +33,8 @@ impl HandleKey {
     /// its owner. Servers that create it concurrently get the same key.
     ///
     /// # Errors
-    /// If the file can be neither read nor created, is not a key, belongs to another user than this process
-    /// runs as, or grants rights to other users.
+    /// If the file can be neither read nor created, or is not a key. Also if the file grants rights to other
+    /// users, or belongs to another user than this process runs as.
     pub fn kept(path: &Path) -> io::Result<Self> {
         match HandleKey::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

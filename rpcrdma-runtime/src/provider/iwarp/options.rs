@@ -16,7 +16,7 @@ const DEFAULT_FPDU: usize = 1440;
 pub struct Options {
     /// Requests CRCs when connecting (default true). A responder uses CRCs if the peer requests them.
     /// Linux's siw (seen in 6.1) treats an FPDU as damaged and ends the connection if TCP delivers its
-    /// padding and CRC in two pieces. Turn CRCs off if the path to such a peer segments the stream anew.
+    /// padding and CRC in two pieces. Turn CRCs off if the path to such a peer resegments the stream.
     pub crc: bool,
     /// A responder uses CRCs even if the peer does not request them (default false; Linux's siw requests
     /// none).
@@ -36,9 +36,9 @@ pub struct Options {
     pub reply_timeout: Duration,
     /// How long a responder waits for the complete MPA request (default 5 s).
     pub request_timeout: Duration,
-    /// How long a peer may stall in the middle of a message or before the response to an RDMA Read, or
-    /// while it accepts no output (default 30 s). Also how long it may take to accept the remaining output
-    /// after the end of the stream. Durations longer than a year count as a year.
+    /// How long a peer may stall (default 30 s): in the middle of a message, before the response to an RDMA
+    /// Read, or while it accepts no output. Also how long it may take to accept the remaining output after
+    /// the end of the stream. Durations longer than a year count as a year.
     pub stall_timeout: Duration,
     /// How long the peer may take to close its side after the local side has closed (default 1 s).
     pub linger: Duration,
