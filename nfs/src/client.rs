@@ -1,4 +1,5 @@
-//! Files of an NFSv3 server over RPC-over-RDMA or TCP: paths, listings, and data with many calls in flight.
+//! Files of an NFSv3 server over RPC-over-RDMA or TCP: paths, listings, and data with many outstanding
+//! calls.
 
 mod about;
 mod changes;
@@ -26,12 +27,12 @@ pub use transfer::{Digest, Progress, Take};
 pub use url::{Transport, Url, UrlError};
 pub use walk::{Step, Visit, Walk};
 
-/// The most bytes of data that one call asks for or brings.
+/// Maximum bytes of data in one call or reply.
 const CHUNK_MAX: u32 = 1 << 20;
-/// Calls in flight. The transport holds back those for which the server has granted no credit.
+/// Maximum number of outstanding calls. The transport queues those beyond the server's credits.
 const WINDOW: usize = 16;
 
-/// Further groups that AUTH_SYS has room for (RFC 5531 appendix A).
+/// Maximum number of supplementary groups in AUTH_SYS (RFC 5531 appendix A).
 const GROUPS_MAX: usize = 16;
 
 /// A mounted export.
@@ -50,7 +51,7 @@ pub struct Remote {
 /// A file of the server.
 #[derive(Clone, Debug)]
 pub struct RemoteFile {
-    /// Its path, as it was asked for.
+    /// The requested path.
     pub path: String,
     /// Its handle.
     pub handle: NfsFh3,
@@ -59,14 +60,15 @@ pub struct RemoteFile {
 }
 
 impl RemoteFile {
-    /// Whether it is a directory.
+    /// Returns true if this is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.attributes.r#type == Ftype3::Nf3dir
     }
 }
 
-/// AUTH_SYS as this process, with its further groups: the first 16, which is what AUTH_SYS has room for.
+/// Returns the AUTH_SYS credential of this process, with the first 16 supplementary groups, the maximum of
+/// AUTH_SYS.
 #[must_use]
 pub fn this_user() -> Credential {
     let groups = rustix::process::getgroups().unwrap_or_default();
@@ -81,19 +83,20 @@ pub fn this_user() -> Credential {
 }
 
 impl Remote {
-    /// Connects to the server of a URL, and mounts the export that the URL's path is in. MOUNT is called on the same
-    /// connection if the server has it there; else where the URL says (`?mountport=`), or the server's rpcbind.
+    /// Connects to the server of a URL and mounts the export that contains the URL's path. MOUNT is called
+    /// at the port in the URL (`?mountport=`) if there is one. Otherwise it is called on the same connection
+    /// if the server supports that, or at the port that the server's rpcbind returns.
     ///
     /// # Errors
-    /// [`ClientError`]: no connection, no such export, or the server refuses.
+    /// [`ClientError`] if the connection fails, the export does not exist, or the server refuses.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
         let options = connection::options();
         let connection = Connection::to(url, options.clone()).await?;
         Remote::mount_over(connection, url, &options).await
     }
 
-    /// The same over a connection that the caller has made. MOUNT is called with these options where it is not on the same
-    /// connection.
+    /// As [`Remote::mount`], over a connection supplied by the caller. If MOUNT needs another connection,
+    /// that one uses `options`.
     ///
     /// # Errors
     /// As [`Remote::mount`].
@@ -118,11 +121,11 @@ impl Remote {
         Ok(Remote { mounted, ..Remote::of(client, root).await? })
     }
 
-    /// An export that was mounted elsewhere, as with servers that have MOUNT over TCP only: its handle, and a connection for
-    /// its files. Paths begin at the export.
+    /// Returns an export that was mounted elsewhere, given its handle and a connection for its files. Use
+    /// it with servers that support MOUNT over TCP only. Paths start at the export.
     ///
     /// # Errors
-    /// [`ClientError`]: the server does not say what it can do.
+    /// [`ClientError`] if FSINFO fails.
     pub async fn of(client: impl Into<Connection>, root: NfsFh3) -> Result<Self, ClientError> {
         let nfs = nfs_v3::Client(client.into());
         let mut remote =
@@ -131,7 +134,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// The client of the protocol, for what is not here.
+    /// Returns the client of the NFS program, for procedures without a method here.
     #[must_use]
     pub fn nfs(&self) -> &nfs_v3::Client<Connection> {
         &self.nfs
@@ -141,7 +144,7 @@ impl Remote {
         let result = self.nfs.fsinfo(&Fsinfo3Args { fsroot: self.root }).await;
         match result.map_err(|source| ClientError::call("FSINFO", "/", source))? {
             Fsinfo3Res::Nfs3Ok(info) => {
-                // A server may say zero, or nothing of use.
+                // A server may return zero or another useless value.
                 self.read_size = info.rtmax.clamp(512, CHUNK_MAX);
                 self.write_size = info.wtmax.clamp(512, CHUNK_MAX);
                 Ok(())
@@ -150,8 +153,8 @@ impl Remote {
         }
     }
 
-    /// Finds the file of a path, which begins at the server's top and not at the export. Symbolic links are
-    /// not followed.
+    /// Finds the file of a path. The path starts at the server's root and not at the export. Symbolic links
+    /// are not followed.
     ///
     /// # Errors
     /// [`ClientError::Status`] with the part of the path that failed.
@@ -166,25 +169,25 @@ impl Remote {
         Ok(at)
     }
 
-    /// The connection that NFS is called on.
+    /// Returns the connection of the NFS program.
     #[must_use]
     pub fn connection(&self) -> &Connection {
         &self.nfs.0
     }
 
-    /// The mounted export, as a path.
+    /// Returns the path of the mounted export.
     #[must_use]
     pub fn export_path(&self) -> String {
         joined(&self.mounted)
     }
 
-    /// How many names the mounted export's path has.
+    /// Returns the number of components in the mounted export's path.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.mounted.len()
     }
 
-    /// The mounted export's top directory.
+    /// Returns the root directory of the mounted export.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -192,7 +195,7 @@ impl Remote {
         self.attributes(self.root, self.export_path()).await
     }
 
-    /// The same file, as it is now.
+    /// Returns the same file with its current attributes.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -210,7 +213,7 @@ impl Remote {
         }
     }
 
-    /// The file of a name in a directory.
+    /// Looks up a name in a directory.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -231,10 +234,10 @@ impl Remote {
         }
     }
 
-    /// What is in a symbolic link.
+    /// Returns the content of a symbolic link.
     ///
     /// # Errors
-    /// [`ClientError::Status`] if it is none.
+    /// [`ClientError::Status`] if the file is not a symbolic link.
     pub async fn readlink(&self, symlink: NfsFh3, path: &str) -> Result<Bytes, ClientError> {
         let result = self.nfs.readlink(&Readlink3Args { symlink }).await;
         match result.map_err(|source| ClientError::call("READLINK", path, source))? {
@@ -248,7 +251,7 @@ fn components(path: &[u8]) -> impl Iterator<Item = Bytes> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).map(Bytes::copy_from_slice)
 }
 
-/// The path of a name in a directory, for people.
+/// Returns the path of a name in a directory, for messages.
 fn below(dir: &RemoteFile, name: &[u8]) -> String {
     format!("{}/{}", dir.path.trim_end_matches('/'), String::from_utf8_lossy(name))
 }
@@ -260,7 +263,7 @@ fn joined(components: &[Bytes]) -> String {
     components.iter().fold(String::new(), |path, name| path + "/" + &String::from_utf8_lossy(name))
 }
 
-/// The export that is furthest down on the way to a path; the top if none is said to be on it.
+/// Returns the export with the longest path that is a prefix of `wanted`, or the root if there is none.
 fn longest_export(exports: &[ExportnodeElement], wanted: &[Bytes]) -> Vec<Bytes> {
     exports
         .iter()

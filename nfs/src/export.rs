@@ -1,8 +1,7 @@
-//! File systems that can be served: what NFS version 3 (RFC 1813) asks of one, as a trait.
+//! The trait of file systems that NFS version 3 (RFC 1813) can serve.
 //!
-//! An [`Export`] knows files, names and attributes, and nothing of XDR or of who carries the calls. There are
-//! two: [`memory`], which keeps everything in memory, and `directory`, which serves a directory of this
-//! machine.
+//! An [`Export`] has files, names and attributes, and is independent of XDR and of the transport. There are
+//! two: [`memory`] keeps everything in memory, and `directory` serves a directory of this machine.
 
 #[cfg(all(target_os = "linux", feature = "directory"))]
 pub mod directory;
@@ -18,14 +17,14 @@ pub use error::Error;
 pub use names::NAME_MAX;
 pub use permissions::{Caller, access_bits};
 
-/// What stands for a file, at most 64 bytes; only the export that made it understands it (RFC 1813 section
+/// The handle of a file, at most 64 bytes. Only the export that made it can interpret it (RFC 1813 section
 /// 2.3.3).
 pub type FileHandle = SmallOpaque<64>;
 
-/// A place in a directory's list. Zero is the beginning; all others come from the export.
+/// A position in a directory listing. Zero is the start; the export chooses all others.
 pub type Cookie = u64;
 
-/// Eight bytes that one end makes and compares, and the other only returns.
+/// Eight bytes that one side makes and compares, and the other side returns unchanged.
 pub type Verifier = [u8; 8];
 
 /// The kinds of files (RFC 1813 section 2.3.5, `ftype3`).
@@ -57,7 +56,7 @@ pub struct Time {
 }
 
 impl Time {
-    /// The present. Before 1970 and after 2106 it is the nearest time that can be told.
+    /// Returns the current time, clamped to the range from 1970 to 2106.
     #[must_use]
     pub fn now() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -71,11 +70,11 @@ impl Time {
 /// A file's attributes (RFC 1813 section 2.3.5, `fattr3`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// What it is.
+    /// The kind of file.
     pub kind: FileKind,
     /// Permissions: the low twelve bits of a Unix mode.
     pub mode: u32,
-    /// Names that the file has.
+    /// Number of names of the file.
     pub nlink: u32,
     /// The owner.
     pub uid: u32,
@@ -116,33 +115,33 @@ impl From<&Attributes> for Before {
     }
 }
 
-/// Attributes from before and after a change, for weak cache consistency (RFC 1813 section 2.6, `wcc_data`).
+/// Attributes before and after a change, for weak cache consistency (RFC 1813 section 2.6, `wcc_data`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wcc {
-    /// Before; absent when they could not be taken together with the change.
+    /// Before the change; absent if they could not be read atomically with it.
     pub before: Option<Before>,
-    /// After, be the change made or refused.
+    /// After the change, whether it succeeded or failed.
     pub after: Option<Attributes>,
 }
 
-/// How a change of one file or directory went, and the attributes around it. A failure has them too.
+/// The result of changing one file or directory, and the attributes around it, also on failure.
 #[derive(Clone, Debug)]
 pub struct Outcome<T> {
     /// The result.
     pub result: Result<T, Error>,
-    /// The changed file's attributes, or the directory's whose entry was changed.
+    /// The attributes of the changed file, or of the directory whose entry was changed.
     pub wcc: Wcc,
 }
 
 impl<T> Outcome<T> {
-    /// A failure of which nothing more is known.
+    /// Returns a failure without attributes.
     #[must_use]
     pub fn failed(error: Error) -> Self {
         Outcome { result: Err(error), wcc: Wcc::default() }
     }
 }
 
-/// How a rename went: two directories have changed.
+/// The result of a rename, which changes two directories.
 #[derive(Clone, Debug)]
 pub struct Renamed {
     /// The result.
@@ -154,7 +153,7 @@ pub struct Renamed {
 }
 
 impl Renamed {
-    /// A failure of which nothing more is known.
+    /// Returns a failure without attributes.
     #[must_use]
     pub fn failed(error: Error) -> Self {
         Renamed { result: Err(error), from: Wcc::default(), to: Wcc::default() }
@@ -164,13 +163,13 @@ impl Renamed {
 /// A time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// The server's present.
+    /// The current time of the server.
     Now,
-    /// The one given.
+    /// The given time.
     To(Time),
 }
 
-/// Attributes to set; what is absent stays (RFC 1813 section 2.3.5, `sattr3`).
+/// Attributes to set; absent ones stay unchanged (RFC 1813 section 2.3.5, `sattr3`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permissions; bits above the low twelve are ignored.
@@ -179,7 +178,7 @@ pub struct SetAttributes {
     pub uid: Option<u32>,
     /// The group.
     pub gid: Option<u32>,
-    /// The length in bytes: cuts off, or fills up with zeros.
+    /// The length in bytes: truncates the file or extends it with zeros.
     pub size: Option<u64>,
     /// Last read.
     pub atime: Option<SetTime>,
@@ -187,7 +186,7 @@ pub struct SetAttributes {
     pub mtime: Option<SetTime>,
 }
 
-/// A file that was found or made.
+/// A file that was found or created.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its handle.
@@ -196,79 +195,80 @@ pub struct Found {
     pub attributes: Attributes,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Clone, Debug)]
 pub struct ReadData {
     /// The bytes; they may share the export's memory.
     pub data: Bytes,
-    /// Whether the file ends with them.
+    /// True if the data reaches the end of the file.
     pub eof: bool,
 }
 
-/// How firmly data is kept (RFC 1813 section 3.3.7, `stable_how`).
+/// How stable written data is (RFC 1813 section 3.3.7, `stable_how`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stability {
-    /// It may be lost when the server ends, until it is committed.
+    /// The data may be lost when the server stops, until it is committed.
     Unstable,
-    /// The data, and what is needed to find it, is on stable storage.
+    /// The data, and the metadata needed to find it, is on stable storage.
     DataSync,
     /// The data and all attributes are on stable storage.
     FileSync,
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
-    /// Bytes taken, from the first on.
+    /// Number of bytes written, from the start of the data.
     pub count: u32,
-    /// How firmly they are kept: at least as was asked.
+    /// The stability of the data: at least the requested one.
     pub committed: Stability,
 }
 
-/// How a regular file is made (RFC 1813 section 3.3.8, `createhow3`).
+/// How to create a regular file (RFC 1813 section 3.3.8, `createhow3`).
 #[derive(Clone, Debug)]
 pub enum CreateHow {
-    /// Taking one that is there: of the attributes only the size is then set.
+    /// Use an existing file and set only its size, or create a new one.
     Unchecked(SetAttributes),
-    /// Failing if the name is taken.
+    /// Fail if the name exists.
     Guarded(SetAttributes),
-    /// Failing if the name is taken, unless by a file that was made with the same verifier: a call sent
-    /// twice.
+    /// Fail if the name exists, unless the file was created with the same verifier: the call is a
+    /// retransmission.
     Exclusive(Verifier),
 }
 
-/// One name in a directory.
+/// One entry of a directory.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The file's number.
     pub fileid: u64,
-    /// The name, without a known character set.
+    /// The name, in an unknown character set.
     pub name: Bytes,
-    /// The place behind this entry, from where a later call goes on.
+    /// The position after this entry, where a later listing continues.
     pub cookie: Cookie,
-    /// The file, if it was asked for and could be had.
+    /// The file, if it was requested and is available.
     pub found: Option<Found>,
 }
 
-/// What a listing ended with.
+/// The end of a listing.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
-    /// To be returned with the cookies.
+    /// The verifier that accompanies the cookies.
     pub verifier: Verifier,
-    /// Whether all entries were given out and taken.
+    /// True if all entries were listed and accepted.
     pub eof: bool,
 }
 
-/// How full a file system is (RFC 1813 section 3.3.18). The caller's part is what an ordinary user can get.
+/// The capacity of a file system (RFC 1813 section 3.3.18). The caller's share is the space available to an
+/// ordinary user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Space {
-    /// Bytes in all, free, and free to the caller.
+    /// Bytes: total, free, and free to the caller.
     pub bytes: [u64; 3],
-    /// Files in all, still possible, and possible to the caller.
+    /// Files: total, free, and free to the caller.
     pub files: [u64; 3],
 }
 
-/// What a file system can do (RFC 1813 section 3.3.19 and 3.3.20).
+/// The limits of a file system (RFC 1813 section 3.3.19 and 3.3.20).
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The largest READ and WRITE, in bytes.
@@ -277,27 +277,27 @@ pub struct Limits {
     pub listing: u32,
     /// The largest file, in bytes.
     pub file_size: u64,
-    /// The smallest step of a time that is kept.
+    /// The resolution of stored times.
     pub time_step: Time,
-    /// The most names that one file can have.
+    /// The maximum number of names of one file.
     pub links: u32,
     /// The longest name, in bytes.
     pub name: u32,
 }
 
-/// The largest READ and WRITE that the exports here take, in bytes.
+/// The largest READ and WRITE of the exports in this crate, in bytes.
 pub const TRANSFER_MAX: u32 = 4 << 20;
 
-/// Calls of an [`Export`] whose answer is at hand. `None` where the storage might have to be waited for, and where there is an
-/// error to tell: then the call of the export itself is made. One that never has anything at hand, or never waits
-/// ([`Export::BLOCKS`]), leaves them as they are.
+/// Calls of an [`Export`] that succeed without blocking. A call returns `None` if it would wait for the
+/// storage or would fail. The server then makes the call of the export itself. An export that never blocks
+/// ([`Export::BLOCKS`]), or always does, keeps the defaults.
 pub trait AtHand {
     /// [`Export::attributes`].
     fn attributes_at_hand(&self, _file: &FileHandle) -> Option<Attributes> {
         None
     }
 
-    /// [`Export::lookup`], and the directory's attributes.
+    /// [`Export::lookup`], with the directory's attributes.
     fn lookup_at_hand(
         &self,
         _caller: &Caller,
@@ -317,7 +317,7 @@ pub trait AtHand {
         None
     }
 
-    /// [`Export::read`], and the attributes after it.
+    /// [`Export::read`], with the attributes after it.
     fn read_at_hand(
         &self,
         _caller: &Caller,
@@ -343,32 +343,35 @@ pub trait AtHand {
 
 /// A file system that can be served.
 ///
-/// Calls block until they are done; with [`Export::BLOCKS`] they may wait for a device, and are made from
-/// where waiting does no harm; [`AtHand`] has those that need not be. All of them may be made at once. What comes in as handle, name, size or cookie
-/// is a peer's and may be anything.
+/// Calls block until they are done. With [`Export::BLOCKS`] they may wait for a device and run on the
+/// blocking pool; [`AtHand`] has the calls that need not. All calls may run concurrently. The peer chooses
+/// handles, names, sizes and cookies, which may have any value.
 pub trait Export: AtHand + Send + Sync + 'static {
-    /// Whether calls may wait for a device.
+    /// True if calls may wait for a device.
     const BLOCKS: bool;
 
-    /// The handle of the top directory.
+    /// Returns the handle of the root directory.
     fn root(&self) -> FileHandle;
 
-    /// Differs from the last one when unstable data may have been lost (RFC 1813 section 3.3.7).
+    /// Returns the write verifier. It differs from the last one if unstable data may have been lost (RFC
+    /// 1813 section 3.3.7).
     fn write_verifier(&self) -> Verifier;
 
-    /// What can be asked of it.
+    /// Returns the limits of the file system.
     fn limits(&self) -> Limits;
 
-    /// A file's attributes.
+    /// Returns the attributes of a file.
     ///
     /// # Errors
-    /// [`Error::BadHandle`], [`Error::Stale`], and what the storage says; so do all that follow.
+    /// [`Error::BadHandle`], [`Error::Stale`], and errors of the storage. The same holds for all methods
+    /// below.
     fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error>;
 
-    /// Sets attributes; with a guard, only if the file's ctime is that.
+    /// Sets attributes. With a guard, only if the file's ctime equals the guard.
     ///
     /// # Errors
-    /// [`Error::NotSync`] if the guard differs, [`Error::Perm`] and [`Error::Acces`] if the caller may not.
+    /// [`Error::NotSync`] if the guard differs; [`Error::Perm`] and [`Error::Acces`] if the caller lacks
+    /// permission.
     fn set_attributes(
         &self,
         caller: &Caller,
@@ -377,31 +380,32 @@ pub trait Export: AtHand + Send + Sync + 'static {
         guard: Option<Time>,
     ) -> Outcome<()>;
 
-    /// Finds a name, `.` and `..` included. Links are not followed, and nothing is above the top.
+    /// Looks up a name, including `.` and `..`. Links are not followed, and `..` of the root is the root.
     ///
     /// # Errors
     /// [`Error::NotDir`], [`Error::NoEnt`], [`Error::Acces`], [`Error::NameTooLong`].
     fn lookup(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error>;
 
-    /// Those of the wanted ACCESS3 bits (RFC 1813 section 3.3.4) that the caller has, and the attributes.
+    /// Returns those of the wanted ACCESS3 bits (RFC 1813 section 3.3.4) that the caller has, and the
+    /// attributes.
     ///
     /// # Errors
     /// As [`Export::attributes`].
     fn access(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error>;
 
-    /// What is in a symbolic link.
+    /// Returns the content of a symbolic link.
     ///
     /// # Errors
-    /// [`Error::Inval`] if it is none.
+    /// [`Error::Inval`] if the file is not a symbolic link.
     fn readlink(&self, caller: &Caller, file: &FileHandle) -> Result<Bytes, Error>;
 
     /// Reads at most `count` bytes.
     ///
     /// # Errors
-    /// [`Error::IsDir`] and [`Error::Inval`] if it is no regular file, [`Error::Acces`].
+    /// [`Error::IsDir`] and [`Error::Inval`] if it is not a regular file; [`Error::Acces`].
     fn read(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error>;
 
-    /// Writes.
+    /// Writes data.
     ///
     /// # Errors
     /// As [`Export::read`], and [`Error::NoSpc`], [`Error::FBig`].
@@ -414,19 +418,19 @@ pub trait Export: AtHand + Send + Sync + 'static {
         stable: Stability,
     ) -> Outcome<Written>;
 
-    /// Makes a regular file.
+    /// Creates a regular file.
     ///
     /// # Errors
-    /// [`Error::Exist`], and as [`Export::lookup`]; so do all that make something.
+    /// [`Error::Exist`], and as [`Export::lookup`]. The same holds for all methods that create something.
     fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// As [`Export::create`].
     fn mkdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
 
-    /// Makes a symbolic link with any content.
+    /// Creates a symbolic link with any content.
     ///
     /// # Errors
     /// As [`Export::create`].
@@ -439,11 +443,11 @@ pub trait Export: AtHand + Send + Sync + 'static {
         new: &SetAttributes,
     ) -> Outcome<Found>;
 
-    /// Makes a device, socket or pipe: its kind, and a device's major and minor number. Exports that do not do so leave
-    /// the method as it is.
+    /// Creates a device, socket or pipe with the given kind, and with major and minor number for a device.
+    /// The default supports none.
     ///
     /// # Errors
-    /// [`Error::NotSupp`] for kinds that it does not make, [`Error::Perm`] for those that it does not make for this caller,
+    /// [`Error::NotSupp`] for unsupported kinds, [`Error::Perm`] for kinds that this caller may not create,
     /// and as [`Export::create`].
     fn mknod(
         &self,
@@ -458,7 +462,7 @@ pub trait Export: AtHand + Send + Sync + 'static {
         Outcome { result: Err(Error::NotSupp), wcc: Wcc { before: None, after } }
     }
 
-    /// Removes a name of something that is no directory.
+    /// Removes a name of a file that is not a directory.
     ///
     /// # Errors
     /// [`Error::IsDir`], [`Error::NoEnt`].
@@ -471,24 +475,24 @@ pub trait Export: AtHand + Send + Sync + 'static {
     /// [`Error::Exist`] for `..`.
     fn rmdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
-    /// Gives a file another name, in place of what had it.
+    /// Renames a file, replacing the target if it exists.
     ///
     /// # Errors
-    /// [`Error::Exist`] if what has the name is of another sort, [`Error::NotEmpty`], [`Error::Inval`] for a
-    /// directory into itself and for `.` and `..`.
+    /// [`Error::Exist`] if the target is of an incompatible kind; [`Error::NotEmpty`]; [`Error::Inval`] for
+    /// a directory into itself and for `.` and `..`.
     fn rename(&self, caller: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
 
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     ///
     /// # Errors
     /// [`Error::IsDir`] for a directory, [`Error::Exist`], [`Error::MLink`].
     fn link(&self, caller: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
-    /// Lists a directory from a cookie on. `take` is given one entry after the other, and says whether it
-    /// took it; one that it did not take is the last that it is given.
+    /// Lists a directory from a cookie. Calls `take` with each entry, which returns true if it accepts the
+    /// entry. The listing ends at the first entry that it rejects.
     ///
-    /// An entry's cookie holds as long as the server runs, whatever is made or removed meanwhile. With
-    /// `plus`, entries have their file.
+    /// An entry's cookie is valid as long as the server runs, whatever is created or removed meanwhile.
+    /// With `plus`, entries include their file.
     ///
     /// # Errors
     /// [`Error::NotDir`], [`Error::BadCookie`].
@@ -501,15 +505,15 @@ pub trait Export: AtHand + Send + Sync + 'static {
         take: &mut dyn FnMut(Entry) -> bool,
     ) -> Result<Listed, Error>;
 
-    /// How full the file system is.
+    /// Returns the capacity of the file system.
     ///
     /// # Errors
     /// As [`Export::attributes`].
     fn space(&self, file: &FileHandle) -> Result<Space, Error>;
 
-    /// Puts on stable storage what was written unstably.
+    /// Writes unstable data to stable storage.
     ///
     /// # Errors
-    /// [`Error::Io`] if that is not possible.
+    /// [`Error::Io`] if that fails.
     fn commit(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
 }

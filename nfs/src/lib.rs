@@ -2,12 +2,12 @@
 //!
 //! - [`client`] mounts an export and reads, writes and lists its files.
 //! - [`nfs`] has the handlers of the NFS and MOUNT programs, which serve any [`export::Export`].
-//! - [`provider`] chooses what carries the calls: iWARP in user space or an RDMA device.
-//! - [`export`] defines what a file system must offer. Two are included: one in memory, and, with the feature
+//! - [`provider`] selects the provider for RPC-over-RDMA: iWARP in user space or an RDMA device.
+//! - [`export`] defines the trait of a file system. Two are included: one in memory, and, with the feature
 //!   `directory`, one that serves a directory of a Linux machine.
 //!
-//! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. A library needs only
-//! `default-features = false` and the features `client` or `directory`.
+//! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. A library needs
+//! only `default-features = false` and the features `client` or `directory`.
 
 #[cfg(feature = "programs")]
 pub mod cli;

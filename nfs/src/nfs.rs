@@ -1,4 +1,4 @@
-//! The server's procedures: NFS version 3 and MOUNT version 3 (RFC 1813) over an [`Export`].
+//! The procedures of NFS version 3 and MOUNT version 3 (RFC 1813) on a server, over an [`Export`].
 
 mod convert;
 mod handler;
@@ -20,10 +20,10 @@ pub use policy::{Policy, Squash};
 
 use self::turns::Turns;
 
-/// Answers the 22 procedures of NFS version 3.
+/// Handles the 22 procedures of NFS version 3.
 ///
-/// Callers are who they claim to be by AUTH_SYS, as far as a [`Policy`] does not say otherwise; without it they are
-/// nobody. What they may do is for the export to decide.
+/// Callers have their AUTH_SYS identity unless a [`Policy`] changes it. Callers without AUTH_SYS are
+/// anonymous. The export decides what they may do.
 #[derive(Debug)]
 pub struct NfsHandler<E> {
     export: Arc<E>,
@@ -40,25 +40,25 @@ impl<E> Clone for NfsHandler<E> {
 }
 
 impl<E: Export> NfsHandler<E> {
-    /// Serves an export to everybody, who are who they say.
+    /// Serves an export to every caller, with the identity that the caller claims.
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
         NfsHandler { export, read_only: false, policy: Arc::default(), turns: Arc::default() }
     }
 
-    /// Says who may call, and who callers are. Calls from elsewhere are refused with AUTH_TOOWEAK.
+    /// Sets which callers are allowed and their identities. Other calls are refused with AUTH_TOOWEAK.
     #[must_use]
     pub fn policy(self, policy: Arc<Policy>) -> Self {
         NfsHandler { policy, ..self }
     }
 
-    /// Refuses every change with NFS3ERR_ROFS, or takes changes.
+    /// Sets whether every change is refused with NFS3ERR_ROFS.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         NfsHandler { read_only, ..self }
     }
 
-    /// Calls the export, where waiting does no harm.
+    /// Calls the export where blocking is allowed.
     async fn ask<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -67,8 +67,8 @@ impl<E: Export> NfsHandler<E> {
         self.ask_at_hand(context, None, |_, _| None, call).await
     }
 
-    /// Does the same, but answers at once where no blocking work is needed, which saves waking two threads. A change of a file waits for
-    /// its turn.
+    /// Does the same, but runs inline if no blocking work is needed, which saves waking two threads. A
+    /// change of a file waits for its turn.
     async fn ask_at_hand<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -92,14 +92,14 @@ impl<E: Export> NfsHandler<E> {
         };
         let export = self.export.clone();
         let call = move || {
-            // Held until the work ends, even if the reply is no longer awaited.
+            // Held until the work ends, even if the caller stops waiting.
             let _turn = turn;
             call(&export, &caller)
         };
         tokio::task::spawn_blocking(call).await.map_err(|_| Reject::SystemError)
     }
 
-    /// Calls the export for a change of a file or directory.
+    /// Calls the export to change a file or directory.
     async fn change<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -109,7 +109,7 @@ impl<E: Export> NfsHandler<E> {
         self.change_at_hand(context, changed, |_, _| None, call).await
     }
 
-    /// The same, unless it is done at once, where nothing waits.
+    /// Does the same, but runs inline if nothing blocks.
     async fn change_at_hand<T: Send + 'static>(
         &self,
         context: &CallContext,

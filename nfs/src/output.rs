@@ -1,20 +1,20 @@
-//! What programs say, where whoever reads it may go away at any time: `nfs3 ls URL | head`.
+//! Output of the programs to readers that may stop early, as in `nfs3 ls URL | head`.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-/// The exit status of a program whose reader has gone: what shells say of one that SIGPIPE has ended.
+/// The exit status if the reader closed standard output: the same as for a process that SIGPIPE ended.
 pub const CLOSED: u8 = 141;
 
-/// Nobody reads standard output any more. That is no failure to speak of; work that was for the reader ends.
+/// Standard output was closed. The program stops without an error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("standard output is closed")]
 pub struct Closed;
 
-/// Gives [`Closed`] its name. Anything else stays what it is.
+/// Converts a broken pipe into [`Closed`]. Any other error stays unchanged.
 ///
-/// Only of errors in writing to standard output: a connection can break as a pipe does, and that is a failure.
+/// Use it only for errors of writing to standard output: a broken network connection is a real failure.
 #[must_use]
 pub fn of_standard_output(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::BrokenPipe {
@@ -24,21 +24,21 @@ pub fn of_standard_output(error: io::Error) -> anyhow::Error {
     }
 }
 
-/// Writes to standard output, all of it before this returns.
+/// Writes to standard output and flushes it.
 ///
 /// # Errors
-/// [`Closed`], and what else keeps it from being written.
+/// [`Closed`], and any other error of writing.
 pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out).and_then(|()| out.flush()).map_err(of_standard_output)
 }
 
-/// Says something on standard error, if anybody listens there. Names from a server are [`escaped`].
+/// Writes a message to standard error and ignores failures. Names from a server are [`escaped`].
 pub fn complain(program: &str, what: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{program}: {}", escaped(&what.to_string()));
 }
 
-/// Escapes what steers a terminal: control characters, line ends, and characters that change the direction of text.
+/// Escapes control characters, line ends, and characters that change the direction of text.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let steers = |c: char| {
@@ -48,7 +48,8 @@ pub fn escaped(text: &str) -> String {
     text.chars().map(|c| if steers(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// The exit status of a program, with what went wrong said in a line; `status` says which one a failure has.
+/// Prints the error, if any, in one line and returns the exit status; `status` maps a failure to its
+/// status.
 pub fn status(
     program: &str,
     done: anyhow::Result<()>,
@@ -64,7 +65,7 @@ pub fn status(
     }
 }
 
-/// Formats an error and its causes as one line. A cause whose text the line already contains is left out.
+/// Formats an error and its causes as one line. Skips a cause whose text the line already contains.
 #[must_use]
 pub fn one_line(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |line, cause| {

@@ -1,4 +1,4 @@
-//! Which provider carries RPC-over-RDMA, as the programs let their users choose.
+//! The provider for RPC-over-RDMA, as users of the programs choose it.
 
 #[cfg(feature = "verbs")]
 mod devices;
@@ -12,15 +12,15 @@ use std::str::FromStr;
 use rpcrdma_runtime::shell::{ClientOptions, ConnectError, ServeError, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
 
-/// What carries RPC-over-RDMA.
+/// The provider for RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Provider {
-    /// iWARP in user space over TCP: it needs no device.
+    /// iWARP in user space over TCP, which needs no device.
     #[default]
     Iwarp,
-    /// An RDMA device, by libibverbs and librdmacm. Only if the crate was built with the feature `verbs`.
+    /// An RDMA device through libibverbs and librdmacm. Requires the feature `verbs`.
     Verbs,
-    /// An RDMA device where one leads to the address, or has it, and else iWARP in user space.
+    /// An RDMA device if one has a route to the address or owns it, and iWARP in user space otherwise.
     Auto,
 }
 
@@ -28,7 +28,7 @@ impl Provider {
     /// Connects a client.
     ///
     /// # Errors
-    /// [`ConnectError`], once every address that the name stands for was tried.
+    /// [`ConnectError`] if no address of the name accepts a connection.
     pub async fn connect(self, address: &str, options: ClientOptions) -> Result<Client, ConnectError> {
         match self {
             Provider::Iwarp => Client::connect_with(address, options).await,
@@ -40,7 +40,7 @@ impl Provider {
     /// Binds a server to an address.
     ///
     /// # Errors
-    /// [`ServeError`], once every address that the name stands for was tried.
+    /// [`ServeError`] if no address of the name can be bound.
     pub async fn bind(self, address: &str, options: ServerOptions) -> Result<Server, ServeError> {
         match self {
             Provider::Iwarp => Server::bind_with(address, options).await,

@@ -6,14 +6,15 @@
 //! |-------------|---------|------|
 //! | `shell`     | yes     | `Client` and `Server` over tokio; implies `iwarp` |
 //! | `iwarp`     | yes     | the traits of providers, and iWARP over TCP; implies `std` |
-//! | `std`       | yes     | a server's end of RPCSEC_GSS, and CRC32C by the processor's instruction |
+//! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C by the processor's instruction |
 //! | `capture`   | no      | pcap files of iWARP connections: `RPCRDMA_PCAP` and `iwarp::Options::capture` |
 //! | `serde`     | no      | serde for the XDR types |
 //! | `arbitrary` | no      | arbitrary for the XDR types |
 //!
-//! RDMA devices have a crate of their own, `rpcrdma-verbs`.
+//! A separate crate, `rpcrdma-verbs`, supports RDMA devices.
 //!
-//! Without features the crate is `no_std` with `alloc`: the codec, the wire formats and the protocol engines.
+//! Without features, the crate is `no_std` with `alloc`: the codec, the wire formats and the protocol
+//! engines.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and over TCP if asked to.
+//! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and optionally over
+//! TCP.
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,7 +36,8 @@ async fn main() -> ExitCode {
     output::status("nfs3d", serve(Arguments::parse()).await, |_| 1)
 }
 
-/// Says something on standard output: scripts read the address, people the rest. A server goes on when nobody reads it.
+/// Prints a line on standard output for scripts and people. The server continues if standard output is
+/// closed.
 fn say(what: impl Display) {
     match output::print(|out| writeln!(out, "{what}")) {
         Err(error) if !error.is::<Closed>() => complain("nfs3d", one_line(&error)),
@@ -43,7 +45,7 @@ fn say(what: impl Display) {
     }
 }
 
-/// Both servers before they run, and where they listen.
+/// Both servers before they run, and their addresses.
 struct Listening {
     rdma: Server,
     tcp: Option<TcpServer>,
@@ -51,7 +53,8 @@ struct Listening {
 }
 
 impl Listening {
-    /// Binds the addresses, with limits of connections that fit into `files`, the process's limit of open files.
+    /// Binds the addresses, with connection limits that fit into `files`, the process's limit of open
+    /// files.
     async fn at(arguments: &Arguments, files: usize) -> anyhow::Result<Self> {
         let transports = if arguments.tcp.is_some() { 2 } else { 1 };
         let connections = max_connections(files, transports);
@@ -89,14 +92,14 @@ impl Listening {
         urls.collect::<Vec<_>>().join(" and ")
     }
 
-    /// This machine: its loopback, and where it listens.
+    /// Returns the addresses of this machine: loopback, and the bound ones.
     fn this_machine(&self) -> Vec<IpNet> {
         let own = self.addresses.iter().map(|(_, at)| at.ip()).filter(|ip| !ip.is_unspecified());
         let v4 = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
         [v4, IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))].into_iter().chain(own.map(IpNet::from)).collect()
     }
 
-    /// Whether other machines can reach it.
+    /// Returns true if other machines can reach the server.
     fn is_open(&self) -> bool {
         self.addresses.iter().any(|(_, at)| !at.ip().is_loopback())
     }
@@ -115,22 +118,22 @@ impl Listening {
     }
 }
 
-/// Raises the limit of open files to the largest that this process may have, and returns it.
+/// Raises the limit of open files to the maximum that this process may have, and returns it.
 fn raise_file_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // Without the right to raise it, the server works with the limit that it has.
+    // Without the right to raise it, the server works with the current limit.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let in_force = if raised.is_ok() { limit.maximum } else { limit.current };
     in_force.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
 }
 
-/// Connections per transport that leave half of the limit of open files to the files that are served.
+/// Returns the connections per transport that leave half of the limit of open files to the served files.
 fn max_connections(files: usize, transports: usize) -> usize {
     let max = ServerOptions::default().connections;
     (files / 2 / transports).clamp(1, max)
 }
 
-/// Waits until the sender is gone.
+/// Waits until the sender is dropped.
 async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
@@ -144,10 +147,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         Some(key) => export.keyed(key),
         None => export,
     });
-    // A handler keeps the signal from ending the process: a WRITE past the limit for files (RLIMIT_FSIZE)
-    // fails with EFBIG instead.
+    // A handler keeps the signal from ending the process. Instead, a WRITE past the limit for files
+    // (RLIMIT_FSIZE) fails with EFBIG.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-    // Before anybody can see that it runs.
+    // Installed before the server is visible.
     let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let listening = Listening::at(&arguments, files).await?;
     warn(&arguments, &listening, export.tells_callers_apart());
@@ -181,10 +184,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The key that the server had before; none if it cannot be kept, which is said.
+/// Returns the kept key of the server. Returns `None` with a warning if it cannot be kept.
 ///
 /// # Errors
-/// If it cannot be kept where it was asked to be.
+/// If the key cannot be kept in the requested file.
 fn handle_key(asked: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
     if let Some(path) = asked {
         return Ok(Some(HandleKey::kept(path).with_context(|| path.display().to_string())?));
@@ -204,14 +207,14 @@ fn handle_key(asked: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
         .ok())
 }
 
-/// Where this program keeps what it must know again, by the conventions of systemd and of XDG.
+/// Returns the directory for persistent state, by the conventions of systemd and XDG.
 fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
     named("STATE_DIRECTORY").or_else(|| Some(of_user()?.join("nfs3d")))
 }
 
-/// Says who is served, and as whom.
+/// Warns about the admitted callers and their identities.
 fn warn(arguments: &Arguments, listening: &Listening, tells_callers_apart: bool) {
     if arguments.allow.is_empty() && listening.is_open() {
         complain("nfs3d", "only callers of this machine are served; --allow lets others in");

@@ -6,7 +6,7 @@ use rpcrdma_nfs3::{
 use super::{ClientError, Remote, RemoteFile};
 
 impl Remote {
-    /// What the server can do, and would like: FSINFO.
+    /// Returns the limits and preferences of the server: FSINFO.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -18,7 +18,7 @@ impl Remote {
         }
     }
 
-    /// How full the file system is: FSSTAT.
+    /// Returns the capacity of the file system: FSSTAT.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -30,7 +30,7 @@ impl Remote {
         }
     }
 
-    /// What names and links can be like: PATHCONF.
+    /// Returns the limits on names and links: PATHCONF.
     ///
     /// # Errors
     /// [`ClientError::Status`].

@@ -7,7 +7,7 @@ use rpcrdma_nfs3::{
 use super::{ClientError, Remote, RemoteFile, below};
 
 impl Remote {
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -27,7 +27,7 @@ impl Remote {
         }
     }
 
-    /// What has just been made: as its reply has it, and looked up where that has not both.
+    /// Returns a file that was just created, from the reply, or by a LOOKUP if the reply is incomplete.
     pub(super) async fn made(
         &self,
         above: &RemoteFile,
@@ -41,10 +41,10 @@ impl Remote {
         }
     }
 
-    /// Makes a directory, or takes the one that is there.
+    /// Creates a directory, or returns the existing one.
     ///
     /// # Errors
-    /// As [`Remote::make_directory`]; [`ClientError::Kind`] if something else has the name.
+    /// As [`Remote::make_directory`], and [`ClientError::Kind`] if the name exists but is not a directory.
     pub async fn make_or_enter(
         &self,
         above: &RemoteFile,
@@ -59,7 +59,7 @@ impl Remote {
         }
     }
 
-    /// Makes a symbolic link, unless there is the same already.
+    /// Creates a symbolic link, unless the same link exists.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -78,13 +78,13 @@ impl Remote {
         }
     }
 
-    /// Whether a name is that of a symbolic link with this target.
+    /// Returns true if the name is a symbolic link with this target.
     async fn leads(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> bool {
         let Ok(found) = self.lookup_in(above, name).await else { return false };
         self.readlink(found.handle, &found.path).await.is_ok_and(|there| there == target)
     }
 
-    /// Removes a name of what is no directory; a symbolic link itself, and not what it leads to.
+    /// Removes a name of a file that is not a directory. Removes a symbolic link itself and not its target.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -126,10 +126,10 @@ impl Remote {
         }
     }
 
-    /// A regular file of this name, whatever is in it; made, if there is none.
+    /// Returns the regular file of this name, with any content, and creates it if there is none.
     ///
     /// # Errors
-    /// [`ClientError`]: also if something else has the name.
+    /// [`ClientError`], also if the name exists but is not a regular file.
     pub async fn find_or_create(
         &self,
         above: &RemoteFile,

@@ -42,8 +42,8 @@ impl<P: Binding> Caller<P> for Connection {
 }
 
 impl Connection {
-    /// Connects to a URL's server, for NFS, over the provider that the URL names. Of the options, those hold for TCP that TCP has: who calls, and how long a call
-    /// may take.
+    /// Connects to a URL's server for NFS over the provider that the URL names. Over TCP, only the
+    /// credential and the timeout of the options apply.
     ///
     /// # Errors
     /// [`ClientError::Connect`].
@@ -54,7 +54,7 @@ impl Connection {
         })
     }
 
-    /// The server's address, once there was a connection.
+    /// Returns the server's address, or `None` before the first connection.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         match self {
@@ -63,7 +63,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
+    /// Closes the connection permanently. Outstanding and later calls fail.
     pub fn close(&self) {
         match self {
             Connection::Rdma(client) => client.close(),
@@ -78,11 +78,12 @@ async fn by_tcp(address: String, options: &ClientOptions) -> Result<TcpClient, C
     Ok(TcpClient::connect_with(address, options).await?)
 }
 
-/// A server's MOUNT: where the URL says; else on the connection for NFS, as servers of this project have it; else where the
-/// server's rpcbind says, as Linux's (RFC 8267 section 5.1 keeps MOUNT on TCP).
+/// Returns a client for the server's MOUNT program. Uses the port in the URL if there is one. Otherwise
+/// tries the NFS connection, where servers of this project offer MOUNT. Otherwise asks the server's
+/// rpcbind, as Linux's server requires (RFC 8267 section 5.1 keeps MOUNT on TCP).
 ///
 /// # Errors
-/// [`ClientError::Connect`], [`ClientError::Find`], and [`ClientError::NoMount`] if nobody knows where it is.
+/// [`ClientError::Connect`], [`ClientError::Find`], and [`ClientError::NoMount`] if MOUNT was not found.
 pub(super) async fn mount_of(
     connection: &Connection,
     url: &Url,
@@ -96,7 +97,7 @@ pub(super) async fn mount_of(
     Ok(mount_v3::Client(mount))
 }
 
-/// Whether MOUNT is on the connection for NFS.
+/// Returns true if MOUNT is available on the NFS connection.
 async fn has_mount(connection: &Connection) -> Result<bool, ClientError> {
     use rpcrdma_runtime::wire::rpc::ReplyError::{ProgramMismatch, ProgramUnavailable};
     match mount_v3::Client(connection.clone()).null().await {
@@ -117,7 +118,7 @@ async fn registered(url: &Url) -> Result<SocketAddr, ClientError> {
     Err(ClientError::NoMount { host: url.host.clone() })
 }
 
-/// What a client of this project asks for as an NFS client of either transport.
+/// Returns the options of an NFS client over either transport.
 pub(super) fn options() -> ClientOptions {
     ClientOptions { credential: super::this_user(), ..ClientOptions::of::<NfsV3>() }
 }

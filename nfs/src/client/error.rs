@@ -6,35 +6,35 @@ use rpcrdma_services::rpcbind;
 
 use crate::export::Error;
 
-/// Why something could not be done with a server's file.
+/// Why an operation on a server's file failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// There is no connection.
+    /// The connection failed.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// MOUNT is elsewhere, and the server's rpcbind is of no help.
+    /// MOUNT is not on this connection, and the server's rpcbind does not help.
     #[error(
         "MOUNT is not on this connection, and {0}; ?mountport=PORT at the end of the URL says where it is"
     )]
     Find(#[from] rpcbind::Error),
-    /// Nobody says where MOUNT is.
+    /// The port of MOUNT is unknown.
     #[error("{host} does not say where its MOUNT is; ?mountport=PORT at the end of the URL does")]
     NoMount {
         /// The server.
         host: String,
     },
-    /// A call got no result.
+    /// A call failed.
     #[error("{path}: {procedure}: {source}")]
     Call {
         /// The procedure.
         procedure: &'static str,
         /// The file.
         path: String,
-        /// Why.
+        /// The underlying error.
         source: CallError,
     },
-    /// The server refuses.
+    /// The server returned an error status.
     #[error("{path}: {} ({procedure}: {})", reason(*.status), name(*.status))]
     Status {
         /// The procedure.
@@ -44,22 +44,22 @@ pub enum ClientError {
         /// The status (RFC 1813 section 2.6).
         status: u32,
     },
-    /// The server breaks the protocol in a way that only shows between calls.
+    /// The server violates the protocol in a way that only shows across calls.
     #[error("{path}: {procedure}: {what}")]
     Server {
         /// The procedure.
         procedure: &'static str,
         /// The file.
         path: String,
-        /// What it does.
+        /// The violation.
         what: &'static str,
     },
-    /// The file is of a kind that does not do.
+    /// The file is of an unsuitable kind.
     #[error("{path}: {what}")]
     Kind {
         /// The file.
         path: String,
-        /// What it is or is not.
+        /// The mismatch.
         what: &'static str,
     },
     /// A local file cannot be read or written.
@@ -71,14 +71,15 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the server says that there is no such thing, or no more.
+    /// Returns true if the server reports that the file does not exist or was removed.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         let missing = [Error::NoEnt.number(), Error::Stale.number()];
         matches!(self, ClientError::Status { status, .. } if missing.contains(status))
     }
 
-    /// Whether the server could not be reached, or did not answer: whatever was asked for may be all right.
+    /// Returns true if the server was not reached or did not reply. The outcome of the request is then
+    /// unknown.
     #[must_use]
     pub fn is_unreached(&self) -> bool {
         match self {

@@ -7,9 +7,9 @@ use rpcrdma_nfs3::{
 
 use super::{ClientError, Remote, RemoteFile, below};
 
-/// The size of one reply: it comes in a Reply chunk.
+/// The size of one reply, which uses a Reply chunk.
 const REPLY: u32 = 128 << 10;
-/// The most memory that listings take, in bytes: about a million entries.
+/// Maximum memory of listings, in bytes: about a million entries.
 pub(super) const HELD_MAX: usize = 256 << 20;
 
 /// One entry of a directory.
@@ -21,7 +21,7 @@ pub struct Item {
     pub handle: NfsFh3,
     /// Its attributes.
     pub attributes: Fattr3,
-    /// What is in it, for a symbolic link.
+    /// The target, for a symbolic link.
     pub target: Option<Bytes>,
 }
 
@@ -32,7 +32,8 @@ impl Item {
 }
 
 impl Remote {
-    /// Lists a directory without `.` and `..`, in the server's order. Leaves out what disappears meanwhile.
+    /// Lists a directory without `.` and `..`, in the server's order. Skips entries that are removed
+    /// meanwhile.
     ///
     /// # Errors
     /// [`ClientError`]: also if the server withholds an entry's attributes or a link's target, returns a
@@ -41,7 +42,7 @@ impl Remote {
         Ok(self.list_within(dir, HELD_MAX).await?.0)
     }
 
-    /// The same with a bound on the bytes that the entries may take. Returns also what is left of it.
+    /// As `Remote::list`, with a limit on the bytes of the entries. Also returns the rest of the limit.
     pub(super) async fn list_within(
         &self,
         dir: &RemoteFile,
@@ -60,7 +61,7 @@ impl Remote {
             let Readdirplus3Resok { cookieverf, reply, .. } = self.list_some(dir, &args).await?;
             let last = reply.entries.last().map(|entry| entry.cookie);
             for entry in reply.entries {
-                // Entries that are left out count too: there is no end of `.` either.
+                // Skipped entries count too: a server could return `.` forever.
                 let mut held = size_of::<Item>().saturating_add(entry.name.len());
                 let item = self.item(dir, entry).await?;
                 held = held.saturating_add(item.as_ref().map_or(0, Item::target_len));
@@ -92,9 +93,10 @@ impl Remote {
         }
     }
 
-    /// An entry with what the server left out. One that is gone meanwhile is none.
+    /// Completes an entry with data that the server left out. Returns `None` if the file was removed
+    /// meanwhile.
     async fn item(&self, dir: &RemoteFile, entry: Entryplus3Element) -> Result<Option<Item>, ClientError> {
-        // The reply that the name is a part of is not kept for it.
+        // A copy, so that the entry does not keep the whole reply in memory.
         let name = Bytes::copy_from_slice(&entry.name);
         if matches!(&name[..], b"." | b"..") {
             return Ok(None);
@@ -114,7 +116,7 @@ impl Remote {
     }
 }
 
-/// Nothing, if the server says that there is no such file any more. All else that it refuses is no reason to leave an entry out.
+/// Returns `None` if the server reports that the file does not exist. Returns any other error.
 pub(super) fn unless_gone<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match found {
         Err(error) if error.is_missing() => Ok(None),

@@ -16,12 +16,12 @@ use tokio::time::timeout;
 
 use super::{CHUNK_MAX, ClientError, Connection, Remote, RemoteFile, WINDOW, below};
 
-/// How often all is written again because the server was started anew before it was committed.
+/// Maximum number of attempts to write everything when the server restarts before the commit.
 const ATTEMPTS: u32 = 3;
-/// How long a call is waited for that is made for the server's sake.
+/// How long to wait for the call that works around a server bug.
 const ONCE_MORE: Duration = Duration::from_secs(1);
 
-/// A SHA-256 sum; shown in hexadecimal.
+/// A SHA-256 digest, displayed in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Digest(pub [u8; 32]);
 
@@ -37,14 +37,14 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Is told how many bytes have been moved so far.
+/// Called with the number of bytes transferred so far.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
-/// Takes the next bytes, and says whether there is to be more.
+/// Consumes the next bytes and returns whether to continue.
 pub type Take<'a> = &'a mut (dyn FnMut(Bytes) -> io::Result<ControlFlow<()>> + Send);
 
-/// Calls in flight, whose results are taken in the order in which they were made. Those that are left when it
-/// is dropped are abandoned.
+/// Outstanding calls, whose results are taken in the order in which they were made. Dropping it abandons
+/// the remaining calls.
 struct Window<T>(VecDeque<JoinHandle<Result<T, ClientError>>>);
 
 impl<T: Send + 'static> Window<T> {
@@ -60,7 +60,7 @@ impl<T: Send + 'static> Window<T> {
         self.0.push_back(tokio::spawn(call));
     }
 
-    /// The result of the oldest call, if there is one.
+    /// Returns the result of the oldest call, if there is one.
     async fn next(&mut self) -> Option<Result<T, ClientError>> {
         let task = self.0.front_mut()?;
         let result = task.await.unwrap_or(Err(ClientError::Stopped));
@@ -76,10 +76,10 @@ impl<T> Drop for Window<T> {
 }
 
 impl Remote {
-    /// Reads a regular file from its beginning to its end, and gives its data to `take` in order.
+    /// Reads a regular file from start to end, and passes its data to `take` in order.
     ///
     /// # Errors
-    /// [`ClientError`], also what `take` says.
+    /// [`ClientError`], and errors of `take`.
     pub async fn read_file(
         &self,
         file: &RemoteFile,
@@ -95,9 +95,10 @@ impl Remote {
         Ok(Digest(sum.finalize().into()))
     }
 
-    /// So that a READ is not the last call on a connection by RDMA, if it is closed now. Linux 6.12's server gives back what its RDMA
-    /// Writes had after the reply, by another thread, and its kernel breaks where that thread finds no connection any more
-    /// (`svc_rdma_write_info_free_async`). The data is here already: what comes of the call does not matter, and it is not waited for long.
+    /// Avoids a READ as the last call before an RDMA connection closes. Another thread of Linux 6.12's
+    /// server releases the resources of RDMA Writes after the reply. That kernel crashes if the connection
+    /// no longer exists (`svc_rdma_write_info_free_async`). The data is already complete, so the result is
+    /// ignored and the wait is short.
     async fn call_once_more(&self) {
         if matches!(self.nfs.0, Connection::Rdma(_)) {
             let _ = timeout(ONCE_MORE, self.nfs.null()).await;
@@ -105,7 +106,7 @@ impl Remote {
     }
 
     /// # Errors
-    /// [`ClientError::Kind`], if a file is not a regular one.
+    /// [`ClientError::Kind`] if a file is not a regular file.
     pub fn must_be_regular(&self, file: &RemoteFile) -> Result<(), ClientError> {
         match file.attributes.r#type {
             Ftype3::Nf3reg => Ok(()),
@@ -115,7 +116,7 @@ impl Remote {
         }
     }
 
-    /// Reads a regular file from an offset to its end, or until `take` has enough of it.
+    /// Reads a regular file from an offset to its end, or until `take` stops.
     ///
     /// # Errors
     /// As [`Remote::read_file`].
@@ -123,7 +124,7 @@ impl Remote {
         self.must_be_regular(file)?;
         let mut window = Window::new();
         let mut asked = offset;
-        // The file can have grown since: behind the end that is known, one call at a time finds the real one.
+        // The file may have grown: beyond the known size, one call at a time finds the end.
         while asked < file.attributes.size || window.0.is_empty() {
             let range = Range { handle: file.handle, offset: asked, count: self.read_size };
             window.start(read_range(self.nfs.clone(), range, file.path.clone()));
@@ -146,11 +147,11 @@ impl Remote {
         Ok(())
     }
 
-    /// How many bytes a file and a source begin with alike: as far as both go, or to about the first that differs. What
-    /// they have alike is on the server's stable storage then.
+    /// Returns the length of the common prefix of a file and a source, up to about the first difference.
+    /// The common prefix is then on the server's stable storage.
     ///
     /// # Errors
-    /// [`ClientError`], also what the source says.
+    /// [`ClientError`], and errors of the source.
     pub async fn alike(
         &self,
         file: &RemoteFile,
@@ -173,7 +174,7 @@ impl Remote {
         Ok(same)
     }
 
-    /// Makes a regular file, or empties the one that is there, with these permissions if it is new.
+    /// Creates a regular file with these permissions, or truncates an existing one.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -191,11 +192,11 @@ impl Remote {
         }
     }
 
-    /// Writes all that a source has, and has it committed to stable storage. If the server was started anew
-    /// meanwhile, all is written again.
+    /// Writes everything from a source and commits it to stable storage. If the server restarts meanwhile,
+    /// writes everything again.
     ///
     /// # Errors
-    /// [`ClientError`], also what the source says.
+    /// [`ClientError`], and errors of the source.
     pub async fn write_file(
         &self,
         file: &RemoteFile,
@@ -205,7 +206,7 @@ impl Remote {
         self.write_from(file, source, 0, progress).await
     }
 
-    /// The same from an offset on: what is before it stays. The sum is that of the whole source.
+    /// Writes from an offset and keeps the data before it. The digest covers the whole source.
     ///
     /// # Errors
     /// As [`Remote::write_file`].
@@ -228,8 +229,8 @@ impl Remote {
         Err(ClientError::server("COMMIT", &file.path, "the server keeps losing what was written"))
     }
 
-    /// The sum, and the verifier of what is not committed yet, if anything is not. Differing verifiers count
-    /// as one that was lost.
+    /// Returns the digest, and the verifier of uncommitted data if there is any. Different verifiers count
+    /// as a lost verifier.
     async fn write_once(
         &self,
         file: &RemoteFile,
@@ -272,7 +273,7 @@ impl Remote {
     }
 }
 
-/// The verifiers of what the server may still lose.
+/// The verifiers of data that the server may still lose.
 #[derive(Default)]
 struct Unstable {
     first: Option<Writeverf3>,
@@ -284,7 +285,7 @@ impl Unstable {
         self.differ |= *self.first.get_or_insert(verifier) != verifier;
     }
 
-    /// One that no later COMMIT returns if the server was started anew between two writes.
+    /// Returns a verifier that no later COMMIT returns if the server restarted between two writes.
     fn verifier(&self) -> Option<Writeverf3> {
         self.first.map(|first| if self.differ { first.map(|byte| !byte) } else { first })
     }
@@ -294,7 +295,7 @@ fn kind(file: &RemoteFile, what: &'static str) -> ClientError {
     ClientError::Kind { path: file.path.clone(), what }
 }
 
-/// The sum of a source's first bytes, to be gone on with.
+/// Returns the running digest of a source's first bytes.
 fn sum_of_first(source: &mut (impl Read + Seek), len: u64) -> io::Result<Sha256> {
     let mut sum = Sha256::new();
     source.rewind()?;
@@ -310,7 +311,7 @@ fn sum_of_first(source: &mut (impl Read + Seek), len: u64) -> io::Result<Sha256>
     Ok(sum)
 }
 
-/// At most `size` bytes; none only at the end.
+/// Reads at most `size` bytes; empty only at the end.
 fn next_chunk(source: &mut impl Read, size: u32) -> io::Result<Bytes> {
     let mut data = Vec::with_capacity(size as usize);
     source.take(u64::from(size)).read_to_end(&mut data)?;
@@ -325,7 +326,7 @@ struct Range {
     count: u32,
 }
 
-/// Reads a part, with as many calls as the server needs, and tells whether the file ends with it.
+/// Reads a range with as many calls as the server needs. Also returns whether the file ends with it.
 async fn read_range(
     nfs: nfs_v3::Client<Connection>,
     range: Range,
@@ -354,7 +355,8 @@ async fn read_range(
     }
 }
 
-/// Writes a part, with as many calls as the server needs. The verifiers are those of what it may still lose.
+/// Writes a range with as many calls as the server needs. Returns the verifiers of data that the server may
+/// still lose.
 async fn write_range(
     nfs: nfs_v3::Client<Connection>,
     file: NfsFh3,

@@ -3,10 +3,10 @@ use std::str::FromStr;
 
 use crate::provider::Provider;
 
-/// The port of every rpcbind.
+/// The well-known port of rpcbind.
 const RPCBIND: u16 = 111;
 
-/// What carries NFS.
+/// The transport of NFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// RPC-over-RDMA: `rdma://`, port 20049 (RFC 8267 section 5.1).
@@ -31,55 +31,55 @@ impl Transport {
     }
 }
 
-/// Where a file is: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two hexadecimal digits stand
-/// for a byte. Behind `?` can be `mountport=PORT`, `rpcbind=PORT` and `provider=NAME`,
-/// with `&` between them.
+/// The location of a file: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two
+/// hexadecimal digits stand for a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT` and
+/// `provider=NAME` are separated by `&`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// What carries NFS.
+    /// The transport of NFS.
     pub transport: Transport,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The path from the server's top, decoded. Begins with a slash.
+    /// The decoded path from the server's root. Starts with a slash.
     pub path: Vec<u8>,
-    /// The port of MOUNT over TCP, if it was given.
+    /// The port of MOUNT over TCP, if given.
     pub mount_port: Option<u16>,
-    /// The port of rpcbind, which is asked for MOUNT if need be: 111, if nothing else was given.
+    /// The port of rpcbind, which is asked for MOUNT if needed (default 111).
     pub rpcbind_port: u16,
-    /// What carries RPC-over-RDMA.
+    /// The provider for RPC-over-RDMA.
     pub provider: Provider,
 }
 
-/// Why a URL is none.
+/// Why a URL is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It does not begin with `rdma://` or `tcp://`.
+    /// It does not start with `rdma://` or `tcp://`.
     #[error("a URL is rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH")]
     Scheme,
-    /// There is no host.
+    /// The host is missing.
     #[error("the URL has no host")]
     Host,
-    /// A port is none.
+    /// A port is invalid.
     #[error("a port of a URL is a number from 1 to 65535")]
     Port,
     /// A `%` that is not followed by two hexadecimal digits.
     #[error("in the URL's path, % stands before two hexadecimal digits; %25 is a percent sign")]
     Escape,
-    /// What follows `?` is nothing known.
+    /// An option after `?` is unknown.
     #[error("behind ? a URL can have mountport=PORT, rpcbind=PORT and provider=NAME; %3F is a question mark")]
     Option,
 }
 
 impl Url {
-    /// What to connect to.
+    /// Returns the address to connect to.
     #[must_use]
     pub fn address(&self) -> String {
         self.with_port(self.port)
     }
 
-    /// Another port of the same host.
+    /// Returns the address of the same host with another port.
     #[must_use]
     pub fn with_port(&self, port: u16) -> String {
         if self.host.contains(':') {
@@ -89,13 +89,13 @@ impl Url {
         }
     }
 
-    /// The last component of the path, if there is one.
+    /// Returns the last component of the path, if there is one.
     #[must_use]
     pub fn file_name(&self) -> Option<&[u8]> {
         self.path.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty())
     }
 
-    /// The last component of the path, and the path without it.
+    /// Returns the last component of the path, and the path without it.
     #[must_use]
     pub fn split_name(&self) -> Option<(&[u8], &[u8])> {
         let name = self.file_name()?;

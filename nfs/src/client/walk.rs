@@ -4,7 +4,7 @@ use rpcrdma_nfs3::NfsFh3;
 use super::listing::{HELD_MAX, unless_gone};
 use super::{ClientError, Item, Remote, RemoteFile, below};
 
-/// The most directories on the way from the top of a walk to a file.
+/// Maximum depth of a walk.
 const DEPTH_MAX: usize = 512;
 
 /// One step of a [`Walk`].
@@ -25,7 +25,7 @@ pub enum Step {
     Enter,
     /// The entry is a directory whose own entries have all been visited.
     Leave,
-    /// The entry is no directory.
+    /// The entry is not a directory.
     File,
 }
 
@@ -42,24 +42,24 @@ impl Visit {
 #[derive(Debug)]
 struct Level {
     dir: RemoteFile,
-    /// Its entry in the level above; absent at the top.
+    /// Its entry in the level above; absent at the root of the walk.
     item: Option<Item>,
-    /// Its entries that are yet to be visited.
+    /// Its entries that are not visited yet.
     items: std::vec::IntoIter<Item>,
-    /// The bytes that this level counts for.
+    /// The bytes that this level holds.
     held: usize,
 }
 
-/// Visits everything below a directory: depth first, entries by name, no link followed. Bounds what a hostile
-/// server can make it hold: it fails if a directory is below itself, at more than 512 levels, and if its
-/// listings exceed 256 MiB together.
+/// Visits everything below a directory, depth first and in the order of names. Follows no links. Bounds the
+/// memory that a hostile server can make it hold. It fails if a directory contains itself, at more than 512
+/// levels, and if its listings exceed 256 MiB together.
 #[derive(Debug)]
 pub struct Walk<'a> {
     remote: &'a Remote,
     levels: Vec<Level>,
-    /// The directory to be listed next.
+    /// The directory to list next.
     entering: Option<(RemoteFile, Option<Item>)>,
-    /// Bytes that further levels may hold.
+    /// The bytes that further levels may hold.
     room: usize,
 }
 
@@ -70,12 +70,12 @@ impl Remote {
         Walk { remote: self, levels: Vec::new(), entering: Some((top, None)), room: HELD_MAX }
     }
 
-    /// Removes a name and, if it belongs to a directory, everything below it. Follows no link. A file that
-    /// disappears meanwhile is no failure.
+    /// Removes a name and, if it belongs to a directory, everything below it. Follows no links. Ignores
+    /// files that disappear meanwhile.
     ///
     /// # Errors
-    /// [`ClientError`]: the first entry that cannot be removed, or a failure of the [`Walk`]. Entries before
-    /// it are gone.
+    /// [`ClientError`] for the first entry that cannot be removed, or a failure of the [`Walk`]. Earlier
+    /// entries are removed.
     pub async fn remove_tree(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let found = self.lookup_in(above, name.clone()).await?;
         if !found.is_directory() {
@@ -96,10 +96,10 @@ impl Remote {
 }
 
 impl Walk<'_> {
-    /// Returns the next entry; nothing once all have been visited.
+    /// Returns the next entry, or `None` once all have been visited.
     ///
     /// # Errors
-    /// [`ClientError`]: a directory cannot be listed, or the server breaks a bound of the walk.
+    /// [`ClientError`] if a directory cannot be listed or the server exceeds a limit of the walk.
     pub async fn next(&mut self) -> Result<Option<Visit>, ClientError> {
         if let Some((dir, item)) = self.entering.take() {
             self.enter(dir, item).await?;
@@ -121,7 +121,7 @@ impl Walk<'_> {
         Ok(visit.map(|(dir, item)| Visit { dir, item, step: Step::Leave }))
     }
 
-    /// Skips the directory that was returned last: it is neither entered nor left.
+    /// Skips the directory that was returned last: the walk neither enters nor leaves it.
     pub fn skip(&mut self) {
         self.entering = None;
     }

@@ -1,27 +1,30 @@
 //! A directory of this machine.
 //!
-//! No call reaches a file outside it: the way from the top to a directory is walked in a sandbox (cap-std),
-//! names in a directory are single components, links are never followed, and what was opened is compared with
-//! the file that the handle stands for before it is used.
+//! No call reaches a file outside the directory. The path from the root to a directory is resolved in a
+//! sandbox (cap-std), and names in a directory are single components. Links are never followed. An opened
+//! file is compared with its handle before it is used.
 //!
-//! What it does not do:
-//! - Only root can be its callers: then files are reached with the caller's rights, by user, group and further groups, and
-//!   what callers make is theirs. A server of another user has that user's rights and no others, whoever calls, and what
-//!   callers make belongs to that user ([`DirectoryExport::tells_callers_apart`]).
-//! - A file that is renamed by somebody else is stale until it is looked up again. On file systems that do not tell when
-//!   a file was made, a handle can stand for a later file of the same number. A handle of a server that ran before is
-//!   found by a walk over the whole directory, once, which ends after a million files.
-//! - Attributes from before and after a change belong to it as far as this server's own callers go; processes
-//!   of this machine can come between.
-//! - If the server is not root, the owner's right to read and write a file whatever its mode is made by widening the mode
-//!   for a moment: a server that is killed in it leaves the file's owner with both.
-//! - It needs `/proc`: by its names of open files, one that was checked is opened for reading.
-//! - Files that were read or written stay open for two seconds after their last use, so a program that was written meanwhile
-//!   cannot be run yet (ETXTBSY). At most 512 descriptors stay open, and an eighth of those that the process may have.
-//! - A WRITE past RLIMIT_FSIZE ends the process by SIGXFSZ unless it handles or ignores that signal, as `nfs3d`
-//!   does; the WRITE fails with [`Error::FBig`] then.
-//! - Each file that was looked up takes about a hundred bytes of memory until it is removed. Of files that
-//!   others removed up to 65,536 are kept, or as many as there are others.
+//! Limitations:
+//! - Only a server that runs as root uses its callers' identities. Files are then accessed with the
+//!   caller's user, group and supplementary groups, and new files belong to the caller. Any other server
+//!   has the rights of its own user for all callers, and new files belong to that user
+//!   ([`DirectoryExport::tells_callers_apart`]).
+//! - A file that another process renames is stale until it is looked up again. On file systems without
+//!   creation times, a handle can refer to a later file with the same number. The file of a handle from an
+//!   earlier server is found by one walk over the whole directory, which ends after a million files.
+//! - Attributes before and after a change are atomic with it only among this server's callers; other
+//!   processes of this machine can interfere.
+//! - NFS lets the owner read and write a file whatever its mode. If the server is not root, it widens the
+//!   mode for a moment to do so. If the server is killed in that moment, the mode stays widened for the
+//!   owner.
+//! - It needs `/proc`, through which it reopens a checked file for reading.
+//! - Files stay open for two seconds after they were last read or written. A program that was written
+//!   cannot be run during that time (ETXTBSY). At most 512 descriptors stay open, and at most an eighth of
+//!   the process's limit.
+//! - A WRITE past RLIMIT_FSIZE ends the process by SIGXFSZ unless the process handles or ignores that
+//!   signal, as `nfs3d` does. Then the WRITE fails with [`Error::FBig`].
+//! - Each file that was looked up takes about a hundred bytes of memory until it is removed. Of the files
+//!   that other processes removed, up to 65,536 are kept, or as many as there are existing files.
 
 mod at_hand;
 mod change;
@@ -61,10 +64,10 @@ use super::permissions::access_bits;
 use super::{Caller, Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
 use crate::export::Before;
 
-/// Octets of a handle: four numbers, and a sum over them.
+/// Octets of a handle: four numbers and their checksum.
 const HANDLE: usize = 4 * 8 + 16;
 
-/// A directory that is served.
+/// An export of a directory.
 #[derive(Debug)]
 pub struct DirectoryExport {
     top: Dir,
@@ -73,19 +76,19 @@ pub struct DirectoryExport {
     locks: Locks,
     syncs: Syncs,
     open_files: OpenFiles,
-    /// Whether all that is there was walked through, for handles of a server before this one.
+    /// Set once the whole directory was walked to find files of handles from an earlier server.
     walked: Once,
     write_verifier: Verifier,
     key: HandleKey,
-    /// Who the server can be.
+    /// The identities that the server can use.
     identities: Identities,
     storage: Storage,
     cross_mounts: bool,
     read_only: bool,
 }
 
-/// An open file, good for everything that is not its content, and what it is. It was checked to be the one
-/// that was asked for.
+/// An open file and its attributes, with a descriptor for everything except its content. It was checked
+/// against the requested file.
 #[derive(Debug)]
 struct Located {
     file: OwnedFd,
@@ -93,18 +96,18 @@ struct Located {
 }
 
 impl Located {
-    /// Opens the same file again for its content.
+    /// Reopens the same file for its content.
     fn open(&self, flags: OFlags) -> Result<OwnedFd, Error> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         Ok(openat(CWD, self.path(), flags, Mode::empty())?)
     }
 
-    /// The same for a regular file, also where its mode forbids what it must not: an owner reads and writes, and who may
-    /// run a file reads it. NFS has no open, and so a program that made a file read-only and goes on writing must be let
-    /// (RFC 1813 section 4.4). The system knows no such exceptions.
+    /// Opens the content of a regular file, also where NFS permits it despite the mode: the owner may read
+    /// and write, and a caller that may execute may read. NFS has no open, so a program that makes a file
+    /// read-only must be able to go on writing (RFC 1813 section 4.4). The system has no such exceptions.
     ///
-    /// A server that is no caller widens the mode of its own file for a moment, and the file's lock must be held meanwhile,
-    /// with what `stat` says taken under it.
+    /// A server without its callers' identities widens the mode of its own file for a moment. The file's
+    /// lock must be held meanwhile, and `stat` must have been read under it.
     fn open_content(&self, purpose: Purpose, acting: &Acting<'_>) -> Result<OwnedFd, Error> {
         let open = || self.open(purpose.flags());
         let opened = open();
@@ -121,7 +124,7 @@ impl Located {
         opened
     }
 
-    /// Whether the file is opened although its mode forbids it.
+    /// Returns true if NFS permits the access despite the file's mode.
     fn is_excepted(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
         if !acting.is_caller() {
             return self.is_ours();
@@ -130,17 +133,17 @@ impl Located {
         self.stat.is(FileKind::Regular) && (acting.is(self.stat.attributes.uid) || runs())
     }
 
-    /// Whether [`Located::open_content`] would find that this is permitted.
+    /// Returns true if [`Located::open_content`] would permit the access.
     fn may_open(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
         self.allows(purpose.right()) || self.is_excepted(purpose, acting)
     }
 
-    /// Whether the system grants this to whoever this thread is.
+    /// Returns true if the system grants this access to the current thread's identity.
     fn allows(&self, how: Access) -> bool {
         accessat(CWD, self.path(), how, AtFlags::EACCESS).is_ok()
     }
 
-    /// What whoever this thread is may do with it, in ACCESS3 bits.
+    /// Returns the rights of the current thread's identity, in ACCESS3 bits.
     fn granted(&self) -> u32 {
         let [read, write, execute] =
             [Access::READ_OK, Access::WRITE_OK, Access::EXEC_OK].map(|how| self.allows(how));
@@ -156,18 +159,18 @@ impl Located {
         }
     }
 
-    /// Whether this is a regular file of the server's user.
+    /// Returns true if this is a regular file of the server's user.
     fn is_ours(&self) -> bool {
         self.stat.is(FileKind::Regular) && self.stat.attributes.uid == geteuid().as_raw()
     }
 
-    /// A path that leads to this file and no other, whatever its names are now.
+    /// Returns a path to this file and no other, whatever its current names.
     fn path(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
 
     /// # Errors
-    /// [`Error::IsDir`], and [`Error::Inval`] for all else that is no regular file.
+    /// [`Error::IsDir`], or [`Error::Inval`] for any other file that is not a regular file.
     fn must_be_regular(&self) -> Result<(), Error> {
         match self.stat.attributes.kind {
             FileKind::Regular => Ok(()),
@@ -178,11 +181,12 @@ impl Located {
 }
 
 impl DirectoryExport {
-    /// Serves a directory, with handles that are good as long as this value lives; [`DirectoryExport::keyed`] has them good again.
+    /// Serves a directory. Its handles are valid as long as this value lives; [`DirectoryExport::keyed`]
+    /// keeps them valid longer.
     ///
     /// # Errors
-    /// If the path cannot be opened or is not a directory, if the process is root without CAP_SETUID or CAP_SETGID, or if the system
-    /// provides no random bytes or no thread.
+    /// The path cannot be opened or is not a directory. The process is root without CAP_SETUID or
+    /// CAP_SETGID. The system provides no random bytes or no thread.
     pub fn open(path: &Path) -> io::Result<Self> {
         let top = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         let root = Stat::of(&top).map_err(io::Error::other)?;
@@ -204,28 +208,28 @@ impl DirectoryExport {
         })
     }
 
-    /// The same with this key: handles of a server that had it are good, and no others.
+    /// Uses this key: only handles of a server with the same key are valid.
     #[must_use]
     pub fn keyed(self, key: HandleKey) -> Self {
         DirectoryExport { key, ..self }
     }
 
-    /// Also serves what is mounted below the directory, or refuses it, as without this call:
-    /// [`Error::Acces`], and listings leave it out.
+    /// Sets whether file systems mounted below the directory are served. The default refuses them with
+    /// [`Error::Acces`] and omits them from listings.
     #[must_use]
     pub fn cross_mounts(self, cross_mounts: bool) -> Self {
         DirectoryExport { cross_mounts, ..self }
     }
 
-    /// Changes nothing in the directory, or takes changes. Where the server is not root, an owner can then
-    /// not read a file whose mode forbids it.
+    /// Sets whether changes are refused. If the server is not root, a read-only export does not let owners
+    /// read files whose mode forbids it.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         DirectoryExport { read_only, ..self }
     }
 
-    /// Whether what a caller may do depends on who it is. Otherwise, as the server is not root, everybody has the rights of
-    /// the server's user.
+    /// Returns true if a caller's rights depend on its identity. Otherwise the server is not root, and
+    /// every caller has the rights of the server's user.
     #[must_use]
     pub fn tells_callers_apart(&self) -> bool {
         self.identities.tells_callers_apart()
@@ -239,12 +243,13 @@ impl DirectoryExport {
     }
 
     /// # Errors
-    /// [`Error::BadHandle`] for what no such server ever made, [`Error::Stale`] for a handle of another
-    /// directory or with another key.
+    /// [`Error::BadHandle`] for an invalid handle, [`Error::Stale`] for a handle of another directory or
+    /// with another key.
     fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), Error> {
         let bytes: &[u8; HANDLE] = handle.as_slice().try_into().map_err(|_| Error::BadHandle)?;
         let (bytes, sum) = bytes.split_last_chunk().ok_or(Error::BadHandle)?;
-        // As numbers: bytes would be compared up to the first that differs, and the time it took would tell which.
+        // Compare numbers: a comparison of bytes stops at the first difference, and its time would reveal
+        // the position.
         if self.key.sum(bytes) != u128::from_be_bytes(*sum) {
             return Err(Error::Stale);
         }
@@ -259,7 +264,7 @@ impl DirectoryExport {
         Ok((Key { dev, ino }, generation))
     }
 
-    /// Opens the file that a handle stands for.
+    /// Opens the file of a handle.
     fn locate(&self, handle: &FileHandle) -> Result<Located, Error> {
         let (key, generation) = self.identity(handle)?;
         self.sweep_if_due();
@@ -272,7 +277,7 @@ impl DirectoryExport {
         }
     }
 
-    /// Opens the file by the names that are known of it.
+    /// Opens the file by its known names.
     fn locate_known(&self, key: Key, generation: u64) -> Result<Located, Error> {
         let is_it = |Located { stat, .. }: &Located| {
             stat.key == key && stat.generation == generation && self.must_be_served(stat).is_ok()
@@ -285,7 +290,7 @@ impl DirectoryExport {
             let Some(path) = path else { continue };
             match at_place(&self.top, &path, &place.name) {
                 Ok(located) if is_it(&located) => return Ok(located),
-                // Something else is there now: the name is gone.
+                // Another file has the name: the known name is outdated.
                 Ok(_) | Err(Error::NoEnt | Error::NotDir | Error::Inval) => {}
                 Err(error) => refused = error,
             }
@@ -300,8 +305,8 @@ impl DirectoryExport {
         if located.stat.is(FileKind::Directory) { Ok(located) } else { Err(Error::NotDir) }
     }
 
-    /// The content of a regular file, by a descriptor that an earlier call left open if there is one. Who may have it is
-    /// checked for each call.
+    /// Returns the content of a regular file, through a kept descriptor if there is one. Checks the
+    /// caller's rights for each call.
     fn content(
         &self,
         located: &Located,
@@ -315,7 +320,7 @@ impl DirectoryExport {
         }
     }
 
-    /// The content, for a call that holds the file's lock.
+    /// Returns the content, for a call that holds the file's lock.
     fn locked_content(
         &self,
         located: &Located,
@@ -340,13 +345,13 @@ impl DirectoryExport {
     }
 
     /// # Errors
-    /// [`Error::Acces`] for a file of another mount.
+    /// [`Error::Acces`] for a file of another mount that is not served.
     fn must_be_served(&self, stat: &Stat) -> Result<(), Error> {
         let is_served = self.cross_mounts || stat.mount == self.root.mount;
         if is_served { Ok(()) } else { Err(Error::Acces) }
     }
 
-    /// A file that was seen under a name, from now on known by its handle.
+    /// Records the name of a file and returns its handle and attributes.
     fn learn(&self, dir: &Stat, name: &[u8], stat: Stat) -> Found {
         if stat.key != self.root.key {
             self.table.learn(stat.key, stat.is(FileKind::Directory), dir.key, name);
@@ -354,7 +359,8 @@ impl DirectoryExport {
         Found { handle: self.handle(&stat), attributes: stat.attributes }
     }
 
-    /// Changes a file or directory as the caller and while no other caller does, with the attributes around the change.
+    /// Changes a file or directory as the caller, excluding other callers, and returns the attributes
+    /// around the change.
     fn change<T>(
         &self,
         caller: &Caller,
@@ -372,7 +378,7 @@ impl DirectoryExport {
             };
         }
         let _held = self.locks.one(located.stat.key);
-        // Again, now that nobody else changes it.
+        // Read again under the lock.
         match Stat::of(&located.file) {
             Ok(stat) => located.stat = stat,
             Err(error) => return Outcome::failed(error),
@@ -387,7 +393,7 @@ fn after(located: &Located) -> Option<super::Attributes> {
     Stat::of(&located.file).ok().map(|stat| stat.attributes)
 }
 
-/// Opens what a name of one component stands for, a link itself and not what it leads to.
+/// Opens a name of one component. Opens a link itself and not its target.
 fn at_name(dir: impl AsFd, name: &[u8]) -> Result<Located, Error> {
     let file = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let stat = Stat::of(&file)?;

@@ -1,76 +1,77 @@
 use core::fmt;
 
-/// Why a file system refuses: the failures of NFS version 3 (RFC 1813 section 2.6, `nfsstat3`), one for one.
+/// Why an export refuses a request: the errors of NFS version 3 (RFC 1813 section 2.6, `nfsstat3`), one for
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Error {
     /// Only the owner may do this.
     Perm = 1,
-    /// There is no such name.
+    /// The name does not exist.
     NoEnt = 2,
     /// The storage failed.
     Io = 5,
-    /// There is no such device.
+    /// The device does not exist.
     NxIo = 6,
     /// Permissions forbid it.
     Acces = 13,
-    /// The name is taken.
+    /// The name exists.
     Exist = 17,
     /// A link would cross file systems.
     XDev = 18,
     /// The device cannot do this.
     NoDev = 19,
-    /// A directory is wanted.
+    /// The file is not a directory.
     NotDir = 20,
-    /// No directory is wanted.
+    /// The file is a directory.
     IsDir = 21,
-    /// An argument makes no sense.
+    /// An argument is invalid.
     Inval = 22,
-    /// Larger than files can be.
+    /// The file would be too large.
     FBig = 27,
     /// The file system is full.
     NoSpc = 28,
-    /// It cannot be written to.
+    /// The file system is read-only.
     RoFs = 30,
-    /// A file has as many names as it can have.
+    /// The file has the maximum number of names.
     MLink = 31,
-    /// Longer than names can be.
+    /// The name is too long.
     NameTooLong = 63,
     /// The directory has entries.
     NotEmpty = 66,
-    /// The user's quota is spent.
+    /// The user's quota is exhausted.
     DQuot = 69,
-    /// The handle's file is gone.
+    /// The file of the handle was removed.
     Stale = 70,
-    /// The file is elsewhere.
+    /// The file is on a remote file system.
     Remote = 71,
-    /// This is no handle.
+    /// The handle is invalid.
     BadHandle = 10001,
     /// The guard of a change differs.
     NotSync = 10002,
-    /// The cookie is out of date.
+    /// The cookie is outdated.
     BadCookie = 10003,
-    /// The server cannot do this.
+    /// The server does not support this.
     NotSupp = 10004,
-    /// Not one entry fits.
+    /// The reply has no room for a single entry.
     TooSmall = 10005,
-    /// The server erred.
+    /// The server failed.
     ServerFault = 10006,
-    /// There is no such kind of file here.
+    /// The kind of file is not supported.
     BadType = 10007,
-    /// Not now; call again later.
+    /// Temporarily unavailable; try again later.
     JukeBox = 10008,
 }
 
 impl Error {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     #[must_use]
     pub const fn number(self) -> u32 {
         self as u32
     }
 }
 
-/// Each with its name in RFC 1813 and what to tell people.
+/// All errors with their names in RFC 1813 and their messages.
 const ALL: [(Error, &str, &str); 28] = [
     (Error::Perm, "NFS3ERR_PERM", "not the owner"),
     (Error::NoEnt, "NFS3ERR_NOENT", "no such file or directory"),
@@ -103,13 +104,13 @@ const ALL: [(Error, &str, &str); 28] = [
 ];
 
 impl Error {
-    /// The failure of a number, unless the protocol has none of that number.
+    /// Returns the error with this number, or `None` if the protocol has none.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         ALL.iter().map(|(error, ..)| *error).find(|error| error.number() == number)
     }
 
-    /// The name in RFC 1813.
+    /// Returns the name in RFC 1813.
     #[must_use]
     pub fn name(self) -> &'static str {
         ALL.iter().find(|(error, ..)| *error == self).map_or("", |(_, name, _)| name)

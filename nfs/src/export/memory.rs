@@ -1,7 +1,7 @@
-//! Files in memory. They are gone when the export is dropped.
+//! Files in memory. Dropping the export discards them.
 //!
-//! Permissions are those of Unix, by what the caller claims to be. Reading does not change `atime`. Every
-//! write is as stable as it can be here, so COMMIT has nothing to do.
+//! Unix permissions apply, based on the identity that the caller claims. Reading does not change `atime`.
+//! Every write is as stable as possible, so COMMIT does nothing.
 
 mod content;
 mod tree;
@@ -24,11 +24,11 @@ use crate::export::{AtHand, Attributes};
 /// The longest path in a symbolic link, in bytes.
 pub const PATH_MAX: usize = 4096;
 
-/// A file system in memory. Everybody may write in its top directory.
+/// A file system in memory. Every caller may write in its root directory.
 #[derive(Debug)]
 pub struct MemoryExport {
     tree: RwLock<Tree>,
-    /// Tells this export's handles and cookies from those of an earlier one.
+    /// Distinguishes this export's handles and cookies from those of an earlier one.
     instance: Verifier,
 }
 
@@ -40,7 +40,7 @@ impl Default for MemoryExport {
 }
 
 impl MemoryExport {
-    /// An empty file system that takes so many bytes of content and so many files.
+    /// Returns an empty file system with limits on bytes of content and number of files.
     #[must_use]
     pub fn new(bytes: u64, files: usize) -> Self {
         let instance = RandomState::new().build_hasher().finish();
@@ -48,7 +48,8 @@ impl MemoryExport {
         MemoryExport { tree, instance: instance.to_be_bytes() }
     }
 
-    /// A panic in a call leaves the tree as it was or with the call's change: one can go on with it.
+    /// A panic leaves the tree without the call's change or with it complete, so the poisoned lock is
+    /// usable.
     fn read_tree(&self) -> RwLockReadGuard<'_, Tree> {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,7 +75,7 @@ impl MemoryExport {
         Ok(Found { handle: self.handle(id), attributes })
     }
 
-    /// Makes a change with the attributes around it.
+    /// Makes a change and returns the attributes around it.
     fn change<T>(
         &self,
         handle: &FileHandle,
@@ -90,7 +91,7 @@ impl MemoryExport {
         Outcome { result, wcc: Wcc { before, after: after(&tree, id) } }
     }
 
-    /// Makes something under a name that must be free.
+    /// Creates a file under a name that must be free.
     fn make(
         &self,
         caller: &Caller,
@@ -106,14 +107,14 @@ impl MemoryExport {
                 return Err(Error::Exist);
             }
             tree.directory_for(caller, dir, access_bits::EXTEND)?;
-            // Only regular files have a size that can be set.
+            // Only regular files have a settable size.
             let new = SetAttributes { size: None, ..new.clone() };
             let id = tree.add(caller, dir, name, body(dir), &new)?;
             self.found(tree, id)
         })
     }
 
-    /// The verifier of the exclusive CREATE that made a file.
+    /// Returns the verifier of the exclusive CREATE that created a file.
     fn created_by(tree: &Tree, id: u64) -> Option<Verifier> {
         match &tree.node(id).ok()?.body {
             Body::Regular(_, verifier) => *verifier,
@@ -130,7 +131,7 @@ fn after(tree: &Tree, id: u64) -> Option<Attributes> {
     tree.node(id).ok().map(|node| node.attributes.clone())
 }
 
-/// Moves a name; the rules of RFC 1813 section 3.3.14.
+/// Renames a file by the rules of RFC 1813 section 3.3.14.
 fn rename(tree: &mut Tree, caller: &Caller, from: (u64, &[u8]), to: (u64, &[u8])) -> Result<(), Error> {
     names::check_old(from.1)?;
     names::check(to.1)?;
@@ -162,7 +163,7 @@ fn rename(tree: &mut Tree, caller: &Caller, from: (u64, &[u8]), to: (u64, &[u8])
     tree.enter(to.0, to.1, moved)
 }
 
-/// It never waits.
+/// No call blocks.
 impl AtHand for MemoryExport {}
 
 impl Export for MemoryExport {
@@ -308,11 +309,11 @@ impl Export for MemoryExport {
         if target.len() > PATH_MAX {
             return Outcome { wcc: self.change(dir, |_, _| Ok(())).wcc, result: Err(Error::NameTooLong) };
         }
-        // A copy: a path is short, and the buffer of the message that it came in is not.
+        // A copy: the path is short, and a reference would keep the whole message buffer.
         self.make(caller, dir, name, new, |_| Body::Symlink(Bytes::copy_from_slice(target)))
     }
 
-    /// Devices are made for root.
+    /// Only root may create devices.
     fn mknod(
         &self,
         caller: &Caller,

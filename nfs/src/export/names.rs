@@ -3,7 +3,7 @@ use super::Error;
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 255;
 
-/// Whether a name can be one component of a path. `.` and `..` pass.
+/// Checks that a name is one component of a path. Accepts `.` and `..`.
 ///
 /// # Errors
 /// [`Error::Inval`] if it is empty, [`Error::NameTooLong`], [`Error::Acces`] if it has a slash or a zero
@@ -21,7 +21,7 @@ pub(super) fn check(name: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether something new can have the name: `.` and `..` are taken already.
+/// Checks that a new file can have the name. `.` and `..` exist already.
 ///
 /// # Errors
 /// As [`check`], and [`Error::Exist`].
@@ -30,7 +30,7 @@ pub(super) fn check_new(name: &[u8]) -> Result<(), Error> {
     if is_dot(name) { Err(Error::Exist) } else { Ok(()) }
 }
 
-/// Whether a name can be taken from its directory.
+/// Checks that a name can be removed from its directory.
 ///
 /// # Errors
 /// As [`check`]; [`Error::Inval`] for `.`, and [`Error::Exist`] for `..`, which has entries.
@@ -43,7 +43,7 @@ pub(super) fn check_old(name: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// The names that every directory has.
+/// Returns true for the names that every directory has.
 pub(super) fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }

@@ -1,4 +1,4 @@
-//! Who may do what, by the mode of a file.
+//! Access rights of callers, by the mode of a file.
 
 use super::{Attributes, FileKind};
 
@@ -8,43 +8,43 @@ pub mod access_bits {
     pub const READ: u32 = 0x01;
     /// Look a name up.
     pub const LOOKUP: u32 = 0x02;
-    /// Change what is there.
+    /// Change existing data.
     pub const MODIFY: u32 = 0x04;
-    /// Add to it.
+    /// Add data.
     pub const EXTEND: u32 = 0x08;
     /// Remove an entry.
     pub const DELETE: u32 = 0x10;
     /// Run as a program.
     pub const EXECUTE: u32 = 0x20;
-    /// All that change something.
+    /// All rights that permit changes.
     pub const CHANGES: u32 = MODIFY | EXTEND | DELETE;
 }
 
-/// Who calls. With AUTH_SYS that is what the client claims.
+/// The identity of a caller. With AUTH_SYS, it is what the client claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The user.
     pub uid: u32,
-    /// The first group.
+    /// The primary group.
     pub gid: u32,
-    /// Further groups, at most 16.
+    /// Supplementary groups, at most 16.
     pub gids: Vec<u32>,
 }
 
 impl Caller {
-    /// The user without a name: who does not say who it is.
+    /// The anonymous user, for callers without an identity.
     pub const NOBODY: Caller = Caller { uid: 65_534, gid: 65_534, gids: Vec::new() };
 
-    /// The user who may do everything.
+    /// The superuser, with all rights.
     pub const ROOT: Caller = Caller { uid: 0, gid: 0, gids: Vec::new() };
 
-    /// Whether the caller is in a group.
+    /// Returns true if the caller is in a group.
     #[must_use]
     pub fn is_in(&self, gid: u32) -> bool {
         self.gid == gid || self.gids.contains(&gid)
     }
 
-    /// The three bits (read 4, write 2, execute 1) that the mode grants to the caller.
+    /// Returns the three bits (read 4, write 2, execute 1) that the mode grants to the caller.
     fn bits(&self, attributes: &Attributes) -> u32 {
         if self.uid == 0 {
             let executes = attributes.kind == FileKind::Directory || attributes.mode & 0o111 != 0;
@@ -58,7 +58,7 @@ impl Caller {
         (attributes.mode >> shift) & 7
     }
 
-    /// The [`access_bits`] that the caller has.
+    /// Returns the [`access_bits`] that the caller has.
     #[must_use]
     pub fn granted(&self, attributes: &Attributes) -> u32 {
         let bits = self.bits(attributes);
@@ -71,24 +71,24 @@ impl Caller {
             | when(1, access_bits::EXECUTE)
     }
 
-    /// Whether the caller may read the file's content. The owner always may, since it could open the file
-    /// before it took the permission away, and NFS has no open (RFC 1813 section 4.4). Who may run a program
-    /// may read it.
+    /// Returns true if the caller may read the file's content. The owner always may, since it could have
+    /// opened the file before the mode changed, and NFS has no open (RFC 1813 section 4.4). A caller that
+    /// may execute a program may read it.
     pub(super) fn may_read(&self, attributes: &Attributes) -> bool {
         self.uid == attributes.uid || self.bits(attributes) & 5 != 0
     }
 
-    /// Whether the caller may write the file's content; the owner always may.
+    /// Returns true if the caller may write the file's content. The owner always may.
     pub(super) fn may_write(&self, attributes: &Attributes) -> bool {
         self.uid == attributes.uid || self.bits(attributes) & 2 != 0
     }
 
-    /// Whether the caller has all of these [`access_bits`].
+    /// Returns true if the caller has all of these [`access_bits`].
     pub(super) fn has(&self, attributes: &Attributes, bits: u32) -> bool {
         self.granted(attributes) & bits == bits
     }
 
-    /// Whether the caller is the file's owner, or root.
+    /// Returns true if the caller is the file's owner or root.
     pub(super) fn owns(&self, attributes: &Attributes) -> bool {
         self.uid == 0 || self.uid == attributes.uid
     }

@@ -1,4 +1,4 @@
-//! Between the words of [`crate::export`] and those of the protocol.
+//! Conversions between the types of [`crate::export`] and those of the protocol.
 
 use rpcrdma_nfs3::{
     Createhow3, Createmode3, Fattr3, Ftype3, NfsFh3, Nfsstat3, Nfstime3, Sattr3, SetAtime, SetMtime,
@@ -9,7 +9,7 @@ use crate::export::{
     Attributes, CreateHow, Error, FileHandle, FileKind, SetAttributes, SetTime, Stability, Time, Wcc,
 };
 
-/// The status of a failure.
+/// Returns the status of an error.
 pub(super) fn status(error: Error) -> Nfsstat3 {
     match error {
         Error::Perm => Nfsstat3::Nfs3errPerm,

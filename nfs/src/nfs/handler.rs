@@ -11,12 +11,13 @@ use crate::export::{
     Error, Export, FileKind, Found, Limits, Outcome, Renamed, TRANSFER_MAX, Wcc, access_bits,
 };
 
-/// What a server of files can do: links, symbolic links, one PATHCONF for all, times that can be set.
+/// The properties of the file system: links, symbolic links, the same PATHCONF for all files, settable
+/// times.
 const PROPERTIES: u32 = FSF3_LINK | FSF3_SYMLINK | FSF3_HOMOGENEOUS | FSF3_CANSETTIME;
-/// The best size of a listing, in bytes.
+/// The preferred size of a listing, in bytes.
 const LISTING_BEST: u32 = 64 << 10;
 
-/// One result type of those that make something: all are made alike.
+/// Converts the outcome of a procedure that creates a file. All their result types have the same form.
 macro_rules! made {
     ($outcome:expr, $res:ident, $resok:ident, $resfail:ident) => {{
         let Outcome { result, wcc: around } = $outcome;
@@ -185,7 +186,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             Mknoddata3::Device(_, of) => (Ok((FileKind::Character, device(of))), Some(&of.dev_attributes)),
             Mknoddata3::PipeAttributes(Ftype3::Nf3sock, new) => (Ok((FileKind::Socket, (0, 0))), Some(new)),
             Mknoddata3::PipeAttributes(_, new) => (Ok((FileKind::Fifo, (0, 0))), Some(new)),
-            // Files, directories and links are made by procedures of their own.
+            // Regular files, directories and links have their own procedures.
             Mknoddata3::Default(_) => (Err(Error::BadType), None),
         };
         let new = new.map(set_attributes).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How much of a directory goes into one reply.
+//! The part of a directory that fits into one reply.
 
 use rpcrdma_nfs3::{Entry3Element, Entryplus3Element};
 
@@ -8,35 +8,36 @@ use crate::export::{Entry, Error, Listed};
 /// READDIR3resok and READDIRPLUS3resok without entries, in bytes of XDR: attributes 4 + 84, verifier 8, end
 /// of the list 4, eof 4.
 const EMPTY: u64 = 104;
-/// An entry of READDIR without its name: 4 to tell that it follows, fileid 8, length of the name 4, cookie 8.
+/// A READDIR entry without its name: 4 for the list, fileid 8, length of the name 4, cookie 8.
 const ENTRY: u64 = 24;
-/// Attributes that follow, or not.
+/// Optional attributes: absent or present.
 const ATTRIBUTES: [u64; 2] = [4, 88];
 
-/// Counts what entries take in a reply, and says when it is full.
+/// Counts the bytes of entries in a reply, and detects when it is full.
 #[derive(Debug)]
 pub(super) struct Room {
     /// Bytes left of the reply.
     whole: u64,
-    /// Bytes left for what READDIR tells too.
+    /// Bytes left for the data that READDIR also returns.
     names: u64,
     entries: usize,
 }
 
 impl Room {
-    /// A reply of at most `whole` bytes, of which what READDIR tells too takes at most `names`.
+    /// Returns the room of a reply of at most `whole` bytes, of which the data that READDIR also returns
+    /// takes at most `names`.
     pub(super) fn new(whole: u32, names: u32) -> Self {
         Room { whole: u64::from(whole).saturating_sub(EMPTY), names: u64::from(names), entries: 0 }
     }
 
     /// # Errors
-    /// [`Error::TooSmall`] if there was an entry, and not even that had room.
+    /// [`Error::TooSmall`] if the directory has further entries and not even one fits.
     pub(super) fn must_have_got_on(&self, end: Listed) -> Result<Listed, Error> {
         if self.entries == 0 && !end.eof { Err(Error::TooSmall) } else { Ok(end) }
     }
 
-    /// Takes the room for an entry if there is enough. The first entry is not held against `names`: a client
-    /// that says too little would never get on.
+    /// Reserves room for an entry if there is enough. The first entry ignores `names`: a client whose value
+    /// is too small would never progress.
     fn take(&mut self, names: u64, more: u64) -> bool {
         let fits = names.saturating_add(more) <= self.whole && (names <= self.names || self.entries == 0);
         if fits {

@@ -11,15 +11,15 @@ use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 use super::Policy;
 use crate::export::{Caller, Error, Export, FileHandle, FileKind};
 
-/// Mounts that are remembered; the oldest are forgotten first. The list is for people, and its reply has a
-/// bound.
+/// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and its
+/// reply is bounded.
 const MOUNTS_MAX: usize = 128;
-/// Networks that are told at most: the reply of EXPORT has a bound.
+/// Maximum number of networks in an EXPORT reply, which is bounded.
 const NETS_MAX: usize = 1000;
 /// AUTH_SYS and AUTH_NONE, the preferred one first.
 const FLAVORS: [i32; 2] = [1, 0];
 
-/// Answers MOUNT version 3 for one export, which is called `/`. Directories below it can be mounted as well.
+/// Handles MOUNT version 3 for one export with the path `/`. Directories below it can be mounted too.
 #[derive(Debug)]
 pub struct MountHandler<E> {
     export: Arc<E>,
@@ -34,15 +34,15 @@ impl<E: Export> MountHandler<E> {
         MountHandler { export, mounts: Mutex::default(), policy: Arc::default() }
     }
 
-    /// Says from where it may be mounted. From elsewhere MNT returns MNT3ERR_ACCES, and all other procedures
-    /// but NULL are refused with AUTH_TOOWEAK.
+    /// Sets which addresses may mount the export. For others, MNT returns MNT3ERR_ACCES, and all other
+    /// procedures except NULL are refused with AUTH_TOOWEAK.
     #[must_use]
     pub fn policy(self, policy: Arc<Policy>) -> Self {
         MountHandler { policy, ..self }
     }
 
     /// # Errors
-    /// AUTH_TOOWEAK, from where it may not be mounted.
+    /// AUTH_TOOWEAK if the policy does not admit the caller.
     fn must_admit(&self, context: &CallContext) -> Result<(), Reject> {
         if self.policy.admits(context) { Ok(()) } else { Err(Reject::AuthError(AuthStat::TooWeak)) }
     }
@@ -64,7 +64,7 @@ impl<E: Export> MountHandler<E> {
     }
 }
 
-/// The directory that a path leads to, for one who may go there. Nothing is followed but names.
+/// Returns the directory of a path, if the caller may search it. Links are not followed.
 fn walk(export: &impl Export, caller: &Caller, path: &[u8]) -> Result<FileHandle, Error> {
     let mut at = export.root();
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {

@@ -8,32 +8,32 @@ use crate::export::Caller;
 /// Which callers become anonymous.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// Only those who do not say who they are.
+    /// Only callers without an identity.
     #[default]
     Strangers,
-    /// Root as well, and groups of root: who is root on another machine is not so here.
+    /// Also root and root's groups: root on another machine has no root rights here.
     Root,
-    /// Everybody.
+    /// All callers.
     All,
 }
 
-/// Who may call a server, and who its callers are. AUTH_SYS proves nothing: whoever can call from an admitted address can
-/// be any user that is not squashed.
+/// Which callers a server admits, and their identities. AUTH_SYS proves nothing: any process that can call
+/// from an admitted address can claim any identity that is not squashed.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Where calls may come from; from everywhere, if there is none.
+    /// The admitted source networks; empty admits all.
     pub allow: Vec<IpNet>,
-    /// Whether calls must come from a port below 1024: where root alone may use those, another user of an admitted machine
-    /// cannot call as somebody else.
+    /// Requires a source port below 1024. Where only root may use such ports, another user of an admitted
+    /// machine cannot claim another identity.
     pub secure: bool,
-    /// Who becomes anonymous.
+    /// Which callers become anonymous.
     pub squash: Squash,
-    /// Who is anonymous: user and group.
+    /// The user and group of anonymous callers.
     pub anonymous: (u32, u32),
 }
 
 impl Default for Policy {
-    /// Everybody may call, and is who they say.
+    /// Admits every caller with its claimed identity.
     fn default() -> Self {
         let anonymous = (Caller::NOBODY.uid, Caller::NOBODY.gid);
         Policy { allow: Vec::new(), secure: false, squash: Squash::default(), anonymous }
@@ -42,7 +42,7 @@ impl Default for Policy {
 
 /// The number that stands for no user and no group.
 const NONE: u32 = u32::MAX;
-/// Ports from here on are anybody's.
+/// The first port that any user may use.
 const UNRESERVED: u16 = 1024;
 
 impl Policy {
@@ -62,7 +62,7 @@ impl Policy {
         self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&address))
     }
 
-    /// Who a caller is.
+    /// Returns the identity of a caller.
     #[must_use]
     pub fn caller(&self, credential: &Credential) -> Caller {
         let (uid, gid) = self.anonymous;

@@ -5,13 +5,14 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::export::FileHandle;
 
-/// Changes of one file that may wait for its storage at a time, each on a thread of the pool that all calls share. Those that
-/// wait for stable storage together need it once.
+/// Maximum number of concurrent changes of one file that may wait for storage, each on a thread of the
+/// shared blocking pool. Those that wait for stable storage together share one sync.
 const CHANGES_MAX: usize = 16;
 
 type Files = HashMap<FileHandle, Arc<Semaphore>>;
 
-/// Bounds the threads that the changes of one file or directory occupy. Other changes of it wait without one.
+/// Limits the threads that the changes of one file or directory occupy. Further changes wait without a
+/// thread.
 #[derive(Debug, Default)]
 pub(super) struct Turns(Mutex<Files>);
 
@@ -20,7 +21,7 @@ pub(super) struct Turns(Mutex<Files>);
 pub(super) struct Turn {
     turns: Arc<Turns>,
     file: FileHandle,
-    /// Absent while it waits.
+    /// Absent while the change waits.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -36,7 +37,7 @@ impl Turns {
     pub(super) async fn take(self: Arc<Self>, file: FileHandle) -> Result<Turn, AcquireError> {
         let new = || Arc::new(Semaphore::new(CHANGES_MAX));
         let semaphore = self.lock().entry(file).or_insert_with(new).clone();
-        // A call that is abandoned while it waits drops this, too.
+        // Also dropped if the call is abandoned while it waits.
         let mut turn = Turn { turns: self, file, permit: None };
         turn.permit = Some(semaphore.acquire_owned().await?);
         Ok(turn)

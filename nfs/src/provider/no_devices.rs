@@ -1,4 +1,4 @@
-//! In place of RDMA devices, without the feature `verbs`.
+//! Replaces RDMA devices without the feature `verbs`.
 
 use std::future::{Future, ready};
 use std::io;

@@ -4,7 +4,7 @@ use std::io;
 /// An error of a provider.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why there is no connection.
+/// Why a connection attempt failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -13,26 +13,26 @@ pub enum ConnectError {
     Resolve {
         /// The address as given.
         address: String,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
-    /// Every address was tried; this is the provider's error for the last one.
+    /// Every address failed. The source is the provider's error for the last one.
     #[error("no connection to {address}: {source}")]
     Connect {
         /// The address as given.
         address: String,
-        /// Why.
+        /// The underlying error.
         source: BoxError,
     },
-    /// A connector of the caller's own failed.
+    /// A connector supplied by the caller failed.
     #[error("no connection: {0}")]
     Connector(#[source] BoxError),
-    /// Every address was tried by TCP; this is the last one's answer.
+    /// Every address failed over TCP. The source is the error for the last one.
     #[error("no connection by TCP to {address}: {source}")]
     Tcp {
         /// The address as given.
         address: String,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
 }

@@ -1,7 +1,7 @@
-//! Providers: what moves bytes.
+//! Providers: the transports of RPC-over-RDMA.
 //!
-//! A provider implements [`Connector`] for clients, [`Acceptor`] and [`IncomingConnection`] for servers, and [`Connection`] for both.
-//! [`iwarp`] is one; the crate `rpcrdma-verbs` is another.
+//! A provider implements [`Connector`] for clients, [`Acceptor`] and [`IncomingConnection`] for servers,
+//! and [`Connection`] for both. [`iwarp`] is one provider; the crate `rpcrdma-verbs` is another.
 
 mod error;
 mod resolve;
@@ -20,11 +20,11 @@ pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 
-/// Makes connections to one server, the first and those that replace it.
+/// Makes the connections to one server: the first, and each replacement.
 ///
-/// A closure that returns the future of a connection is a connector, too.
+/// A closure that returns the future of a connection is a connector too.
 pub trait Connector: Send + Sync + 'static {
-    /// What it makes.
+    /// The type of its connections.
     type Connection: Connection + 'static;
 
     /// Makes one connection.
@@ -47,57 +47,58 @@ where
     }
 }
 
-/// Listens at an address.
+/// Listens on an address.
 pub trait Acceptor: Send + Sync + 'static {
-    /// A peer that asks for a connection.
+    /// A peer that requests a connection.
     type Incoming: IncomingConnection;
 
-    /// The address that is bound, with the port that the system chose.
+    /// Returns the bound address, with the port that the system chose.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
-    /// The next peer that asks for a connection.
+    /// Returns the next peer that requests a connection.
     ///
     /// # Errors
-    /// What the system says: of one connection, of the process's limits, or of the listener.
+    /// An error of one connection, of a process limit, or of the listener.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Incoming>> + Send;
 
-    /// Returns how many peers the provider itself refused since the last time, and counts from 0 again.
+    /// Returns the number of peers that the provider itself refused since the last call.
     fn take_refused(&self) -> u64 {
         0
     }
 }
 
-/// A peer that asks for a connection. Dropping it refuses.
+/// A peer that requests a connection. Dropping it refuses the connection.
 pub trait IncomingConnection: Send + 'static {
-    /// What accepting makes.
+    /// The type of an accepted connection.
     type Connection: Connection + 'static;
 
-    /// The peer's address.
+    /// Returns the peer's address.
     fn peer(&self) -> SocketAddr;
 
-    /// Accepts. It runs in a task of its own, so that a slow peer delays no other.
+    /// Accepts the connection. Runs on its own task, so that a slow peer delays no other.
     fn accept(
         self,
         local: &LocalParameters,
     ) -> impl Future<Output = Result<Self::Connection, BoxError>> + Send;
 }
 
-/// What the local end of a new connection says and needs.
+/// The parameters of the local side for a new connection.
 #[derive(Clone, Debug)]
 pub struct LocalParameters {
-    /// The private data for the peer (RFC 8797 section 4).
+    /// The private data to send to the peer (RFC 8797 section 4).
     pub private_data: Bytes,
-    /// The longest Send that is received, in bytes.
+    /// The maximum length of a received Send, in bytes.
     pub receive_size: u32,
-    /// Receives that suffice for all that the peer may send at once.
+    /// The number of Receives that covers everything the peer may send at once.
     pub receives: u32,
 }
 
 impl LocalParameters {
-    /// The parameters for this configuration: one Receive for each credit of either direction, and two to spare.
+    /// Returns the parameters for a configuration: one Receive for each credit of either direction, and two
+    /// spare ones.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         LocalParameters {
@@ -108,27 +109,28 @@ impl LocalParameters {
     }
 }
 
-/// One end of a connection. One task owns it and polls it.
+/// One side of a connection. One task owns and polls it.
 pub trait Connection: Send {
-    /// Asks for work. It never waits and never fails: a failure arrives as [`Completion::Closed`].
+    /// Starts an action. It never waits and never fails: a failure arrives as [`Completion::Closed`].
     fn submit(&mut self, action: Action);
 
-    /// The next completion. Polling is also what sends and receives, so that a side that is blocked
-    /// writing still reads. After [`Completion::Closed`] it is pending for ever.
+    /// Polls for the next completion. Polling also sends and receives, so that a side that is blocked on
+    /// writing still reads. After [`Completion::Closed`] it is pending forever.
     fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion>;
 
-    /// Returns a completion that is known already, without looking for what has arrived.
+    /// Returns a completion that is already known, without checking for new input.
     fn try_completion(&mut self) -> Option<Completion> {
         None
     }
 
-    /// Sends what can be sent without waiting. Returns true if nothing is left to do until something arrives. If it returns
-    /// false, the task that polls the connection must be woken. The default leaves all sending to that task.
+    /// Sends as much as possible without waiting. Returns true if nothing is left to do until input
+    /// arrives. If it returns false, the caller must wake the task that polls the connection. By default,
+    /// that task does all sending.
     fn try_flush(&mut self) -> bool {
         false
     }
 
-    /// What was agreed on when the connection was made.
+    /// Returns the negotiated parameters of the connection.
     fn info(&self) -> &ConnectionInfo;
 }
 
@@ -154,25 +156,25 @@ impl<C: Connection + ?Sized> Connection for Box<C> {
     }
 }
 
-/// What was agreed on when a connection was made.
+/// The negotiated parameters of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// The peer's address, where there is one.
+    /// The peer's address, if the transport has addresses.
     pub peer: Option<SocketAddr>,
-    /// The peer's private data as the upper layer sees it: for iWARP behind the IRD/ORD words.
+    /// The peer's private data as the upper layer sees it: for iWARP, after the IRD and ORD words.
     pub private_data: Bytes,
-    /// RDMA Reads that we may have outstanding (our ORD, the peer's IRD).
+    /// Maximum number of outstanding RDMA Reads of the local side (local ORD, limited by the peer's IRD).
     pub reads_out: u32,
-    /// RDMA Reads that the peer may have outstanding (our IRD).
+    /// Maximum number of outstanding RDMA Reads of the peer (local IRD).
     pub reads_in: u32,
-    /// The largest region that one registration takes, in bytes.
+    /// The maximum length of one registration, in bytes.
     pub max_region: u32,
-    /// The most Receives that can be posted at a time.
+    /// The maximum number of posted Receives.
     pub receives: u32,
-    /// Whether the peer may invalidate memory that this end advertises: if not, this end has not said so, whatever it is
-    /// set to say (the R flag, RFC 8797 section 4.1).
+    /// The peer may invalidate regions of the local side. If false, the local side has not announced
+    /// support, whatever its configuration (the R flag, RFC 8797 section 4.1).
     pub remote_invalidation: bool,
-    /// Whether a sink can be fenced while the peer may still write to it, without ending the connection
+    /// The local side can fence a sink to which the peer may still write, and keep the connection
     /// ([`Action::Abandon`]).
     pub local_fence: bool,
 }

@@ -6,10 +6,10 @@ use tokio::net::lookup_host;
 
 use super::{BoxError, ConnectError};
 
-/// Resolves a name with a port, and connects to the first of its addresses that answers.
+/// Resolves a name with a port, and connects to the first of its addresses that accepts a connection.
 ///
 /// # Errors
-/// [`ConnectError::Resolve`], and [`ConnectError::Connect`] with the last address's error.
+/// [`ConnectError::Resolve`], or [`ConnectError::Connect`] with the error of the last address.
 pub async fn connect_any<C, E, Connecting>(
     name: &str,
     connect: impl Fn(SocketAddr) -> Connecting,

@@ -1,4 +1,4 @@
-//! Accepting connections, and ending them.
+//! Accepting and closing the connections of a server.
 
 use std::future::Future;
 use std::io;
@@ -18,9 +18,9 @@ use super::{PeerFilter, ServeError, ServerStats};
 
 /// How a server accepts connections of any transport.
 pub(super) struct Listening {
-    /// The most connections at once.
+    /// Maximum number of connections.
     pub(super) connections: usize,
-    /// The most connections of one owner at once.
+    /// Maximum number of connections of one owner.
     pub(super) per_address: usize,
     /// How long a connection may be idle.
     pub(super) idle: Option<Duration>,
@@ -28,13 +28,13 @@ pub(super) struct Listening {
     pub(super) peers: PeerFilter,
     /// Counts refused connections.
     pub(super) stats: ServerStats,
-    /// How long the server waits for running calls at its end.
+    /// How long a stopping server waits for running calls.
     pub(super) drain: Duration,
 }
 
 impl Listening {
-    /// Accepts connections until `shutdown` is ready, each on its own task. Then signals `serve` to end, and waits for
-    /// `executed`, the calls that outlive their connection.
+    /// Accepts connections until `shutdown` is ready, each on its own task. Then signals `serve` to end,
+    /// and waits for `executed`, the calls that outlive their connection.
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,
@@ -51,7 +51,7 @@ impl Listening {
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
-        // It is kept while other branches run: it may hold a connection that waits for its slot.
+        // Kept while other branches run: it may hold a connection that waits for its slot.
         let mut accepting = pin!(self.next(&slots, &accept, &address));
         let mut sweeps = self.idle.map(sweeps);
         let failed = loop {
@@ -99,7 +99,7 @@ impl Listening {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Waits for the next connection of a peer that may connect, and for a slot for it.
+    /// Waits for the next connection from an admitted peer, and for its slot.
     async fn next<T, Accepting: Future<Output = io::Result<T>>>(
         &self,
         slots: &Slots,
@@ -111,7 +111,7 @@ impl Listening {
             slots.available().await;
             let incoming = match accept().await {
                 Ok(incoming) => incoming,
-                // One connection's misfortune, or too many open files: the next may do.
+                // The error of one connection, or too many open files. The next `accept` may succeed.
                 Err(error) if is_passing(&error) => {
                     debug!(%error, "accept");
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -140,7 +140,7 @@ impl Listening {
     }
 }
 
-/// The times at which idle connections are looked for.
+/// Returns the interval at which idle connections are closed.
 fn sweeps(idle: Duration) -> Interval {
     let period = (idle / 8).clamp(Duration::from_millis(10), Duration::from_secs(30));
     let mut sweeps = tokio::time::interval(period);
@@ -155,16 +155,17 @@ async fn tick(sweeps: &mut Option<Interval>) {
     }
 }
 
-/// Whether the next `accept` may do although this one did not: a connection that went away before it was taken, or
-/// a limit of the system or the process that others may leave. Anything else is the listener's own end.
+/// Returns true if the next `accept` may succeed: a connection was lost before it was accepted, or a limit
+/// of the system or the process was reached. Any other error is permanent.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | OutOfMemory)
         || error.raw_os_error().is_some_and(|code| PASSING.contains(&code))
 }
 
-/// ENFILE, EMFILE and ENOBUFS, for which [`io::ErrorKind`] has no names; and what Linux's `accept` passes on of a
-/// connection's own errors: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH.
+/// ENFILE, EMFILE and ENOBUFS, which [`io::ErrorKind`] does not name. Linux's `accept` also returns errors
+/// of a connection: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN,
+/// EHOSTUNREACH.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PASSING: [i32; 11] = [23, 24, 105, 64, 71, 92, 95, 100, 101, 112, 113];
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
@@ -173,14 +174,14 @@ const PASSING: [i32; 3] = [23, 24, 55];
 #[cfg(not(unix))]
 const PASSING: [i32; 2] = [10024, 10055];
 
-/// Waits until `stopping` turns true: for ever, if it was false when its sender went away.
+/// Waits until `stopping` is true. Waits forever if its sender was dropped while it was false.
 pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// A connection's task has ended: as it should, or not.
+/// Logs a panic of a connection's task.
 fn ended(outcome: Result<(), JoinError>) {
     if let Err(error) = outcome {
         warn!(%error, "the task of a connection failed");

@@ -1,9 +1,9 @@
 use crate::proto::rdma::Config;
 use crate::provider::ConnectionInfo;
 
-/// What an end is set to on a connection: never to more credits than there are Receives for.
+/// Returns the configuration with no more credits than the connection has Receives.
 pub(super) fn fitted(config: Config, info: &ConnectionInfo) -> Config {
-    // One of them is for a message out of turn.
+    // One Receive is reserved for a message beyond the credits.
     let most = info.receives.saturating_sub(1).max(2);
     if config.credits.saturating_add(config.backward_credits) <= most {
         return config;

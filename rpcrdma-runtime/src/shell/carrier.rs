@@ -1,4 +1,4 @@
-//! What carries calls whose messages somebody else makes.
+//! Clients that carry messages which another layer encodes.
 
 use std::future::Future;
 
@@ -10,14 +10,14 @@ use crate::xdr::{Message, Received};
 /// How often a message may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sends {
-    /// Again on each new connection, as the client's policy says.
+    /// Again on each new connection, as the client's policy allows.
     Repeated,
     /// At most once.
     Once,
 }
 
 impl Sends {
-    /// How often a message with this credential may be sent.
+    /// Returns how often a message with this credential may be sent.
     pub(super) fn of(credential: &Credential) -> Self {
         if credential.is_repeatable() { Sends::Repeated } else { Sends::Once }
     }
@@ -31,16 +31,17 @@ impl Sends {
     }
 }
 
-/// A client that carries whole RPC messages of a program version for what stands on it, as [`GssClient`](super::GssClient)
-/// does. Clones are the same client.
+/// A client that carries whole RPC messages of a program version for another layer, such as
+/// [`GssClient`](super::GssClient). Clones are the same client.
 pub trait Carrier<P: Program>: Clone + Send + Sync + 'static {
-    /// An XID that no unanswered call has.
+    /// Returns an XID that no unanswered call has.
     fn next_xid(&self) -> u32;
 
-    /// The smallest item that is worth to be taken out of a message, in bytes.
+    /// Returns the smallest item to send outside its message, in bytes.
     fn min_item(&self) -> usize;
 
-    /// Makes a call that `exchange` is, counted and reported as the client's own calls are. By default it is neither.
+    /// Runs `exchange` as one call, counted and reported like the client's own calls. The default does
+    /// neither.
     fn observe<Q: Procedure<Program = P>>(
         &self,
         xid: u32,
@@ -50,11 +51,11 @@ pub trait Carrier<P: Program>: Clone + Send + Sync + 'static {
         async { exchange.await.map(|(result, _)| result) }
     }
 
-    /// Sends a call, whose first word is its XID, and returns the message that answers it, whatever it says.
+    /// Sends a call, whose first word is its XID, and returns the message that answers it, with any status.
     /// `procedure` is its name in errors.
     ///
-    /// Calls over RPCSEC_GSS with a sequence number are sent once: the server accepts that number once, and
-    /// drops a message that repeats it (RFC 2203 section 5.3.3.1).
+    /// RPCSEC_GSS calls with a sequence number are sent once: the server accepts that number once and drops
+    /// a message that repeats it (RFC 2203 section 5.3.3.1).
     fn carry(
         &self,
         procedure: &'static str,

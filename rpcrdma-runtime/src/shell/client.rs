@@ -23,18 +23,17 @@ use crate::provider::{Connection, Connector, LocalParameters};
 use crate::wire::private_data::Negotiated;
 use crate::xdr::{Message, Received, Reducer};
 
-/// Calls to one server, by any number of callers: clones share the connection.
+/// A client of one server. Clones share its connection, and any number of tasks may call at once.
 ///
-/// It carries calls of every program that has an Upper-Layer Binding. Calls beyond the credits wait; dropping a
-/// call's future abandons the call, and its buffers stay with the connection until the peer cannot reach them.
-/// When the last clone is dropped the connection is closed.
+/// The client carries calls of every program that has an Upper-Layer Binding. Calls beyond the credits
+/// wait. Dropping a call's future abandons the call; its buffers stay with the connection until the peer
+/// cannot reach them. Dropping the last clone closes the connection.
 ///
-/// When the connection is lost, or closed because nobody used it or because calls had no reply in time
-/// ([`CallError::Timeout`]), the next one is made as soon as there are calls, and those that have no reply
-/// are sent on it, with the same XID: such a call may be executed twice by a server that keeps no
-/// duplicate-request cache ([`Client::without_retransmission`]). Each call has a time by which it ends
-/// ([`ClientOptions::timeout`], [`Client::with_timeout`]), and [`ClientOptions::reconnect`] says how
-/// connections are made again.
+/// A connection ends when it is lost, stays idle for too long, or has calls without a reply in time
+/// ([`CallError::Timeout`]). The client then reconnects as soon as it has calls, and retransmits the
+/// outstanding ones with the same XID. A server without a duplicate-request cache may execute such a call
+/// twice ([`Client::without_retransmission`]). [`ClientOptions::reconnect`] sets how the client reconnects.
+/// Each call has a deadline ([`ClientOptions::timeout`], [`Client::with_timeout`]).
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -43,7 +42,7 @@ pub struct Client {
     min_item: Option<usize>,
 }
 
-/// What the clones of a client share. The last one closes the connection.
+/// The state that the clones of a client share. Dropping the last clone closes the connection.
 struct Inner {
     calls: Arc<dyn SessionHandle<Peer>>,
     stats: ClientStats,
@@ -57,10 +56,10 @@ impl Drop for Inner {
 }
 
 impl Client {
-    /// Connects with default options: over iWARP in user space.
+    /// Connects with default options over iWARP in user space.
     ///
     /// # Errors
-    /// [`ConnectError`], once every address that the name stands for was tried.
+    /// [`ConnectError`] if no address of the name accepts a connection.
     pub async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, ConnectError> {
         Client::connect_with(address, ClientOptions::default()).await
     }
@@ -68,7 +67,7 @@ impl Client {
     /// Connects over iWARP in user space.
     ///
     /// # Errors
-    /// [`ConnectError`], once every address that the name stands for was tried.
+    /// [`ConnectError`] if no address of the name accepts a connection.
     pub async fn connect_with(
         address: impl ToSocketAddrs + fmt::Display,
         options: ClientOptions,
@@ -77,10 +76,10 @@ impl Client {
         Client::connect_via(connector, options).await
     }
 
-    /// Connects over the provider of a connector. Later connections are made by it, too.
+    /// Connects with a connector of any provider. The connector also makes later connections.
     ///
     /// # Errors
-    /// What the connector returns.
+    /// The error of the connector.
     pub async fn connect_via(
         connector: impl Connector,
         options: ClientOptions,
@@ -90,29 +89,30 @@ impl Client {
         Ok(Client::start(Some(first), Some(connect), options))
     }
 
-    /// Connects by RPC over TCP with default options: to servers without RDMA, and for programs without a binding.
+    /// Connects over TCP with default options, for servers without RDMA and programs without a binding.
     ///
     /// # Errors
-    /// [`ConnectError`], once every address that the name stands for was tried.
+    /// [`ConnectError`] if no address of the name accepts a connection.
     pub async fn connect_tcp(address: impl ToSocketAddrs + fmt::Display) -> Result<TcpClient, ConnectError> {
         TcpClient::connect(address).await
     }
 
-    /// Uses a connection of any provider. It cannot be made again: when it ends, all calls fail, and it is not closed for
-    /// want of calls. Its task is spawned on the current runtime.
+    /// Uses an existing connection of any provider. The client cannot reconnect: all calls fail when the
+    /// connection ends. The connection is not closed while idle. The driver task is spawned on the current
+    /// runtime.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn over(connection: impl Connection + 'static, options: ClientOptions) -> Self {
         let first = RdmaOutbound::new(connection, options.config, &options.backward);
         Client::start(Some(first), None, ClientOptions { reconnect: None, ..options })
     }
 
-    /// Uses connections that a connector makes, of any provider: the first one for the first call. The task is spawned on
-    /// the current runtime.
+    /// Uses the connections that a connector of any provider makes. The first call makes the first
+    /// connection. The driver task is spawned on the current runtime.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn with_connector(connector: impl Connector, options: ClientOptions) -> Self {
         Client::start(None, Some(connect_by(connector, &options)), options)
     }
@@ -134,90 +134,93 @@ impl Client {
         Client { inner: Arc::new(inner), timeout: None, retransmit: None, min_item: None }
     }
 
-    /// The same connection, for calls that may take this long each: from the call to its reply, however many connections
-    /// that takes.
+    /// Returns a client on the same connection with another timeout for each call. The timeout runs from
+    /// the call to its reply, across reconnections.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Client { timeout: Some(timeout), ..self.clone() }
     }
 
-    /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
-    /// was sent when its connection ends fails with
-    /// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed), and is not sent on the next one. Calls over
-    /// RPCSEC_GSS are so in any case.
+    /// Returns a client on the same connection that never retransmits, for calls that must not execute
+    /// twice if the server has no duplicate-request cache. A call that was sent fails with
+    /// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed) when its connection ends. RPCSEC_GSS
+    /// calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { retransmit: Some(false), ..self.clone() }
     }
 
-    /// The same connection, for calls whose items are worth a Read chunk from this many bytes on, instead of
-    /// [`ClientOptions::min_item`].
+    /// Returns a client on the same connection that sends items of at least `min_item` bytes as Read
+    /// chunks, instead of [`ClientOptions::min_item`].
     #[must_use]
     pub fn with_min_item(&self, min_item: usize) -> Self {
         Client { min_item: Some(min_item), ..self.clone() }
     }
 
-    /// What was agreed on when the connection was made, or the last one if there is none now. Before the first one: what
-    /// is agreed on with a server that says nothing.
+    /// Returns the limits negotiated on the current connection, or on the last one. Before the first
+    /// connection, returns the limits for a server that sends no private data.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         self.inner.calls.peer().negotiated
     }
 
-    /// The server's address, once there was a connection.
+    /// Returns the server's address, or `None` before the first connection.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.inner.calls.peer().address
     }
 
-    /// How many connections there were, this one included.
+    /// Returns the number of connections made so far, including the current one.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.inner.calls.watch().borrow().connections
     }
 
-    /// Waits until there were more connections than `seen`, and says how many; nothing, if the client is closed and there
-    /// will be no more. What a server knows of one connection it does not know of the next: a client that is to be
-    /// called back ([`ClientOptions::backward`]) tells it so again.
+    /// Waits until more than `seen` connections were made and returns their number. Returns `None` if the
+    /// client is closed. A server keeps state per connection: a client that accepts backward calls
+    /// ([`ClientOptions::backward`]) must tell the server so again on each connection.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
         next_connection(self.inner.calls.watch(), seen).await
     }
 
-    /// What was counted up to now, for all clones and connections.
+    /// Returns the counts of all clones and connections.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
         self.inner.calls.count();
         self.inner.stats.snapshot()
     }
 
-    /// The longest message that this end sends, in bytes, whatever the server takes.
+    /// Returns the maximum length of a message that the client sends, in bytes, regardless of the server's
+    /// limit.
     #[must_use]
     pub fn longest_call(&self) -> u32 {
         self.inner.options.config.private_data.announced().send_size
     }
 
-    /// What this end takes and does: what [`Client::limit`] is at the server's end. It does no RDMA Reads before there was a
-    /// connection.
+    /// Returns the limits of the client itself, the counterpart of the server's limits in
+    /// [`Client::limit`]. Before the first connection, the number of RDMA Reads is 0.
     #[must_use]
     pub fn own_limits(&self) -> Stated {
         let inline = self.inner.options.config.private_data.announced().receive_size;
         Stated { inline, reads: self.inner.calls.peer().ird }
     }
 
-    /// Keeps calls to what the server says of itself, for as long as the connection lasts (RFC 5666 section 6.2): none is
-    /// longer inline than it says, and none has Read chunks if it does no RDMA Reads. A call that cannot be sent so fails.
-    /// `connection` is which it has said so on, as [`Client::connections`] counts them; if there is another one by now nothing is
-    /// done. The next connection begins without such limits: they are to be asked for again.
+    /// Limits calls to what the server has stated (RFC 5666 section 6.2), until the connection ends. No
+    /// call is longer inline than the server's limit, and no call has Read chunks if the server does no
+    /// RDMA Reads. A call that exceeds these limits fails. `connection` is the number of the connection on
+    /// which the server stated them, as [`Client::connections`] counts. If another connection has replaced
+    /// it, the method does nothing. The next connection starts without such limits, so ask the server
+    /// again.
     pub fn limit(&self, connection: u64, server: Stated) {
         self.inner.calls.set_peer_limits(connection, server);
     }
 
-    /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
+    /// Closes the connection permanently. Outstanding and later calls fail.
     pub fn close(&self) {
         self.inner.calls.close();
     }
 
-    /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
+    /// Rejects new calls from all clones, waits for the outstanding calls, and closes the connection.
     pub async fn drain(&self) {
         self.inner.calls.drain();
         ended(self.inner.calls.watch()).await;
@@ -241,7 +244,8 @@ impl Client {
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let ClientOptions { credential, min_item, .. } = &self.inner.options;
-        // What the credential protects as a whole stays whole, and so does the reply to it.
+        // Some credentials protect the arguments as a whole. Neither the call nor its reply can be reduced
+        // then.
         let (bounds, sink) = if credential.allows_reduction() {
             (Q::reply_bounds(args), Reducer::new(self.min_item.unwrap_or(*min_item)))
         } else {

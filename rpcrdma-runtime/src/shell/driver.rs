@@ -1,9 +1,10 @@
 //! A client's session and connection, shared by its callers and by the task that waits for the peer.
 //!
 //! Both are behind one lock. A caller submits its call and writes it to the connection on its own task
-//! ([`Submit::submit`]); it then waits for its reply. The [`Driver`] waits for what the peer sends and for timers, and wakes
-//! the callers whose calls have ended. A caller wakes the driver only if something is left that it cannot do itself: a
-//! connection to make, output that the connection did not take, or an earlier deadline.
+//! ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages of the peer and for
+//! timers, and wakes the callers whose calls have ended. A caller wakes the driver only for work that it
+//! cannot do itself: to make a connection, to write output that the connection did not accept, or to set an
+//! earlier deadline.
 
 #[cfg(test)]
 mod tests;
@@ -35,15 +36,15 @@ use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
 use crate::xdr::{Message, Received};
 
-/// One connection of a client. It carries what its line asks for: the calls on it. The server may call, too.
+/// One connection of a client. It carries the calls of its line, and calls of the server.
 pub(super) trait Outbound: Send + Sized + 'static {
-    /// The calls.
+    /// The calls on the connection.
     type Line: Line + Send;
 
-    /// Names a call of the server in its reply.
+    /// Identifies a call of the server in its reply.
     type Key: Send + Unpin + 'static;
 
-    /// What callers may know of the peer.
+    /// The information about the peer that callers can read.
     type Peer: Clone + Send;
 
     fn peer(&self) -> Self::Peer;
@@ -51,14 +52,14 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// The server's address.
     fn address(&self) -> Option<SocketAddr>;
 
-    /// Does all that can be done without waiting. Returns false if the driver has to do something before the peer is heard
-    /// of again.
+    /// Sends as much as possible without waiting. Returns false if the driver must act before the next
+    /// message of the peer.
     fn flush(&mut self, line: &mut Self::Line) -> bool;
 
-    /// Waits for the peer. Ready if something happened.
+    /// Polls for the peer. Ready if something happened.
     fn poll(&mut self, line: &mut Self::Line, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// The server's next call that may run.
+    /// Returns the server's next call that may run.
     fn poll_call(&mut self) -> Option<(Self::Key, Received)>;
 
     /// Answers a call of the server, or ends it without a reply.
@@ -74,9 +75,9 @@ pub(super) type Connecting<O> = Pin<Box<dyn Future<Output = Result<Connected<O>,
 /// Makes connections.
 pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 
-/// What a client needs of its session, whatever carries the calls.
+/// The interface of a client to its session, for any transport.
 pub(super) trait SessionHandle<P>: Submit {
-    /// Takes no more calls; closes the connection once the outstanding ones have ended.
+    /// Rejects new calls and closes the connection once the outstanding ones have ended.
     fn drain(&self);
 
     /// Fails all calls and closes the connection.
@@ -88,19 +89,19 @@ pub(super) trait SessionHandle<P>: Submit {
     /// The peer of the current or last connection.
     fn peer(&self) -> P;
 
-    /// How far the client has come.
+    /// Watches the client's progress.
     fn watch(&self) -> watch::Receiver<Progress>;
 
-    /// Brings the counts of the session and its connection up to date.
+    /// Updates the counts of the session and its connection.
     fn count(&self);
 }
 
-/// How far a client has come.
+/// The progress of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
-    /// Connections that were made.
+    /// Number of connections made.
     pub(super) connections: u64,
-    /// The session has ended, or its driver is gone.
+    /// The session has ended, or its driver was dropped.
     pub(super) ended: bool,
 }
 
@@ -112,7 +113,7 @@ pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, see
 
 /// Waits until the session has ended.
 pub(super) async fn ended(mut progress: watch::Receiver<Progress>) {
-    // A driver that is gone with its runtime makes no progress either.
+    // If the runtime drops the driver, the channel closes, which ends the wait too.
     let _ = progress.wait_for(|progress| progress.ended).await;
 }
 
@@ -126,7 +127,7 @@ pub(super) struct Shared<O: Outbound> {
 struct State<O: Outbound> {
     session: Session<O::Line>,
     connection: Option<O>,
-    /// The session wants a connection, and the driver has not begun to make it.
+    /// The session needs a connection, and the driver has not started to make it.
     wants_connection: bool,
     peer: O::Peer,
     connections: u64,
@@ -136,17 +137,17 @@ struct State<O: Outbound> {
     alarm: Option<Time>,
     ended: bool,
     stats: ClientStats,
-    /// The counts of the current connection that were published, and when.
+    /// The last published counts of the current connection, and the time.
     counted: (Time, LineCounts),
 }
 
-/// The steps of one poll of a driver: then other tasks get a turn.
+/// Maximum number of steps in one poll of a driver, so that other tasks can run.
 const TURN: usize = 64;
 
 impl<O: Outbound> Shared<O> {
-    /// A session and its driver, which must be spawned. Without `connect`, `first` is the only connection. Until there is
-    /// one, `peer` is what callers know of the peer. If the server may call
-    /// `backward`, there is to be a connection whenever possible.
+    /// Returns a session and its driver, which must be spawned. Without `connect`, `first` is the only
+    /// connection. Callers see `peer` until the first connection is made. If `backward` has programs, the
+    /// driver keeps a connection whenever possible.
     pub(super) fn new(
         policy: Policy,
         (first, connect): (Option<Connected<O>>, Option<Connect<O>>),
@@ -156,7 +157,7 @@ impl<O: Outbound> Shared<O> {
         max_calls: usize,
     ) -> (Arc<Self>, Driver<O>) {
         let began = Instant::now();
-        // Nothing is sent again on one connection, and a server makes no other.
+        // No cache: nothing is retransmitted within one connection, and a server does not reconnect.
         let backward = backward.programs().next().map(|_| Serving::plain(backward.clone()));
         let seed = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
         let mut state = State {
@@ -199,7 +200,7 @@ impl<O: Outbound> Shared<O> {
         Time(self.began.elapsed())
     }
 
-    /// Changes the state on a caller's task: sends what can be sent, and wakes the driver if it has to do the rest.
+    /// Changes the state on a caller's task. Sends as much as possible and wakes the driver for the rest.
     fn with<R>(&self, change: impl FnOnce(&mut State<O>, Time) -> R) -> R {
         let now = self.now();
         let mut state = self.lock();
@@ -274,7 +275,7 @@ impl<O: Outbound> SessionHandle<O::Peer> for Shared<O> {
 }
 
 impl<O: Outbound> State<O> {
-    /// Makes a new connection the one that calls use.
+    /// Uses a new connection for the calls from here on.
     fn connected(&mut self, (connection, line): Connected<O>, now: Time) {
         self.peer = connection.peer();
         self.connections = self.connections.saturating_add(1);
@@ -282,8 +283,8 @@ impl<O: Outbound> State<O> {
         self.session.handle_connected(now, line);
     }
 
-    /// Does all that can be done without waiting. Returns false if the driver has to do something before the peer is heard
-    /// of again.
+    /// Advances as far as possible without waiting. Returns false if the driver must act before the next
+    /// message of the peer.
     fn advance(&mut self, now: Time) -> bool {
         let mut flushed = true;
         loop {
@@ -294,7 +295,7 @@ impl<O: Outbound> State<O> {
             while let Some(event) = self.session.poll_event() {
                 self.handle_event(event);
             }
-            // A driver that is gone has taken the connection with it.
+            // A dropped driver has dropped its connection.
             if self.connection.is_none() || !self.session.has_work() {
                 break;
             }
@@ -325,7 +326,7 @@ impl<O: Outbound> State<O> {
         }
     }
 
-    /// Publishes what has happened since the last time.
+    /// Publishes the changes of the counts.
     fn count(&mut self, now: Time) {
         let (at, before) = self.counted;
         if before.queued > 0 {
@@ -338,7 +339,7 @@ impl<O: Outbound> State<O> {
         };
         let counts = line.counts();
         self.stats.granted(counts.granted);
-        // Another connection counts from 0 on.
+        // A new connection counts from 0.
         let beyond = |count: u64, before: u64| count.checked_sub(before).unwrap_or(count);
         self.stats.connection(
             beyond(counts.credit_waits, before.credit_waits),
@@ -347,7 +348,7 @@ impl<O: Outbound> State<O> {
         self.counted = (now, counts);
     }
 
-    /// Waits for the peer. Returns true if something happened.
+    /// Polls for the peer. Returns true if something happened.
     fn poll_io(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let (Some(connection), Some(line)) = (&mut self.connection, self.session.line_mut()) else {
             return false;
@@ -359,44 +360,45 @@ impl<O: Outbound> State<O> {
         is_ready
     }
 
-    /// Has changes wake the driver. Returns the waker that this replaces, to be dropped without the lock.
+    /// Sets the waker that changes wake. Returns the replaced waker, which must be dropped without the
+    /// lock.
     fn set_driver(&mut self, driver: &Waker) -> Option<Waker> {
         let is_new = self.driver.as_ref().is_none_or(|waker| !waker.will_wake(driver));
         if is_new { self.driver.replace(driver.clone()) } else { None }
     }
 }
 
-/// The task of a client: it ends with the session. It runs the code of others without the lock: connectors,
+/// The task of a client, which ends with the session. It runs foreign code without the lock: connectors,
 /// wakers, and handlers, which may call this client.
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
     alarm: Pin<Box<Sleep>>,
-    /// Room for the callers that one step wakes.
+    /// The callers to wake in one step, reused between steps.
     woken: Vec<Waker>,
     connect: Option<Connect<O>>,
     connecting: Option<Connecting<O>>,
-    /// What the server may call.
+    /// The programs that the server may call.
     backward: Option<Serving>,
-    /// The server's calls on one connection, and which that is.
+    /// The number of a connection, and the server's calls on it.
     running: Option<(u64, Running<O::Key>)>,
-    /// Replies for that connection.
+    /// Replies to calls on that connection.
     replies: Vec<(O::Key, Option<Message>)>,
 }
 
-/// What a step of the driver leaves to do.
+/// The next action of the driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The next step.
+    /// Run the next step.
     Next,
-    /// To wait for the peer, a caller or a deadline.
+    /// Wait for the peer, a caller or a deadline.
     Wait,
-    /// Nothing: the session has ended.
+    /// Stop: the session has ended.
     End,
 }
 
 impl<O: Outbound> Driver<O> {
-    /// Sends what can be sent. Then wakes the callers whose calls have ended, or takes in one message of the
-    /// peer. Deadlines that have come are met first, however much the peer sends.
+    /// Sends as much as possible. Then wakes the callers whose calls have ended, or receives one message of
+    /// the peer. Expired deadlines are handled first, whatever amount the peer sends.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let shared = &self.shared;
         let now = shared.now();
@@ -433,7 +435,7 @@ impl<O: Outbound> Driver<O> {
         step
     }
 
-    /// Makes the connection that the session wants. Returns true if that has succeeded or failed.
+    /// Makes the connection that the session needs. Returns true if that has succeeded or failed.
     fn poll_connecting(&mut self, wants_connection: bool, cx: &mut Context<'_>) -> bool {
         if wants_connection {
             self.connecting = self.connect.as_mut().map(|connect| connect());
@@ -462,15 +464,15 @@ impl<O: Outbound> Driver<O> {
         }
         let connections = state.connections;
         drop(state);
-        // Before any of its replies wakes a caller, who may ask which connection there is.
+        // Publish before a reply wakes a caller, which may read the connection number.
         self.shared
             .progress
             .send_if_modified(|progress| mem::replace(&mut progress.connections, connections) != connections);
         true
     }
 
-    /// Gives the replies to the connection whose calls they answer. If another one has replaced it, they are
-    /// dropped.
+    /// Passes the replies to the connection that carried their calls. Drops them if another connection has
+    /// replaced it.
     fn reply(&mut self) {
         if self.replies.is_empty() {
             return;
@@ -484,8 +486,8 @@ impl<O: Outbound> Driver<O> {
         self.replies.clear();
     }
 
-    /// Runs calls of the server on its connection. Returns true if there are replies, or if calls have left
-    /// the connection, which may then read further.
+    /// Runs calls of the server. Returns true if there are replies, or if starting calls made room for the
+    /// connection to read further.
     fn run(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(serving) = &self.backward else { return false };
         let mut state = self.shared.lock();
@@ -512,9 +514,8 @@ impl<O: Outbound> Driver<O> {
     }
 }
 
-/// Arms the timer for the session's next deadline. Returns true once it has fired. A timer that fires too
-/// early does no harm and costs less than one that is reset for every call, so it stays armed even while
-/// there is no deadline.
+/// Arms the timer for the session's next deadline. Returns true once it has fired. Resetting the timer for
+/// every call costs more than an early wake-up, so it stays armed even without a deadline.
 fn poll_alarm<O: Outbound>(
     alarm: &mut Pin<Box<Sleep>>,
     began: Instant,
@@ -558,7 +559,7 @@ impl<O: Outbound> Future for Driver<O> {
 }
 
 impl<O: Outbound> Drop for Driver<O> {
-    /// The runtime has dropped the task, or the session has ended: callers that still wait fail.
+    /// The session has ended or the runtime dropped the task. Callers that still wait fail.
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut state = self.shared.lock();

@@ -14,48 +14,48 @@ use crate::proto::rpc::duplicates::{
 use crate::wire::rpc::{ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::{Placed, Received};
 
-/// Waits for the reply to a call that joined another: nothing, for the first caller.
+/// Receives the reply to a call that joined another. `None` for the first caller.
 type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
 
-/// What the cache knows of a call that has arrived.
+/// The state of an incoming call in the cache.
 pub(super) enum Known {
-    /// Nothing: it runs, and [`DuplicateCache::finish`] ends it.
+    /// New: the call runs, and [`DuplicateCache::finish`] ends it.
     New(Ticket),
-    /// It runs: this is where its reply comes.
+    /// Running: the receiver gets its reply.
     Running(oneshot::Receiver<Option<RpcReply>>),
-    /// It was answered before.
+    /// Cached reply.
     Answered(RpcReply),
-    /// Nothing, and there is no room: it runs as without a cache.
+    /// New, but the cache is full: the call runs as without a cache.
     Unremembered,
 }
 
-/// Whose calls are compared with one another.
+/// The set of calls that are compared with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallerScope {
-    /// Those of one address, whatever the port, so that a call is known that comes again by another connection. Where a
-    /// transport has no addresses it is as [`CallerScope::Connection`].
+    /// Calls from one address with any port, so that a retransmission on another connection is detected.
+    /// Same as [`CallerScope::Connection`] if the transport has no addresses.
     #[default]
     Client,
-    /// Those of one connection: for clients that share an address and begin with the same XIDs. A call that is sent
-    /// again after a reconnection is run again.
+    /// Calls of one connection, for clients that share an address and start with the same XIDs. A call that
+    /// is retransmitted on a new connection runs again.
     Connection,
 }
 
-/// Which procedures a duplicate-request cache is for.
+/// The procedures that a duplicate-request cache tracks.
 #[derive(Clone, Default)]
 pub struct Remember(Option<Arc<Which>>);
 
 type Which = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
 impl Remember {
-    /// All. It is the default.
+    /// Tracks every procedure (the default).
     #[must_use]
     pub fn everything() -> Self {
         Remember::default()
     }
 
-    /// Those for which this is true: such as must not run twice. The others are run as often as they are called, and stop
-    /// with the connection that they came by.
+    /// Tracks the procedures for which `which` returns true: those that must not run twice. The others run
+    /// as often as they are called, and stop when their connection ends.
     pub fn only(which: impl Fn(ProcedureId) -> bool + Send + Sync + 'static) -> Self {
         Remember(Some(Arc::new(which)))
     }
@@ -71,24 +71,24 @@ impl fmt::Debug for Remember {
     }
 }
 
-/// What a duplicate-request cache is set to.
+/// The options of a duplicate-request cache.
 #[derive(Clone, Debug, Default)]
 pub struct DuplicateOptions {
-    /// How much it remembers.
+    /// Limits of the cache.
     pub limits: DuplicateLimits,
-    /// Who is taken for the same caller (default: an address).
+    /// How callers are distinguished (default: by address).
     pub scope: CallerScope,
-    /// What it remembers (default: everything).
+    /// The tracked procedures (default: every procedure).
     pub remember: Remember,
 }
 
-/// A duplicate-request cache. Clones share it, so one may serve several servers.
+/// A duplicate-request cache. Clones share it, so one cache can serve several servers.
 ///
-/// A call that it remembers is run once, though it comes twice: while it runs, the second is answered with the first;
-/// afterwards with the reply that was kept, placed into the chunks that the second offers. It is gone through with even if
-/// its connection goes away. Not kept are replies without a result, and those that are too long
-/// ([`DuplicateLimits::reply`]); calls with other credentials than AUTH_NONE, AUTH_SYS and RPCSEC_GSS are not remembered
-/// ([`CallIdentity::of`]).
+/// A tracked call runs once even if it arrives twice. While the first runs, the duplicate waits for the
+/// same reply. Afterwards the duplicate gets the cached reply, placed into its own chunks. A tracked call
+/// runs to completion even if its connection is lost. Replies without a result and replies longer than
+/// [`DuplicateLimits::reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
+/// RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
 #[derive(Clone, Debug)]
 pub struct DuplicateCache(Arc<Shared>);
 
@@ -96,12 +96,12 @@ struct Shared {
     table: Mutex<Duplicates<Waiter>>,
     began: Instant,
     options: DuplicateOptions,
-    /// How many connections there were, of all servers that share it.
+    /// Number of connections so far, across all servers that share the cache.
     connections: AtomicU64,
 }
 
 impl DuplicateCache {
-    /// An empty one.
+    /// Returns an empty cache.
     #[must_use]
     pub fn new(options: DuplicateOptions) -> Self {
         DuplicateCache(Arc::new(Shared {
@@ -112,31 +112,32 @@ impl DuplicateCache {
         }))
     }
 
-    /// What it is set to.
+    /// Returns the options, with the limits in force.
     #[must_use]
     pub fn options(&self) -> DuplicateOptions {
         DuplicateOptions { limits: self.table().limits(), ..self.0.options.clone() }
     }
 
-    /// Sets how much it remembers, for all that share it. What is too much is forgotten, calls that run excepted.
+    /// Changes the limits for all servers that share the cache. Entries beyond the new limits are evicted,
+    /// except running calls.
     pub fn limit(&self, limits: DuplicateLimits) {
         self.table().limit(limits);
     }
 
-    /// Replies that are kept.
+    /// Returns the number of cached replies.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.table().kept()
     }
 
-    /// The number of a new connection, which no other connection of any server has.
+    /// Returns a connection number that is unique across all servers that share the cache.
     pub(super) fn new_connection(&self) -> u64 {
         self.0.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A call has arrived: what becomes of it. Nothing, if it is not for the cache.
+    /// Looks up an incoming call. Returns `None` if the cache does not track it.
     pub(super) fn begin(&self, call: &RpcCall, peer: Option<SocketAddr>, connection: u64) -> Option<Known> {
-        // Before anything is summed.
+        // Checked first: an untracked call costs no checksum.
         if !self.0.options.remember.has((&call.header).into()) {
             return None;
         }
@@ -146,7 +147,7 @@ impl DuplicateCache {
         };
         let identity = CallIdentity::of(call, caller)?;
         let mut table = self.table();
-        // The first caller gets its reply from the handler; only those that join wait for the cache.
+        // The first caller gets its reply from the handler; only duplicates wait for the cache.
         let (waiter, answer) = table.is_running(&identity).then(oneshot::channel).unzip();
         let begun = table.begin(identity, size(call.message()), waiter, self.0.began.elapsed());
         Some(match (begun, answer) {
@@ -159,7 +160,7 @@ impl DuplicateCache {
         })
     }
 
-    /// A call has ended. Replays are made of a reply that is `kept`; all who joined get `reply`.
+    /// Ends a call. If `kept`, later duplicates get this reply; all waiting duplicates get `reply`.
     pub(super) fn finish(&self, ticket: Ticket, kept: bool, reply: Option<&RpcReply>) {
         let kept = reply.filter(|_| kept).map(|reply| &reply.message);
         let waiters = self.table().finish(ticket, kept, self.0.began.elapsed());
@@ -170,16 +171,16 @@ impl DuplicateCache {
     }
 
     fn table(&self) -> MutexGuard<'_, Duplicates<Waiter>> {
-        // No user's code runs under this lock, so nothing is half done if its holder panicked.
+        // No user code runs under this lock, so the table is consistent even if a holder panicked.
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a call holds, in bytes.
+/// Returns the bytes that a call holds.
 fn size(call: &Received) -> u64 {
     let items = match &call.items {
         Placed::Positioned(items) => items.iter().map(|item| item.data.len()).sum(),
-        // Replies come by Write chunks.
+        // Write chunks hold nothing here: they carry replies.
         Placed::None | Placed::InOrder(_) => 0,
     };
     call.stream.len().saturating_add(items) as u64

@@ -7,14 +7,15 @@ use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
 use crate::xdr;
 
-/// Why a call has no result.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The arguments, or the credential, break a bound of their type. Nothing was sent.
+    /// The arguments or the credential exceed a bound of their type. Nothing was sent.
     #[error("the arguments cannot be encoded: {0}")]
     Encode(#[source] xdr::Error),
-    /// Nobody knows how large the reply can be, so no memory can be offered for it. Nothing was sent.
+    /// The maximum size of the reply is unknown, so the client cannot offer memory for it. Nothing was
+    /// sent.
     #[error(
         "the reply of {procedure} has no bound: its binding must give one (`[binding.reply.\"{procedure}\"]`)"
     )]
@@ -22,34 +23,35 @@ pub enum CallError {
         /// The procedure.
         procedure: &'static str,
     },
-    /// The transport failed the call.
+    /// The transport failed.
     #[error(transparent)]
     Transport(#[from] FailReason),
-    /// The server answered without a result.
+    /// The server replied with an error.
     #[error(transparent)]
     Rejected(#[from] ReplyError),
     /// The result cannot be decoded.
     #[error("the result cannot be decoded: {0}")]
     Decode(#[source] xdr::Error),
-    /// No reply came in time. The call may have been executed. The connection and its other calls go on,
-    /// unless its provider cannot fence the memory of the call: then the other calls go on, on the next
+    /// No reply arrived in time. The call may have been executed. The connection and its other calls
+    /// continue. If the provider cannot fence the memory of the call, the other calls continue on the next
     /// connection.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
-    /// RPCSEC_GSS: the context, or what is protected by it.
+    /// RPCSEC_GSS failed: the context, or the protection of a message.
     #[error(transparent)]
     Gss(#[from] GssFailure),
-    /// As many calls have not ended as the client may have ([`super::ClientOptions::pending`],
-    /// [`super::TcpClientOptions::pending`]), or a server in the backward direction ([`super::ServerOptions::backward_pending`],
-    /// [`super::TcpServerOptions::backward_pending`]). Nothing was sent.
+    /// Too many queued and outstanding calls. The limit of a client is [`super::ClientOptions::pending`] or
+    /// [`super::TcpClientOptions::pending`]. The limit of a server in the backward direction is
+    /// [`super::ServerOptions::backward_pending`] or [`super::TcpServerOptions::backward_pending`]. Nothing
+    /// was sent.
     #[error("{0} calls have not ended, and there may be no more")]
     TooMany(usize),
-    /// The client was closed, or its one connection has ended and cannot be made again.
+    /// The client was closed, or its only connection ended and it cannot reconnect.
     #[error("the connection is closed")]
     Disconnected,
 }
 
-/// Why a server cannot serve.
+/// Why a server failed to start or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -58,16 +60,16 @@ pub enum ServeError {
     Bind {
         /// The address as given.
         address: String,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
     /// The capture file cannot be written.
     #[error(transparent)]
     Capture(iwarp::CaptureError),
-    /// The options allow no connection at all.
+    /// The options set a limit of 0 connections.
     #[error("a server with a limit of 0 connections serves nobody")]
     NoConnections,
-    /// No connection can be accepted any more.
+    /// The listener failed permanently.
     #[error("no connection can be accepted: {0}")]
     Accept(#[source] io::Error),
 }

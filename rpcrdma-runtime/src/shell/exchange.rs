@@ -1,4 +1,4 @@
-//! What every client does for a call: encode it, wait for its reply, and decode that.
+//! The steps of a call in every client: encode it, wait for its reply, and decode the reply.
 
 use std::future::poll_fn;
 use std::task::Poll;

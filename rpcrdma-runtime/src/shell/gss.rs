@@ -18,27 +18,28 @@ use crate::proto::rpc::gss::{GssFailure, GssMechanism, GssService, GssSession, G
 use crate::wire::rpc::{MAX_SEQUENCE, ReplyError};
 use crate::xdr::Size;
 
-/// The most tokens that the two ends exchange for one context.
+/// Maximum number of round trips to establish one context.
 const MOST_STEPS: usize = 16;
 
-/// A client of one program version that shows who calls, and that protects arguments and results if it is to. Clones share
-/// the context.
+/// A client of one program version over RPCSEC_GSS: authenticated, and with integrity or privacy if
+/// requested. Clones share the context.
 ///
-/// The context is made by the first call. When the server says that it is no good any more, or its sequence numbers are
-/// used up, a new one is made and the call, which was not executed, is made again. The last clone that is dropped tells
-/// the server that the context is not needed any more, by a task of its own.
+/// The first call establishes the context. If the server rejects it, or its sequence numbers are exhausted,
+/// the client establishes a new one and repeats the call, which was not executed. Dropping the last clone
+/// spawns a task that tells the server to destroy the context.
 ///
-/// No call is executed twice: a server takes each sequence number once, and a [`Client`](super::Client) or
-/// [`TcpClient`](super::TcpClient) sends it once. A call that was sent when its connection ends fails with
-/// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed): it may have been executed, and whether it is to be made again
-/// its caller knows. Calls that were not sent go by the next connection, with the same context.
+/// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
+/// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
+/// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed) when its connection ends. The call may
+/// have been executed, and the caller decides whether to repeat it. Calls that were not sent use the next
+/// connection with the same context.
 pub struct GssClient<C: Carrier<P>, P: Program>(Arc<Shared<C, P>>);
 
 struct Shared<C: Carrier<P>, P: Program> {
     carrier: C,
     mechanism: Arc<dyn GssMechanism>,
     service: GssService,
-    /// Held while a context is made, so that one is.
+    /// Held while a context is established, so that only one is established at a time.
     live: tokio::sync::Mutex<Option<Arc<Live>>>,
     program: PhantomData<fn() -> P>,
 }
@@ -50,7 +51,7 @@ struct Live {
 }
 
 impl<C: Carrier<P>, P: Program> GssClient<C, P> {
-    /// Calls over `carrier` with contexts that `mechanism` makes.
+    /// Returns a client that calls over `carrier` with contexts of `mechanism`.
     pub fn new(carrier: C, mechanism: impl GssMechanism + 'static, service: GssService) -> Self {
         GssClient(Arc::new(Shared {
             carrier,
@@ -61,31 +62,33 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
         }))
     }
 
-    /// Makes the context now, over another carrier to the same server: a token that is long goes better over TCP (RFC 8166
-    /// section 8.2.2.1). The server has to have the same contexts at both addresses.
+    /// Establishes the context over another carrier to the same server. Long tokens suit TCP better (RFC
+    /// 8166 section 8.2.2.1). The server must share its contexts between both addresses.
     ///
     /// # Errors
-    /// As a call. The client is not changed then.
+    /// The errors of a call. They leave the client unchanged.
     pub async fn establish_over(&self, carrier: &impl Carrier<P>) -> Result<(), CallError> {
         let live = self.make(carrier).await?;
         *self.0.live.lock().await = Some(Arc::new(live));
         Ok(())
     }
 
-    /// Who the server is, in the mechanism's form of a name, by the context that is in use; one is made if there is none.
+    /// Returns the server's name in the mechanism's form, from the current context. Establishes a context
+    /// if there is none.
     ///
     /// # Errors
-    /// As a call.
+    /// The errors of a call.
     pub async fn server(&self) -> Result<Vec<u8>, CallError> {
         Ok(self.live().await?.session.peer().to_vec())
     }
 
-    /// Tells the server that the context is not needed any more. A further call makes a new one.
+    /// Tells the server to destroy the context. A later call establishes a new one.
     ///
     /// # Errors
-    /// As a call; the context is not used any more all the same.
+    /// The errors of a call. The client drops the context even then.
     pub async fn destroy(&self) -> Result<(), CallError> {
-        // Not held while the server is told, which may take long: a new context can be made meanwhile.
+        // The lock is released first: the exchange may take long, and a new context can be established
+        // meanwhile.
         let live = self.0.live.lock().await.take();
         match live {
             Some(live) => destroy::<C, P>(&self.0.carrier, &live).await,
@@ -93,7 +96,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
         }
     }
 
-    /// The context, made if there is none.
+    /// Returns the context, and establishes it if there is none.
     async fn live(&self) -> Result<Arc<Live>, CallError> {
         let mut live = self.0.live.lock().await;
         if let Some(live) = &*live {
@@ -103,7 +106,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
         Ok(live.insert(made).clone())
     }
 
-    /// A context that is of no use any more, unless another one has taken its place.
+    /// Drops an unusable context, unless another one has replaced it.
     async fn retire(&self, old: &Arc<Live>) {
         let mut live = self.0.live.lock().await;
         if live.as_ref().is_some_and(|live| Arc::ptr_eq(live, old)) {
@@ -115,7 +118,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
         let (mechanism, service) = (&*self.0.mechanism, self.0.service);
         let mut handle = Bytes::new();
         let session = match exchange_tokens(carrier, mechanism, service, &mut handle).await {
-            // A token that is sent again on a new connection finds that the server has had it. Then all begins anew.
+            // The server drops the context when a token is retransmitted on a new connection. Start again.
             Err(error) if !handle.is_empty() && is_unknown(&error) => {
                 debug!(%error, "the context is begun anew");
                 exchange_tokens(carrier, mechanism, service, &mut Bytes::new()).await?
@@ -159,8 +162,8 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
     }
 }
 
-/// Makes a context: tokens go back and forth until both ends are content. `handle` is what the server calls it, once it has
-/// said so.
+/// Establishes a context by exchanging tokens until both sides are done. `handle` is the context handle,
+/// once the server has sent it.
 async fn exchange_tokens<P: Program>(
     carrier: &impl Carrier<P>,
     mechanism: &dyn GssMechanism,
@@ -211,7 +214,7 @@ async fn destroy<C: Carrier<P>, P: Program>(carrier: &C, live: &Live) -> Result<
     Ok(live.session.ended(xid, number.0, &reply)?)
 }
 
-/// Whether the server does not know the context that is being made.
+/// Returns true if the server does not know the context being established.
 fn is_unknown(error: &CallError) -> bool {
     matches!(
         error,
@@ -221,7 +224,7 @@ fn is_unknown(error: &CallError) -> bool {
     )
 }
 
-/// Whether the call was not executed, and would be with another context.
+/// Returns true if the call was not executed and a new context may make it succeed.
 fn wants_another(error: &CallError) -> bool {
     matches!(
         error,
@@ -267,8 +270,8 @@ impl<C: Carrier<P>, P: Program> Drop for Shared<C, P> {
     }
 }
 
-/// Gives out sequence numbers. The newest is never so far ahead of the oldest in use that a server could take the oldest
-/// for one that came before.
+/// Allocates sequence numbers. The newest stays so close to the oldest in use that the oldest is inside the
+/// server's window.
 struct Numbers {
     window: u32,
     state: Mutex<State>,
@@ -286,7 +289,7 @@ impl Numbers {
         Numbers { window, state, given_back: Notify::new() }
     }
 
-    /// The next number, once there is one. It is in use until it is dropped.
+    /// Waits for the next number. It is in use until it is dropped.
     async fn take(&self) -> Result<Number<'_>, GssFailure> {
         loop {
             let mut changed = std::pin::pin!(self.given_back.notified());

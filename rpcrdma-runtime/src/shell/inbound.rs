@@ -1,4 +1,4 @@
-//! The driver of a server's connection, whatever carries it.
+//! The driver of a server's connection, for any transport.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::slots::Slot;
 use crate::proto::work::CloseReason;
 use crate::xdr::{Message, Received};
 
-/// Carries the calls of one connection to its server, the replies back, and the server's own calls.
+/// Receives the calls of one connection, sends the replies, and carries the server's own calls.
 pub(super) trait Inbound {
-    /// Names a call in its reply.
+    /// Identifies a call in its reply.
     type Key: Send + 'static;
 
-    /// Sends what waits to be sent, and waits for the next event. Nothing is lost when the future is dropped.
+    /// Sends queued output and waits for the next event. Cancel safe.
     fn next(&mut self) -> impl Future<Output = Event<Self::Key>> + Send;
 
     /// Answers a call, or ends it without a reply.
@@ -27,11 +27,11 @@ pub(super) trait Inbound {
     /// Returns true if the server may call its client on the connection. Then the connection is never idle.
     fn has_callbacks(&self) -> bool;
 
-    /// Takes no more calls, and closes the connection once those that run are answered.
+    /// Rejects new calls, and closes the connection once the running ones are answered.
     fn drain(&mut self);
 }
 
-/// What happens on a connection.
+/// An event of a connection.
 pub(super) enum Event<K> {
     /// A call has arrived.
     Call(K, Received),
@@ -39,7 +39,7 @@ pub(super) enum Event<K> {
     Closed(CloseReason),
 }
 
-/// Serves a connection until it ends, or until `stopping` is true and the calls that run are answered.
+/// Serves a connection until it ends, or until `stopping` is true and the running calls are answered.
 pub(super) async fn serve<I: Inbound>(
     inbound: &mut I,
     caller: Arc<Connected>,
@@ -58,7 +58,7 @@ pub(super) async fn serve<I: Inbound>(
                     set_idle(running.is_empty() && !inbound.has_callbacks());
                     if let Some((key, reply)) = at_once {
                         inbound.reply(key, reply);
-                        // However many calls there are, other tasks have their turn.
+                        // Lets other tasks run however many calls arrive.
                         consume_budget().await;
                     }
                 }

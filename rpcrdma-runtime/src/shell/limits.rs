@@ -5,76 +5,79 @@ use crate::proto::rdma::{Config, Limits as MessageLimits};
 use crate::proto::rpc::duplicates::DuplicateLimits;
 use crate::provider::iwarp;
 
-/// Every bound on what peers and callers can make an end do or hold, in one place.
+/// All limits on the memory, calls and time that peers and callers can use.
 ///
-/// The options of clients and servers have them where they belong; this collects them. `Limits::default()` is what the
-/// options are by default, `with_limits` of each kind of options puts in those that it has, and `limits` says which are in
-/// force. What one connection can hold of a server's memory is about [`Limits::fetched`], one [`MessageLimits::transfer`],
-/// and the replies of [`Limits::credits`] calls; over TCP, [`Limits::tcp_calls`] calls and replies of one [`Limits::record`] each,
-/// and about two records that arrive or wait. A whole server holds [`Limits::connections`] times that,
-/// [`DuplicateLimits::bytes`], and [`DuplicateLimits::running`] for calls whose connection is gone.
+/// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
+/// applies the limits that concern it, and `limits` returns those in force.
+///
+/// Over RDMA, one connection holds about [`Limits::fetched`] bytes, one [`MessageLimits::transfer`], and
+/// the replies of [`Limits::credits`] calls. Over TCP, it holds [`Limits::tcp_calls`] calls and replies of
+/// one [`Limits::record`] each, and about two records that arrive or wait. A server holds
+/// [`Limits::connections`] times as much, [`DuplicateLimits::bytes`], and [`DuplicateLimits::running`] for
+/// calls whose connection is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// What one message over RDMA may hold: segments, Write chunks, and bytes of Read chunks.
+    /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
     pub message: MessageLimits,
-    /// The longest message that is received whole, and so the longest header, in bytes (default `None`: what the
-    /// private data of [`Config`] says, 4,096 unless a binding recommends another).
+    /// The inline threshold for receiving, and so the maximum header length, in bytes. By default (`None`)
+    /// it is the value in the private data of [`Config`]: 4,096 unless a binding recommends another.
     pub inline: Option<u32>,
-    /// Calls at once on one connection over RDMA (default 64): those that a server takes, those that a client asks for.
+    /// Credits of one connection over RDMA (default 64): granted by a server, requested by a client.
     pub credits: u32,
-    /// The same for calls in the backward direction (default 16).
+    /// Credits for calls in the backward direction (default 16).
     pub backward_credits: u32,
     /// Bytes of Read chunks that a server holds for one connection (default 64 MiB).
     pub fetched: u64,
     /// The largest region that can be registered over iWARP, in bytes (default 1 GiB).
     pub region: u32,
-    /// RDMA Reads that an end serves at once over iWARP, 1 to 128 (default 128).
+    /// Maximum number of RDMA Reads that the local side serves at once over iWARP, 1 to 128 (default 128).
     pub reads_in: u16,
-    /// RDMA Reads that an end has outstanding at once over iWARP, 1 to 128 (default 16).
+    /// Maximum number of outstanding RDMA Reads over iWARP, 1 to 128 (default 16).
     pub reads_out: u16,
-    /// Calls of a client that have not ended, those that wait for a credit or a connection included (default 65,536).
-    /// Further ones fail at once.
+    /// Maximum number of a client's queued and outstanding calls (default 65,536). Further calls fail
+    /// immediately.
     pub pending: usize,
-    /// Calls of a server in the backward direction on one connection that have not ended, those that wait for their turn
-    /// included (default 1,024). Further ones fail at once.
+    /// Maximum number of a server's queued and outstanding backward calls on one connection (default
+    /// 1,024). Further calls fail immediately.
     pub backward_pending: usize,
-    /// Connections of a server at once (default 1,024). For a further one the connection that has been idle for the longest time is
-    /// closed; without an idle one, it waits to be accepted. No server is bound with 0.
+    /// Maximum number of a server's connections (default 1,024). A further connection closes the one that
+    /// has been idle longest. If none is idle, it waits to be accepted. With 0 a server fails to bind.
     pub connections: usize,
-    /// Connections at once of one IPv4 address, or of one 64-bit prefix of IPv6 (default 256). Further ones are closed.
+    /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
+    /// connections are closed.
     pub connections_per_address: usize,
-    /// What a server remembers of calls.
+    /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,
-    /// The longest record over TCP, in bytes (default 8 MiB and 64 KiB).
+    /// Maximum length of a record over TCP, in bytes (default 8 MiB and 64 KiB).
     pub record: usize,
-    /// Calls at once on one connection over TCP (default 64). Further ones wait.
+    /// Maximum number of calls at once on one connection over TCP (default 64). Further calls wait.
     pub tcp_calls: usize,
-    /// The same for calls in the backward direction (default 16).
+    /// Maximum number of backward calls at once on one connection over TCP (default 16).
     pub tcp_backward_calls: usize,
-    /// How long things may take.
+    /// Time limits.
     pub times: TimeLimits,
 }
 
-/// How long things may take.
+/// Time limits of connections and calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// TCP, to connect (default 10 s).
+    /// For connecting over TCP (default 10 s).
     pub connect: Duration,
-    /// A client, to ask for a connection over iWARP once it is there by TCP (default 5 s).
+    /// For a client to send its iWARP connection request once TCP is connected (default 5 s).
     pub request: Duration,
-    /// A server, to answer that (default 10 s).
+    /// For a server to reply to that request (default 10 s).
     pub reply: Duration,
-    /// A peer that owes the rest of a message, or takes nothing of what is to be sent (default 30 s).
+    /// For a peer that does not send the rest of a message, or does not accept output (default 30 s).
     pub stall: Duration,
-    /// A peer over iWARP, to close its side once this one is closed (default 1 s).
+    /// For a peer over iWARP to close its side after the local side has closed (default 1 s).
     pub linger: Duration,
-    /// A call of a client, from its beginning to its reply (default 60 s).
+    /// For a client's call, from its start to its reply (default 60 s).
     pub call: Duration,
-    /// A client's connection without calls, until it is closed (default 5 minutes; `None` keeps it).
+    /// How long a client keeps a connection without calls (default 5 minutes; `None` keeps it).
     pub idle: Option<Duration>,
-    /// A server's connection without calls, until it is closed (default 6 minutes; `None` keeps it).
+    /// How long a server keeps a connection without calls (default 6 minutes; `None` keeps it).
     pub idle_peer: Option<Duration>,
-    /// The calls that run when a server is asked to stop (default 10 s).
+    /// How long a stopping server waits for running calls (default 10 s).
     pub drain: Duration,
 }
 
@@ -160,7 +163,7 @@ impl Limits {
         (self.times.connect, self.times.stall) = (options.connect_timeout, options.stall_timeout);
     }
 
-    /// The cache stays what it is, so that servers that share one still do, and all of them have these limits.
+    /// Changes the limits of the existing cache, so that servers that share it keep sharing it.
     fn put_into_cache(&self, cache: Option<&DuplicateCache>) {
         if let Some(cache) = cache {
             cache.limit(self.duplicates);
@@ -175,7 +178,7 @@ impl Limits {
 }
 
 impl ClientOptions {
-    /// The same with these limits, as far as they are a client's.
+    /// Applies the limits that concern a client.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_config(&mut self.config);
@@ -185,7 +188,7 @@ impl ClientOptions {
         self
     }
 
-    /// The limits in force. What is not a client's is as by default.
+    /// Returns the limits in force. Limits that do not concern a client have their defaults.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
@@ -198,7 +201,8 @@ impl ClientOptions {
 }
 
 impl ServerOptions {
-    /// The same with these limits, as far as they are a server's. A duplicate-request cache gets them for all that share it.
+    /// Applies the limits that concern a server. They apply to all servers that share its duplicate-request
+    /// cache.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_config(&mut self.config);
@@ -211,7 +215,7 @@ impl ServerOptions {
         self
     }
 
-    /// The limits in force. What is not a server's is as by default.
+    /// Returns the limits in force. Limits that do not concern a server have their defaults.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
@@ -227,7 +231,7 @@ impl ServerOptions {
 }
 
 impl TcpClientOptions {
-    /// The same with these limits, as far as they are those of a client over TCP.
+    /// Applies the limits that concern a client over TCP.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
@@ -235,7 +239,7 @@ impl TcpClientOptions {
         self
     }
 
-    /// The limits in force. What does not hold for a client over TCP is as by default.
+    /// Returns the limits in force. Limits that do not concern a client over TCP have their defaults.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
@@ -246,8 +250,8 @@ impl TcpClientOptions {
 }
 
 impl TcpServerOptions {
-    /// The same with these limits, as far as they are those of a server over TCP. A duplicate-request cache gets them for
-    /// all that share it.
+    /// Applies the limits that concern a server over TCP. They apply to all servers that share its
+    /// duplicate-request cache.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
@@ -259,7 +263,7 @@ impl TcpServerOptions {
         self
     }
 
-    /// The limits in force. What does not hold for a server over TCP is as by default.
+    /// Returns the limits in force. Limits that do not concern a server over TCP have their defaults.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
@@ -277,7 +281,7 @@ impl TcpServerOptions {
 mod tests {
     use super::*;
 
-    /// Every limit another than by default.
+    /// Limits that all differ from their defaults.
     fn odd() -> Limits {
         let second = Duration::from_secs;
         Limits {

@@ -1,8 +1,9 @@
 //! The tokio driver: a [`Client`] that calls programs and a [`Server`] that serves them.
 //!
-//! A client's session and connection are behind one lock. Callers submit and send their calls on their own tasks; one task
-//! per client waits for the peer and for timers. A server has one task for each connection; a handler gets a task of its
-//! own once it waits. A caller that gives up leaves its buffers with the connection until they are fenced.
+//! A client's session and connection are behind one lock. Callers submit and send their calls on their own
+//! tasks. One task per client waits for the peer and for timers. A server has one task for each connection;
+//! a handler moves to its own task once it waits. When a caller abandons a call, its buffers stay with the
+//! connection until they are fenced.
 
 mod accept;
 mod backward;

@@ -10,12 +10,12 @@ use super::stats::ClientStats;
 use crate::proto::program::{Procedure, Program};
 use crate::proto::rdma::Traffic;
 
-/// Hears of every call that ended.
+/// Observes every call that ends.
 #[derive(Clone)]
 pub struct Observer(Arc<dyn Fn(&CallReport) + Send + Sync>);
 
 impl Observer {
-    /// One that is called, on the caller's task, once a call has ended.
+    /// Returns an observer that calls `observe` on the caller's task when a call ends.
     pub fn new(observe: impl Fn(&CallReport) + Send + Sync + 'static) -> Self {
         Observer(Arc::new(observe))
     }
@@ -31,7 +31,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// One call that ended, as an [`Observer`] hears of it.
+/// The report about one ended call for an [`Observer`].
 #[derive(Clone, Debug)]
 pub struct CallReport {
     /// Program number.
@@ -42,15 +42,15 @@ pub struct CallReport {
     pub procedure: &'static str,
     /// The call's XID.
     pub xid: u32,
-    /// From the call to its decoded result.
+    /// Time from the call to its decoded result.
     pub elapsed: Duration,
-    /// How it travelled, if it has a result.
+    /// How the call was transferred, if it has a result.
     pub traffic: Option<Traffic>,
-    /// Why there is no result, if there is none.
+    /// Why the call failed, if it did.
     pub error: Option<String>,
 }
 
-/// Counts a call whose caller left before its end.
+/// Counts a call whose caller stopped waiting.
 struct Unfinished<'a>(Option<&'a ClientStats>);
 
 impl Drop for Unfinished<'_> {
@@ -61,7 +61,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Makes a call in a span of its own, counts it, and tells the observer of its end.
+/// Makes a call in its own span, counts it, and reports its end to the observer.
 pub(super) async fn observed<Q: Procedure>(
     observer: Option<&Observer>,
     stats: &ClientStats,

@@ -23,7 +23,7 @@ use crate::provider::{Connection, ConnectionInfo};
 use crate::wire::private_data::{Negotiated, PrivateData};
 use crate::xdr::{Message, Received};
 
-/// A connection over RPC-over-RDMA, and the engines of both directions on it.
+/// A server's connection over RPC-over-RDMA with the engines of both directions.
 pub(super) struct RdmaInbound<C> {
     connection: C,
     responder: Responder,
@@ -31,12 +31,12 @@ pub(super) struct RdmaInbound<C> {
     link: Link,
     peer: Option<SocketAddr>,
     stats: ServerStats,
-    /// No more calls are taken.
+    /// New calls are dropped.
     draining: bool,
 }
 
 impl<C: Connection> RdmaInbound<C> {
-    /// A new connection, and its caller.
+    /// Returns a new connection and its caller.
     pub(super) fn new(connection: C, serving: &Serving, config: Config) -> (Self, Arc<Connected>) {
         let info = connection.info();
         let config = fitted(config, info);
@@ -57,7 +57,7 @@ impl<C: Connection> RdmaInbound<C> {
         (RdmaInbound { connection, responder, backward, link, peer, stats, draining }, caller)
     }
 
-    /// The connection has ended.
+    /// Records the end of the connection.
     pub(super) fn ended(&mut self, serving: &Serving, reason: &CloseReason) {
         debug!(%reason, "connection closed");
         serving.ended(&mut self.responder, self.peer);
@@ -70,7 +70,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
     async fn next(&mut self) -> Event<CallKey> {
         loop {
             match self.responder.poll_event() {
-                // A requester whose call is dropped hears that the connection is closed, and may call elsewhere.
+                // The requester sees the connection close and can call elsewhere.
                 Some(ResponderEvent::Call(call)) if self.draining => self.responder.drop_call(call.key),
                 Some(ResponderEvent::Call(IncomingCall { key, message, .. })) => {
                     return Event::Call(key, message);
@@ -134,16 +134,16 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
 /// The peer of a client's connection.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
-    /// The limits that both agreed on.
+    /// The negotiated limits.
     pub(super) negotiated: Negotiated,
     /// The server's address.
     pub(super) address: Option<SocketAddr>,
-    /// RDMA Reads that the local side serves at once.
+    /// Number of RDMA Reads that the local side serves at once.
     pub(super) ird: u32,
 }
 
 impl Peer {
-    /// The peer of a connection, or before the first connection a peer without private data.
+    /// Returns the peer of a connection. Before the first connection, returns a peer without private data.
     pub(super) fn new(config: &Config, info: Option<&ConnectionInfo>) -> Self {
         let sent = info.and_then(|info| PrivateData::find(&info.private_data));
         let server = sent.unwrap_or(PrivateData::ABSENT);
@@ -157,7 +157,7 @@ impl Peer {
     }
 }
 
-/// A client's connection over RPC-over-RDMA, and the engine of the backward direction on it.
+/// A client's connection over RPC-over-RDMA with the engine of the backward direction.
 pub(super) struct RdmaOutbound<C> {
     connection: C,
     backward: Option<BackwardResponder>,
@@ -165,7 +165,7 @@ pub(super) struct RdmaOutbound<C> {
 }
 
 impl<C: Connection> RdmaOutbound<C> {
-    /// A new connection, on which the server may call `backward`, and its requester.
+    /// Returns a new connection, on which the server may call `backward`, and its requester.
     pub(super) fn new(connection: C, config: Config, backward: &Services) -> (Self, Requester) {
         let info = connection.info();
         let peer = Peer::new(&config, Some(info));

@@ -1,4 +1,4 @@
-//! The calls of one connection whose handlers run.
+//! The running handlers of one connection.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,8 +17,8 @@ use crate::xdr::{Message, Received};
 /// A reply, if the call gets one.
 type Reply = Option<RpcReply>;
 
-/// Runs handlers. A call that has its reply at once needs no task, and no other thread wakes up for it; each of the others
-/// is a task. `K` names a call to its connection.
+/// Runs handlers. A call that completes on its first poll needs no task and wakes no other thread; any
+/// other call becomes a task. `K` identifies a call on its connection.
 pub(super) struct Running<K> {
     caller: Arc<Connected>,
     attempt: Box<dyn Attempt>,
@@ -32,7 +32,7 @@ impl<K: Send + 'static> Running<K> {
         Running { caller, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
     }
 
-    /// Starts a call. Gives its key back if it has its reply at once, or gets none.
+    /// Starts a call. Returns its key if the reply is ready at once, or if there is none.
     pub(super) fn start(&mut self, key: K, message: Received) -> Option<(K, Option<Message>)> {
         let call = match RpcCall::parse(message) {
             Ok(call) => call,
@@ -56,7 +56,7 @@ impl<K: Send + 'static> Running<K> {
         if outlives {
             let (done, answer) = oneshot::channel();
             self.caller.outlive(async move {
-                // Nobody receives it if the connection is lost.
+                // The receiver is gone if the connection is lost.
                 let _ = done.send(waiting.await);
             });
             self.tasks.spawn(answered(key, answer));
@@ -70,12 +70,12 @@ impl<K: Send + 'static> Running<K> {
         self.tasks.is_empty()
     }
 
-    /// Waits for the next call whose handler ends.
+    /// Polls for the next call whose handler ends.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(K, Option<Message>)> {
         loop {
             match ready!(self.tasks.poll_join_next(cx)) {
                 Some(Ok((key, reply))) => return Poll::Ready((key, self.caller.counted(reply))),
-                // A task ends without a result only if the runtime shuts down.
+                // A task ends without a result only when the runtime shuts down.
                 Some(Err(_)) => {}
                 None => return Poll::Pending,
             }
@@ -103,7 +103,7 @@ trait Attempt: Send {
     fn run(&mut self, call: RpcCall, executed: Option<Executed>) -> Result<Reply, Waiting>;
 }
 
-/// The memory of one call, which the next call uses again, unless the call waits for something and keeps it.
+/// The memory of one call, reused for the next call unless the call waits and keeps it.
 struct Reused<M, F> {
     run: M,
     call: Pin<Box<Option<F>>>,
@@ -117,7 +117,7 @@ where
     fn run(&mut self, call: RpcCall, executed: Option<Executed>) -> Result<Reply, Waiting> {
         let xid = call.header.xid;
         self.call.set(Some((self.run)(call, executed)));
-        // Nobody wakes it here: a task that it becomes begins by polling it again.
+        // The no-op waker is safe: if the call becomes a task, the task polls it again first.
         let polled = poll(&mut self.call, xid, &mut Context::from_waker(Waker::noop()));
         let Poll::Ready(reply) = polled else {
             let mut call = std::mem::replace(&mut self.call, Box::pin(None));
@@ -128,7 +128,8 @@ where
     }
 }
 
-/// Polls a call. A handler that panics answers SYSTEM_ERR; its connection and the other calls go on.
+/// Polls a call. A handler that panics replies with SYSTEM_ERR; the connection and its other calls
+/// continue.
 fn poll<F: Future<Output = Reply>>(
     call: &mut Pin<Box<Option<F>>>,
     xid: u32,

@@ -22,11 +22,12 @@ use crate::proto::rdma::Config;
 use crate::proto::rpc::Services;
 use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters, iwarp};
 
-/// Serves programs over iWARP in user space, or over another provider.
+/// Serves programs over iWARP in user space or another provider.
 ///
-/// A handler runs on its connection's task until it waits for something, and then on a task of its own: what blocks or
-/// computes for long holds up the other calls of its connection, and belongs in `tokio::task::spawn_blocking`. Calls that a
-/// duplicate-request cache remembers have a task from the beginning.
+/// A handler runs on the task of its connection until it first waits, and then on its own task. A handler
+/// that blocks or computes for long delays the other calls of its connection; use
+/// `tokio::task::spawn_blocking`. Calls that a duplicate-request cache tracks run on their own task from
+/// the start.
 pub struct Server {
     acceptor: Box<dyn AnyAcceptor>,
     services: Services,
@@ -44,7 +45,7 @@ impl Server {
         Server::bind_with(address, ServerOptions::default()).await
     }
 
-    /// Binds an address for RPC over TCP with default options: for clients without RDMA.
+    /// Binds an address for RPC over TCP with default options, for clients without RDMA.
     ///
     /// # Errors
     /// [`ServeError::Bind`].
@@ -71,7 +72,7 @@ impl Server {
         }
     }
 
-    /// Serves the connections of an acceptor, of any provider.
+    /// Serves the connections that an acceptor of any provider accepts.
     ///
     /// # Errors
     /// [`ServeError::NoConnections`].
@@ -96,37 +97,37 @@ impl Server {
         self
     }
 
-    /// Serves these program versions, and no others: what another server serves too.
+    /// Serves exactly these program versions, which several servers can share.
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         Server { services, ..self }
     }
 
-    /// Accepts connections only of the peers that the filter admits (default: all).
+    /// Accepts connections only from peers that the filter admits (default: all).
     #[must_use]
     pub fn peers(self, peers: PeerFilter) -> Self {
         Server { peers, ..self }
     }
 
-    /// Reads what the server counts, also while it runs and afterwards.
+    /// Returns the server's counters. They stay readable while the server runs and afterwards.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.stats.clone()
     }
 
-    /// The address that is served: with the port that the system chose, if 0 was asked for.
+    /// Returns the bound address, with the port that the system chose if port 0 was requested.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.acceptor.local_addr()
     }
 
-    /// Serves until `shutdown` is ready; then takes no more connections, lets the calls that run be answered, and
-    /// closes.
+    /// Serves until `shutdown` is ready. Then accepts no more connections, waits for the replies to running
+    /// calls, and closes the connections.
     ///
     /// # Errors
-    /// [`ServeError::Accept`], if the listener fails for good.
+    /// [`ServeError::Accept`] if the listener fails permanently.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Server { acceptor, services, stats, peers, options } = self;
         let listening = Listening {
@@ -171,7 +172,8 @@ impl fmt::Debug for Server {
 type BoxedIncoming = Box<dyn AnyIncoming>;
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The acceptor of any provider. Only accepting is dispatched dynamically: the task of a connection knows its type.
+/// The acceptor of any provider. Only `accept` uses dynamic dispatch: the task of a connection has a
+/// concrete type.
 trait AnyAcceptor: Send + Sync {
     fn local_addr(&self) -> io::Result<SocketAddr>;
     fn accept(&self) -> Boxed<'_, io::Result<BoxedIncoming>>;
@@ -195,7 +197,7 @@ impl<A: Acceptor> AnyAcceptor for A {
 trait AnyIncoming: Send {
     fn peer(&self) -> SocketAddr;
 
-    /// Accepts, and serves the connection until its end.
+    /// Accepts the connection and serves it until it ends.
     fn serve(
         self: Box<Self>,
         serving: Serving,
@@ -244,9 +246,9 @@ async fn serve_incoming(
     }
 }
 
-/// Serves one connection of any provider until it is closed, or until `stopping` is true: then it takes no more calls,
-/// and closes once those that run are answered. If the sender of `stopping` goes away first it never stops of itself.
-/// Calls that are sent again are run again.
+/// Serves one connection of any provider until it is closed or `stopping` is true. Then it takes no more
+/// calls and closes once the running calls are answered. If the sender of `stopping` is dropped first, the
+/// server never stops by itself. Retransmitted calls run again: there is no duplicate-request cache.
 pub async fn serve_connection(
     connection: impl Connection,
     services: Services,

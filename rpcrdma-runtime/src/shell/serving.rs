@@ -1,4 +1,4 @@
-//! What the connections of a server have in common: how a call gets its reply.
+//! State shared by the connections of a server, and the path of a call to its reply.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ use crate::proto::rpc::{RpcCounts, Services};
 use crate::wire::rpc::{Reject, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::Message;
 
-/// The services of a server, and what it keeps of their calls. Clones share it.
+/// The services of a server, its duplicate-request cache and its running calls. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Serving(Arc<Shared>);
 
@@ -28,7 +28,7 @@ pub(super) struct Serving(Arc<Shared>);
 struct Shared {
     services: Services,
     duplicates: Option<DuplicateCache>,
-    /// Calls in the backward direction on one connection that have not ended.
+    /// Maximum number of queued and outstanding backward calls on one connection.
     backward_pending: usize,
     executing: Mutex<JoinSet<()>>,
     stats: ServerStats,
@@ -36,22 +36,22 @@ struct Shared {
     began: Instant,
 }
 
-/// The caller at the other end of one connection.
+/// The peer of one connection.
 #[derive(Debug)]
 pub(super) struct Connected {
     serving: Serving,
     origin: Origin,
-    /// Different for each connection whose calls the cache knows.
+    /// Unique among the connections that share the cache.
     connection: u64,
 }
 
-/// How a call that has arrived gets its reply.
+/// How an incoming call gets its reply.
 pub(super) enum Arrived {
-    /// By [`Connected::run`].
+    /// [`Connected::run`] returns the reply.
     Run(Option<Executed>),
-    /// With that of the same call, which runs.
+    /// The call is a duplicate of a running call and gets the same reply.
     Wait(oneshot::Receiver<Option<RpcReply>>),
-    /// It has it; or it gets none.
+    /// The reply is known, or there is none.
     Answered(Option<RpcReply>),
 }
 
@@ -66,23 +66,23 @@ impl Serving {
         Serving(Arc::new(Shared { services, duplicates, backward_pending, executing, stats, fatal, began }))
     }
 
-    /// Without a cache, and with counts that nobody reads.
+    /// Returns a server without a cache and with unused counters.
     pub(super) fn plain(services: Services) -> Self {
         Serving::new(services, None, BACKWARD_PENDING, ServerStats::default())
     }
 
-    /// How many calls in the backward direction may be there on each connection that have not ended.
+    /// Returns the maximum number of queued and outstanding backward calls on one connection.
     pub(super) fn backward_pending(&self) -> usize {
         self.0.backward_pending
     }
 
-    /// A new connection.
+    /// Returns the caller for a new connection.
     pub(super) fn caller(&self, origin: impl Into<Origin>) -> Arc<Connected> {
         let connection = self.0.duplicates.as_ref().map_or(0, DuplicateCache::new_connection);
         Arc::new(Connected { serving: self.clone(), origin: origin.into(), connection })
     }
 
-    /// Has a new connection refuse what has ended one of the same client before.
+    /// Makes a new connection refuse the calls that ended an earlier connection of the same client.
     pub(super) fn warn(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if let Some(client) = client {
             let refused = self.fatal().take(client.ip(), self.0.began.elapsed());
@@ -90,7 +90,7 @@ impl Serving {
         }
     }
 
-    /// A connection has ended.
+    /// Records the end of a connection and the calls suspected of causing it.
     pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if let Some(client) = client {
             let (mut fatal, now) = (self.fatal(), self.0.began.elapsed());
@@ -107,7 +107,7 @@ impl Serving {
         &self.0.stats
     }
 
-    /// Waits until all calls have ended that outlive their connections.
+    /// Waits for all calls that outlive their connections.
     pub(super) async fn executed(&self) {
         while std::future::poll_fn(|cx| self.executing().poll_join_next(cx)).await.is_some() {}
     }
@@ -118,7 +118,7 @@ impl Serving {
 }
 
 impl Connected {
-    /// A call has arrived.
+    /// Looks up an incoming call in the cache.
     pub(super) fn arrived(&self, call: &RpcCall) -> Arrived {
         let Connected { serving: Serving(shared), origin, connection } = self;
         let cache = shared.duplicates.as_ref().filter(|_| shared.services.remembers(&call.header));
@@ -147,13 +147,13 @@ impl Connected {
         arrived
     }
 
-    /// Runs a call, and tells the cache, if it is to know.
+    /// Runs a call and reports its end to the cache, if the cache tracks it.
     pub(super) async fn run(self: Arc<Self>, call: RpcCall, executed: Option<Executed>) -> Option<RpcReply> {
         let services = &self.serving.0.services;
         let Some(executed) = executed else { return services.run(call, self.origin.clone()).await };
         let extensions = self.origin.extensions.clone().with(ConnectionUsed::default());
         let origin = Origin { peer: self.origin.peer, extensions: extensions.clone() };
-        // This drops the call: what the ticket stands for is free before it is given back.
+        // Drops the call, so its memory is free before the cache ticket is returned.
         let reply = services.run(call, origin).await;
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
         let used = extensions.get::<ConnectionUsed>().is_some_and(ConnectionUsed::get);
@@ -161,14 +161,14 @@ impl Connected {
         reply
     }
 
-    /// Runs a call to its end though its connection be lost.
+    /// Runs a call to completion even if its connection is lost.
     pub(super) fn outlive(&self, call: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.serving.executing();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(call);
     }
 
-    /// Counts a reply, and gives what is sent of it.
+    /// Counts a reply and returns the message to send.
     pub(super) fn counted(&self, reply: Option<RpcReply>) -> Option<Message> {
         self.serving.stats().rpc(RpcCounts::of(reply.as_ref().map(|reply| reply.status)));
         reply.map(|reply| reply.message)
@@ -180,7 +180,7 @@ impl Connected {
     }
 }
 
-/// A call whose end the cache has to hear of, whatever it is.
+/// A call whose end must be reported to the cache, whatever the outcome.
 pub(super) struct Executed {
     cache: DuplicateCache,
     ticket: Option<Ticket>,
@@ -200,7 +200,7 @@ impl Executed {
 }
 
 impl Drop for Executed {
-    /// A handler that panicked answers SYSTEM_ERR; one that was stopped answers nothing.
+    /// A handler that panicked replies with SYSTEM_ERR; a handler that was stopped sends no reply.
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         let reply = if panicked { RpcReply::reject(self.xid, Reject::SystemError) } else { None };
@@ -208,7 +208,8 @@ impl Drop for Executed {
     }
 }
 
-/// Whether a call has used the connection that it came by. What it did there it has to do again on another one.
+/// Records whether a call has used its connection. A retransmission on another connection must repeat that
+/// effect.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionUsed(AtomicBool);
 

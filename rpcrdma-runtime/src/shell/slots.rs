@@ -1,4 +1,4 @@
-//! The connections of a server: how many there are, whose they are, and which of them are idle.
+//! The slots for connections of a server, their owners, and their idle times.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// The peers that may connect to a server. A server closes the connection of another peer before it takes a slot.
+/// The peers that may connect to a server. A server closes the connection of any other peer before it takes
+/// a slot.
 #[derive(Clone, Default)]
 pub struct PeerFilter(Option<Arc<dyn Fn(IpAddr) -> bool + Send + Sync>>);
 
 impl PeerFilter {
-    /// Admits the addresses for which `admits` returns true. The default admits every address.
+    /// Returns a filter that admits the addresses for which `admits` returns true. The default admits every
+    /// address.
     pub fn new(admits: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         PeerFilter(Some(Arc::new(admits)))
     }
@@ -31,8 +33,8 @@ impl fmt::Debug for PeerFilter {
     }
 }
 
-/// Who shares a limit of connections: an IPv4 address, or the 64-bit prefix of an IPv6 address, since one host can use
-/// every address of its prefix.
+/// The unit of the connection limit: an IPv4 address, or the 64-bit prefix of an IPv6 address, since one
+/// host can use every address of its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Owner(IpAddr);
 
@@ -52,7 +54,7 @@ pub(super) struct Slots(Arc<Shared>);
 struct Shared {
     max: usize,
     max_per_owner: usize,
-    /// Whether an idle connection makes room for another one.
+    /// Idle connections are closed to make room for new ones.
     closes_idle: bool,
     began: Instant,
     state: Mutex<State>,
@@ -67,7 +69,7 @@ struct State {
     last: u64,
 }
 
-/// How long a connection has to be idle before it makes room for another one.
+/// Minimum idle time before a connection is closed to make room for another one.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Slots {
@@ -77,13 +79,13 @@ impl Slots {
         Slots(Arc::new(Shared { max, max_per_owner, closes_idle, began, state, changed }))
     }
 
-    /// Waits until a new connection can have a slot: one is free, or a connection is idle.
+    /// Waits until a slot is free or a connection is idle.
     pub(super) async fn available(&self) {
         self.wait(|state| state.connections.len() < self.0.max || self.0.most_idle(state).is_some()).await;
     }
 
-    /// Takes a slot for a connection from this address; none if its owner has as many as it may have. If no slot is free,
-    /// closes the connection that has been idle for the longest time.
+    /// Takes a slot for a connection from this address. Returns `None` if its owner has reached its limit.
+    /// If no slot is free, closes the connection that has been idle longest.
     pub(super) async fn take(&self, address: IpAddr) -> Option<Slot> {
         let owner = Owner::of(address);
         let is_refused =
@@ -127,7 +129,7 @@ impl Slots {
             if holds(&self.0.lock()) {
                 return;
             }
-            // Time alone makes a connection idle for long enough.
+            // A connection can become idle for long enough without a notification.
             let _ = timeout(GRACE / 8, changed).await;
         }
     }
@@ -142,7 +144,7 @@ impl Shared {
         self.began.elapsed()
     }
 
-    /// The connection that has been idle for the longest time, if that is long enough.
+    /// Returns the connection that has been idle longest, if that is long enough.
     fn most_idle<'a>(&self, state: &'a State) -> Option<&'a Activity> {
         let connections = state.connections.values().filter(|_| self.closes_idle);
         let idle = connections.filter_map(|activity| Some((activity.idle_since()?, activity)));
@@ -151,10 +153,11 @@ impl Shared {
     }
 }
 
-/// Whether a connection is idle, and the order to close it.
+/// The idle time of a connection, and the request to close it.
 struct Activity {
-    /// Microseconds from the start of the server to the end of the last call, or to the start of the connection; [`BUSY`] while
-    /// calls run, while the server may call its client, and once the connection is closed.
+    /// Microseconds from the start of the server to the end of the last call or the start of the
+    /// connection. [`BUSY`] while calls run, while the server may call its client, and once the connection
+    /// is closed.
     idle_since: AtomicU64,
     close: Notify,
 }
@@ -187,7 +190,7 @@ impl Slot {
         self.activity.close.notified().await;
     }
 
-    /// Says whether the connection is idle from now on.
+    /// Sets whether the connection is idle.
     pub(super) fn set_idle(&self, is_idle: bool) {
         let since = if is_idle { u64::try_from(self.shared.now().as_micros()).unwrap_or(BUSY) } else { BUSY };
         let before = self.activity.idle_since.swap(since, Ordering::Relaxed);
@@ -220,7 +223,7 @@ mod tests {
         [192, 0, 2, last].into()
     }
 
-    /// Whether a future is still pending after a moment.
+    /// Returns true if a future is still pending after 20 ms.
     async fn waits(future: impl Future) -> bool {
         timeout(Duration::from_millis(20), future).await.is_err()
     }
@@ -263,7 +266,7 @@ mod tests {
         }
         drop(idle);
         let third = taking.await.unwrap();
-        // Without a free slot or an idle connection a server accepts nothing.
+        // A server accepts nothing without a free slot or an idle connection.
         third.set_idle(false);
         later.set_idle(false);
         assert!(waits(slots.available()).await);

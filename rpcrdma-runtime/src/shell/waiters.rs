@@ -11,18 +11,18 @@ use crate::proto::table::Table;
 /// How a call ended.
 pub(super) type Outcome = Result<Reply, FailReason>;
 
-/// Takes calls on their callers' tasks.
+/// Accepts calls on their callers' tasks.
 pub(super) trait Submit: Send + Sync {
     /// Returns an XID that no outstanding call has.
     fn next_xid(&self) -> u32;
 
-    /// Starts a call. Its outcome comes from [`Submit::poll_outcome`].
+    /// Starts a call. [`Submit::poll_outcome`] returns its outcome.
     ///
     /// # Errors
     /// [`CallError::TooMany`] and [`CallError::Disconnected`].
     fn submit(&self, call: Call) -> Result<CallId, CallError>;
 
-    /// The outcome of a call, once. `None` if the task that drives the calls is gone.
+    /// Returns the outcome of a call, once. `None` if the task that drives the calls was dropped.
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
 
     /// Abandons a call whose outcome was not taken.
@@ -34,9 +34,9 @@ pub(super) struct Waiters {
     callers: Table<Caller>,
     max_calls: usize,
     next_xid: u32,
-    /// Callers to wake once the lock is released that guards this table.
+    /// Callers to wake after the lock of this table is released.
     woken: Vec<Waker>,
-    /// The task that drives the calls is gone.
+    /// The task that drives the calls was dropped.
     closed: bool,
 }
 
@@ -47,14 +47,14 @@ pub(super) struct Caller {
 }
 
 enum CallerState {
-    /// The caller has not asked yet.
+    /// The caller has not polled yet.
     New,
     Asked(Waker),
     Ended(Outcome),
 }
 
 impl Waiters {
-    /// No callers, and `max_calls` at most. The first XID is unpredictable.
+    /// Returns an empty table for at most `max_calls` callers. The first XID is unpredictable.
     pub(super) fn new(max_calls: usize) -> Self {
         let next_xid = getrandom::u32().unwrap_or_else(|_| std::process::id());
         Waiters { callers: Table::default(), max_calls, next_xid, woken: Vec::new(), closed: false }
@@ -71,7 +71,7 @@ impl Waiters {
         }
     }
 
-    /// Starts a call by `submit`, if there may be another one.
+    /// Starts a call with `submit` if the limit allows another call.
     pub(super) fn admit(
         &mut self,
         call: Call,
@@ -95,7 +95,7 @@ impl Waiters {
         self.callers.get_mut(call.xid()).filter(|caller| caller.call == call)
     }
 
-    /// As [`Submit::poll_outcome`]. Also returns the waker that this replaces, to be dropped without the
+    /// As [`Submit::poll_outcome`]. Also returns the replaced waker, which must be dropped without the
     /// lock.
     pub(super) fn poll_outcome(
         &mut self,
@@ -118,7 +118,7 @@ impl Waiters {
         }
     }
 
-    /// Keeps the outcome of a call for its caller, if that still waits.
+    /// Stores the outcome of a call, if its caller still waits.
     pub(super) fn end(&mut self, call: CallId, outcome: Outcome) {
         if let Some(caller) = self.get_mut(call)
             && let CallerState::Asked(waker) = mem::replace(&mut caller.state, CallerState::Ended(outcome))
@@ -127,13 +127,13 @@ impl Waiters {
         }
     }
 
-    /// Removes a caller and returns it, to be dropped without the lock.
+    /// Removes a caller and returns it. It must be dropped without the lock.
     pub(super) fn remove(&mut self, call: CallId) -> Option<Caller> {
         self.get_mut(call)?;
         self.callers.remove(call.xid())
     }
 
-    /// Takes no more calls. Callers that still wait fail.
+    /// Rejects new calls. Callers that still wait fail.
     pub(super) fn close(&mut self) {
         self.closed = true;
         for (xid, caller) in mem::take(&mut self.callers).drain() {

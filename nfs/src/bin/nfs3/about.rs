@@ -1,4 +1,4 @@
-//! What a server is like, for people.
+//! Describes a server to the user.
 
 use std::io::{self, Write};
 
@@ -45,7 +45,7 @@ fn connection(out: &mut impl Write, remote: &Remote, url: &Url) -> io::Result<()
     let agreed = client.negotiated();
     let [call, reply] = [agreed.call_threshold, agreed.reply_threshold];
     line(out, "inline", &format!("calls to {call} bytes, replies to {reply} bytes"))?;
-    // Linux's server does so without having agreed (RFC 8797 section 4.1 wants both ends to).
+    // Linux's server does so without having agreed (RFC 8797 section 4.1 requires both sides to agree).
     let by = if agreed.remote_invalidation {
         "the server"
     } else {

@@ -1,4 +1,4 @@
-//! Files, one at a time.
+//! Copies single files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::ending::{Differs, Interrupted, must_be};
 use crate::part::{Part, Summing};
 use crate::{parent, show};
 
-/// Where a file goes that has this name at the server.
+/// Returns the local path for a file with this name on the server.
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let name = url.file_name().context("the URL names no file")?;
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
@@ -46,7 +46,7 @@ pub(crate) async fn get(
     print_sum(&sum.to_string(), &to.display().to_string())
 }
 
-/// Fetches a file; it appears under its name once it is whole.
+/// Fetches a file. It appears under its name once it is complete.
 pub(crate) async fn fetch(
     remote: &Remote,
     file: &RemoteFile,
@@ -56,7 +56,7 @@ pub(crate) async fn fetch(
 ) -> anyhow::Result<Sum> {
     let shown = || to.display().to_string();
     remote.must_be_regular(file)?;
-    // The file takes the place of what has its name: not of a device, nor of a link to somewhere else.
+    // Only a regular file is replaced, never a device or a link to another place.
     if std::fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
         bail!("{}: is not a regular file; nfs3 cat writes to others", shown());
     }
@@ -64,12 +64,12 @@ pub(crate) async fn fetch(
     let again = match receive(remote, file, &mut part).await {
         Ok(again) => again,
         Err(error) => {
-            // If it cannot be kept, what went wrong first says more.
+            // If the data cannot be kept, the first error is the more useful one.
             let _ = keep(part);
             return Err(error);
         }
     };
-    // What came is of one version, and not of two.
+    // All data must be of the same version.
     if !part.is_of(&again) {
         part.discard().with_context(shown)?;
         return Err(Differs(format!("{}: has changed meanwhile; nothing is kept", file.path)).into());
@@ -83,7 +83,7 @@ pub(crate) async fn fetch(
     Ok(sum)
 }
 
-/// Fetches what is still to come. Gives the file as it is afterwards.
+/// Fetches the missing data. Returns the file with its attributes afterwards.
 async fn receive(remote: &Remote, file: &RemoteFile, part: &mut Part) -> anyhow::Result<RemoteFile> {
     let resumed = part.length();
     let bar = progress(file.attributes.size, &file.path);
@@ -105,7 +105,7 @@ async fn receive(remote: &Remote, file: &RemoteFile, part: &mut Part) -> anyhow:
     read
 }
 
-/// Keeps what has come, if anything has.
+/// Keeps the received data, if there is any.
 fn keep(mut part: Part) -> io::Result<()> {
     if part.length() == 0 {
         return part.discard();
@@ -169,7 +169,7 @@ pub(crate) async fn store(
     let bar = progress(size, &file.path);
     let sum = remote.write_from(&file, source, same, &|done| bar.set_position(done)).await?;
     bar.finish_and_clear();
-    // Of a longer file that was there before.
+    // Truncate a longer file that existed before.
     let length = source.stream_position()?;
     if remote.again(&file).await?.attributes.size != length {
         remote.set_size(&file, length).await?;
@@ -178,7 +178,7 @@ pub(crate) async fn store(
 }
 
 /// # Errors
-/// [`Differs`], if a file has another sum than what was written.
+/// [`Differs`] if a file's digest differs from that of the written data.
 pub(crate) async fn read_back(remote: &Remote, file: &RemoteFile, sum: Digest) -> anyhow::Result<()> {
     let file = remote.again(file).await?;
     let bar = progress(file.attributes.size, &format!("reading back {}", file.path));
@@ -191,7 +191,7 @@ pub(crate) async fn read_back(remote: &Remote, file: &RemoteFile, sum: Digest) -
     must_be(Some(sum.into()), read, &file.path)
 }
 
-/// Nothing is drawn unless standard error is a terminal.
+/// Draws nothing unless standard error is a terminal.
 fn progress(size: u64, name: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

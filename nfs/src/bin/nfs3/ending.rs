@@ -1,4 +1,4 @@
-//! How a run ends: what people are told, and what scripts can tell apart.
+//! The end of a run: the message for people and the exit status for scripts.
 
 use std::process::ExitCode;
 
@@ -6,18 +6,18 @@ use rpcrdma_nfs::cli::nfs3::Sum;
 use rpcrdma_nfs::client::ClientError;
 use rpcrdma_nfs::output;
 
-/// The data is not what it should be.
+/// The data is not as expected.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Differs(pub(crate) String);
 
-/// Somebody has had enough of it.
+/// The user interrupted the run.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 
 /// # Errors
-/// [`Differs`], if there is an expected sum and it is another one.
+/// [`Differs`] if there is an expected digest and it differs.
 pub(crate) fn must_be(expected: Option<Sum>, sum: impl Into<Sum>, name: &str) -> anyhow::Result<()> {
     let sum = sum.into();
     match expected {
@@ -28,7 +28,7 @@ pub(crate) fn must_be(expected: Option<Sum>, sum: impl Into<Sum>, name: &str) ->
     }
 }
 
-/// Says what went wrong, and which status that is.
+/// Prints the error and returns its exit status.
 pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     output::status("nfs3", done, |error| match () {
         () if error.is::<Differs>() => 4,

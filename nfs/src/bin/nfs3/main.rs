@@ -88,7 +88,7 @@ async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
     let mut unwritten = None;
     let mut take = |data: Bytes| {
         sum.update(&data);
-        // Ends the reading; the error itself is what is told.
+        // Stops reading; the error itself is reported.
         out.write_all(&data).map_err(|error| {
             let kind = error.kind();
             unwritten = Some(of_standard_output(error));
@@ -104,7 +104,7 @@ async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
     must_be(expected, sum, &file.path)
 }
 
-/// The directory that a URL's last name is in, and the name.
+/// Returns the parent directory of a URL's last name, and the name.
 async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
     let (above, name) = url.split_name().context("the URL names nothing below the server's top")?;
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
@@ -121,7 +121,7 @@ async fn rm(url: &Url, recursive: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Permissions of directories that are made by name.
+/// Permissions of directories created by name.
 const DIRECTORY: u32 = 0o755;
 
 async fn mkdir(url: &Url, parents: bool) -> anyhow::Result<()> {

@@ -1,10 +1,11 @@
-//! What has come of a file that is fetched, until it is whole.
+//! The received data of a file that is being fetched, until it is complete.
 //!
-//! The data is in `NAME.nfs3-part`, and `NAME.nfs3-state` says which version of the server's file it is of, and how much of it is
-//! on the disk with which sum. The state is written anew only when that data is on the disk, so it never says too much; what
-//! lies behind is fetched again.
+//! The data is in `NAME.nfs3-part`. `NAME.nfs3-state` records the version of the server's file, and the
+//! length and digest of the data that is on the disk. The state is updated only after that data is on the
+//! disk, so it never claims too much. Data beyond it is fetched again.
 //!
-//! Whoever has the data's lock has the state, too. Neither is a link's target or anything but a regular file.
+//! The lock of the data file covers the state too. Both files are regular files, and links are not
+//! followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -20,13 +21,13 @@ use rustix::io::Errno;
 use rustix::process::{geteuid, umask};
 use sha2::{Digest as _, Sha256};
 
-/// The state is written after so many bytes.
+/// Bytes between updates of the state.
 const STEP: u64 = 64 << 20;
-/// No state is longer, in bytes.
+/// Maximum length of the state, in bytes.
 const STATE_MAX: u64 = 1 << 10;
 
 pub(crate) struct Part {
-    /// What it is to become.
+    /// The path of the complete file.
     whole: PathBuf,
     file: File,
     version: String,
@@ -35,25 +36,25 @@ pub(crate) struct Part {
     saved: u64,
 }
 
-/// The longest name that this machine's file systems take, in bytes.
+/// Maximum length of a name in this machine's file systems, in bytes.
 const NAME_MAX: usize = 255;
 const DATA: &str = ".nfs3-part";
 const STATE: &str = ".nfs3-state";
 const NEW_STATE: &str = ".nfs3-state-new";
 
-/// Whether a name is one of those that are made here.
+/// Returns true for names of the files that this module creates.
 pub(crate) fn is_own(name: &[u8]) -> bool {
     [DATA, STATE, NEW_STATE].iter().any(|ending| name.ends_with(ending.as_bytes()))
 }
 
-/// A file beside another one; of a long name it has the beginning.
+/// Returns the path of a file next to another one, with a long name truncated.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let kept = name.get(..NAME_MAX.saturating_sub(ending.len())).unwrap_or(name);
     path.with_file_name(OsStr::from_bytes(&[kept, ending.as_bytes()].concat()))
 }
 
-/// What changes when a server's file does.
+/// Returns a text that changes whenever the server's file does.
 fn version(of: &RemoteFile) -> String {
     let at = &of.attributes;
     format!(
@@ -62,7 +63,7 @@ fn version(of: &RemoteFile) -> String {
     )
 }
 
-/// Opens one of our own files that exists: a regular one of this user.
+/// Opens an existing file of this module: a regular file of this user.
 fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let refuse = |what: &str| io::Error::other(format!("{}: {what}", path.display()));
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -72,7 +73,7 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
             if !metadata.is_file() {
                 return Err(refuse("is not a regular file"));
             }
-            // Whoever owns it can read and change what is put there.
+            // The owner could read and change the data.
             if metadata.uid() != geteuid().as_raw() {
                 return Err(refuse(&format!("another user owns this file (uid {})", metadata.uid())));
             }
@@ -83,7 +84,7 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens the file for the data and locks it, with what is in it.
+/// Opens and locks the data file, and keeps its content.
 fn locked(path: &Path) -> io::Result<File> {
     loop {
         let mut options = File::options();
@@ -91,7 +92,7 @@ fn locked(path: &Path) -> io::Result<File> {
         let file = match options.create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 match open_own(options.create_new(false), path) {
-                    // Whoever had it has finished.
+                    // The previous holder has finished.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     opened => opened?,
                 }
@@ -103,11 +104,11 @@ fn locked(path: &Path) -> io::Result<File> {
             Err(TryLockError::WouldBlock) => {
                 return Err(io::Error::other(format!("{}: another nfs3 is at work on it", path.display())));
             }
-            // Not every file system has locks.
+            // Some file systems do not support locks.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Who had the lock may have finished meanwhile: what was opened has another name then, or none.
+        // The previous holder may have finished meanwhile: the opened file then has another name, or none.
         let opened = file.metadata()?;
         let is_it = |there: fs::Metadata| (there.dev(), there.ino()) == (opened.dev(), opened.ino());
         if fs::symlink_metadata(path).is_ok_and(is_it) {
@@ -116,7 +117,7 @@ fn locked(path: &Path) -> io::Result<File> {
     }
 }
 
-/// What a state says: how much there is, with which sum, and of which version.
+/// Reads the state: the length, digest and version of the data.
 fn read_state(path: &Path) -> io::Result<Option<(u64, Sum, String)>> {
     let file = match open_own(File::options().read(true), path) {
         Ok(file) => file,
@@ -135,10 +136,10 @@ fn read_state(path: &Path) -> io::Result<Option<(u64, Sum, String)>> {
 }
 
 impl Part {
-    /// Begins a file, or goes on with it if there is something of this version and it can be.
+    /// Starts a file, or resumes it if there is valid data of this version.
     ///
     /// # Errors
-    /// Also if somebody else is at it.
+    /// Also if another process is fetching the file.
     pub(crate) fn of(whole: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
         let file = locked(&beside(whole, DATA))?;
         let mut part = Part {
@@ -150,7 +151,7 @@ impl Part {
             saved: 0,
         };
         if !(resume && part.go_on()?) {
-            // A state that is left would be of other data.
+            // A remaining state would not match the new data.
             remove(&beside(whole, STATE))?;
             part.file.set_len(0)?;
             part.file.rewind()?;
@@ -158,7 +159,7 @@ impl Part {
         Ok(part)
     }
 
-    /// Goes on with what an earlier run has saved, if it is still that.
+    /// Resumes the data that an earlier run has saved, if it is unchanged.
     fn go_on(&mut self) -> io::Result<bool> {
         let Some((length, expected, version)) = read_state(&beside(&self.whole, STATE))? else {
             return Ok(false);
@@ -177,12 +178,12 @@ impl Part {
         Ok(true)
     }
 
-    /// How much there is.
+    /// Returns the length of the data.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Takes what comes next.
+    /// Appends data.
     pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
         self.file.write_all(data)?;
         self.sum.update(data);
@@ -190,7 +191,7 @@ impl Part {
         if self.length.saturating_sub(self.saved) >= STEP { self.save() } else { Ok(()) }
     }
 
-    /// Makes sure that a later run can go on from here.
+    /// Saves the state, so that a later run can resume here.
     pub(crate) fn save(&mut self) -> io::Result<()> {
         if self.length == self.saved {
             return Ok(());
@@ -206,41 +207,42 @@ impl Part {
         Ok(())
     }
 
-    /// Whether the server's file is still the one that this is of.
+    /// Returns true if the server's file still has this version.
     pub(crate) fn is_of(&self, remote: &RemoteFile) -> bool {
         self.version == version(remote)
     }
 
-    /// The sum of what there is.
+    /// Returns the digest of the data.
     pub(crate) fn sum(&self) -> Sum {
         self.sum.clone().into()
     }
 
-    /// It is whole: gives it its name, and the permissions without those that this process's umask withholds.
+    /// Completes the file: renames it, and sets the permissions without those that this process's umask
+    /// withholds.
     pub(crate) fn finish(self, mode: u32) -> io::Result<()> {
         self.file.set_permissions(Permissions::from_mode(mode & 0o777 & !umask_bits()))?;
-        // The name must not lead to less than all, if the machine stops.
+        // Even after a crash, the name must refer to the complete data.
         self.file.sync_all()?;
         fs::rename(beside(&self.whole, DATA), &self.whole)?;
         remove(&beside(&self.whole, STATE))
     }
 
-    /// Forgets it.
+    /// Discards the data.
     pub(crate) fn discard(self) -> io::Result<()> {
         remove(&beside(&self.whole, STATE))?;
         remove(&beside(&self.whole, DATA))
     }
 }
 
-/// The permissions that new files of this process do not get. No other thread makes files.
+/// Returns the permissions that new files of this process do not get. No other thread creates files.
 fn umask_bits() -> u32 {
-    // The system returns it only in exchange for another one.
+    // The system returns the umask only when another one is set.
     let withheld = umask(Mode::RWXG | Mode::RWXO);
     umask(withheld);
     withheld.bits()
 }
 
-/// Removes a file, unless there is none.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -248,7 +250,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes everything, and sums it up.
+/// Accepts all data and computes its digest.
 pub(crate) struct Summing<'a>(pub(crate) &'a mut Sha256);
 
 impl Write for Summing<'_> {

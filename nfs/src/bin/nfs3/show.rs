@@ -1,4 +1,4 @@
-//! Files as people read them.
+//! Formats files for people.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use rpcrdma_nfs3::{Fattr3, Ftype3};
 /// Name, attributes, and the target of a symbolic link.
 pub(crate) type Row = (Bytes, Fattr3, Option<Bytes>);
 
-/// One line a file, with columns in line.
+/// Writes one line per file, with aligned columns.
 pub(crate) fn lines(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     let width = |of: fn(&Fattr3) -> String| rows.iter().map(|row| of(&row.1).len()).max().unwrap_or(0);
     let (links, uids, gids, sizes) = (width(nlink), width(uid), width(gid), width(size));
@@ -43,7 +43,7 @@ fn gid(of: &Fattr3) -> String {
     of.gid.to_string()
 }
 
-/// A device's numbers stand in place of its size.
+/// Returns the size, or the numbers of a device.
 fn size(of: &Fattr3) -> String {
     match of.r#type {
         Ftype3::Nf3blk | Ftype3::Nf3chr => format!("{}, {}", of.rdev.specdata1, of.rdev.specdata2),
@@ -51,7 +51,7 @@ fn size(of: &Fattr3) -> String {
     }
 }
 
-/// Kind and permissions, as `ls -l` has them.
+/// Returns kind and permissions in the format of `ls -l`.
 fn mode(of: &Fattr3) -> String {
     let kind = match of.r#type {
         Ftype3::Nf3reg => '-',
@@ -77,15 +77,15 @@ fn mode(of: &Fattr3) -> String {
     text
 }
 
-/// Date and time of day, UTC.
+/// Returns date and time, UTC.
 fn time(seconds: u32) -> String {
     let (days, rest) = (u64::from(seconds / 86_400), seconds % 86_400);
     let (year, month, day) = date(days);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", rest / 3600, rest % 3600 / 60)
 }
 
-/// Year, month and day of a number of days after the beginning of 1970. Counts years from March on, so that
-/// the odd day is a year's last.
+/// Returns year, month and day of a number of days since the start of 1970. Years are counted from March,
+/// so that the leap day is the last day of a year.
 fn date(days: u64) -> (u64, u64, u64) {
     let since = days + 719_468; // from 0000-03-01 on
     let (era, of_era) = (since / 146_097, since % 146_097);
@@ -98,7 +98,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// A name for the terminal.
+/// Escapes a name for the terminal.
 pub(crate) fn text(name: &[u8]) -> String {
     output::escaped(&String::from_utf8_lossy(name))
 }

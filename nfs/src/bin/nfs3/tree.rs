@@ -1,4 +1,4 @@
-//! Directories with all that is below them. Links are copied as links, and never followed.
+//! Copies directories with everything below them. Links are copied as links and never followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,11 +16,11 @@ use rpcrdma_nfs3::Ftype3;
 use crate::copy::{fetch, print_sum, read_back, store, target};
 use crate::{parent, part, show};
 
-/// A directory that is fetched.
+/// A directory that is being fetched.
 struct Level {
     at: PathBuf,
-    /// Names and targets of its links. They are made when all files below it are there: what a server says is
-    /// below a directory must not be written to where a link of the same name leads.
+    /// Names and targets of its links. They are created after all files below the directory: otherwise a
+    /// hostile server could make a file's path lead through a link of the same name.
     links: Vec<(PathBuf, Bytes)>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A name from the server that is one component, so that it leads nowhere else.
+/// Returns a name from the server if it is a single component, so that it cannot lead elsewhere.
 fn name_of<'a>(dir: &RemoteFile, item: &'a Item) -> anyhow::Result<&'a Path> {
     let name = &item.name[..];
     let is_one =
@@ -94,7 +94,7 @@ fn name_of<'a>(dir: &RemoteFile, item: &'a Item) -> anyhow::Result<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(name)))
 }
 
-/// A directory of this machine, and no link to one.
+/// Creates a local directory, or accepts an existing one that is not a link.
 fn make_here(at: &Path) -> anyhow::Result<()> {
     match fs::create_dir(at) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,10 +1,13 @@
-//! What the system has at hand: names and files that are in its caches, the pages of files that are, and a file system in memory
-//! to be written to. It says so when it would have to wait (openat2 with RESOLVE_CACHED, preadv2 with RWF_NOWAIT), and then nothing
-//! was done. What can still be waited for is rare: a list of who may do what, the first time that it is looked at; the note of when
-//! a file was read, if it goes to a journal; what a file system in memory has in swap, or puts there to have room. Who holds what is to
-//! be written to is waited for only a moment.
+//! Calls that the system can complete from memory: names and files in its caches, cached pages, and writes
+//! to a file system in memory. The system reports if a call would block (openat2 with RESOLVE_CACHED,
+//! preadv2 with RWF_NOWAIT), and then nothing was done.
 //!
-//! Nothing is asked here as another user: a thread that was one is refused RDMA devices ever after.
+//! These calls still block in rare cases: the first read of an access control list, an access time written
+//! to a journal, and the swap space of a file system in memory. A write waits only briefly for the file
+//! lock.
+//!
+//! No call here switches to another user: the kernel refuses RDMA devices to a thread that has switched
+//! once.
 
 use std::ffi::OsStr;
 use std::io::IoSliceMut;
@@ -22,24 +25,24 @@ use crate::export::{
     AtHand, Attributes, Before, Caller, FileHandle, FileKind, Found, ReadData, Stability, Wcc, Written, names,
 };
 
-/// What is read or written so at most, in bytes: more takes as long to copy as it takes to have another thread do it.
+/// Maximum bytes of such a read or write: copying more takes as long as handing the call to another thread.
 const COPIED_MAX: u32 = 64 << 10;
 
-/// What is known of how a file system keeps its files.
+/// How a file system stores its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
-    /// In memory, of which nothing needs to be fetched.
+    /// In memory: nothing needs to be fetched.
     Memory,
-    /// On a device of this machine, with what was used last in memory.
+    /// On a local device, with recently used data in memory.
     Cached,
-    /// Elsewhere, or not known: what its caches have may be old.
+    /// Remote or unknown: its caches may be outdated.
     Unknown,
 }
 
 impl Storage {
     pub(super) fn of(top: impl AsFd) -> Self {
         let Ok(of) = fstatfs(top) else { return Storage::Unknown };
-        // Machines of 32 bits have it with a sign.
+        // The field is signed on 32-bit machines.
         let magic = u32::try_from(of.f_type).or_else(|_| i32::try_from(of.f_type).map(i32::cast_unsigned));
         // tmpfs and ramfs; ext2 to ext4, XFS, Btrfs and F2FS.
         match magic {
@@ -98,26 +101,28 @@ impl AtHand for DirectoryExport {
         stable: Stability,
     ) -> Option<(Written, Wcc)> {
         let fits = (1..=COPIED_MAX as usize).contains(&data.len());
-        // Others note when it was written before they write, and wait for that: asked not to, they refuse.
+        // Other file systems store the modification time before they write and wait for that; with
+        // RWF_NOWAIT they fail.
         if !fits || self.read_only || self.storage != Storage::Memory || !self.identities.is_as_caller(caller)
         {
             return None;
         }
         let end = offset.checked_add(data.len() as u64);
         end.filter(|end| i64::try_from(*end).is_ok())?;
-        // A moment is worth it: while one call writes by another thread, that holds the lock, and the next would have to go there too.
+        // A short wait pays off: if another thread holds the lock for a write, the next write would have to
+        // go there too.
         let _held = self.locks.one_at_hand(self.identity(file).ok()?.0)?;
         let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let before = Before::from(&located.stat.attributes);
         let written = pwrite(self.content_at_hand(&located, Purpose::Write)?, data, offset).ok()?;
         let count = u32::try_from(written).ok().filter(|count| *count > 0)?;
-        // It is as stable there as it will ever be.
+        // The data is as stable there as it can be.
         Some((Written { count, committed: stable }, Wcc { before: Some(before), after: after(&located) }))
     }
 }
 
 impl DirectoryExport {
-    /// Opens the file that a handle stands for, by the name that was learnt last.
+    /// Opens the file of a handle by its most recent name.
     fn locate_at_hand(&self, handle: &FileHandle) -> Option<Located> {
         let (key, generation) = self.identity(handle).ok()?;
         self.sweep_if_due();
@@ -133,7 +138,8 @@ impl DirectoryExport {
         (located.stat.key == key && located.stat.generation == generation).then_some(located)
     }
 
-    /// The content for the server itself, if the system permits it. Closes no other descriptor, which could wait for a device.
+    /// Returns the content with the server's identity, if the system permits it. Closes no other
+    /// descriptor, which could block on a device.
     fn content_at_hand(&self, located: &Located, purpose: Purpose) -> Option<Arc<OwnedFd>> {
         if let Some(open) = self.open_files.get(&located.stat, purpose, None) {
             return located.allows(purpose.right()).then_some(open);
@@ -145,10 +151,10 @@ impl DirectoryExport {
         Some(Arc::new(open))
     }
 
-    /// So many bytes, none less.
+    /// Returns exactly this many bytes, or `None`.
     fn pages(&self, open: &OwnedFd, offset: u64, count: usize) -> Option<Vec<u8>> {
         let mut data = vec![0; count];
-        // Where nothing is, an offset may be more than the system takes.
+        // Beyond the end of a file, an offset may exceed the system's maximum.
         let read = if count == 0 {
             Ok(0)
         } else if self.storage == Storage::Memory {
@@ -160,8 +166,8 @@ impl DirectoryExport {
     }
 }
 
-/// Opens what a path leads to, a link itself and not what it leads to, without any link on the way, if all of it is in memory. What
-/// is mounted below may be a file system that nobody answers for.
+/// Opens a path without following links, if all of it is in memory. Opens a link itself and not its target.
+/// A mount below could be a remote file system that does not respond.
 fn at_path(dir: impl AsFd, path: &Path) -> Option<Located> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -179,7 +185,7 @@ mod tests {
     use super::*;
     use crate::export::Export;
 
-    /// On a file system in memory, where there is one, and on whatever there is.
+    /// One directory in memory, if possible, and one on the default file system.
     fn directories() -> Vec<tempfile::TempDir> {
         let in_memory = tempfile::tempdir_in("/dev/shm");
         if let Err(error) = &in_memory {
@@ -188,7 +194,7 @@ mod tests {
         in_memory.into_iter().chain([tempfile::tempdir().unwrap()]).collect()
     }
 
-    /// Whether the file system is one of those, and the system can be asked so (Linux before 5.12 cannot).
+    /// Returns true if the file system is known and the system supports such calls (not before Linux 5.12).
     fn knows(export: &DirectoryExport) -> bool {
         export.storage != Storage::Unknown && at_path(&export.top, Path::new(".")).is_some()
     }
@@ -284,8 +290,8 @@ mod tests {
         }
     }
 
-    /// Each writes at hand what it can and leaves the rest to others, as the server does. All changes are one after the other: each
-    /// begins with what one before has left.
+    /// Each thread writes without blocking if it can and otherwise blocks, as the server does. All changes
+    /// are serialized: each starts from the result of an earlier one.
     #[test]
     fn writes_at_hand_and_others_are_one_after_the_other() {
         for dir in directories() {
@@ -308,7 +314,7 @@ mod tests {
             });
             let sizes = |wcc: &Wcc| (wcc.after.as_ref().unwrap().size, wcc.before.unwrap().size);
             let mut changes: Vec<(u64, u64)> = wccs.iter().map(sizes).collect();
-            // The file grows only, so this is their order.
+            // The file only grows, so this is the order of the changes.
             changes.sort_unstable();
             assert_eq!(changes.last().unwrap().0, 80_000);
             let mut left = 0;

@@ -7,13 +7,13 @@ use super::identity::Acting;
 use super::{Located, Purpose};
 use crate::export::{Error, FileKind, SetAttributes, SetTime, Time, Verifier};
 
-/// Sets attributes, one after the other: a failure leaves those that came before it. The times come last,
-/// since the others change them.
+/// Sets attributes one by one: a failure keeps those set before. The times are set last, since the other
+/// changes modify them.
 ///
-/// The file's lock must be held, or nobody else know the file.
+/// The file's lock must be held, or the file must be unknown to other callers.
 ///
 /// # Errors
-/// What the system says; [`Error::Inval`] for numbers that are none.
+/// An error of the system; [`Error::Inval`] for invalid numbers.
 pub(super) fn set_attributes(
     located: &Located,
     new: &SetAttributes,
@@ -47,8 +47,8 @@ pub(super) fn set_attributes(
 /// S_ISUID and S_ISGID: the file runs with its owner's or group's rights.
 const SET_IDS: u32 = 0o6000;
 
-/// Returns true if bits may be added to a mode. A server that runs all callers as one user adds no setuid or setgid bits: the file
-/// would run as that user.
+/// Checks that bits may be added to a mode. A server that runs all callers as one user adds no setuid or
+/// setgid bits: the file would run as that user.
 ///
 /// # Errors
 /// [`Error::Perm`].
@@ -56,10 +56,10 @@ pub(super) fn check_mode(added: u32, acting: &Acting<'_>) -> Result<(), Error> {
     if added & SET_IDS != 0 && !acting.is_caller() { Err(Error::Perm) } else { Ok(()) }
 }
 
-/// Whether these can be set on what is yet to be made.
+/// Checks that a new file can have these attributes.
 ///
 /// # Errors
-/// [`Error::Inval`] for numbers that are none; [`Error::FBig`].
+/// [`Error::Inval`] for invalid numbers; [`Error::FBig`].
 pub(super) fn check(new: &SetAttributes) -> Result<(), Error> {
     timespec(new.atime)?;
     timespec(new.mtime)?;
@@ -72,7 +72,7 @@ fn check_size(size: u64) -> Result<(), Error> {
     if i64::try_from(size).is_ok() { Ok(()) } else { Err(Error::FBig) }
 }
 
-/// All ones stand for no user and no group.
+/// A number of all ones stands for no user and no group.
 fn id(id: Option<u32>) -> Result<Option<u32>, Error> {
     if id == Some(u32::MAX) { Err(Error::Inval) } else { Ok(id) }
 }
@@ -88,9 +88,9 @@ fn timespec(set: Option<SetTime>) -> Result<Timespec, Error> {
     }
 }
 
-/// The times that a file made by an exclusive CREATE has until its client sets them: they hold the verifier,
-/// so that the call is known again, even by a server that was started anew. The top bits do not fit and are
-/// left out.
+/// Returns the times of a file made by an exclusive CREATE until its client sets them. They store the
+/// verifier, so that a retransmission is detected even by a restarted server. The top bits do not fit and
+/// are dropped.
 pub(super) fn verifier_times(verifier: Verifier) -> [Time; 2] {
     let [a, b, c, d, e, f, g, h] = verifier;
     [[a, b, c, d], [e, f, g, h]]

@@ -5,14 +5,14 @@ use std::io;
 use crate::export::Error;
 
 impl From<io::Error> for Error {
-    /// What the operating system says. What has no number in NFS is [`Error::Io`].
+    /// Converts an error of the operating system. An error without a number in NFS becomes [`Error::Io`].
     fn from(error: io::Error) -> Self {
         rustix::io::Errno::from_io_error(&error).map_or_else(|| Error::from_kind(error.kind()), Error::from)
     }
 }
 
 impl Error {
-    /// For errors that do not come from a system call: the sandbox makes its own.
+    /// For errors that the sandbox creates without a system call.
     fn from_kind(kind: io::ErrorKind) -> Self {
         match kind {
             io::ErrorKind::NotFound => Error::NoEnt,
@@ -37,7 +37,7 @@ impl From<rustix::io::Errno> for Error {
             Errno::NODEV => Error::NoDev,
             Errno::NOTDIR => Error::NotDir,
             Errno::ISDIR => Error::IsDir,
-            // A link in the place of what was expected: nothing is followed here.
+            // A link was found instead of the expected file: links are not followed.
             Errno::INVAL | Errno::LOOP => Error::Inval,
             Errno::FBIG | Errno::OVERFLOW => Error::FBig,
             Errno::NOSPC => Error::NoSpc,
@@ -48,7 +48,7 @@ impl From<rustix::io::Errno> for Error {
             Errno::DQUOT => Error::DQuot,
             Errno::STALE => Error::Stale,
             Errno::NOTSUP => Error::NotSupp,
-            // Used up for the moment: descriptors, memory.
+            // Temporarily exhausted resources: descriptors, memory.
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::BUSY | Errno::TXTBSY => {
                 Error::JukeBox
             }

@@ -1,9 +1,10 @@
-//! As whom the system is asked: access to files is the caller's, and so are the files that are made.
+//! The identity for system calls: files are accessed and created as the caller.
 //!
-//! Linux keeps a user, a group and further groups for each thread. Root takes those of a caller, asks the system, and
-//! takes its own back: so modes, sticky directories, access control lists, quotas and capabilities count as they do for a
-//! process of that user. A root that cannot do so, as in some containers, refuses to start. Servers that are not root cannot do so
-//! either, and have no rights but their own user's.
+//! Linux has a user, a group and supplementary groups for each thread. A root server takes those of the
+//! caller, makes the system call, and restores its own. So modes, sticky directories, access control lists,
+//! quotas and capabilities apply as for a process of that user. A root server that cannot switch, as in
+//! some containers, refuses to start. A server that is not root cannot switch and has only its own user's
+//! rights.
 
 use std::io;
 use std::marker::PhantomData;
@@ -15,34 +16,34 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use crate::export::{Caller, Error};
 
-/// The number that is none: to the system it says "leave it as it is", so no caller may have it.
+/// The invalid number: for the system it means "unchanged", so no caller may have it.
 const NONE: u32 = u32::MAX;
 
-/// What this process has in its own right.
+/// The identity of this process.
 #[derive(Debug)]
 struct Own {
     gid: Gid,
     groups: Vec<Gid>,
 }
 
-/// Who this process may be.
+/// The identities that this process can use.
 #[derive(Debug)]
 pub(super) struct Identities {
-    /// Absent if it can be nobody but itself.
+    /// Absent if the process can use only its own.
     own: Option<Own>,
 }
 
 impl Identities {
-    /// Finds out whether this process can be other users.
+    /// Finds out whether this process can switch to other users.
     ///
     /// # Errors
-    /// If it is root and cannot: without its callers' rights, calls would have those of root.
+    /// If it is root and cannot switch: calls would run with root's rights.
     pub(super) fn of_this_process() -> io::Result<Self> {
         if !geteuid().is_root() {
             return Ok(Identities { own: None });
         }
-        // On a thread that ends then: one that was somebody else has other credentials than its process ever after, and the
-        // kernel refuses it an RDMA device that another thread has opened.
+        // Uses a thread that then ends. A thread that has switched keeps credentials that differ from its
+        // process, and the kernel refuses it an RDMA device that another thread has opened.
         let tried = std::thread::scope(|scope| scope.spawn(try_to_switch).join());
         tried.unwrap_or_else(|_| {
             Err(io::Error::other("the thread that tries to be another user has failed"))
@@ -50,25 +51,25 @@ impl Identities {
         Ok(Identities { own: Some(Own { gid: getegid(), groups: getgroups()? }) })
     }
 
-    /// Whether callers are told apart.
+    /// Returns true if callers have different identities.
     pub(super) fn tells_callers_apart(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Whether this process has a caller's rights as it is, on whatever thread.
+    /// Returns true if this process has the caller's rights without a switch, on any thread.
     pub(super) fn is_as_caller(&self, caller: &Caller) -> bool {
         self.own.as_ref().is_none_or(|own| caller.uid == 0 && caller.gid == own.gid.as_raw())
     }
 
-    /// Until what is returned is dropped, this thread is the caller, where this process can be somebody else.
+    /// Switches this thread to the caller until the returned value is dropped, if the process can switch.
     ///
     /// # Errors
-    /// [`Error::Acces`] for a caller that the system does not know as a user.
+    /// [`Error::Acces`] for a caller that the system does not accept as a user.
     pub(super) fn become_caller<'a>(&'a self, caller: &'a Caller) -> Result<Acting<'a>, Error> {
         let switched = self.own.as_ref().filter(|_| !self.is_as_caller(caller));
         let is_caller = self.own.is_some();
         let acting = Acting { switched, is_caller, caller, on_this_thread: PhantomData };
-        // Further groups give root nothing.
+        // Supplementary groups add no rights to root.
         if switched.is_none() {
             return Ok(acting);
         }
@@ -78,7 +79,8 @@ impl Identities {
         }
         let (uid, gid) = (Uid::from_raw(caller.uid), group(caller.gid)?);
         let groups = caller.gids.iter().map(|gid| group(*gid)).collect::<Result<Vec<_>, _>>()?;
-        // The user comes last: with it go the rights to do this. If one fails, dropping `acting` takes back what was done.
+        // The user comes last, since it removes the right to do the rest. If a step fails, dropping
+        // `acting` undoes the earlier ones.
         set_thread_groups(&groups)
             .and_then(|()| set_thread_res_gid(None, gid, None))
             .and_then(|()| set_thread_res_uid(None, uid, None))
@@ -87,10 +89,10 @@ impl Identities {
     }
 }
 
-/// Users that this thread tries to be. A user namespace may know only some of them.
+/// The users to try. A user namespace may know only some of them.
 const TRIED: [u32; 2] = [65_534, 1];
 
-/// Makes this thread another user for good.
+/// Switches this thread to another user permanently.
 ///
 /// # Errors
 /// If the system refuses, with the capabilities that root lacks.
@@ -115,10 +117,10 @@ fn try_to_switch() -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// This thread is somebody. It stays on its thread.
+/// The identity of this thread. It stays on its thread.
 #[derive(Debug)]
 pub(super) struct Acting<'a> {
-    /// What is to be taken back; absent if the caller is as the server is.
+    /// The identity to restore; absent if the caller's rights equal the server's.
     switched: Option<&'a Own>,
     is_caller: bool,
     caller: &'a Caller,
@@ -126,30 +128,30 @@ pub(super) struct Acting<'a> {
 }
 
 impl Acting<'_> {
-    /// Whether the thread is a caller, and not just the server.
+    /// Returns true if the thread has the caller's rights, and not only the server's.
     pub(super) fn is_caller(&self) -> bool {
         self.is_caller
     }
 
-    /// The caller, if the thread is another user than the server.
+    /// Returns the caller, if the thread's user differs from the server's.
     pub(super) fn caller(&self) -> Option<&Caller> {
         self.switched.map(|_| self.caller)
     }
 
-    /// Whether the caller may do everything.
+    /// Returns true if the caller is root and has root's rights.
     pub(super) fn is_root(&self) -> bool {
         self.is_caller && self.caller.uid == 0
     }
 
-    /// Whether this is the caller's number.
+    /// Returns true if the caller has this user number.
     pub(super) fn is(&self, uid: u32) -> bool {
         self.caller.uid == uid
     }
 
-    /// Does something as the server, for what the protocol grants and the system would not.
+    /// Runs a closure as the server, for rights that the protocol grants and the system does not.
     ///
     /// # Errors
-    /// What it says; [`Error::JukeBox`] if the thread cannot be the caller again.
+    /// The error of the closure; [`Error::JukeBox`] if the thread cannot switch back to the caller.
     pub(super) fn as_server<T>(&self, what: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         if self.switched.is_none() {
             return what();
@@ -164,8 +166,8 @@ impl Acting<'_> {
 impl Drop for Acting<'_> {
     fn drop(&mut self) {
         let Some(own) = self.switched else { return };
-        // The user first: it may do the rest. Should the system refuse (it has no memory), the thread is left with fewer
-        // rights than it had, and its next caller is refused.
+        // The user comes first, since it has the right to do the rest. If the system refuses (out of
+        // memory), the thread keeps fewer rights, and its next caller is refused.
         let _ = set_thread_res_uid(None, Uid::ROOT, None)
             .and_then(|()| set_thread_res_gid(None, own.gid, None))
             .and_then(|()| set_thread_groups(&own.groups));
@@ -191,7 +193,7 @@ mod tests {
         }
         drop(acting);
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
-        // Root in a group of its own is another one than this process.
+        // Root with another group differs from this process.
         let root = Caller { uid: 0, gid: 4321, gids: vec![] };
         let acting = identities.become_caller(&root).unwrap();
         if identities.tells_callers_apart() {
@@ -201,7 +203,7 @@ mod tests {
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
     }
 
-    /// To the system "no number" means "as it is": such a caller would be root.
+    /// For the system, "no number" means "unchanged": such a caller would be root.
     #[test]
     fn nobody_is_root_by_having_no_number() {
         let identities = Identities::of_this_process().unwrap();

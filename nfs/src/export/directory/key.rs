@@ -1,4 +1,4 @@
-//! What keeps handles from being guessed: a sum over what they say, which only a server with the key can make.
+//! Prevents guessed handles: a keyed checksum that only a server with the key can compute.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -13,27 +13,28 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 /// Octets of a key.
 const LEN: usize = 16;
 
-/// The key of a server's handles. With another one they are all stale, so it is kept where a server is to be started anew.
+/// The key of a server's handles. Another key makes them all stale, so a server that restarts must keep its
+/// key.
 #[derive(Clone)]
 pub struct HandleKey([u8; LEN]);
 
 impl HandleKey {
-    /// A new one.
+    /// Returns a new key.
     ///
     /// # Errors
-    /// If the system gives no random octets.
+    /// If the system provides no random octets.
     pub fn random() -> io::Result<Self> {
         let mut key = [0; LEN];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
         Ok(HandleKey(key))
     }
 
-    /// The one that a file keeps. Where there is none, a new one is made and kept there, for the file's owner only; of several
-    /// servers that do so at once all get the same.
+    /// Returns the key in a file. If the file does not exist, creates it with a new key, readable only by
+    /// its owner. Servers that create it concurrently get the same key.
     ///
     /// # Errors
-    /// If the file can be neither read nor made, is no key, belongs to another user than this process runs
-    /// as, or grants rights to other users.
+    /// If the file can be neither read nor created, or is not a key. Also if the file grants rights to other
+    /// users, or belongs to another user than this process runs as.
     pub fn kept(path: &Path) -> io::Result<Self> {
         match HandleKey::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -60,19 +61,19 @@ impl HandleKey {
         Ok(HandleKey(key))
     }
 
-    /// Puts it where there is none: whole, or not at all.
+    /// Stores the key atomically, unless the file exists.
     fn keep(&self, path: &Path) -> io::Result<()> {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         if let Some(above) = above {
             DirBuilder::new().recursive(true).mode(0o700).create(above)?;
         }
         let mut new = path.as_os_str().to_owned();
-        // Nobody can know the name before, and a file or link that has it is not opened.
+        // The name is unpredictable, and an existing file or link with this name is not opened.
         new.push(format!(".{:016x}-new", getrandom::u64().map_err(io::Error::other)?));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let made = file.write_all(&self.0).and_then(|()| file.sync_all()).and_then(|()| {
             match fs::hard_link(&new, path) {
-                // Another server was quicker.
+                // Another server created the file first.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 made => made,
             }
@@ -80,7 +81,7 @@ impl HandleKey {
         made.and(fs::remove_file(&new))
     }
 
-    /// The sum over what a handle says.
+    /// Returns the checksum of a handle's content.
     pub(super) fn sum(&self, said: &[u8]) -> u128 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(said);

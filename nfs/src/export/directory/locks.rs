@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use super::stat::Key;
 
 const SHARDS: usize = 64;
-/// How long somebody tries who must not wait: as long as it takes to write a few pages of memory. Who has the processor meanwhile may keep
-/// it for longer.
+/// How long a call that must not block tries: the time to write a few pages of memory. The thread that
+/// holds the lock may be preempted for longer.
 const MOMENT: Duration = Duration::from_micros(100);
 
-/// Keeps calls that change the same file apart, so that attributes from before and after a change belong to
-/// it. Processes of this machine are not kept out. Nobody waits for another file.
+/// Serializes calls that change the same file, so that attributes before and after a change are atomic with
+/// it. Other processes of this machine are not excluded. Calls never wait for other files.
 #[derive(Debug)]
 pub(super) struct Locks {
     shards: [Shard; SHARDS],
     hash: RandomState,
 }
 
-/// Some of the files: those that are locked, and who waits for one of them.
+/// Some of the files: the locked ones, and the calls that wait for them.
 #[derive(Debug)]
 struct Shard {
     locked: Mutex<HashSet<Key>>,
     freed: Condvar,
 }
 
-/// A locked file, until it is dropped.
+/// A locked file. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     shard: &'a Shard,
@@ -70,12 +70,12 @@ impl Locks {
         self.shards.get(usize::try_from(self.hash.hash_one(key) % SHARDS as u64).unwrap_or(0))
     }
 
-    /// Holds one file.
+    /// Locks one file.
     pub(super) fn one(&self, key: Key) -> Option<Held<'_>> {
         Some(self.shard(key)?.hold(key))
     }
 
-    /// Holds one file, if that can be had in a moment. Whoever else has it may wait for a disk.
+    /// Locks one file if that succeeds within `MOMENT`. The holder may be waiting for a disk.
     pub(super) fn one_at_hand(&self, key: Key) -> Option<Held<'_>> {
         let shard = self.shard(key)?;
         let began = Instant::now();
@@ -88,7 +88,7 @@ impl Locks {
         }
     }
 
-    /// Holds two files, which may be the same. All take them in one order, so nobody waits in a ring.
+    /// Locks two files, which may be the same. All calls use the same order, which avoids deadlocks.
     pub(super) fn two(&self, a: Key, b: Key) -> [Option<Held<'_>>; 2] {
         let first = self.one(a.min(b));
         let second = if a == b { None } else { self.one(a.max(b)) };

@@ -1,8 +1,8 @@
 //! Descriptors that stay open between calls.
 //!
-//! Opening a file for each call discards what the file system keeps with a descriptor: the readahead window, and the blocks
-//! that it reserves for a file that grows. A descriptor serves one file, one purpose and one identity. Whoever takes it checks
-//! first that the name still leads to the file and that the caller may use it.
+//! Opening a file for each call would discard the file system's state of a descriptor: the readahead
+//! window, and the blocks reserved for a growing file. A descriptor serves one file, one purpose and one
+//! identity. Each call first checks that the name still refers to the file and that the caller may use it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -17,15 +17,15 @@ use rustix::process::{Resource, getrlimit};
 use super::stat::{Key, Stat};
 use crate::export::Caller;
 
-/// A descriptor is closed this long after its last use. Until then a program of this machine cannot run a file that is open for
-/// writing (ETXTBSY). Linux's server waits as long.
+/// Idle time before a descriptor is closed. Until then a program of this machine cannot run a file that is
+/// open for writing (ETXTBSY). Linux's server uses the same time.
 const IDLE: Duration = Duration::from_secs(2);
-/// The most descriptors that stay open.
+/// Maximum number of kept descriptors.
 const MAX: usize = 512;
-/// The part of the process's descriptors that may stay open.
+/// Kept descriptors take at most this fraction (one eighth) of the process's limit.
 const PART: u64 = 8;
 
-/// What a descriptor is open for.
+/// The purpose of an open descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Read,
@@ -40,7 +40,7 @@ impl Purpose {
         }
     }
 
-    /// The right that it takes.
+    /// Returns the required right.
     pub(super) fn right(self) -> Access {
         match self {
             Purpose::Read => Access::READ_OK,
@@ -54,10 +54,10 @@ impl Purpose {
 struct Open {
     generation: u64,
     purpose: Purpose,
-    /// The caller that opened it; absent if that was the server itself.
+    /// The caller that opened it; absent if the server itself did.
     by: Option<Caller>,
     file: Arc<OwnedFd>,
-    /// When it was used, as a number of [`State::uses`].
+    /// Its last use, as a number of [`State::uses`].
     last: u64,
     used: Instant,
 }
@@ -71,7 +71,7 @@ impl Open {
 #[derive(Debug, Default)]
 struct State {
     files: HashMap<Key, Vec<Open>>,
-    /// The files by their last uses, the oldest first. Has one entry for each descriptor.
+    /// The files by their last uses, oldest first. Has one entry for each descriptor.
     uses: BTreeMap<u64, Key>,
     next: u64,
     stopped: bool,
@@ -85,7 +85,7 @@ impl State {
         number
     }
 
-    /// The descriptor that was not used for longest.
+    /// Returns the descriptor that was unused for longest.
     fn oldest(&self) -> Option<&Open> {
         let (number, key) = self.uses.first_key_value()?;
         self.files.get(key)?.iter().find(|open| open.last == *number)
@@ -125,7 +125,7 @@ impl Shared {
             let left = IDLE.saturating_sub(oldest.used.elapsed());
             if left.is_zero() {
                 let idle = state.remove_oldest();
-                // Closing may wait for a device.
+                // Closing may block on a device.
                 drop(state);
                 drop(idle);
                 state = self.lock();
@@ -137,7 +137,7 @@ impl Shared {
     }
 }
 
-/// The descriptors of an export that stay open between calls.
+/// The descriptors that an export keeps open between calls.
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     shared: Arc<Shared>,
@@ -145,7 +145,7 @@ pub(super) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Starts without descriptors, with the bound that the process's limit allows.
+    /// Starts without descriptors, with the maximum that the process's limit allows.
     ///
     /// # Errors
     /// If the thread that closes idle descriptors cannot be started.
@@ -163,7 +163,7 @@ impl OpenFiles {
         Ok(OpenFiles { shared, max })
     }
 
-    /// The descriptor that was kept for this file, purpose and caller.
+    /// Returns the kept descriptor for this file, purpose and caller.
     pub(super) fn get(&self, of: &Stat, purpose: Purpose, by: Option<&Caller>) -> Option<Arc<OwnedFd>> {
         let mut state = self.shared.lock();
         let opens = state.files.get(&of.key)?;
@@ -177,7 +177,7 @@ impl OpenFiles {
         Some(file)
     }
 
-    /// Keeps a descriptor open. At the bound, closes the one that was not used for longest.
+    /// Keeps a descriptor open. At the maximum, closes the one that was unused for longest.
     pub(super) fn keep(
         &self,
         of: &Stat,
@@ -190,7 +190,7 @@ impl OpenFiles {
         let mut state = self.shared.lock();
         if state.files.get(&of.key).is_some_and(|opens| opens.iter().any(|open| open.serves(of, purpose, by)))
         {
-            // Another call of this caller was faster.
+            // Another call of this caller opened it first.
             return file;
         }
         if state.uses.len() >= self.max {
@@ -208,7 +208,7 @@ impl OpenFiles {
         file
     }
 
-    /// Whether another descriptor can be kept without closing one.
+    /// Returns true if another descriptor can be kept without closing one.
     pub(super) fn has_room(&self) -> bool {
         self.shared.lock().uses.len() < self.max
     }

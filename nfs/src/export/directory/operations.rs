@@ -15,7 +15,7 @@ use crate::export::{
     Time, Verifier, Wcc, Written, names,
 };
 
-/// S_ISGID: what is made in the directory has its group.
+/// S_ISGID: new files in the directory get its group.
 const SET_GROUP: u32 = 0o2000;
 /// The longest path in a symbolic link, in bytes.
 const PATH_MAX: usize = 4096;
@@ -107,7 +107,7 @@ impl Export for DirectoryExport {
             }
         }
         let end = offset.saturating_add(data.len() as u64);
-        // Less than the size said: somebody cut the file off meanwhile.
+        // Less than `size` bytes: the file was truncated meanwhile.
         let eof = (data.len() as u64) < count || end >= size;
         Ok(ReadData { data: data.into(), eof })
     }
@@ -128,7 +128,7 @@ impl Export for DirectoryExport {
             let open = self.locked_content(located, Purpose::Write, acting)?;
             Ok((write_all(&open, &data, offset)?, located.stat.key, open))
         });
-        // Without the file's lock, which calls wait for that need no disk.
+        // Sync without the file's lock, so that calls without disk access do not wait for it.
         let result = result.and_then(|(count, key, open)| {
             if stable != Stability::Unstable {
                 self.syncs.sync(key, || Ok(fsync(&open)?))?;
@@ -188,7 +188,7 @@ impl Export for DirectoryExport {
         })
     }
 
-    /// Devices are made for root, where the server may make them.
+    /// Only root may create devices, if the server may create them.
     fn mknod(
         &self,
         caller: &Caller,
@@ -209,7 +209,7 @@ impl Export for DirectoryExport {
             let new = SetAttributes { size: None, ..settable(new, acting)? };
             match mknodat(&dir.file, name, kind, Mode::RUSR | Mode::WUSR, number) {
                 Ok(()) => {}
-                // Nobody who calls this server can have it made.
+                // No caller of this server can have it created.
                 Err(Errno::PERM) if acting.is_root() || !acting.is_caller() => return Err(Error::NotSupp),
                 Err(error) => return Err(error.into()),
             }
@@ -271,7 +271,7 @@ impl Export for DirectoryExport {
         let dir = self.locate_directory(dir)?;
         let _acting = self.identities.become_caller(caller)?;
         let mut names = rustix::fs::Dir::new(dir.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
-        // The file system's own cookies: they hold while names come and go, and across servers.
+        // The file system's own cookies stay valid while names change, and across servers.
         let verifier = Verifier::default();
         let from = i64::try_from(after.0).map_err(|_| Error::BadCookie)?;
         if from != 0 {
@@ -302,7 +302,7 @@ impl Export for DirectoryExport {
     fn commit(&self, caller: &Caller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
         let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
-            // Who wrote may have the right to write only.
+            // The writer may have only the right to write.
             let open = match self.locked_content(located, Purpose::Write, acting) {
                 Err(Error::Acces) => self.locked_content(located, Purpose::Read, acting)?,
                 opened => opened?,
@@ -314,7 +314,7 @@ impl Export for DirectoryExport {
 }
 
 impl DirectoryExport {
-    /// `.` and `..`; there is nothing above the top.
+    /// Looks up `.` or `..`; `..` of the root is the root.
     fn dot(&self, dir: &Located, name: &[u8]) -> Result<Found, Error> {
         let is_top = dir.stat.key == self.root.key;
         if name == b"." || is_top {
@@ -322,14 +322,15 @@ impl DirectoryExport {
         }
         let expected = self.table.parent(dir.stat.key).ok_or(Error::Stale)?;
         let above = Stat::of_name(&dir.file, b"..")?;
-        // Moved by somebody else, perhaps out of what is served.
+        // Moved by another process, possibly out of the export.
         if above.key != expected {
             return Err(Error::Stale);
         }
         Ok(Found { handle: self.handle(&above), attributes: above.attributes })
     }
 
-    /// An entry's file. Without `plus` only where the list's own number leads outside.
+    /// Returns an entry's file. Without `plus`, only if the number in the listing leads outside of the
+    /// export.
     ///
     /// # Errors
     /// As [`DirectoryExport::must_be_served`].
@@ -347,7 +348,7 @@ impl DirectoryExport {
         Ok(plus.then(|| self.learn(&dir.stat, name, stat)))
     }
 
-    /// Sets the attributes of what was just made.
+    /// Sets the attributes of a new file.
     fn made(
         &self,
         dir: &Located,
@@ -356,7 +357,7 @@ impl DirectoryExport {
         mut new: SetAttributes,
         acting: &Acting<'_>,
     ) -> Result<Found, Error> {
-        // What a directory has from the one that it is in stays, though its maker may not be in that group.
+        // Keep the inherited set-group bit, even if the creator is not in that group.
         let inherited = located.stat.attributes.mode & SET_GROUP;
         let is_makers = located.stat.is(FileKind::Directory) && acting.is(located.stat.attributes.uid);
         if is_makers
@@ -371,7 +372,7 @@ impl DirectoryExport {
         Ok(self.learn(&dir.stat, name, stat))
     }
 
-    /// CREATE of a name that is taken.
+    /// CREATE of an existing name.
     fn create_again(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, Error> {
         let located = at_name(&dir.file, name)?;
         self.must_be_served(&located.stat)?;
@@ -380,7 +381,7 @@ impl DirectoryExport {
             _ if !located.stat.is(FileKind::Regular) => Err(Error::Exist),
             CreateHow::Unchecked(new) => {
                 if let Some(size) = new.size {
-                    // As the system does it: who may not write a file does not empty it by opening it.
+                    // As the system does: opening a file truncates it only if the caller may write it.
                     i64::try_from(size).map_err(|_| Error::FBig)?;
                     ftruncate(located.open(OFlags::WRONLY)?, size)?;
                 }
@@ -424,7 +425,7 @@ impl DirectoryExport {
         [Some(&moved), replaced.as_ref()].into_iter().flatten().try_for_each(|of| self.must_be_served(of))?;
         match renameat(&from.0.file, from.1, &to.0.file, to.1) {
             Ok(()) => {}
-            // RFC 1813 section 3.3.14 has one error for all that cannot be replaced.
+            // RFC 1813 section 3.3.14 defines a single error for all targets that cannot be replaced.
             Err(Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => return Err(Error::Exist),
             Err(error) => return Err(error.into()),
         }
@@ -433,7 +434,7 @@ impl DirectoryExport {
             self.open_files.close(replaced.key);
             self.table.forget(replaced.key, to.0.stat.key, to.1);
         }
-        // Two names of one file: the system leaves both.
+        // Both names refer to the same file: the system keeps both.
         if replaced.is_none_or(|replaced| replaced.key != moved.key) {
             self.table.forget(moved.key, from.0.stat.key, from.1);
         }
@@ -442,8 +443,8 @@ impl DirectoryExport {
     }
 }
 
-/// The attributes that a caller can set on what is to be made: nothing is, if they make no sense. Only root can give files away:
-/// others keep them.
+/// Returns the attributes that a caller can set on a new file; fails before anything is created if they are
+/// invalid. Only root can give files away; the files of other callers stay theirs.
 fn settable(new: &SetAttributes, acting: &Acting<'_>) -> Result<SetAttributes, Error> {
     let mut new = new.clone();
     if !acting.is_root() {
@@ -454,13 +455,13 @@ fn settable(new: &SetAttributes, acting: &Acting<'_>) -> Result<SetAttributes, E
     Ok(new)
 }
 
-/// What an exclusive CREATE leaves on its file.
+/// Returns the attributes that mark a file of an exclusive CREATE.
 fn marked(verifier: Verifier) -> SetAttributes {
     let [atime, mtime] = verifier_times(verifier).map(|time| Some(SetTime::To(time)));
     SetAttributes { atime, mtime, ..SetAttributes::default() }
 }
 
-/// Bytes written: fewer than all only if then the storage refused more.
+/// Returns the bytes written: fewer than all only if the storage then refused more.
 fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u32, Error> {
     let mut done = 0;
     while let Some(rest) = data.get(done..)
@@ -483,7 +484,7 @@ mod tests {
 
     use super::*;
 
-    /// An fsync of the file takes long; a stable write waits for the next one meanwhile.
+    /// While an fsync of the file runs, a stable write waits for the next one.
     #[test]
     fn fsync_delays_neither_readers_nor_other_writers() {
         let dir = tempfile::tempdir().unwrap();

@@ -7,12 +7,12 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 use super::stat::Stat;
 use super::{DirectoryExport, FileKind, names};
 
-/// Files that are learnt at most: about a hundred MB of memory.
+/// Maximum number of files to learn: about a hundred MB of memory.
 const FILES_MAX: u32 = 1 << 20;
 
 impl DirectoryExport {
-    /// Learns where every file is, so that handles find their files that a server before this one gave out. What
-    /// cannot be read is left out.
+    /// Records the location of every file, so that handles of an earlier server find their files. Skips
+    /// unreadable directories.
     pub(super) fn learn_all(&self) {
         let mut pending = vec![PathBuf::new()];
         let mut learnt = 0;
@@ -20,7 +20,7 @@ impl DirectoryExport {
             let opened =
                 if path.as_os_str().is_empty() { self.top.try_clone() } else { self.top.open_dir(&path) };
             let Ok(dir) = opened else { continue };
-            // What the sandbox opens is good for names below it, and not to be read.
+            // The sandbox opens directories for lookups only and not for reading.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let listed = openat(&dir, c".", flags, Mode::empty()).and_then(Dir::new);
             let (Ok(of), Ok(listed)) = (Stat::of(&dir), listed) else { continue };

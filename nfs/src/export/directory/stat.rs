@@ -4,33 +4,33 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
 
 use crate::export::{Attributes, Error, FileKind, Time};
 
-/// A file's number and that of its file system: one file at a time has both.
+/// The numbers of a file and its file system. Together they identify one file at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) dev: u64,
     pub(super) ino: u64,
 }
 
-/// What the system tells of a file.
+/// The metadata of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Stat {
     pub(super) key: Key,
-    /// The mount that the file is in: its number, or that of its file system before Linux 5.8.
+    /// The mount of the file: its number, or before Linux 5.8 that of the file system.
     pub(super) mount: u64,
-    /// Tells it from a later file of the same number: when it was made. Zero where the file system does not
-    /// keep that.
+    /// The creation time, which distinguishes the file from a later one of the same number. Zero if the
+    /// file system does not store it.
     pub(super) generation: u64,
     pub(super) attributes: Attributes,
 }
 
 impl Stat {
-    /// Of an open file, whatever it was opened for.
+    /// Returns the metadata of an open file, whatever it was opened for.
     pub(super) fn of(file: impl AsFd) -> Result<Stat, Error> {
         let of = statx(file, c"", AtFlags::EMPTY_PATH, wanted())?;
         Ok(Stat::from(&of))
     }
 
-    /// Of a name in a directory; a link is not followed.
+    /// Returns the metadata of a name in a directory, without following a link.
     pub(super) fn of_name(dir: impl AsFd, name: &[u8]) -> Result<Stat, Error> {
         let of = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, wanted())?;
         Ok(Stat::from(&of))
@@ -75,7 +75,7 @@ impl From<&Statx> for Stat {
     }
 }
 
-/// The nearest time that NFS can tell.
+/// Returns the nearest time that NFS can represent.
 fn time(time: &StatxTimestamp) -> Time {
     let latest = if time.tv_sec < 0 { 0 } else { u32::MAX };
     u32::try_from(time.tv_sec).map_or(Time { seconds: latest, nanoseconds: 0 }, |seconds| Time {

@@ -1,4 +1,4 @@
-//! Forgets files that others have removed. Nobody says that they are gone, so their names are tried.
+//! Forgets files that others have removed. The system does not report removals, so the names are tried.
 
 use std::path::Path;
 use std::thread::Builder;
@@ -10,8 +10,8 @@ use super::table::{Place, Table};
 use super::{DirectoryExport, Error, Located, at_name};
 
 impl DirectoryExport {
-    /// Starts a sweep on a thread of its own if there are twice as many files as after the last one. A thread
-    /// has the identity of the one that starts it, so this must not be called as a caller.
+    /// Starts a sweep on its own thread if the number of files has doubled since the last one. A thread
+    /// inherits the identity of its creator, so this must not be called as a caller.
     pub(super) fn sweep_if_due(&self) {
         let Some(keys) = self.table.begin_sweep() else { return };
         let (table, root) = (self.table.clone(), self.root.key);
@@ -29,14 +29,14 @@ impl DirectoryExport {
 
 fn sweep(table: &Table, top: &Dir, root: Key, keys: &[Key]) {
     for key in keys {
-        // Twice: a directory on the way may have been renamed in between.
+        // Checked twice: a directory on the path may have been renamed in between.
         if gone(table, top, root, *key).next().is_some() {
             gone(table, top, root, *key).for_each(|place| table.forget(*key, place.parent, &place.name));
         }
     }
 }
 
-/// The places of a file that do not lead to it.
+/// Returns the recorded places of a file that no longer lead to it.
 fn gone(table: &Table, top: &Dir, root: Key, key: Key) -> impl Iterator<Item = Place> {
     let candidates = table.candidates(key, root).into_iter();
     let is_gone = move |path: &Path, name: &[u8]| match at_place(top, path, name) {
@@ -48,7 +48,7 @@ fn gone(table: &Table, top: &Dir, root: Key, key: Key) -> impl Iterator<Item = P
         .map(|(_, place)| place)
 }
 
-/// Opens a file by a directory's path from the top, and its name there.
+/// Opens a file by a directory's path from the root and its name there.
 pub(super) fn at_place(top: &Dir, path: &Path, name: &[u8]) -> Result<Located, Error> {
     if path.as_os_str().is_empty() { at_name(top, name) } else { at_name(top.open_dir(path)?, name) }
 }
@@ -72,7 +72,7 @@ mod tests {
         let kept = export.lookup(&Caller::ROOT, &above, b"kept").unwrap().handle;
         let (parent, _) = export.identity(&above).unwrap();
         for number in 0..SWEEP_MIN as u64 {
-            // In a directory that is there, and in one that is not.
+            // In an existing directory, and in one that does not exist.
             let above = if number % 2 == 0 { parent } else { Key { dev: 0, ino: 1 } };
             export.table.learn(Key { dev: 0, ino: 2 + number }, false, above, number.to_string().as_bytes());
         }

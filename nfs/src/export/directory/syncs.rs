@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::stat::Key;
 use crate::export::Error;
 
-/// The rounds of fsync of one file.
+/// The fsync rounds of one file.
 #[derive(Debug, Default)]
 struct Rounds {
     begun: u64,
@@ -27,10 +27,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Waits for a round that begins from now on, or runs it.
+    /// Waits for a round that starts after this call, or runs it.
     fn sync(&self, fsync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let mut rounds = lock(&self.rounds);
-        // The one that runs may have begun before what this call has written.
+        // The running round may have started before this call's data was written.
         let wanted = rounds.begun.saturating_add(1);
         while rounds.running && rounds.ended < wanted {
             rounds = self.ended.wait(rounds).unwrap_or_else(PoisonError::into_inner);
@@ -48,21 +48,21 @@ impl File {
             }
             self.ended.notify_all();
         }
-        // The system tells of a failure once, so it holds for all whose data it may concern.
+        // The system reports a failure once, so it applies to every call whose data it may affect.
         rounds.failed.filter(|(round, _)| *round >= wanted).map_or(Ok(()), |(_, error)| Err(error))
     }
 }
 
-/// The files that are put on stable storage.
+/// The files that are being synced.
 #[derive(Debug, Default)]
 pub(super) struct Syncs(Mutex<HashMap<Key, Arc<File>>>);
 
 impl Syncs {
-    /// Returns when all that was written to the file before this call is on stable storage: by `fsync`, or by that of another
-    /// call. No lock may be held.
+    /// Returns once all data that was written to the file before this call is on stable storage: by
+    /// `fsync`, or by that of another call. No lock may be held.
     ///
     /// # Errors
-    /// What `fsync` says, for all calls that it serves.
+    /// The error of `fsync`, for all calls that it serves.
     pub(super) fn sync(&self, key: Key, fsync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let file = lock(&self.0).entry(key).or_default().clone();
         let result = file.sync(fsync);
@@ -89,7 +89,8 @@ mod tests {
         lock(&syncs.0).get(&KEY).map_or(0, |file| Arc::strong_count(file) - 1)
     }
 
-    /// One call runs while others come. Gives what those get that the second round serves, and how many rounds there were.
+    /// Runs one call while others arrive. Returns the results of those that the second round serves, and
+    /// the number of rounds.
     fn rounds(others: usize, second: Result<(), Error>) -> (Vec<Result<(), Error>>, u32) {
         let (syncs, count) = (Syncs::default(), AtomicU32::new(0));
         let (release, held) = mpsc::channel::<()>();
@@ -111,7 +112,7 @@ mod tests {
             while users(&syncs) <= others.len() {
                 yield_now();
             }
-            // All have come; those that have not read the number of the round yet do so at once.
+            // All threads have started; give them time to read the number of the round.
             std::thread::sleep(std::time::Duration::from_millis(200));
             release.send(()).unwrap();
             assert_eq!(first.join().unwrap(), Ok(()));

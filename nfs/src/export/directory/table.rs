@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::stat::Key;
 
-/// Names remembered of one file; the others are found again when they are looked up.
+/// Maximum number of recorded names per file; a LOOKUP finds the others again.
 const PLACES_MAX: usize = 8;
-/// Files that are there before the first sweep: some 10 MB of memory.
+/// Number of files before the first sweep: about 10 MB of memory.
 pub(super) const SWEEP_MIN: usize = 1 << 16;
-/// Levels of directories below the top.
+/// Maximum depth of directories below the root.
 const DEPTH_MAX: usize = 1024;
 
 /// A name in a directory.
@@ -21,17 +21,17 @@ pub(super) struct Place {
     pub(super) name: Box<[u8]>,
 }
 
-/// Where the files are that were given out as handles: by which names they can be opened again.
+/// The locations of the files whose handles were given out: names by which they can be opened again.
 ///
-/// Only a hint. Whoever opens a file by it checks that it is the one. Grows with the files that were looked
-/// up.
+/// The locations are only hints: a call that opens a file by one must check the file. The table grows with
+/// the number of files that were looked up.
 #[derive(Debug, Default)]
 pub(super) struct Table(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     places: HashMap<Key, Vec<Place>>,
-    /// Files after the last sweep.
+    /// Number of files after the last sweep.
     kept: usize,
     is_swept: bool,
 }
@@ -41,7 +41,7 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns all files if it is time for a sweep. No other one begins before [`Table::end_sweep`].
+    /// Returns all files if a sweep is due. No other sweep starts before [`Table::end_sweep`].
     pub(super) fn begin_sweep(&self) -> Option<Vec<Key>> {
         let mut table = self.lock();
         let is_due = table.places.len() >= SWEEP_MIN.max(table.kept.saturating_mul(2));
@@ -64,7 +64,7 @@ impl Table {
         self.lock().places.len()
     }
 
-    /// A file was seen under a name. A directory has no other.
+    /// Records a name of a file. A directory has only one.
     pub(super) fn learn(&self, key: Key, is_directory: bool, parent: Key, name: &[u8]) {
         let mut table = self.lock();
         // Most files have one name.
@@ -80,7 +80,7 @@ impl Table {
         places.push(Place { parent, name: name.into() });
     }
 
-    /// A file has lost a name.
+    /// Removes a name of a file.
     pub(super) fn forget(&self, key: Key, parent: Key, name: &[u8]) {
         let mut table = self.lock();
         if let Some(places) = table.places.get_mut(&key) {
@@ -91,17 +91,17 @@ impl Table {
         }
     }
 
-    /// The directory above a directory.
+    /// Returns the parent of a directory.
     pub(super) fn parent(&self, key: Key) -> Option<Key> {
         self.lock().places.get(&key)?.first().map(|place| place.parent)
     }
 
-    /// Where to look for a file: the path of a directory from the top, if it is known, and the place in it.
-    /// No path has a name that is not a single component, since none was learnt.
+    /// Returns the possible locations of a file: the path of a directory from the root, if known, and the
+    /// place in it. Every name in a path is a single component, since no other name is recorded.
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {
         let table = self.lock();
         let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();
-        // The name that was learnt last is the likeliest.
+        // The most recent name is the likeliest.
         places.iter().rev().map(|place| (path(&table.places, place.parent, root), place.clone())).collect()
     }
 }
@@ -130,7 +130,7 @@ mod tests {
         Key { dev: 1, ino }
     }
 
-    /// The paths of a file, below a top of this number.
+    /// Returns the paths of a file below a root with this number.
     fn paths(table: &Table, file: u64, top: u64) -> Vec<PathBuf> {
         let candidates = table.candidates(key(file), key(top)).into_iter();
         candidates.filter_map(|(path, place)| Some(path?.join(OsStr::from_bytes(&place.name)))).collect()

@@ -4,22 +4,22 @@ use bytes::{Bytes, BytesMut};
 
 use crate::export::Error;
 
-/// The largest file, in bytes: what the clients' signed offsets can tell.
+/// Maximum file length, in bytes: the range of the clients' signed offsets.
 pub(super) const FILE_MAX: u64 = i64::MAX as u64;
 
 /// Data below this length is copied, so that a few bytes do not keep the buffer of a whole message.
 const SHARED_FROM: usize = 64 << 10;
 
-/// A file's content: what was written, where it was written, and holes between.
+/// A file's content: the written data by offset, and holes between.
 ///
-/// A large write is kept as the buffer it came in, and reading hands out parts of it: nothing is copied. What
-/// a later write covers only in part stays in memory whole until the rest is covered too.
+/// A large write keeps its receive buffer, and reads return parts of it without copying. A write that a
+/// later write covers only in part stays in memory until the rest is covered too.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// By offset; none is empty, none overlaps the next, none ends behind `size`.
+    /// By offset. No extent is empty, overlaps the next one, or ends after `size`.
     extents: BTreeMap<u64, Bytes>,
     size: u64,
-    /// The sum of the extents' lengths.
+    /// Total length of the extents.
     held: u64,
 }
 
@@ -28,12 +28,12 @@ impl Content {
         self.size
     }
 
-    /// Bytes that are no hole.
+    /// Returns the number of bytes outside holes.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// At most `count` bytes from `offset` on, and whether the file ends with them.
+    /// Returns at most `count` bytes from `offset`, and whether the file ends with them.
     pub(super) fn read(&self, offset: u64, count: u32) -> (Bytes, bool) {
         let left = self.size.saturating_sub(offset);
         let count = u64::from(count).min(left);
@@ -48,7 +48,7 @@ impl Content {
         (self.gather(offset, count), eof)
     }
 
-    /// A copy of a range, with zeros for the holes. `count` is at most `u32::MAX`.
+    /// Returns a copy of a range, with zeros for the holes. `count` is at most `u32::MAX`.
     fn gather(&self, offset: u64, count: u64) -> Bytes {
         let end = offset.saturating_add(count);
         let mut all = BytesMut::zeroed(usize::try_from(count).unwrap_or(0));
@@ -69,7 +69,7 @@ impl Content {
     }
 
     /// # Errors
-    /// [`Error::FBig`] behind [`FILE_MAX`].
+    /// [`Error::FBig`] beyond [`FILE_MAX`].
     pub(super) fn write(&mut self, offset: u64, data: &Bytes) -> Result<(), Error> {
         let len = data.len() as u64;
         let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(Error::FBig)?;
@@ -87,7 +87,7 @@ impl Content {
         Ok(())
     }
 
-    /// Many small writes one behind the other make one extent of at most [`SHARED_FROM`] bytes.
+    /// Merges consecutive small writes into extents of at most [`SHARED_FROM`] bytes.
     fn insert_small(&mut self, offset: u64, data: &[u8]) {
         let before = self.extents.range(..offset).next_back().map(|(start, bytes)| (*start, bytes.len()));
         if let Some((start, held)) = before
@@ -122,7 +122,7 @@ impl Content {
         }
     }
 
-    /// Puts back what of an extent lies from `to` on.
+    /// Restores the part of an extent from `to` on.
     fn keep_behind(&mut self, start: u64, mut data: Bytes, to: u64) {
         let cut = to - start;
         if cut < data.len() as u64 {
@@ -132,10 +132,10 @@ impl Content {
         }
     }
 
-    /// Cuts off, or fills up with a hole.
+    /// Truncates the content or extends it with a hole.
     ///
     /// # Errors
-    /// [`Error::FBig`] behind [`FILE_MAX`].
+    /// [`Error::FBig`] beyond [`FILE_MAX`].
     pub(super) fn resize(&mut self, size: u64) -> Result<(), Error> {
         if size > FILE_MAX {
             return Err(Error::FBig);
@@ -158,7 +158,7 @@ fn span(from: u64, len: u64) -> Option<core::ops::Range<usize>> {
 mod tests {
     use super::*;
 
-    /// The same writes into a plain vector.
+    /// Applies the same writes to a plain vector.
     fn model(writes: &[(usize, usize, u8)]) -> Vec<u8> {
         let mut all = Vec::new();
         for &(offset, len, byte) in writes {

@@ -7,20 +7,20 @@ use super::content::Content;
 use crate::export::permissions::access_bits;
 use crate::export::{Attributes, Caller, Cookie, Error, FileKind, SetAttributes, SetTime, Time, Verifier};
 
-/// The number of the top directory.
+/// The number of the root directory.
 pub(super) const ROOT: u64 = 1;
 /// The first cookie of a name; those below are `.` and `..`.
 const FIRST_COOKIE: Cookie = 3;
-/// The most names of one file.
+/// Maximum number of names of one file.
 pub(super) const LINKS_MAX: u32 = 32_000;
-/// Attributes and the names of a directory take this, as far as `used` tells.
+/// The size of a directory, in bytes, reported as `size` and `used`.
 const DIRECTORY_SIZE: u64 = 4096;
 
-/// A directory's names.
+/// The names in a directory.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) parent: u64,
-    /// A cookie is never given twice, so that a listing goes on where it was, whatever came and went.
+    /// A cookie is never reused, so that a listing continues at the right position after changes.
     entries: BTreeMap<Cookie, (Bytes, u64)>,
     cookies: HashMap<Bytes, Cookie>,
     next: Cookie,
@@ -57,14 +57,14 @@ impl Directory {
     }
 }
 
-/// What a file has besides attributes.
+/// The part of a file besides its attributes.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// The content, and the verifier of the exclusive CREATE that made it.
+    /// The content, and the verifier of the exclusive CREATE that created the file.
     Regular(Content, Option<Verifier>),
     Directory(Directory),
     Symlink(Bytes),
-    /// A device with its numbers, a socket or a pipe: only its name and attributes are kept.
+    /// A device with its numbers, a socket or a pipe: only the name and attributes are stored.
     Special(FileKind, (u32, u32)),
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Node {
 
 impl Node {
     /// # Errors
-    /// [`Error::IsDir`], or [`Error::Inval`] for all else that has none.
+    /// [`Error::IsDir`], or [`Error::Inval`] for any other file without content.
     pub(super) fn content(&self) -> Result<&Content, Error> {
         match &self.body {
             Body::Regular(content, _) => Ok(content),
@@ -99,7 +99,7 @@ impl Node {
         if let Body::Directory(directory) = &self.body { Ok(directory) } else { Err(Error::NotDir) }
     }
 
-    /// The body's length and the storage it takes.
+    /// Updates the attributes `size` and `used`.
     fn measure(&mut self) {
         let (size, used) = match &self.body {
             Body::Regular(content, _) => (content.size(), content.held()),
@@ -112,7 +112,7 @@ impl Node {
     }
 }
 
-/// All files. Numbers are never used twice, so that a handle of a removed file is known as such.
+/// All files. Numbers are never reused, so that a handle of a removed file stays invalid.
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: HashMap<u64, Node>,
@@ -121,7 +121,7 @@ pub(super) struct Tree {
     fsid: u64,
     /// Bytes of all contents.
     pub(super) held: u64,
-    /// Bounds on `held` and on the number of files.
+    /// Limits on `held` and on the number of files.
     pub(super) bytes_max: u64,
     pub(super) files_max: usize,
 }
@@ -172,7 +172,7 @@ impl Tree {
         if caller.has(&node.attributes, bits) { Ok(directory) } else { Err(Error::Acces) }
     }
 
-    /// The time, later than any that was given before: a change within the clock's step shows as well.
+    /// Returns the time, later than any returned before, so that changes within one clock step differ.
     fn tick(&mut self) -> Time {
         let after = |last: Time| match last.nanoseconds {
             999_999_999 => Time { seconds: last.seconds.saturating_add(1), nanoseconds: 0 },
@@ -204,10 +204,10 @@ impl Tree {
         node
     }
 
-    /// Makes a file under a name that is free.
+    /// Creates a file under a free name.
     ///
     /// # Errors
-    /// [`Error::NoSpc`], and what setting the attributes says; then nothing is made.
+    /// [`Error::NoSpc`], and the errors of setting the attributes. Nothing is then created.
     pub(super) fn add(
         &mut self,
         caller: &Caller,
@@ -241,12 +241,12 @@ impl Tree {
         Ok(id)
     }
 
-    /// A new directory's body.
+    /// Returns the body of a new directory.
     pub(super) fn empty_directory(parent: u64) -> Body {
         Body::Directory(Directory::new(parent))
     }
 
-    /// Sets a name that is free.
+    /// Adds a free name.
     pub(super) fn enter(&mut self, dir: u64, name: &[u8], id: u64) -> Result<(), Error> {
         let is_directory = matches!(self.node(id)?.body, Body::Directory(_));
         let now = self.tick();
@@ -262,7 +262,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes a name away and returns its file, which stays.
+    /// Removes a name and returns its file, which stays.
     pub(super) fn leave(&mut self, dir: u64, name: &[u8]) -> Result<u64, Error> {
         let now = self.tick();
         let node = self.node_mut(dir)?;
@@ -277,7 +277,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Counts one name less, and forgets the file with its last one.
+    /// Decrements the number of names, and drops the file with the last one.
     pub(super) fn release(&mut self, id: u64) -> Result<(), Error> {
         let now = self.tick();
         let node = self.node_mut(id)?;
@@ -295,7 +295,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Counts one name more.
+    /// Increments the number of names.
     ///
     /// # Errors
     /// [`Error::MLink`], and [`Error::IsDir`] for a directory.
@@ -313,7 +313,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether a directory is another one or above it. Ends at the top: no directory is above itself.
+    /// Returns true if `upper` is `lower` or above it. The loop ends at the root.
     pub(super) fn is_above(&self, upper: u64, lower: u64) -> bool {
         let mut at = lower;
         for _ in 0..self.nodes.len() {
@@ -346,7 +346,7 @@ impl Tree {
         self.changed(id, now, held)
     }
 
-    /// Sets attributes, all or none.
+    /// Sets all attributes, or none on failure.
     ///
     /// # Errors
     /// [`Error::Perm`], [`Error::Acces`], [`Error::IsDir`], [`Error::Inval`], [`Error::FBig`].
@@ -373,7 +373,7 @@ impl Tree {
         self.changed(id, now, held)
     }
 
-    /// Brings the sums up to date after a change of a file that held so much before.
+    /// Updates the totals after a change of a file that held `held_before` bytes.
     fn changed(&mut self, id: u64, now: Time, held_before: u64) -> Result<(), Error> {
         let node = self.node_mut(id)?;
         node.measure();
@@ -384,7 +384,7 @@ impl Tree {
     }
 }
 
-/// Whether the caller may set these attributes (the rules of POSIX chmod, chown, truncate and utimes).
+/// Checks that the caller may set these attributes (the rules of POSIX chmod, chown, truncate and utimes).
 fn may_set(caller: &Caller, old: &Attributes, new: &SetAttributes) -> Result<(), Error> {
     let owns = caller.owns(old);
     let sets_uid = new.uid.is_some_and(|uid| uid != old.uid);

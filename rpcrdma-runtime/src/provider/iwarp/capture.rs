@@ -1,9 +1,9 @@
-//! Captures, with the feature `capture`: the octets of each connection as TCP accepted or delivered them, in a file that
-//! Wireshark, tshark and `rpcrdma explain` read. Capturing needs no privileges and no interface: the IP and TCP headers
-//! are made from the addresses.
+//! Captures, with the feature `capture`: the octets of each connection as TCP accepted or delivered them.
+//! Wireshark, tshark and `rpcrdma explain` read the file. Capturing needs no privileges and no interface:
+//! the IP and TCP headers are made from the addresses.
 //!
-//! The file contains everything that its connections carry, including file data and credentials. Only its owner can
-//! read a new file.
+//! The file contains everything that its connections carry, including file data and credentials. Only its
+//! owner can read a new file.
 
 mod file;
 mod packet;
@@ -18,36 +18,36 @@ use std::sync::OnceLock;
 pub use file::CaptureFile;
 pub(super) use tap::Tap;
 
-/// The environment variable that names a capture.
+/// The environment variable that names a capture file.
 pub const CAPTURE_VARIABLE: &str = "RPCRDMA_PCAP";
 
-/// Where the traffic of connections is written.
+/// The destination of captured traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Capture {
-    /// To the file that the environment variable [`CAPTURE_VARIABLE`] names; nowhere if it is not set, or empty. `%p` in
-    /// the name stands for the number of the process, as two processes cannot share a file. All connections of the
-    /// process do.
+    /// The file that the environment variable [`CAPTURE_VARIABLE`] names, or no capture if the variable is
+    /// unset or empty. `%p` in the name stands for the process ID, since two processes cannot share a file.
+    /// All connections of a process share it.
     #[default]
     Environment,
-    /// Nowhere.
+    /// No capture.
     Off,
-    /// To this file.
+    /// This file.
     File(CaptureFile),
 }
 
-/// Why there is no capture.
+/// Why a capture failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the capture {} cannot be written: {why}", path.display())]
 pub struct CaptureError {
     /// The file.
     pub path: PathBuf,
-    /// Why, in words.
+    /// The reason, as text.
     pub why: String,
 }
 
 impl Capture {
-    /// The file, if there is one; the one of the environment is begun with the first to ask. Whoever listens or connects
-    /// asks, so to do it before is only to know early.
+    /// Returns the capture file, if there is one. The first call creates the file that the environment
+    /// names. Listening and connecting call it too; an earlier call only reports errors early.
     ///
     /// # Errors
     /// [`CaptureError`].
@@ -66,7 +66,7 @@ impl Capture {
     }
 }
 
-/// The name with the process's number in place of `%p`. A name that is no Unicode stays as it is.
+/// Replaces `%p` in the name by the process ID. A name that is not valid Unicode stays unchanged.
 fn numbered(name: &OsStr) -> OsString {
     match name.to_str() {
         Some(name) => name.replace("%p", &process::id().to_string()).into(),

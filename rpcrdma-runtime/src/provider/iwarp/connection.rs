@@ -17,23 +17,23 @@ use crate::proto::iwarp::{Agreed, Role, Stream};
 use crate::proto::work::{Action, CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
 
-/// Octets that are made ready for TCP at once.
+/// Octets of output to prepare at once.
 const OUTPUT: usize = 256 << 10;
-/// Octets that are given to TCP before what has arrived gets its turn.
+/// Octets to write to TCP before input is processed.
 const TURN: usize = 1 << 20;
-/// Pieces that are handed to TCP at once.
+/// Maximum number of buffers per vectored write.
 const PIECES: usize = 64;
-/// The room to read into: at first, and at most. It grows when a read fills it.
+/// Initial and maximum size of the read buffer. It grows when a read fills it.
 const INPUT: usize = 16 << 10;
 const MAX_INPUT: usize = 256 << 10;
-/// Reads of what is left in the system's buffer once TCP has failed: more than any such buffer holds.
+/// Number of reads that empty the socket buffer after TCP has failed: more than any such buffer needs.
 const LAST_READS: usize = 4096;
-/// Rounds of writing and reading before others get their turn.
+/// Rounds of writing and reading before other tasks run.
 const ROUNDS: usize = 8;
 
 /// An iWARP connection over TCP.
 ///
-/// Both directions go on in every poll: a peer that does not read does not keep this side from reading.
+/// Every poll serves both directions: a peer that does not read does not stop the local side from reading.
 pub struct IwarpConnection {
     socket: TcpStream,
     tap: Tap,
@@ -43,7 +43,7 @@ pub struct IwarpConnection {
     output: VecDeque<Bytes>,
     /// Octets in `output`.
     queued: usize,
-    /// Octets given to TCP, and taken from it.
+    /// Octets written to TCP, and read from it.
     written: u64,
     read: u64,
     phase: Phase,
@@ -52,11 +52,11 @@ pub struct IwarpConnection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Both directions are up.
+    /// Both directions are open.
     Open,
-    /// This side has sent all it will ever send, and waits for the peer's end.
+    /// The local side has sent everything and waits for the peer to close.
     Closing,
-    /// Nothing happens any more.
+    /// The connection has ended.
     Closed,
 }
 
@@ -87,7 +87,8 @@ impl IwarpConnection {
         }
     }
 
-    /// Gives TCP what it takes. Returns true if TCP took any bytes. Without a context it does not wait for the socket.
+    /// Writes as much as TCP accepts. Returns true if TCP accepted any bytes. Without a context, it does
+    /// not register for the socket.
     fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
         let mut given = 0;
         while self.phase == Phase::Open && given < TURN {
@@ -144,10 +145,11 @@ impl IwarpConnection {
         }
     }
 
-    /// Takes from TCP what there is. Returns true if there was something, or if the connection ended.
+    /// Reads what TCP has received. Returns true if there was input or the connection ended.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut buffer = ReadBuf::new(&mut self.input);
-        // A read that does not fill the buffer has emptied the socket, and tokio does not read again to see that.
+        // A read that does not fill the buffer has emptied the socket. Tokio then skips the read that would
+        // only return that result.
         match Pin::new(&mut self.socket).poll_read(cx, &mut buffer) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => return self.lost(&error),
@@ -166,8 +168,8 @@ impl IwarpConnection {
         true
     }
 
-    /// Gives the stream the first `count` octets of the input. A stream that has ended takes nothing more: this only
-    /// empties the socket, so that the system does not reset the connection and lose what is still on its way to the peer.
+    /// Passes the first `count` octets of the input to the stream. A stream that has ended discards them.
+    /// The socket is still emptied, so that the system does not reset the connection and lose output.
     fn take(&mut self, count: usize) {
         let octets = self.input.get(..count).unwrap_or_default();
         self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
@@ -175,10 +177,11 @@ impl IwarpConnection {
         self.stream.receive(octets);
     }
 
-    /// TCP failed. What the peer sent before, a reply or a Terminate perhaps, says more than the error.
+    /// Handles a failure of TCP. Earlier input, such as a reply or a Terminate, may explain more than the
+    /// error.
     fn lost(&mut self, error: &io::Error) -> bool {
         trace!(%error, "TCP");
-        // Not through tokio, which may not have heard yet that there is something to read.
+        // Bypasses tokio, which may not know yet that there is input.
         for _ in 0..LAST_READS {
             let socket = SockRef::from(&self.socket);
             let Ok(count @ 1..) = (&*socket).read(&mut self.input) else { break };
@@ -189,7 +192,7 @@ impl IwarpConnection {
         true
     }
 
-    /// There is nobody at the other end any more.
+    /// Ends the connection: the peer is gone.
     fn gone(&mut self, reason: CloseReason) {
         self.stream.abort(reason);
         self.output.clear();
@@ -197,7 +200,7 @@ impl IwarpConnection {
         self.phase = Phase::Closed;
     }
 
-    /// Closes this side once a stream that has ended has nothing more to send.
+    /// Closes the local side once the stream has ended and has no more output.
     fn wind_up(&mut self, cx: &mut Context<'_>) {
         if self.phase != Phase::Open || self.stream.is_open() {
             return;
@@ -214,7 +217,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Says whether something had taken too long.
+    /// Checks the deadlines. Returns true if one has expired.
     fn watch(&mut self, cx: &mut Context<'_>) -> bool {
         let sending = !self.output.is_empty() || self.stream.has_output();
         let progress = Progress {
@@ -277,7 +280,7 @@ impl Connection for IwarpConnection {
         if self.phase == Phase::Open && self.stream.is_open() {
             self.transmit(None);
         }
-        // Until the peer has sent something, the deadlines have to be looked at: see [`Stream::nudge`].
+        // Until the peer has sent something, the deadlines must be checked: see [`Stream::nudge`].
         let quiet = self.output.is_empty() && !self.stream.has_output() && !self.stream.has_completion();
         self.phase == Phase::Open && self.stream.is_open() && quiet && self.read > 0
     }
@@ -298,7 +301,7 @@ impl fmt::Debug for IwarpConnection {
     }
 }
 
-/// The system's random numbers, some at a time.
+/// Random octets from the system, fetched in batches.
 #[derive(Default)]
 struct Pool {
     octets: Vec<u8>,

@@ -14,7 +14,7 @@ pub struct IwarpConnector {
 }
 
 impl IwarpConnector {
-    /// Connects to a name or an address, with its port.
+    /// Returns a connector for a name or an address, with its port.
     #[must_use]
     pub fn new(address: impl Into<String>, options: Options) -> Self {
         IwarpConnector { address: address.into(), options }

@@ -7,14 +7,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::Options;
 use crate::proto::iwarp::OWED;
 
-/// How often a silent peer is nudged.
+/// Maximum number of nudges for a silent peer.
 const NUDGES: u32 = 8;
-/// How far away the alarm is put when nothing is waited for.
+/// The delay of the timer when no deadline is set.
 const FAR: Duration = Duration::from_secs(3600);
-/// A limit beyond this is taken to be this: a year. Timers reckon in instants, which end somewhere.
+/// The maximum limit: a year. Timers use instants, which have a maximum.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What a connection waits for, and for how long it does.
+/// The deadlines of a connection.
 pub(super) struct Deadlines {
     stall: Duration,
     linger: Duration,
@@ -26,35 +26,35 @@ pub(super) struct Deadlines {
     nudge: Option<Nudge>,
 }
 
-/// How far the connection is.
+/// The progress of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Octets given to TCP so far, if there are more to give.
+    /// Octets written to TCP so far, if more are queued.
     pub(super) sending: Option<u64>,
-    /// What the peer owes, and how far it has come with each.
+    /// The input expected from the peer, and the progress of each.
     pub(super) owed: [Option<u64>; OWED],
-    /// The stream has ended and what it still has to say is not with TCP yet.
+    /// The stream has ended and still has output for TCP.
     pub(super) flushing: bool,
-    /// This side is closed and the peer's is not.
+    /// The local side is closed, and the peer's is not.
     pub(super) closing: bool,
-    /// All that was to be sent was sent, and nothing has come back on this connection yet.
+    /// All output was sent, and nothing was received on this connection yet.
     pub(super) unheard: bool,
 }
 
-/// What is over.
+/// An expired deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
-    /// The peer takes nothing, or the last words of a stream that has ended too slowly.
+    /// The peer accepts no output, or accepts the output of an ended stream too slowly.
     Sending,
-    /// The peer owes something.
+    /// Expected input did not arrive.
     Receiving,
     /// The peer does not close.
     Closing,
-    /// The peer may not have seen the first message.
+    /// The peer may not have received the first message.
     Unheard,
 }
 
-/// Since when a counter stands.
+/// The time since which a counter has not changed.
 #[derive(Default)]
 struct Since(Option<(u64, Instant)>);
 
@@ -69,7 +69,7 @@ impl Since {
     }
 }
 
-/// When a limit is over, and what that is.
+/// Returns when a limit expires, and the deadline that it belongs to.
 fn after(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Instant, Expired)> {
     Some((since?.checked_add(limit.min(LONGEST))?, what))
 }
@@ -95,11 +95,11 @@ impl Deadlines {
         }
     }
 
-    /// The first thing that is over. Otherwise the task is woken once one may be.
+    /// Returns the first expired deadline. Otherwise wakes the task when one may have expired.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, progress: Progress) -> Poll<Expired> {
         loop {
             let Some((deadline, expired)) = self.next(progress) else { return Poll::Pending };
-            // An alarm that rings too early does no harm and is cheaper than one that is always put right.
+            // An early timer is harmless, and cheaper than one that is always reset.
             if deadline < self.alarm.deadline() || self.alarm.is_elapsed() {
                 self.alarm.as_mut().reset(deadline);
             }
@@ -126,7 +126,7 @@ impl Deadlines {
         for (since, owed) in self.owed.iter_mut().zip(progress.owed) {
             also(after(since.look(owed), self.stall, Expired::Receiving));
         }
-        // An end comes, however the peer may trickle: neither of these two looks at a counter.
+        // These two deadlines ignore the counters, so that they expire however slowly the peer proceeds.
         also(after(self.flushing.look(progress.flushing.then_some(0)), self.stall, Expired::Sending));
         also(after(self.closing.look(progress.closing.then_some(0)), self.linger, Expired::Closing));
         if let Some(nudge) = &mut self.nudge {
@@ -157,7 +157,7 @@ mod tests {
         Deadlines::new(&Options { stall_timeout: stall, linger, ..Options::default() }, false)
     }
 
-    /// What ends first, if every second something trickles; and after how many seconds.
+    /// Returns the first deadline to expire with a little progress every second, and the number of seconds.
     async fn trickle(
         deadlines: &mut Deadlines,
         progress: impl Fn(u64) -> Progress,

@@ -10,33 +10,33 @@ use crate::wire::iwarp::MpaError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// TCP, or the system.
+    /// An error of TCP or the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The peer took too long.
+    /// The peer timed out.
     #[error("{what} took more than {after:?}")]
     Timeout {
-        /// What was waited for.
+        /// The step that timed out.
         what: &'static str,
-        /// How long.
+        /// The time limit.
         after: Duration,
     },
-    /// The peer closed before the MPA frames were through.
+    /// The peer closed the connection during the MPA handshake.
     #[error("the peer closed the connection while it was set up")]
     Hangup,
-    /// The peer does not speak MPA, or a form of it that is unknown.
+    /// The peer does not speak MPA, or an unknown version of it.
     #[error(transparent)]
     Mpa(#[from] MpaError),
-    /// The ends do not come together.
+    /// The parameters of the two sides are incompatible.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The peer refused (the R flag of its MPA reply).
     #[error("the peer refused the connection")]
     Refused {
-        /// What it sent along, without the IRD and ORD words.
+        /// The private data of the reply, without the IRD and ORD words.
         private_data: Bytes,
     },
-    /// The peer sent more before it had an answer (RFC 5044 section 7.1.2).
+    /// The peer sent data before the MPA reply (RFC 5044 section 7.1.2).
     #[error("the peer sent data before the MPA reply")]
     EarlyData,
     /// The capture file cannot be written. Nothing was sent.

@@ -14,8 +14,8 @@ use crate::proto::iwarp::{Agreed, Offer, Role, reply};
 use crate::provider::ConnectionInfo;
 use crate::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
 
-/// Connects: TCP, then MPA. `private_data` is what the responder sees (at most 196 octets); `receive_size` is the
-/// largest Send that this end takes, in octets.
+/// Connects over TCP and performs the MPA handshake. `private_data` is sent to the responder (at most 196
+/// octets). `receive_size` is the maximum length of a received Send, in octets.
 ///
 /// # Errors
 /// [`ConnectError`].
@@ -28,7 +28,7 @@ pub async fn connect(
     let offer = options.offer(options.crc);
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
-    // Before there is a connection: if it cannot be captured as requested, it is not made.
+    // Checked first: if the connection cannot be captured as requested, it is not made.
     options.prepare_capture()?;
     let mut socket = within(options.connect_timeout, "connecting by TCP", connecting).await?;
     options.prepare(&socket)?;
@@ -47,7 +47,7 @@ pub async fn connect(
     Ok(IwarpConnection::new((socket, tap), Role::Initiator, agreed, receive_size, info, options))
 }
 
-/// Waits for connections.
+/// Listens for connections.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
@@ -58,34 +58,34 @@ impl Listener {
     /// Binds an address.
     ///
     /// # Errors
-    /// What the system says. With the feature `capture`, a `CaptureError` is the inner error if the capture file
-    /// cannot be written.
+    /// An error of the operating system. With the feature `capture`, a `CaptureError` is the inner error if
+    /// the capture file cannot be written.
     pub async fn bind(address: impl ToSocketAddrs, options: Options) -> io::Result<Self> {
         options.prepare_capture().map_err(io::Error::other)?;
         let listener = TcpListener::bind(address).await?;
         Ok(Listener { listener, options })
     }
 
-    /// The address that is bound: with the port that the system chose, if 0 was asked for.
+    /// Returns the bound address, with the port that the system chose if port 0 was requested.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// The next TCP connection. Nothing was read from it yet: [`Incoming::request`] does that, and belongs in a
-    /// task of its own, so that a slow peer holds up nobody.
+    /// Returns the next TCP connection, from which nothing was read yet. [`Incoming::request`] reads from
+    /// it and belongs on its own task, so that a slow peer delays no other.
     ///
     /// # Errors
-    /// What the system says: of one connection, or of the process's limits.
+    /// An error of one connection or of a process limit.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (socket, peer) = self.listener.accept().await?;
         Ok(Incoming { socket, peer, options: self.options.clone() })
     }
 }
 
-/// A TCP connection of which nothing is known. Dropping it closes it.
+/// A TCP connection before the handshake. Dropping it closes it.
 #[derive(Debug)]
 pub struct Incoming {
     socket: TcpStream,
@@ -94,17 +94,17 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// The peer's address.
+    /// Returns the peer's address.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Reads the MPA request. What is no MPA request is closed without an answer; a request that cannot be met is
-    /// rejected.
+    /// Reads the MPA request. Closes the connection without a reply if the input is not an MPA request.
+    /// Rejects a request that cannot be met.
     ///
     /// # Errors
-    /// [`ConnectError`]; the connection is closed then.
+    /// [`ConnectError`]. The connection is then closed.
     pub async fn request(self) -> Result<Request, ConnectError> {
         let Incoming { mut socket, peer, options } = self;
         options.prepare(&socket)?;
@@ -123,7 +123,7 @@ impl Incoming {
     }
 }
 
-/// A peer that asks for a connection. Dropping it closes the TCP connection without an answer.
+/// A peer that requests a connection. Dropping it closes the TCP connection without a reply.
 #[derive(Debug)]
 pub struct Request {
     socket: TcpStream,
@@ -136,22 +136,23 @@ pub struct Request {
 }
 
 impl Request {
-    /// The peer's address.
+    /// Returns the peer's address.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The peer's private data, without the IRD and ORD words.
+    /// Returns the peer's private data, without the IRD and ORD words.
     #[must_use]
     pub fn private_data(&self) -> &Bytes {
         &self.frame.private_data
     }
 
-    /// Accepts, with private data of at most 196 octets. `receive_size` is the largest Send that this end takes, in octets.
+    /// Accepts the connection and sends private data of at most 196 octets. `receive_size` is the maximum
+    /// length of a received Send, in octets.
     ///
     /// # Errors
-    /// [`ConnectError`]; the connection is closed then.
+    /// [`ConnectError`]. The connection is then closed.
     pub async fn accept(
         mut self,
         private_data: &[u8],
@@ -169,7 +170,7 @@ impl Request {
         Ok(IwarpConnection::new((socket, tap), Role::Responder, agreed, receive_size, info, &options))
     }
 
-    /// Refuses, with private data of at most 196 octets.
+    /// Refuses the connection and sends private data of at most 196 octets.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -179,7 +180,7 @@ impl Request {
     }
 }
 
-/// An MPA frame as it came.
+/// A received MPA frame.
 #[derive(Debug)]
 struct Frame {
     header: FrameHeader,
@@ -188,7 +189,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Reads one frame and not an octet more. Who is no MPA peer is found out with the first wrong octet.
+    /// Reads one frame and not an octet more. Fails at the first octet that is not MPA.
     async fn read(socket: &mut TcpStream, tap: &mut Tap, kind: FrameKind) -> Result<Self, ConnectError> {
         let mut head = [0; mpa::HEADER_LEN];
         let mut filled = 0;
@@ -204,7 +205,7 @@ impl Frame {
                 return Err(mpa::MpaError::Key.into());
             }
         }
-        // Refuses a length above 512, so that what is allocated below is bounded.
+        // Rejects a length above 512, which bounds the allocation below.
         let header = FrameHeader::parse(kind, &head)?;
         let mut private_data = vec![0; usize::from(header.private_data_len)];
         match socket.read_exact(&mut private_data).await {
@@ -220,13 +221,13 @@ impl Frame {
     }
 }
 
-/// The peer closed.
+/// The peer closed the connection.
 fn hangup(tap: &mut Tap) -> ConnectError {
     tap.peer_closed();
     ConnectError::Hangup
 }
 
-/// Whether the peer has sent more than its frame.
+/// Returns true if the peer has sent more than its frame.
 fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, ConnectError> {
     let mut first = [0];
     match socket.try_read(&mut first) {

@@ -1,8 +1,8 @@
-//! iWARP in user space over TCP: no driver, no module, no hardware. It speaks to any iWARP peer, Linux's siw
-//! among them.
+//! iWARP in user space over TCP. It needs no driver, kernel module or hardware, and interoperates with
+//! iWARP peers such as Linux's siw.
 //!
-//! [`connect`] and [`Listener`] make an [`IwarpConnection`], which is a [`Connection`](super::Connection). [`IwarpConnector`]
-//! is for clients.
+//! [`connect`] and [`Listener`] make an [`IwarpConnection`], which is a [`Connection`](super::Connection).
+//! [`IwarpConnector`] is the connector for clients.
 
 #[cfg(feature = "capture")]
 mod capture;

@@ -1,4 +1,4 @@
-//! In place of captures, without the feature `capture`: nothing is written, and nothing can be asked for.
+//! Replaces captures without the feature `capture`: writes nothing and accepts no file.
 
 use std::collections::VecDeque;
 use std::env;
@@ -14,11 +14,11 @@ use crate::proto::iwarp::Role;
 /// The environment variable that names a capture file in a build with the feature.
 const VARIABLE: &str = "RPCRDMA_PCAP";
 
-/// Where the traffic of connections is written: nowhere, without the feature `capture`.
+/// The destination of captured traffic. Without the feature `capture` there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture(());
 
-/// Why there is no capture. Without the feature `capture` there is no such error.
+/// Why a capture failed. Without the feature `capture`, this error does not occur.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {}
 

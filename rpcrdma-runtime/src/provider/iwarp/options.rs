@@ -7,60 +7,62 @@ use tokio::net::TcpStream;
 use super::capture::Tap;
 use super::{Capture, CaptureError};
 
-/// The longest FPDU if the system does not tell the segment size of TCP, in octets: right for Ethernet.
+/// The maximum length of an FPDU if the system does not report TCP's segment size, in octets: correct for
+/// Ethernet.
 const DEFAULT_FPDU: usize = 1440;
 
-/// What an iWARP end is set to.
+/// The options of an iWARP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Ask for CRCs when connecting (default true). A responder has them if the peer asks. Linux's siw (seen in 6.1) takes an
-    /// FPDU for damaged, and ends the connection, if TCP delivers its padding and CRC in two pieces: turn them off where
-    /// something on the way to it divides the stream anew.
+    /// Requests CRCs when connecting (default true). A responder uses CRCs if the peer requests them.
+    /// Linux's siw (seen in 6.1) treats an FPDU as damaged and ends the connection if TCP delivers its
+    /// padding and CRC in two pieces. Turn CRCs off if the path to such a peer resegments the stream.
     pub crc: bool,
-    /// A responder has CRCs even if the peer does not ask for them (default false; Linux's siw does not ask).
+    /// A responder uses CRCs even if the peer does not request them (default false; Linux's siw requests
+    /// none).
     pub crc_as_responder: bool,
-    /// RDMA Reads that are served at once, 1 to 128 (IRD, default 128). Linux's NFS server refuses a client
-    /// that serves none.
+    /// Maximum number of RDMA Reads that the local side serves at once, 1 to 128 (IRD, default 128).
+    /// Linux's NFS server refuses a client with an IRD of 0.
     pub reads_in: u16,
-    /// RDMA Reads that are outstanding at once, 1 to 128 (ORD, default 16).
+    /// Maximum number of outstanding RDMA Reads, 1 to 128 (ORD, default 16).
     pub reads_out: u16,
-    /// The longest FPDU that is sent, in octets; `None` (default) makes one FPDU fill a TCP segment.
+    /// Maximum length of a sent FPDU, in octets. `None` (default) makes one FPDU fill a TCP segment.
     pub max_fpdu: Option<usize>,
-    /// The largest region that can be registered, in octets (default 1 GiB).
+    /// Maximum length of a registered region, in octets (default 1 GiB).
     pub max_region: u32,
-    /// How long TCP may take to connect (default 10 s).
+    /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
-    /// How long an initiator waits for the whole MPA reply (default 10 s).
+    /// How long an initiator waits for the complete MPA reply (default 10 s).
     pub reply_timeout: Duration,
-    /// How long a responder waits for the whole MPA request (default 5 s).
+    /// How long a responder waits for the complete MPA request (default 5 s).
     pub request_timeout: Duration,
-    /// How long a peer may stand still while it owes the rest of a message or the answer to an RDMA Read, or
-    /// while it takes nothing of what is to be sent (default 30 s). Also how long it may take, from the end of a
-    /// stream on, to take all that is still to be sent. Durations beyond a year count as a year.
+    /// How long a peer may stall (default 30 s): in the middle of a message, before the response to an RDMA
+    /// Read, or while it accepts no output. Also how long it may take to accept the remaining output after
+    /// the end of the stream. Durations longer than a year count as a year.
     pub stall_timeout: Duration,
-    /// How long the peer may take to close its side once this one is closed (default 1 s).
+    /// How long the peer may take to close its side after the local side has closed (default 1 s).
     pub linger: Duration,
-    /// An initiator that hears nothing after its first message sends an RDMA Write of no octets, after this time
-    /// and then after twice as much each time, eight times at most (default 20 ms; `None` never does). Linux's
-    /// siw can leave the first message unread until another segment comes.
+    /// When an initiator that receives nothing after its first message sends an RDMA Write of zero octets
+    /// (default 20 ms). The interval doubles each time, for at most eight Writes; `None` disables them.
+    /// Linux's siw can leave the first message unread until another segment arrives.
     pub nudge: Option<Duration>,
-    /// When TCP asks whether the peer is still there (default: after 60 s without a segment); `None` never asks.
-    /// A peer that has lost its power or its network is found out by nothing else while nothing is to be sent.
+    /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
+    /// Without output, nothing else detects a peer that has lost its power or its network.
     pub keepalive: Option<Keepalive>,
-    /// The capture file that the traffic is written to, with the feature `capture` (default: the file that the
-    /// environment names, if any).
+    /// The capture file for the traffic, with the feature `capture` (default: the file that the environment
+    /// names, if any).
     pub capture: Capture,
 }
 
-/// How TCP finds out that a silent peer is gone (SO_KEEPALIVE, RFC 9293 section 3.8.4). Systems count in whole
-/// seconds; where one has no setting for a part of it, its own value holds.
+/// How TCP detects that a silent peer is gone (SO_KEEPALIVE, RFC 9293 section 3.8.4). Systems use whole
+/// seconds. A system that cannot set one of these values uses its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence before the first probe; at least a second (default 60 s).
     pub idle: Duration,
-    /// From one probe to the next; at least a second (default 10 s).
+    /// Time between probes; at least a second (default 10 s).
     pub interval: Duration,
-    /// Probes without an answer after which the connection is given up, 1 to 127 (default 5).
+    /// Number of unanswered probes after which the connection fails, 1 to 127 (default 5).
     pub probes: u32,
 }
 
@@ -92,20 +94,21 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The longest FPDU for a socket: as set, or what fills a TCP segment. A multiple of eight, as siw has it, so
-    /// that all payload but the last is a multiple of four.
+    /// Returns the maximum length of an FPDU for a socket: the configured one, or one that fills a TCP
+    /// segment. It is a multiple of eight, as in siw, so that every payload except the last is a multiple
+    /// of four.
     pub(super) fn fpdu_for(&self, socket: &TcpStream) -> usize {
         self.max_fpdu.unwrap_or_else(|| segment_size(socket).unwrap_or(DEFAULT_FPDU) & !7)
     }
 }
 
 impl Options {
-    /// Makes sure that the capture file can be written, if there is one.
+    /// Checks that the capture file, if there is one, can be written.
     pub(crate) fn prepare_capture(&self) -> Result<(), CaptureError> {
         Tap::prepare(&self.capture)
     }
 
-    /// Sets what TCP is to do by itself.
+    /// Sets the socket options.
     pub(super) fn prepare(&self, socket: &TcpStream) -> io::Result<()> {
         socket.set_nodelay(true)?;
         match &self.keepalive {

@@ -14,23 +14,24 @@ use crate::shell::serving::ConnectionUsed;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::xdr::{Layout, Reducer};
 
-/// Calls the client at the other end of a connection, on that connection: in the backward direction (RFC 8167), over
-/// RPC-over-RDMA and over TCP.
+/// Calls the client on the connection that the client made: in the backward direction (RFC 8167), over
+/// RPC-over-RDMA or TCP.
 ///
-/// A handler has it from [`CallContext::backward`] and may keep it for as long as it likes; clones are for the same
-/// connection. Calls fail with [`FailReason::NotReady`] until somebody has said [`BackwardClient::ready`]: the protocol
-/// has to tell the server that the client takes them, as NFS version 4.1 does by CREATE_SESSION. When the connection is
-/// gone, also because the server stops, calls fail, and it is the client's to connect again: a server does not. The
-/// procedure that says ready is to run anew then, so it is one whose calls are not remembered
-/// ([`Unremembered`](crate::proto::program::Unremembered)), or the client's calls of it are new ones.
+/// A handler gets it from [`CallContext::backward`] and may keep it; clones use the same connection. Calls
+/// fail with [`FailReason::NotReady`] until [`BackwardClient::ready`] is called. The protocol must tell the
+/// server that the client accepts backward calls, as NFS version 4.1 does by CREATE_SESSION. Calls fail
+/// once the connection is lost, also because the server stops. Only the client can reconnect. The procedure
+/// that calls `ready` must then run again: its replies must not be cached
+/// ([`Unremembered`](crate::proto::program::Unremembered)), or the client must send a new call.
 ///
-/// It carries calls of programs that are [`BackwardOnly`], and [`BackwardClient::both_ways`] those of others. Over RDMA a
-/// call and its reply go inline or not at all: a call that is too long fails before it is sent, with
-/// [`FailReason::Unsendable`], and so does with [`FailReason::Chunk`] one whose reply is too long. Over TCP they are as long
-/// as records may be. Calls beyond the credits of this direction wait, and over TCP those beyond
-/// [`TcpOptions::backward_calls`](super::super::TcpOptions::backward_calls); more than
-/// [`Limits::backward_pending`](super::super::Limits::backward_pending) fail with [`CallError::TooMany`]. Dropping a call's
-/// future abandons the call.
+/// It carries calls of programs that are [`BackwardOnly`], and through [`BackwardClient::both_ways`] those
+/// of other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails before
+/// it is sent with [`FailReason::Unsendable`]; a call whose reply is too long fails with
+/// [`FailReason::Chunk`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
+/// credits of this direction wait; over TCP, calls beyond
+/// [`TcpOptions::backward_calls`](super::super::TcpOptions::backward_calls) wait. More than
+/// [`Limits::backward_pending`](super::super::Limits::backward_pending) calls fail with
+/// [`CallError::TooMany`]. Dropping a call's future abandons the call.
 ///
 /// [`FailReason::NotReady`]: crate::proto::rdma::FailReason::NotReady
 /// [`FailReason::Unsendable`]: crate::proto::rdma::FailReason::Unsendable
@@ -48,15 +49,16 @@ struct Shared {
     stats: ClientStats,
 }
 
-/// How long a call may take if nobody says otherwise.
+/// The default timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl CallContext {
-    /// Calls of the client that this call came from, on the connection that it came by; nothing in a call that came in the
-    /// backward direction itself.
+    /// Returns a client for calls to the peer of this call, on the same connection. Returns `None` in a
+    /// call that arrived in the backward direction itself.
     ///
-    /// A call whose handler asks for this has done something to its connection. So its reply is not kept by the server's
-    /// duplicate-request cache: if the client sends it again on the next connection, it is run there.
+    /// A handler that calls this method has changed the state of its connection. So the server's
+    /// duplicate-request cache does not keep the reply: the call runs again if the client retransmits it on
+    /// the next connection.
     #[must_use]
     pub fn backward(&self) -> Option<BackwardClient> {
         if let Some(used) = self.extensions.get::<ConnectionUsed>() {
@@ -67,63 +69,65 @@ impl CallContext {
 }
 
 impl BackwardClient {
-    /// For handlers of one connection.
+    /// Returns a client for the handlers of one connection.
     pub(in crate::shell) fn new(calls: Arc<dyn BackwardCalls>, peer: Option<SocketAddr>) -> Self {
         let shared = Arc::new(Shared { calls, peer, stats: ClientStats::default() });
         BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }
     }
 
-    /// The client takes calls from now on: its upper layer has said so (RFC 8167 section 6).
+    /// Allows calls: the upper layer of the client has announced that it accepts them (RFC 8167 section 6).
     pub fn ready(&self) {
         self.shared.calls.ready();
     }
 
-    /// The same with another time that a call may take, waiting for a credit included (default 60 s). One that was sent
-    /// and takes longer keeps its credit, and leaves the connection as it is.
+    /// Returns a client with another timeout for each call, including the wait for a credit (default 60 s).
+    /// A call that was sent and times out keeps its credit and does not affect the connection.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         BackwardClient { timeout, ..self }
     }
 
-    /// The same with another credential (default AUTH_NONE). It is independent of that of the client's own calls
-    /// (RFC 8167 section 8).
+    /// Returns a client with another credential (default AUTH_NONE). It is independent of the credential of
+    /// the client's own calls (RFC 8167 section 8).
     #[must_use]
     pub fn with_credential(self, credential: Credential) -> Self {
         BackwardClient { credential, ..self }
     }
 
-    /// The client's address.
+    /// Returns the client's address.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.shared.peer
     }
 
-    /// What was counted of calls in this direction on this connection, for all clones: how they travelled, and failures.
+    /// Returns the counts of the calls in this direction on this connection, for all clones: traffic and
+    /// failures.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
         self.shared.stats.snapshot()
     }
 
-    /// Whether the connection is gone.
+    /// Returns true if the connection is lost.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         *self.shared.calls.watch().borrow()
     }
 
-    /// Waits until the connection is gone: time to forget who wanted to be called on it.
+    /// Waits until the connection is lost, for example to drop the callbacks that were registered on it.
     pub async fn closed(&self) {
-        // The client itself keeps the sender.
+        // `self` keeps the sender.
         let _ = self.shared.calls.watch().wait_for(|closed| *closed).await;
     }
 
-    /// The same for programs that both ends call.
+    /// Returns a client for programs that both sides call.
     #[must_use]
     pub fn both_ways(self) -> BothWays {
         BothWays(self)
     }
 
-    /// Makes one call, as [`Caller::call`] does for whoever takes any caller: a program that is not [`BackwardOnly`] is
-    /// refused here by one error. So is one whose messages hold eligible items, for in this direction nothing is placed.
+    /// Makes one call. Unlike [`Caller::call`], which accepts any caller, this method rejects a program
+    /// that is not [`BackwardOnly`] with a single compiler error. It also rejects a procedure whose
+    /// messages have eligible items: nothing is placed directly in this direction.
     ///
     /// # Errors
     /// [`CallError`].
@@ -156,7 +160,8 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
     }
 }
 
-/// Holds a procedure of a program of this direction to what such a program may have. An error is where it is asked for.
+/// Checks at compile time that a procedure has no eligible items. The compiler reports the error at the
+/// call.
 #[track_caller]
 const fn without_items<Q: Procedure>() {
     assert!(
@@ -165,9 +170,9 @@ const fn without_items<Q: Procedure>() {
     );
 }
 
-/// Calls of programs that both ends call: those with a [`Binding`], of which the client at the other end may have a client
-/// too. From [`BackwardClient::both_ways`]. Nothing of them is placed directly in this direction, whatever their binding
-/// makes eligible.
+/// Calls of programs that both sides call: those with a [`Binding`], so that the peer may also have a
+/// client of them. Returned by [`BackwardClient::both_ways`]. Nothing is placed directly in this direction,
+/// even if the binding makes it eligible.
 #[derive(Clone, Debug)]
 pub struct BothWays(BackwardClient);
 

@@ -12,37 +12,38 @@ use crate::shell::CallError;
 use crate::shell::waiters::{Outcome, Submit, Waiters};
 use crate::xdr::Message;
 
-/// What makes the calls of a server on one connection.
+/// The engine of a server's calls on one connection.
 pub(in crate::shell) trait Backward: Send + 'static {
-    /// Calls may be made from now on.
+    /// Allows calls from here on.
     fn ready(&mut self);
 
-    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is cancelled.
+    /// Sends a call at once or queues it. [`Event::Done`] follows unless the call is cancelled.
     fn submit(&mut self, message: Message) -> CallId;
 
-    /// Nobody waits for the call any more.
+    /// Abandons a call.
     fn cancel(&mut self, call: CallId);
 
-    /// The next thing to know.
+    /// Returns the next event.
     fn poll_event(&mut self) -> Option<Event>;
 }
 
-/// What a server's callers in the backward direction need of their connection, whatever carries the calls.
+/// The interface of a server's callers to their connection, for any transport.
 pub(in crate::shell) trait BackwardCalls: Submit {
-    /// Calls may be made from now on.
+    /// Allows calls from here on.
     fn ready(&self);
 
-    /// True once the connection is gone.
+    /// Watches the connection. The value is true once the connection is lost.
     fn watch(&self) -> watch::Receiver<bool>;
 }
 
-/// The calls of a server on one connection. Callers submit them on their own tasks; the connection's task sends them. When
-/// it drops this, callers that still wait fail.
+/// The calls of a server on one connection. Callers submit them on their own tasks, and the connection's
+/// task sends them. Dropping this value fails the callers that still wait.
 pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
 
 struct Shared<B> {
     state: Mutex<State<B>>,
-    /// A caller has changed something, ever. Most connections have no callers and need not take the lock.
+    /// A caller has changed something at least once. Most connections have no callers and do not take the
+    /// lock.
     used: AtomicBool,
     closed: watch::Sender<bool>,
 }
@@ -51,13 +52,13 @@ struct State<B> {
     /// Dropped with the connection, however long callers keep their client.
     engine: Option<B>,
     waiters: Waiters,
-    /// Callers have changed something since the connection's task has looked.
+    /// Callers have changed something since the connection's task last checked.
     changed: bool,
     task: Option<Waker>,
 }
 
 impl<B: Backward> Calling<B> {
-    /// For a new connection, whose callers may have so many calls that have not ended.
+    /// Returns the calls of a new connection, with at most `max_calls` queued and outstanding.
     pub(in crate::shell) fn new(engine: B, max_calls: usize) -> Self {
         let state =
             State { engine: Some(engine), waiters: Waiters::new(max_calls), changed: false, task: None };
@@ -65,12 +66,13 @@ impl<B: Backward> Calling<B> {
         Calling(Arc::new(Shared { state, used, closed }))
     }
 
-    /// What callers are given.
+    /// Returns the interface for callers.
     pub(in crate::shell) fn calls(&self) -> Arc<dyn BackwardCalls> {
         self.0.clone()
     }
 
-    /// Whether a caller has changed anything. Until then the engine has nothing to send and awaits nothing.
+    /// Returns true if a caller has changed anything. Until then the engine has no output and expects no
+    /// replies.
     pub(in crate::shell) fn is_used(&self) -> bool {
         self.0.used.load(Ordering::Acquire)
     }
@@ -78,7 +80,7 @@ impl<B: Backward> Calling<B> {
     /// Uses the engine on the connection's task.
     pub(in crate::shell) fn with<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         let mut state = self.0.lock();
-        // Only the end of this value takes the engine away.
+        // Only dropping this value removes the engine.
         let result = state.engine.as_mut().map(change).unwrap_or_default();
         let woken = state.settle();
         drop(state);
@@ -86,12 +88,12 @@ impl<B: Backward> Calling<B> {
         result
     }
 
-    /// As [`Calling::with`], once the engine is used.
+    /// As [`Calling::with`], but only if the engine is in use.
     pub(in crate::shell) fn with_used<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         if self.is_used() { self.with(change) } else { R::default() }
     }
 
-    /// Waits until callers have changed something that may leave the engine with work.
+    /// Waits until callers have made a change that may give the engine work.
     pub(in crate::shell) async fn changed(&self) {
         poll_fn(|cx| {
             let mut state = self.0.lock();
@@ -123,7 +125,7 @@ impl<B: Backward> Drop for Calling<B> {
 }
 
 impl<B: Backward> State<B> {
-    /// Keeps the outcomes of calls for their callers, and returns those to wake.
+    /// Stores the outcomes of calls and returns the callers to wake.
     fn settle(&mut self) -> Vec<Waker> {
         while let Some(event) = self.engine.as_mut().and_then(B::poll_event) {
             if let Event::Done { call, outcome } = event {
@@ -139,7 +141,7 @@ impl<B: Backward> Shared<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state on a caller's task, and wakes the connection's.
+    /// Changes the state on a caller's task, and wakes the connection's task.
     fn change<R>(&self, change: impl FnOnce(&mut State<B>) -> R) -> R {
         let mut state = self.lock();
         let result = change(&mut state);
@@ -219,7 +221,7 @@ mod tests {
     use super::*;
     use crate::proto::program::ReplyBounds;
 
-    /// Calls that stay unanswered.
+    /// An engine that never answers.
     struct Unanswered(#[expect(dead_code, reason = "shows when the engine is dropped")] Arc<()>);
 
     impl Backward for Unanswered {

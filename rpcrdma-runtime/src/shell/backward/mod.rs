@@ -1,4 +1,5 @@
-//! Calls in the backward direction (RFC 8167): made by handlers of the server, served by the client that connected.
+//! Calls in the backward direction (RFC 8167): made by handlers of the server, served by the connected
+//! client.
 
 mod caller;
 mod calling;

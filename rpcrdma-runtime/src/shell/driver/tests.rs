@@ -1,5 +1,5 @@
-//! Models of the lock and of the wake-ups between callers and the driver. Loom runs each in all orders of its threads, and
-//! fails where one waits for ever.
+//! Models of the lock and of the wake-ups between callers and the driver. Loom runs each model in all
+//! thread orders and reports a thread that waits forever.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use super::*;
 use crate::proto::program::ReplyBounds;
 use crate::proto::rdma::{Event as LineEvent, FailReason, Reply, Traffic};
 
-/// What is on its way between a client and its server.
+/// Messages in transit between a client and its server.
 #[derive(Default)]
 struct Wire {
     calls: VecDeque<CallId>,
@@ -23,7 +23,7 @@ struct Wire {
 
 type SharedWire = Arc<Mutex<Wire>>;
 
-/// A connection whose socket takes something only from its driver if `blocked`.
+/// A connection whose socket accepts output only from its driver if `blocked`.
 struct Wired {
     wire: SharedWire,
     blocked: bool,
@@ -143,14 +143,14 @@ fn submit(shared: &Shared<Wired>) -> CallId {
     shared.submit(call).unwrap()
 }
 
-/// A client on its first connection, which ends without calls.
+/// A client on its first connection, without calls.
 fn client(wire: &SharedWire, blocked: bool) -> (Arc<Shared<Wired>>, Driver<Wired>) {
     let connected = (Wired { wire: wire.clone(), blocked }, Calls::default());
     let policy = Policy { idle: None, ..Policy::default() };
     Shared::new(policy, (Some(connected), None), (), &Services::new(), ClientStats::default(), 8)
 }
 
-/// Runs a model of a client whose driver has a thread of its own, and which ends once it is closed.
+/// Runs a model of a client whose driver has its own thread and ends once it is closed.
 fn model(blocked: bool, caller: impl Fn(&Arc<Shared<Wired>>, &SharedWire) + Send + Sync + 'static) {
     check(move || {
         let wire = SharedWire::default();

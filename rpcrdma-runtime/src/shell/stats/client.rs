@@ -11,10 +11,10 @@ use crate::proto::rdma::{FailReason, Traffic, TrafficCounts};
 use crate::proto::rpc::gss::GssFailure;
 
 counts! {
-    /// Calls that ended without a result, by the reason ([`CallError`]).
+    /// Calls that failed, by reason ([`CallError`]).
     pub struct Failures {
-        /// Nothing could be sent: arguments out of bounds, no bound for the reply, chunk lists that are too long, too
-        /// many calls.
+        /// Nothing was sent: arguments out of bounds, no bound for the reply, chunk lists that are too
+        /// long, or too many calls.
         pub unsendable: "that could not be sent",
         /// Memory could not be registered.
         pub registration: "for want of memory",
@@ -24,13 +24,13 @@ counts! {
         pub chunk: "ERR_CHUNK",
         /// The reply broke the protocol, or its result could not be decoded.
         pub bad_reply: "with a bad reply",
-        /// The server answered without a result: GARBAGE_ARGS, AUTH_ERROR and so on.
+        /// The server replied without a result, such as GARBAGE_ARGS or AUTH_ERROR.
         pub rejected: "answered without a result",
-        /// There was no reply in time.
+        /// No reply arrived in time.
         pub timeout: "out of time",
         /// The connection ended, or there was none.
         pub disconnected: "without a connection",
-        /// Who called did not wait for the end.
+        /// The caller stopped waiting.
         pub abandoned: "abandoned",
     }
 }
@@ -65,29 +65,29 @@ impl Failures {
     }
 }
 
-/// What a client has counted since it was made, in all of its clones and on all of its connections.
+/// The counts of a client since it was created, for all clones and connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientSnapshot {
-    /// How calls travelled that have a result. Over TCP all is inline.
+    /// How successful calls were transferred. Over TCP, everything is inline.
     pub traffic: TrafficCounts,
-    /// Calls that have none.
+    /// Calls that failed.
     pub failures: Failures,
-    /// Calls that the server lets be unanswered at present, by its last reply (RFC 8166 section 3.3.1). None over TCP, and
-    /// before the first connection.
+    /// Credits that the server granted in its last reply (RFC 8166 section 3.3.1). Zero over TCP and before
+    /// the first connection.
     pub credits: u32,
-    /// Calls that found no credit when they were made.
+    /// Calls that had to wait for a credit.
     pub credit_waits: u64,
-    /// How long calls have waited for a credit, all together.
+    /// Total time that calls have waited for a credit.
     pub credit_wait_time: Duration,
-    /// Messages of the server that belonged to no call.
+    /// Messages of the server that matched no call.
     pub discarded: u64,
-    /// Connections, the first one included, and what became of the calls on them.
+    /// Connections, including the first, and the calls that they affected.
     pub session: SessionCounts,
 }
 
 impl ClientSnapshot {
-    /// Connections that were made after the first.
+    /// Returns the number of connections made after the first.
     #[must_use]
     pub fn reconnects(&self) -> u64 {
         self.session.connections.saturating_sub(1)
@@ -109,7 +109,7 @@ impl fmt::Display for ClientSnapshot {
     }
 }
 
-/// What a client counts.
+/// The counters of a client.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct ClientStats(Arc<Counts>);
 
@@ -146,7 +146,7 @@ impl ClientStats {
         }
     }
 
-    /// A call has ended.
+    /// Counts a call that has ended.
     pub(in super::super) fn ended(&self, outcome: Result<&Traffic, &CallError>) {
         match outcome {
             Ok(traffic) => {
@@ -162,18 +162,18 @@ impl ClientStats {
         self.0.failures.add(Failures { abandoned: 1, ..Failures::default() }.to_array());
     }
 
-    /// What the server grants now.
+    /// Records the credits that the server grants.
     pub(in super::super) fn granted(&self, credits: u32) {
         self.0.credits.store(credits, Ordering::Relaxed);
     }
 
-    /// What a connection counted, beyond what it had counted before.
+    /// Adds the counts of a connection since the last update.
     pub(in super::super) fn connection(&self, credit_waits: u64, discarded: u64) {
         self.0.credit_waits.fetch_add(credit_waits, Ordering::Relaxed);
         self.0.discarded.fetch_add(discarded, Ordering::Relaxed);
     }
 
-    /// So many calls have waited for a credit this long.
+    /// Adds `calls` calls that waited for a credit for `time`.
     pub(in super::super) fn waited(&self, calls: usize, time: Duration) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let nanos = u64::try_from(time.saturating_mul(calls).as_nanos()).unwrap_or(u64::MAX);

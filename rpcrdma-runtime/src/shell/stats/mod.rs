@@ -1,4 +1,4 @@
-//! What clients and servers count, for who operates them.
+//! Counters of clients and servers, for operators.
 
 mod client;
 mod server;
@@ -9,7 +9,8 @@ pub(super) use client::ClientStats;
 pub use client::{ClientSnapshot, Failures};
 pub use server::{ConnectionCounts, DuplicateCounts, ServerSnapshot, ServerStats};
 
-/// Counts that several tasks add to. They are read one by one, so a sum of several may be in between.
+/// Counters that several tasks increment. Each is read separately, so a snapshot of several may be
+/// inconsistent.
 #[derive(Debug)]
 struct Atomics<const N: usize>([AtomicU64; N]);
 

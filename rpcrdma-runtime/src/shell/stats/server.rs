@@ -10,44 +10,44 @@ use crate::proto::rpc::RpcCounts;
 counts! {
     /// Connections of a server.
     pub struct ConnectionCounts {
-        /// Connections that were made.
+        /// Connections that were established.
         pub made: "connections",
-        /// Connections that were taken and came to nothing: a handshake that failed or took too long.
+        /// Connections that were accepted but failed: the handshake failed or timed out.
         pub failed: "that came to nothing",
-        /// Connections that were closed at once: their address may not connect, or has as many as it may have.
+        /// Connections that were closed at once: their address is not admitted or has reached its limit.
         pub turned_away: "turned away",
     }
 }
 
 counts! {
-    /// What a duplicate-request cache did for a server.
+    /// The effects of a duplicate-request cache on a server's calls.
     pub struct DuplicateCounts {
-        /// Calls that were new, and remembered.
+        /// New calls that the cache tracked.
         pub remembered: "calls remembered",
-        /// Calls that came again and were answered with the reply that was kept.
+        /// Retransmitted calls that got the cached reply.
         pub answered: "answered as before",
-        /// Calls that came again while they ran, and were answered with the first.
+        /// Retransmitted calls that arrived while the first ran and got the same reply.
         pub joined: "joined while they ran",
-        /// Calls that were not remembered, for too many ran.
+        /// Calls that were not tracked because too many were running.
         pub unremembered: "not remembered",
     }
 }
 
-/// What a server has counted since it was bound.
+/// The counts of a server since it was bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerSnapshot {
-    /// Connections that stand.
+    /// Open connections.
     pub connected: u64,
-    /// Connections there have been.
+    /// All connections so far.
     pub connections: ConnectionCounts,
-    /// What was answered, over any transport.
+    /// Replies over any transport.
     pub rpc: RpcCounts,
-    /// What came again.
+    /// Retransmitted calls.
     pub duplicates: DuplicateCounts,
-    /// How calls travelled that were answered. Nothing over TCP.
+    /// How the answered calls were transferred. Zero over TCP.
     pub traffic: TrafficCounts,
-    /// What was not run. Nothing over TCP.
+    /// Requests that were refused. Zero over TCP.
     pub refusals: Refusals,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for ServerSnapshot {
     }
 }
 
-/// Reads what a server counts. Clones read the same; it may outlive the server.
+/// Reads the counters of a server. Clones read the same counters and may outlive the server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerStats(Arc<Counts>);
 
@@ -77,7 +77,7 @@ struct Counts {
 }
 
 impl ServerStats {
-    /// What was counted up to now.
+    /// Returns the current counts.
     #[must_use]
     pub fn snapshot(&self) -> ServerSnapshot {
         let Counts { connected, connections, rpc, duplicates, traffic, refusals } = &*self.0;
@@ -108,7 +108,7 @@ impl ServerStats {
         self.0.refusals.add(refusals.to_array());
     }
 
-    /// A connection stands, as long as what this gives is kept.
+    /// Counts an open connection until the returned value is dropped.
     pub(in super::super) fn connected(&self) -> Connected {
         self.connections(ConnectionCounts { made: 1, ..ConnectionCounts::default() });
         self.0.connected.fetch_add(1, Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl ServerStats {
     }
 }
 
-/// A connection that stands.
+/// An open connection.
 #[derive(Debug)]
 pub(in super::super) struct Connected(ServerStats);
 

@@ -1,4 +1,4 @@
-//! Calls of a server to its client by TCP, on the connection that the client made.
+//! A server's calls to its client over TCP, on the connection that the client made.
 
 use super::super::backward::Backward;
 use super::TcpOptions;
@@ -7,16 +7,16 @@ use crate::proto::rdma::session::Line;
 use crate::proto::rdma::{CallId, Event, FailReason};
 use crate::xdr::Message;
 
-/// The calls of one connection.
+/// The server's calls on one connection.
 pub(super) struct TcpBackward {
     pub(super) line: TcpLine,
-    /// Replies may come.
+    /// The client accepts calls.
     pub(super) ready: bool,
     submitted: u32,
 }
 
 impl TcpBackward {
-    /// A new connection's. It does nothing until its client is ready.
+    /// Returns the calls of a new connection. Nothing is sent until the client is ready.
     pub(super) fn new(options: &TcpOptions) -> Self {
         TcpBackward { line: TcpLine::new(options, options.backward_calls), ready: false, submitted: 0 }
     }
@@ -42,7 +42,7 @@ impl Backward for TcpBackward {
     }
 
     fn cancel(&mut self, call: CallId) {
-        // Whether the client is still there is not for its server's calls to find out.
+        // The server's calls do not check whether the client is alive.
         self.line.forget(call);
     }
 

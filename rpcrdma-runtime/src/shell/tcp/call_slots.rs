@@ -1,4 +1,4 @@
-//! The calls that come by one TCP connection.
+//! The incoming calls of one TCP connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::TcpOptions;
 use super::line::Slot;
 use crate::xdr::Received;
 
-/// Slots of calls whose handlers run or whose replies have not left, and the calls that are queued for one.
+/// Slots for calls whose handlers run or whose replies are not yet written, and the queue of calls that
+/// wait for a slot.
 pub(super) struct CallSlots {
     free: Arc<Semaphore>,
     max_calls: usize,
@@ -19,11 +20,11 @@ pub(super) struct CallSlots {
     max_queued_bytes: usize,
 }
 
-/// What a queued call costs beside its bytes.
+/// The fixed cost of a queued call, in bytes, in addition to its length.
 const COST: usize = 256;
 
 impl CallSlots {
-    /// No calls. The queue may hold as many bytes as the longest record has.
+    /// Returns empty slots. The queue may hold as many bytes as the longest record.
     pub(super) fn new(max_calls: usize, options: &TcpOptions) -> Self {
         let max_calls = max_calls.clamp(1, Semaphore::MAX_PERMITS);
         CallSlots {
@@ -35,14 +36,14 @@ impl CallSlots {
         }
     }
 
-    /// Whether another call can be taken: to run, or if `further` to be queued. So replies can be read that
-    /// are behind calls.
+    /// Returns true if another call can run, or if `further` can be queued. Queueing lets the connection
+    /// read replies that arrive behind calls.
     pub(super) fn has_room(&self, further: bool) -> bool {
         self.free.available_permits() > self.queue.len()
             || further && self.queued_bytes < self.max_queued_bytes
     }
 
-    /// Whether every call has its reply, and that has left.
+    /// Returns true if the replies to all calls are written.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.free.available_permits() == self.max_calls
     }
@@ -53,7 +54,7 @@ impl CallSlots {
         self.queue.push_back(call);
     }
 
-    /// The next call for which there is a slot, and the slot.
+    /// Returns the next call for which there is a slot, and the slot.
     pub(super) fn next(&mut self) -> Option<(Slot, Received)> {
         if self.queue.is_empty() {
             return None;

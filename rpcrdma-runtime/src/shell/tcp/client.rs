@@ -24,18 +24,19 @@ use crate::proto::rdma::session::{Call, Policy};
 use crate::proto::rdma::{Reply, Traffic};
 use crate::xdr::{Message, Received, Reducer};
 
-/// The smallest item that is sent from where it is, in octets; a smaller one is copied.
+/// The smallest item that is sent from its own buffer, in octets; smaller ones are copied.
 const MIN_ITEM: usize = 16 << 10;
 
-/// Calls to one server by TCP, by any number of callers: clones share the connection.
+/// A client of one server over TCP. Clones share its connection, and any number of tasks may call at once.
 ///
-/// It carries calls of every program. Dropping a call's future abandons the call; its reply is dropped when it comes.
-/// When the last clone is dropped the connection is closed.
+/// The client carries calls of every program. Dropping a call's future abandons the call, and a late reply
+/// is dropped. Dropping the last clone closes the connection.
 ///
-/// When the connection is lost, or closed because nobody used it, the next one is made as soon as there are calls, and those
-/// that have no reply are sent on it, with the same XID: such a call may be executed twice by a server that keeps no
-/// duplicate-request cache ([`TcpClient::without_retransmission`]). A call whose time is up costs the others nothing,
-/// unless the server was silent all the while ([`TcpOptions::stall_timeout`]).
+/// A connection ends when it is lost or stays idle for too long. The client then reconnects as soon as it
+/// has calls, and retransmits the outstanding ones with the same XID. A server without a duplicate-request
+/// cache may execute such a call twice ([`TcpClient::without_retransmission`]). A call that times out does
+/// not affect the others, unless the server was silent for the whole stall limit
+/// ([`TcpOptions::stall_timeout`]).
 #[derive(Clone)]
 pub struct TcpClient {
     inner: Arc<Inner>,
@@ -43,7 +44,7 @@ pub struct TcpClient {
     retransmit: Option<bool>,
 }
 
-/// What the clones of a client share. The last one closes the connection.
+/// The state that the clones of a client share. Dropping the last clone closes the connection.
 struct Inner {
     calls: Arc<Shared<TcpOutbound>>,
     stats: ClientStats,
@@ -60,15 +61,15 @@ impl TcpClient {
     /// Connects with default options.
     ///
     /// # Errors
-    /// [`ConnectError`], once every address that the name stands for was tried.
+    /// [`ConnectError`] if no address of the name accepts a connection.
     pub async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, ConnectError> {
         TcpClient::connect_with(address, TcpClientOptions::default()).await
     }
 
-    /// Connects.
+    /// Connects to a name or an address, with its port.
     ///
     /// # Errors
-    /// [`ConnectError`], once every address that the name stands for was tried.
+    /// [`ConnectError`] if no address of the name accepts a connection.
     pub async fn connect_with(
         address: impl ToSocketAddrs + fmt::Display,
         options: TcpClientOptions,
@@ -99,53 +100,52 @@ impl TcpClient {
         Ok(TcpClient { inner: Arc::new(inner), timeout: None, retransmit: None })
     }
 
-    /// The same connection, for calls that may take this long each: from the call to its reply, however many connections
-    /// that takes.
+    /// Returns a client on the same connection with another timeout for each call. The timeout runs from
+    /// the call to its reply, across reconnections.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         TcpClient { timeout: Some(timeout), ..self.clone() }
     }
 
-    /// The same connection, for calls that must not be executed twice and whose server may not know them again: one that
-    /// was sent when its connection ends fails with [`FailReason::Closed`], and is not sent on the next one. Calls over
-    /// RPCSEC_GSS are so in any case.
-    ///
-    /// [`FailReason::Closed`]: crate::proto::rdma::FailReason::Closed
+    /// Returns a client on the same connection that never retransmits, for calls that must not execute
+    /// twice if the server has no duplicate-request cache. A call that was sent fails with
+    /// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed) when its connection ends. RPCSEC_GSS
+    /// calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { retransmit: Some(false), ..self.clone() }
     }
 
-    /// Closes the connection for good. Calls that wait fail, and so do calls that are made afterwards.
+    /// Closes the connection permanently. Outstanding and later calls fail.
     pub fn close(&self) {
         self.inner.calls.close();
     }
 
-    /// Takes no more calls, of any clone, waits until those that are under way have ended, and closes the connection.
+    /// Rejects new calls from all clones, waits for the outstanding calls, and closes the connection.
     pub async fn drain(&self) {
         self.inner.calls.drain();
         ended(self.inner.calls.watch()).await;
     }
 
-    /// The server's address: of the connection that there is, or of the last one.
+    /// Returns the server's address on the current or last connection.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         self.inner.calls.peer()
     }
 
-    /// How many connections there were, this one included.
+    /// Returns the number of connections made so far, including the current one.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.inner.calls.watch().borrow().connections
     }
 
-    /// Waits until there were more connections than `seen`, and says how many, as
+    /// Waits until more than `seen` connections were made and returns their number, as
     /// [`Client::next_connection`](super::super::Client::next_connection) does.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
         next_connection(self.inner.calls.watch(), seen).await
     }
 
-    /// What was counted up to now, for all clones.
+    /// Returns the counts of all clones and connections.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
         self.inner.calls.count();
@@ -202,7 +202,7 @@ impl<P: Program> Carrier<P> for TcpClient {
     }
 }
 
-/// Connects to one of the addresses that a name stands for.
+/// Connects to one of the addresses of a name.
 async fn reach(name: &str, options: &TcpOptions) -> Result<(TcpStream, SocketAddr), ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     let candidates = lookup_host(name)

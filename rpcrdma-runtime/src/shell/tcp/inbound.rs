@@ -18,22 +18,22 @@ use crate::proto::work::CloseReason;
 use crate::wire::rpc::MessageKind;
 use crate::xdr::{Message, Received};
 
-/// A TCP connection, the calls on it, and the server's own.
+/// A server's TCP connection, the client's calls on it, and the server's own calls.
 pub(super) struct TcpInbound {
     incoming: Incoming,
     outgoing: Outgoing,
     slots: CallSlots,
     backward: Calling<TcpBackward>,
-    /// The client may still send something.
+    /// The client has not closed its direction.
     open: bool,
-    /// No more calls are taken.
+    /// New calls are dropped.
     draining: bool,
-    /// A reply that cannot be sent.
+    /// The error of a reply that could not be queued.
     failed: Option<io::Error>,
 }
 
 impl TcpInbound {
-    /// A new connection, and its caller.
+    /// Returns a new connection and its caller.
     pub(super) fn new(
         socket: TcpStream,
         peer: SocketAddr,
@@ -50,15 +50,15 @@ impl TcpInbound {
         (TcpInbound { incoming, outgoing, slots, backward, open, draining, failed }, caller)
     }
 
-    /// The connection has ended.
+    /// Records the end of the connection.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.backward.with(|backward| backward.line.ended(reason));
     }
 
-    /// The next call; none at the end of the connection.
+    /// Returns the next call, or `None` at the end of the connection.
     ///
     /// # Errors
-    /// What ends the connection before its client closes it.
+    /// The error that ended the connection before its client closed it.
     async fn call(&mut self) -> io::Result<Option<(Slot, Received)>> {
         loop {
             if let Some(error) = self.failed.take() {
@@ -71,7 +71,7 @@ impl TcpInbound {
                 self.outgoing.finish().await?;
                 return Ok(None);
             }
-            // Replies to calls that came together leave together.
+            // Replies to calls that arrived together are sent together.
             if self.may_read()
                 && let Some(record) = self.incoming.buffered()?
             {
@@ -95,7 +95,7 @@ impl TcpInbound {
         }
     }
 
-    /// Replies to this end's own calls may stand behind more calls than it takes.
+    /// Replies to the server's own calls may arrive behind more calls than it can run.
     fn may_read(&self) -> bool {
         let awaits = self.backward.with_used(|backward| backward.line.awaits());
         self.open && if self.draining { awaits } else { self.slots.has_room(awaits) }
@@ -103,7 +103,7 @@ impl TcpInbound {
 
     fn received(&mut self, record: Bytes) -> io::Result<()> {
         match MessageKind::of(&record) {
-            // A client whose call is dropped hears that the connection is closed, and may call elsewhere.
+            // The client sees the connection close and can call elsewhere.
             Some(MessageKind::Call) if self.draining => {}
             Some(MessageKind::Call) => self.slots.push(record),
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {

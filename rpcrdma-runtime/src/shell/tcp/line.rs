@@ -1,4 +1,4 @@
-//! One TCP connection's calls, as a session sees them.
+//! The calls of one TCP connection, as a session sees them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -19,21 +19,22 @@ use crate::proto::work::CloseReason;
 use crate::wire::rpc::record_mark;
 use crate::xdr::{Message, Received};
 
-/// Room for one call: free once the call has left and is answered or forgotten, so that what waits to be sent has a bound.
+/// A slot for one call. It is free once the call is written and is answered or abandoned, which bounds the
+/// output queue.
 pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
-/// The calls on one connection: those that were sent, and those that wait for their turn.
+/// The queued and the outstanding calls of one connection.
 pub(super) struct TcpLine {
     slots: Arc<Semaphore>,
-    /// Calls that wait for a slot, in the order in which they were submitted.
+    /// Calls that wait for a slot, in the order of submission.
     queue: BTreeMap<CallId, Message>,
-    /// Calls that were sent, by their XIDs.
+    /// Outstanding calls by XID.
     calls: Table<Sent>,
-    /// How long a server may say nothing at all.
+    /// Maximum silence of the server.
     patience: Duration,
-    /// When it said something last, or the connection was made.
+    /// Time of the last octet from the server, or of the connection.
     heard: Instant,
-    /// Calls that nobody waits for, and since which the server was silent for too long.
+    /// Abandoned calls after which the server was silent for too long.
     silent: BTreeSet<CallId>,
     events: VecDeque<Event>,
     closing: Option<CloseReason>,
@@ -47,7 +48,7 @@ struct Sent {
 }
 
 impl TcpLine {
-    /// A new connection's, with so many calls at once.
+    /// Returns the line of a new connection, for at most `calls` calls at once.
     pub(super) fn new(options: &TcpOptions, calls: usize) -> Self {
         TcpLine {
             slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
@@ -61,12 +62,12 @@ impl TcpLine {
         }
     }
 
-    /// Why the connection is to be closed, if it is.
+    /// Returns why the connection must be closed, if it must.
     pub(super) fn closing(&self) -> Option<&CloseReason> {
         self.closing.as_ref()
     }
 
-    /// Makes a call, now or when it can be. [`Event::Done`] follows, unless it is forgotten.
+    /// Sends a call at once or queues it. [`Event::Done`] follows unless the call is forgotten.
     ///
     /// # Errors
     /// The message is 2 GiB or longer.
@@ -81,7 +82,7 @@ impl TcpLine {
         self.events.push_back(Event::Done { call, outcome });
     }
 
-    /// Nobody waits for the call any more. Gives when it was sent, if it was.
+    /// Abandons a call. Returns when it was sent, if it was.
     pub(super) fn forget(&mut self, call: CallId) -> Option<Instant> {
         if self.calls.get(call.xid()).is_some_and(|sent| sent.id == call) {
             return self.calls.remove(call.xid()).map(|sent| sent.at);
@@ -90,12 +91,12 @@ impl TcpLine {
         None
     }
 
-    /// Whether a call was sent that has no reply.
+    /// Returns true if a call is outstanding.
     pub(super) fn awaits(&self) -> bool {
         self.calls.len() > 0
     }
 
-    /// The next message to be sent, with what is to be dropped once it has left.
+    /// Returns the next message to send, and the slot to drop once it is written.
     pub(super) fn poll_send(&mut self) -> Option<(Message, Slot)> {
         if self.queue.is_empty() {
             return None;
@@ -108,7 +109,7 @@ impl TcpLine {
         Some((message, slot))
     }
 
-    /// The peer has said something.
+    /// Records that the peer has sent something.
     pub(super) fn hear(&mut self) {
         self.heard = Instant::now();
         self.silent.clear();
@@ -125,7 +126,7 @@ impl TcpLine {
         self.end(sent.id, Ok(Reply { message: Received::whole(reply), traffic }));
     }
 
-    /// The connection is gone: what has no reply has ended.
+    /// Ends all calls without a reply: the connection is lost.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.closing = Some(reason.clone());
         for (_, sent) in mem::take(&mut self.calls).drain() {
@@ -152,8 +153,8 @@ impl Line for TcpLine {
         }
     }
 
-    /// A call that nobody waits for costs a TCP connection nothing. But if nothing at all has come since it was sent, for
-    /// as long as a peer may stand still, then nobody is there: TCP alone would find that out much later.
+    /// An abandoned call costs a TCP connection nothing. But if the server sent nothing since the call for
+    /// the stall limit, it is presumed dead: TCP alone takes much longer to detect that.
     fn holds(&self, call: CallId) -> bool {
         self.silent.contains(&call)
     }

@@ -1,7 +1,7 @@
-//! RPC over TCP with record marking (RFC 5531 section 11): what rpcbind, MOUNT and peers without RDMA speak.
+//! RPC over TCP with record marking (RFC 5531 section 11): for rpcbind, MOUNT and peers without RDMA.
 //!
-//! The same programs and the same services as over RPC-over-RDMA. A program needs no Upper-Layer Binding here, for
-//! nothing is placed directly.
+//! It runs the same programs and services as RPC-over-RDMA. A program needs no Upper-Layer Binding here,
+//! because nothing is placed directly.
 
 mod backward;
 mod call_slots;

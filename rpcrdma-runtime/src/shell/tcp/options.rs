@@ -7,26 +7,28 @@ use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::proto::rpc::Services;
 use crate::provider::iwarp::Keepalive;
 
-/// What one end of a TCP connection is set to.
+/// The options of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// The longest record that is taken, in octets (default 8 MiB and 64 KiB: as much data as a call over RDMA may
-    /// hold, and what stands around it).
+    /// The maximum length of a received record, in octets. The default is 8 MiB and 64 KiB: the data of one
+    /// call over RDMA and its headers.
     pub max_record: usize,
-    /// Calls at once on one connection (default 64). A client's further calls wait; of a server's client that has
-    /// as many unanswered nothing more is read. Only while calls in the other direction have no replies, which may be behind
-    /// them, calls are read that wait: as many octets as the longest record may have.
+    /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
+    /// server stops reading while a client has this many unanswered calls. Exception: replies to calls in
+    /// the other direction may arrive behind further calls. While such replies are outstanding, calls are
+    /// read and queued, up to the octets of the longest record.
     pub calls: usize,
-    /// Calls in the backward direction at once on one connection (default 16). Further ones of a server wait. Further ones that a
-    /// client is given wait, too: as many octets as the longest record may have, and then nothing more is read.
+    /// Maximum number of backward calls at once on one connection (default 16). A server queues further
+    /// calls. A client queues further calls that it receives, up to the octets of the longest record, and
+    /// then stops reading.
     pub backward_calls: usize,
-    /// How long TCP may take to connect (default 10 s).
+    /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
-    /// How long a peer may stand still while it owes the rest of a record, or while it takes nothing of what is to be
-    /// sent (default 30 s). At a client also how long a server may say nothing at all: when the time of a call is up and
-    /// so much of it has passed in silence, the connection is made anew for the other calls.
+    /// How long a peer may stall in the middle of a record, or while it accepts no output (default 30 s).
+    /// At a client also the maximum silence of a server: if a call times out after that much silence, the
+    /// client reconnects for the other calls.
     pub stall_timeout: Duration,
-    /// When TCP asks whether the peer is still there (default: after 60 s without a segment); `None` never asks.
+    /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
 }
 
@@ -43,32 +45,32 @@ impl Default for TcpOptions {
     }
 }
 
-/// What a client over TCP is set to.
+/// The options of a client over TCP.
 #[derive(Clone, Debug)]
 pub struct TcpClientOptions {
-    /// Who calls (default AUTH_NONE).
+    /// The credential of the caller (default AUTH_NONE).
     pub credential: Credential,
-    /// How long a call may take, waiting for a connection and for its turn included, and on all connections on which it is
-    /// sent (default 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) has other calls take longer or
-    /// less.
+    /// How long a call may take on all its connections, including the wait for a connection and a slot
+    /// (default 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) overrides it.
     pub timeout: Duration,
-    /// A connection without calls is closed after this time, and made again for the next call (default 5 minutes; `None`
-    /// keeps it, and so does a client that does not reconnect).
+    /// A connection without calls is closed after this time, and the next call reconnects (default 5
+    /// minutes). `None` keeps the connection, as does a client that does not reconnect.
     pub idle: Option<Duration>,
-    /// How connections are made again, and which calls are sent again on them. `None`: when the connection ends its calls
-    /// fail, and so do all later ones.
+    /// How the client reconnects, and which calls it retransmits. With `None`, all outstanding and later
+    /// calls fail when the connection ends.
     pub reconnect: Option<Reconnect>,
-    /// Calls that have not ended, those that wait for their turn or a connection included (default 65,536). Further ones fail
-    /// at once with [`CallError::TooMany`](super::super::CallError::TooMany).
+    /// The maximum number of queued and outstanding calls (default 65,536). Further calls fail immediately
+    /// with [`CallError::TooMany`](super::super::CallError::TooMany).
     pub pending: usize,
-    /// The programs that the server may call on the connection, in the backward direction (default none: such calls are
-    /// dropped), as [`ClientOptions::backward`](super::super::ClientOptions::backward) has them: the client stays connected, and
-    /// tells the server of them anew on each connection ([`TcpClient::next_connection`](super::TcpClient::next_connection)).
-    /// At most [`TcpOptions::backward_calls`] run at a time.
+    /// The programs that the server may call on the connection, in the backward direction (default none:
+    /// such calls are dropped). As with [`ClientOptions::backward`](super::super::ClientOptions::backward),
+    /// the client stays connected, and must tell the server of the programs on each connection
+    /// ([`TcpClient::next_connection`](super::TcpClient::next_connection)). At most
+    /// [`TcpOptions::backward_calls`] run at a time.
     pub backward: Services,
-    /// The connection's own.
+    /// The options of each connection.
     pub tcp: TcpOptions,
-    /// Hears of every call.
+    /// Observes every call.
     pub observer: Option<Observer>,
 }
 
@@ -88,26 +90,29 @@ impl Default for TcpClientOptions {
     }
 }
 
-/// What a server over TCP is set to.
+/// The options of a server over TCP.
 #[derive(Clone, Debug)]
 pub struct TcpServerOptions {
-    /// Connections at once (default 1,024). Further ones wait to be accepted, if no connection is idle.
+    /// The maximum number of connections (default 1,024). If no connection is idle, further ones wait to be
+    /// accepted.
     pub connections: usize,
-    /// Connections at once of one IPv4 address, or of one 64-bit prefix of IPv6, at least 1 (default 256); further ones are
-    /// closed.
+    /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
+    /// (default 256). Further connections are closed.
     pub connections_per_address: usize,
-    /// How long a connection may stay without a call (default 6 minutes). If all [`connections`](Self::connections) are
-    /// taken, the one that has been idle for the longest time, and for at least a second, is closed earlier. A connection on
-    /// which the server may call its client is never idle. `None`: idle connections stay.
+    /// How long a connection may stay without a call (default 6 minutes); `None` keeps idle connections. If
+    /// all [`connections`](Self::connections) are in use, the one that has been idle longest, and for at
+    /// least a second, is closed earlier. A connection on which the server may call its client is never
+    /// idle.
     pub idle: Option<Duration>,
-    /// How long a server that is asked to stop waits for the calls that run (default 10 s).
+    /// How long a stopping server waits for running calls (default 10 s).
     pub drain: Duration,
-    /// Knows calls that are sent again (default: one with its defaults); `None` runs them again.
+    /// Detects retransmitted calls (default: a cache with default options). With `None`, retransmitted
+    /// calls run again.
     pub duplicates: Option<DuplicateCache>,
-    /// Calls in the backward direction on one connection that have not ended, those that wait for their turn included (default
-    /// 1,024). Further ones fail at once with [`CallError::TooMany`](super::super::CallError::TooMany).
+    /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
+    /// Further calls fail immediately with [`CallError::TooMany`](super::super::CallError::TooMany).
     pub backward_pending: usize,
-    /// Each connection's own.
+    /// The options of each connection.
     pub tcp: TcpOptions,
 }
 

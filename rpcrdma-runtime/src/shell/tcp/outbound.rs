@@ -20,15 +20,15 @@ use crate::xdr::{Message, Received};
 pub(super) struct TcpOutbound {
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Slots of the calls of the server, if it may call.
+    /// Slots of the server's calls, if it may call.
     backward: Option<CallSlots>,
-    /// A reply that cannot be sent.
+    /// The error of a reply that could not be queued.
     failed: Option<io::Error>,
     peer: SocketAddr,
 }
 
 impl TcpOutbound {
-    /// A new connection, on which the server may call `backward`, and its line.
+    /// Returns a new connection, on which the server may call `backward`, and its line.
     pub(super) fn new(
         socket: TcpStream,
         peer: SocketAddr,
@@ -42,7 +42,7 @@ impl TcpOutbound {
         (connection, TcpLine::new(options, options.calls))
     }
 
-    /// Sends what the socket takes. Returns false if something is left.
+    /// Writes as much as the socket accepts. Returns false if output remains.
     fn transmit(&mut self, line: &mut TcpLine) -> io::Result<bool> {
         self.failed.take().map_or(Ok(()), Err)?;
         loop {
@@ -52,7 +52,7 @@ impl TcpOutbound {
             if self.outgoing.is_empty() {
                 return Ok(true);
             }
-            // Slots of calls that have left may be free for others.
+            // Sending may have freed slots for further calls.
             if !self.outgoing.try_write()? {
                 return Ok(false);
             }
@@ -71,7 +71,7 @@ impl TcpOutbound {
 
     fn poll_io(&mut self, line: &mut TcpLine, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
         let failed = |error: io::Error| CloseReason::Io(error.to_string());
-        // Both directions, so that output that stands still is noticed however much arrives.
+        // Polls both directions, so that stalled output is detected however much arrives.
         let mut progress = Poll::Pending;
         if !self.outgoing.is_empty() {
             progress = self.outgoing.poll_write(cx).map_err(failed)?;
@@ -118,8 +118,8 @@ impl Outbound for TcpOutbound {
         self.backward.as_mut()?.next()
     }
 
-    /// A call without a reply, as one over RPCSEC_GSS that came before (RFC 2203 section 5.3.3.1), frees its
-    /// slot at once.
+    /// A call without a reply frees its slot at once, such as a repeated RPCSEC_GSS call (RFC 2203 section
+    /// 5.3.3.1).
     fn reply(&mut self, slot: Slot, reply: Option<Message>) {
         if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
             self.failed = Some(error);

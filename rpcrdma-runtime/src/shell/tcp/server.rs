@@ -19,7 +19,7 @@ use super::{TcpOptions, TcpServerOptions};
 use crate::proto::program::Service;
 use crate::proto::rpc::Services;
 
-/// Serves programs over TCP. Handlers run as a [`Server`](crate::Server)'s do.
+/// Serves programs over TCP. Handlers run in the same way as in a [`Server`](crate::Server).
 #[derive(Debug)]
 pub struct TcpServer {
     listener: TcpListener,
@@ -63,37 +63,37 @@ impl TcpServer {
         self
     }
 
-    /// Serves these program versions, and no others: what another server serves too.
+    /// Serves exactly these program versions, which several servers can share.
     #[must_use]
     pub fn services(self, services: Services) -> Self {
         TcpServer { services, ..self }
     }
 
-    /// Accepts connections only of the peers that the filter admits (default: all).
+    /// Accepts connections only from peers that the filter admits (default: all).
     #[must_use]
     pub fn peers(self, peers: PeerFilter) -> Self {
         TcpServer { peers, ..self }
     }
 
-    /// Reads what the server counts, also while it runs and afterwards.
+    /// Returns the server's counters. They stay readable while the server runs and afterwards.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.stats.clone()
     }
 
-    /// The address that is served: with the port that the system chose, if 0 was asked for.
+    /// Returns the bound address, with the port that the system chose if port 0 was requested.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `shutdown` is ready; then takes no more connections, lets the calls that run be answered, and
-    /// closes.
+    /// Serves until `shutdown` is ready. Then accepts no more connections, waits for the replies to running
+    /// calls, and closes the connections.
     ///
     /// # Errors
-    /// [`ServeError::Accept`], if the listener fails for good.
+    /// [`ServeError::Accept`] if the listener fails permanently.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let TcpServer { listener, services, stats, peers, options } = self;
         let listening = Listening {

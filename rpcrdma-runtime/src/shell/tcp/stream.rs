@@ -1,4 +1,4 @@
-//! One TCP connection as records, in both directions at once.
+//! One TCP connection as a stream of records in both directions.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -18,13 +18,13 @@ use super::line::Slot;
 use crate::wire::rpc::{Records, record_mark};
 use crate::xdr::Message;
 
-/// How much is read at once, in octets.
+/// Octets per read.
 const READ: usize = 64 << 10;
 
-/// How many pieces are handed to the system at once.
+/// Maximum number of buffers per vectored write.
 const PIECES: usize = 16;
 
-/// Sets what TCP is to do by itself.
+/// Sets the socket options.
 pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
     socket.set_nodelay(true)?;
     match &options.keepalive {
@@ -33,7 +33,7 @@ pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()
     }
 }
 
-/// What arrives.
+/// The receiving direction.
 pub(super) struct Incoming {
     socket: OwnedReadHalf,
     input: BytesMut,
@@ -41,7 +41,7 @@ pub(super) struct Incoming {
     stall: Stall,
 }
 
-/// What leaves.
+/// The sending direction.
 pub(super) struct Outgoing {
     socket: OwnedWriteHalf,
     pieces: VecDeque<Piece>,
@@ -50,11 +50,11 @@ pub(super) struct Outgoing {
 
 struct Piece {
     data: Bytes,
-    /// With the last piece of a record: what is free once it has left whole.
+    /// The slot to free when the whole record is written. Set on its last piece.
     slot: Option<Slot>,
 }
 
-/// Parts a connection into its two directions.
+/// Splits a connection into its two directions.
 pub(super) fn halves(socket: TcpStream, options: &TcpOptions) -> (Incoming, Outgoing) {
     let (reader, writer) = socket.into_split();
     let incoming = Incoming {
@@ -68,10 +68,10 @@ pub(super) fn halves(socket: TcpStream, options: &TcpOptions) -> (Incoming, Outg
 }
 
 impl Incoming {
-    /// The next record, if it has arrived whole already.
+    /// Returns the next record if it is already buffered.
     ///
     /// # Errors
-    /// A record that is too long.
+    /// The record is too long.
     pub(super) fn buffered(&mut self) -> io::Result<Option<Bytes>> {
         let record = self.records.next(&mut self.input).map_err(io::Error::other)?;
         if record.is_some() {
@@ -80,10 +80,10 @@ impl Incoming {
         Ok(record)
     }
 
-    /// The next record; none at the end of the stream. Nothing is lost when the future is dropped.
+    /// Returns the next record, or `None` at the end of the stream. Cancel safe.
     ///
     /// # Errors
-    /// What the system says; a record that is too long, cut off, or not going on.
+    /// An error of the operating system, or a record that is too long, truncated or stalled.
     pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -113,7 +113,7 @@ impl Incoming {
 }
 
 impl Outgoing {
-    /// Puts a message behind those that wait. The slot is dropped once it has left.
+    /// Queues a message. The slot is dropped once the message is written.
     ///
     /// # Errors
     /// The message is 2 GiB or longer.
@@ -128,15 +128,15 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Whether all has left.
+    /// Returns true if nothing is queued.
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Writes some of what waits; there must be something. Nothing is lost when the future is dropped.
+    /// Writes some of the queued output, of which there must be some. Cancel safe.
     ///
     /// # Errors
-    /// What the system says, or that the peer takes nothing.
+    /// An error of the operating system, or the peer accepts no output.
     pub(super) async fn write(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_write(cx)).await
     }
@@ -152,10 +152,10 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes some of what waits, if that is possible without waiting. Returns true if something was written.
+    /// Writes some of the queued output without waiting. Returns true if any bytes were written.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     pub(super) fn try_write(&mut self) -> io::Result<bool> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let mut count = 0;
@@ -174,7 +174,7 @@ impl Outgoing {
         }
     }
 
-    /// Forgets octets that have left.
+    /// Drops octets that were written.
     fn left(&mut self, mut octets: usize) {
         while let Some(piece) = self.pieces.front_mut() {
             let taken = octets.min(piece.data.len());
@@ -187,7 +187,7 @@ impl Outgoing {
         }
     }
 
-    /// Writes all that waits and closes this direction.
+    /// Writes all queued output and closes this direction.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         while !self.is_empty() {
             self.write().await?;
@@ -196,12 +196,12 @@ impl Outgoing {
     }
 }
 
-/// How long a direction may stand still. It counts on when the future that waits is dropped.
+/// The time limit of a stalled direction. It keeps running when a waiting future is dropped.
 struct Stall {
     limit: Duration,
     since: Option<Instant>,
-    /// Fires at the end of this stall or of an earlier one: a timer that fires too early costs less than one that is reset
-    /// for each stall.
+    /// Fires at the end of this stall or of an earlier one. An early wake-up costs less than resetting the
+    /// timer for each stall.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -210,7 +210,7 @@ impl Stall {
         Stall { limit, since: None, timer: None }
     }
 
-    /// Waits until it has been too long.
+    /// Polls for the end of the limit.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let since = self.since.get_or_insert_with(Instant::now);
         let Some(end) = since.checked_add(self.limit) else { return Poll::Pending };

@@ -12,22 +12,24 @@ use tracing::warn;
 use super::CaptureError;
 use super::packet::Segment;
 
-/// The head of a pcap file whose times are in nanoseconds: magic number, version 2.4, the longest packet, link type.
+/// The header of a pcap file with nanosecond timestamps: magic number, version 2.4, maximum packet length,
+/// link type.
 const MAGIC: u32 = 0xa1b2_3c4d;
 const MAX_PACKET: u32 = 262_144;
-/// LINKTYPE_RAW: packets begin with the header of IP.
+/// LINKTYPE_RAW: packets start with the IP header.
 const RAW_IP: u32 = 101;
-/// Octets in front of each packet.
+/// Length of the header of each packet, in octets.
 const RECORD_HEAD: usize = 16;
 
-/// The ends of a connection: who asked for it, and who was asked.
+/// The addresses of the initiator and the responder of a connection.
 pub(super) type Flow = (SocketAddr, SocketAddr);
 
-/// A capture that connections write to, as many as like. Clones are the same file. It ends with the last of them.
+/// A capture file that any number of connections write to. Clones share the file, and dropping the last
+/// clone ends the capture.
 ///
-/// It is a pcap file with packets of IP. Each packet is given to the system at once: when the process ends in whatever way,
-/// nothing that it had captured is lost. If the file cannot be written any more, the capture ends, and a `tracing` warning
-/// says so; connections go on.
+/// It is a pcap file of IP packets. Each packet is written to the system immediately, so that no captured
+/// packet is lost however the process ends. If a write fails, the capture ends with a `tracing` warning and
+/// the connections continue.
 #[derive(Clone)]
 pub struct CaptureFile(Arc<Shared>);
 
@@ -38,19 +40,19 @@ struct Shared {
 
 struct State {
     file: File,
-    /// One packet, as it is made.
+    /// The buffer for one packet.
     packet: Vec<u8>,
-    /// Octets of the file that are whole packets; `None` once it has failed.
+    /// Length of the complete packets in the file, in octets; `None` after a failure.
     good: Option<u64>,
     flows: HashSet<Flow>,
     begun: u32,
 }
 
 impl CaptureFile {
-    /// Begins a capture. What the file held is gone. A new file is for its owner only.
+    /// Creates a capture file, or truncates an existing one. Only its owner can read a new file.
     ///
     /// # Errors
-    /// [`CaptureError`]: the file cannot be opened or written, or somebody else is writing a capture to it.
+    /// [`CaptureError`] if the file cannot be opened or written, or if another capture is writing to it.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, CaptureError> {
         let path = path.into();
         match begin(&path) {
@@ -63,20 +65,20 @@ impl CaptureFile {
         }
     }
 
-    /// The file's name, as it was given.
+    /// Returns the path as it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Whether all packets so far could be written.
+    /// Returns true if all packets so far were written.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.lock().good.is_some()
     }
 
-    /// Takes a connection for one of its ends to write: gives how many there were before. `None` if the other end, in the
-    /// same process, writes it already.
+    /// Registers a connection for one of its sides to write, and returns the number of earlier connections.
+    /// Returns `None` if the peer is in the same process and already writes the connection.
     pub(super) fn begin(&self, flow: Flow) -> Option<u32> {
         let mut state = self.lock();
         let number = state.begun;
@@ -87,7 +89,7 @@ impl CaptureFile {
         Some(number)
     }
 
-    /// The end that wrote a connection is gone.
+    /// Removes a connection whose writer has ended.
     pub(super) fn end(&self, flow: &Flow) {
         self.lock().flows.remove(flow);
     }
@@ -100,7 +102,7 @@ impl CaptureFile {
             Ok(len) => state.good = Some(good.saturating_add(len)),
             Err(error) => {
                 state.good = None;
-                // A packet of which a part is there would be the last thing in the file; without it the file is whole.
+                // Remove the incomplete packet, so that the file ends with a complete one.
                 let _ = state.file.set_len(good);
                 warn!(path = %self.0.path.display(), %error, "the capture ends here");
             }
@@ -113,7 +115,7 @@ impl CaptureFile {
 }
 
 impl State {
-    /// Writes a packet in one piece, and gives its length.
+    /// Writes a packet with a single write and returns its length.
     fn append(&mut self, segment: &Segment, payload: &[u8]) -> io::Result<u64> {
         let State { file, packet, .. } = self;
         packet.clear();
@@ -121,7 +123,7 @@ impl State {
         segment.write(payload, packet).ok_or(io::ErrorKind::InvalidInput)?;
         let len = u32::try_from(packet.len().saturating_sub(RECORD_HEAD)).map_err(io::Error::other)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Seconds that do not fit begin anew, as they do in every pcap file, in 2106.
+        // Seconds beyond 32 bits wrap around, as in every pcap file, in 2106.
         let seconds = u32::try_from(now.as_secs() & u64::from(u32::MAX)).unwrap_or(0);
         let head = [seconds, now.subsec_nanos(), len, len];
         for (room, word) in packet.chunks_exact_mut(4).zip(head) {
@@ -136,13 +138,13 @@ const HEAD_LEN: u64 = 24;
 
 fn begin(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // Not truncated yet: it may be somebody else's, which the lock tells.
+    // The file is not truncated yet: the lock may show that another process uses it.
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
     if file.metadata()?.is_file() {
-        // Elsewhere a lock would keep others from reading.
+        // On other systems a lock would prevent others from reading.
         #[cfg(unix)]
         lock(&file)?;
         file.set_len(0)?;
@@ -165,13 +167,13 @@ fn lock(file: &File) -> io::Result<()> {
         Err(TryLockError::WouldBlock) => Err(io::Error::other(
             "a capture is being written to it already; %p in a name of the environment's is the process's number",
         )),
-        // A file system without locks.
+        // The file system does not support locks.
         Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 
 impl PartialEq for CaptureFile {
-    /// Whether they are the same file.
+    /// Returns true if both are the same capture.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -202,7 +204,7 @@ mod tests {
         let capture = CaptureFile::create(&path).unwrap();
         capture.append(&segment(), b"one");
         let whole = std::fs::read(&path).unwrap();
-        // What a full disk would say, at every write.
+        // Every write fails, as on a full disk.
         capture.lock().file = File::open(&path).unwrap();
         capture.append(&segment(), b"two");
         assert!(!capture.is_whole());

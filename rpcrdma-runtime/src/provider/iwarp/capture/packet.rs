@@ -1,19 +1,20 @@
-//! Packets of IP and TCP, with the lengths and checksums that they would have had on a network.
+//! IP and TCP packets with the lengths and checksums that they would have on a network.
 
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader, TcpOptionElement};
 
-/// The most that one packet carries, in octets: what fits IPv4's length field, and a whole FPDU of the loopback interface.
+/// Maximum payload of one packet, in octets: fits IPv4's length field, and holds a whole FPDU of the
+/// loopback interface.
 pub(super) const MAX_PAYLOAD: usize = 65_480;
 
-/// The window that is announced, and by how many bits it is to be shifted (RFC 7323 section 2): a gigabyte. What the peer
-/// had announced is nobody's to know here, and no capture is to look as if it was overrun.
+/// The window of all packets and its shift count (RFC 7323 section 2): 1 GiB. The real window is unknown,
+/// and no capture may look as if it was overrun.
 const WINDOW: u16 = u16::MAX;
 const WINDOW_SHIFT: u8 = 14;
 const HOPS: u8 = 64;
 
-/// What a packet does besides carrying data.
+/// The TCP flag of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flag {
     Syn,
@@ -29,13 +30,13 @@ pub(super) struct Segment {
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
     pub(super) seq: u32,
-    /// What the sender has of the other direction; the first packet has none.
+    /// The acknowledgment number; the first packet has none.
     pub(super) ack: Option<u32>,
     pub(super) flag: Flag,
 }
 
 impl Segment {
-    /// Appends the packet. `None` if it cannot be: the addresses are of two families, or the payload is too long.
+    /// Appends the packet. Returns `None` if the address families differ or the payload is too long.
     pub(super) fn write(&self, payload: &[u8], buffer: &mut Vec<u8>) -> Option<()> {
         let ip = match (self.from.ip().to_canonical(), self.to.ip().to_canonical()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => PacketBuilder::ipv4(from.octets(), to.octets(), HOPS),

@@ -9,18 +9,18 @@ use super::{Capture, CaptureError, CaptureFile};
 use crate::proto::iwarp::Role;
 use crate::wire::iwarp::fpdu;
 
-/// How far apart the first sequence numbers of connections are: odd, so that no two are the same, and a port that comes
-/// again is known for a new connection.
+/// The distance between the initial sequence numbers of connections. It is odd, so that no two are the same
+/// and a reused port starts a new connection.
 const APART: u32 = 0x3c6e_f35f;
 
-/// One connection's way into a capture; most often there is none, and then it does nothing.
+/// Captures one connection. Most connections have no capture, and then it does nothing.
 #[derive(Debug)]
 pub(in super::super) struct Tap(Option<Box<Recorder>>);
 
-/// An end of the connection.
+/// A side of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// This one.
+    /// The local side.
     Near,
     /// The peer.
     Far,
@@ -32,11 +32,11 @@ struct Recorder {
     flow: (SocketAddr, SocketAddr),
     near: Direction,
     far: Direction,
-    /// Octets at the front of the connection's output queue that are recorded already.
+    /// Octets at the front of the connection's output queue that are already recorded.
     ahead: usize,
 }
 
-/// What one end sends.
+/// The packets of one direction.
 #[derive(Debug)]
 struct Direction {
     from: SocketAddr,
@@ -45,20 +45,21 @@ struct Direction {
     cutter: Cutter,
 }
 
-/// Where packets end. TCP's own are not to be known here, so a packet has what a sender that keeps to RFC 5044 section 5 would
-/// put into it: a whole FPDU, or a part of one. Wireshark (4.0) loses messages where several end in one packet.
+/// Splits the stream into packets. TCP's own segments are unknown here, so each packet holds what an RFC
+/// 5044 section 5 sender would put into it: an FPDU or a part of one. Wireshark (4.0) loses messages if
+/// several end in one packet.
 #[derive(Debug, Default)]
 struct Cutter {
-    /// The MPA frames are through.
+    /// The MPA frames are complete.
     framed: bool,
-    /// Octets that the FPDU under way still has.
+    /// Remaining octets of the current FPDU.
     left: usize,
-    /// The first octet of a length that was torn apart.
+    /// The first octet of a length field that was split.
     half: Option<u8>,
 }
 
 impl Cutter {
-    /// How many of these octets the next packet has: one at least, if there are any.
+    /// Returns how many of these octets the next packet holds: at least one, if there are any.
     fn next(&mut self, octets: &[u8]) -> usize {
         let most = octets.len().min(MAX_PAYLOAD);
         if !self.framed {
@@ -84,26 +85,26 @@ impl Cutter {
 }
 
 impl Tap {
-    /// Opens the capture file, if there is one, so that a failure is known before there is a connection.
+    /// Opens the capture file, if there is one, so that a failure is known before a connection is made.
     ///
     /// # Errors
-    /// [`CaptureError`]: the file cannot be written.
+    /// [`CaptureError`] if the file cannot be written.
     pub(in super::super) fn prepare(capture: &Capture) -> Result<(), CaptureError> {
         capture.file().map(drop)
     }
 
-    /// Starts with a new TCP connection. If the peer is in this process and captures the connection already, nothing is
-    /// written here.
+    /// Starts with a new TCP connection. Records nothing if the peer is in this process and already
+    /// captures the connection.
     ///
     /// # Errors
-    /// [`CaptureError`]: the file cannot be written.
+    /// [`CaptureError`] if the file cannot be written.
     pub(in super::super) fn open(
         capture: &Capture,
         socket: &TcpStream,
         role: Role,
     ) -> Result<Self, CaptureError> {
         let Some(file) = capture.file()? else { return Ok(Tap(None)) };
-        // A connection that is gone already has no addresses, and nothing to capture.
+        // A lost connection has no addresses and nothing to capture.
         let (Ok(near), Ok(far)) = (socket.local_addr(), socket.peer_addr()) else { return Ok(Tap(None)) };
         let flow = if role == Role::Initiator { (near, far) } else { (far, near) };
         let Some(number) = file.begin(flow) else { return Ok(Tap(None)) };
@@ -115,7 +116,7 @@ impl Tap {
         Ok(Tap(Some(recorder)))
     }
 
-    /// What follows is FPDUs, in both directions.
+    /// Switches both directions to FPDUs.
     pub(in super::super) fn begin_fpdus(&mut self) {
         if let Some(recorder) = &mut self.0 {
             recorder.near.cutter.framed = true;
@@ -123,12 +124,13 @@ impl Tap {
         }
     }
 
-    /// Records octets before TCP gets them. The capture of a process that is killed then has all that its peer received.
+    /// Records octets before they are written to TCP. If the process is killed, its capture holds
+    /// everything that the peer received.
     pub(in super::super) fn sending(&mut self, octets: &[u8]) {
         self.carried(End::Near, octets);
     }
 
-    /// The same for the pieces of a queue, of which those at the front may be recorded already.
+    /// Records the pieces of a queue, of which those at the front may already be recorded.
     pub(in super::super) fn sending_all(&mut self, queue: &VecDeque<Bytes>) {
         let Some(recorder) = &mut self.0 else { return };
         let mut known = recorder.ahead;
@@ -139,18 +141,18 @@ impl Tap {
             octets.extend_from_slice(piece.get(skipped..).unwrap_or_default());
         }
         recorder.ahead = recorder.ahead.saturating_add(octets.len());
-        // One call for all of them: a piece is seldom a packet.
+        // One call for all pieces: they rarely match packets.
         self.sending(&octets);
     }
 
-    /// TCP took this many octets from the front of the queue.
+    /// Skips octets at the front of the queue that TCP accepted.
     pub(in super::super) fn sent(&mut self, count: usize) {
         if let Some(recorder) = &mut self.0 {
             recorder.ahead = recorder.ahead.saturating_sub(count);
         }
     }
 
-    /// What TCP gave.
+    /// Records octets that were read from TCP.
     pub(in super::super) fn received(&mut self, octets: &[u8]) {
         self.carried(End::Far, octets);
     }
@@ -168,17 +170,17 @@ impl Tap {
         }
     }
 
-    /// The local end sends nothing more.
+    /// Records that the local side sends nothing more.
     pub(in super::super) fn closed(&mut self) {
         self.last(End::Near, Flag::Fin);
     }
 
-    /// The peer sends nothing more.
+    /// Records that the peer sends nothing more.
     pub(in super::super) fn peer_closed(&mut self) {
         self.last(End::Far, Flag::Fin);
     }
 
-    /// The connection to the peer failed.
+    /// Records that the connection to the peer failed.
     pub(in super::super) fn peer_reset(&mut self) {
         self.last(End::Far, Flag::Reset);
     }
@@ -203,7 +205,7 @@ impl Drop for Tap {
 }
 
 impl Recorder {
-    /// The three packets that begin a connection (RFC 9293 section 3.5).
+    /// Writes the three packets that open a connection (RFC 9293 section 3.5).
     fn greet(&mut self, role: Role) {
         let (asks, answers) = match role {
             Role::Initiator => (End::Near, End::Far),
@@ -219,7 +221,7 @@ impl Recorder {
             End::Near => (&mut self.near, &self.far),
             End::Far => (&mut self.far, &self.near),
         };
-        // Nothing of the other end was seen before its SYN, which is the second packet.
+        // The first SYN acknowledges nothing: the SYN of the peer is the second packet.
         let first = flag == Flag::Syn && this.seq == other.seq;
         let ack = (!first).then_some(other.seq);
         let segment = Segment { from: this.from, to: other.from, seq: this.seq, ack, flag };
@@ -241,7 +243,7 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    /// The lengths of packets for a stream that comes in pieces of `step` octets.
+    /// Returns the lengths of packets for a stream that arrives in pieces of `step` octets.
     fn packets(stream: &[u8], step: usize) -> Vec<usize> {
         let mut cutter = Cutter { framed: true, ..Cutter::default() };
         let mut lengths = Vec::new();
