@@ -155,8 +155,8 @@ fn macros(n: usize) -> String {
         "#define FIELD(type, name) type name; opaque name##_tag[SIZE(2)];\n#define SIZE(n) ((n) * 4)\n"
             .to_owned();
     for at in 0..n {
-        line!(text, "#define HEAD_{at} FIELD(int, first) FIELD(hyper, second)");
-        line!(text, "struct of_head_{at} {{ HEAD_{at} unsigned int third; }};");
+        line!(text, "#define HEAD_{at} FIELD(int, first)");
+        line!(text, "struct of_head_{at} {{ HEAD_{at} unsigned int second; }};");
     }
     text
 }
